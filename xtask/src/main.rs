@@ -31,6 +31,7 @@ Tasks:
                   documentation, trailing whitespace.
                   Prints one line per fault, `path:line: problem; remedy`, and exits
                   with 1 if there are any
+  imports         draw the imports between the files of core in docs/plots
   loom [FILTER..] run the loom models, in release mode and a separate target folder.
                   LOOM_MAX_PREEMPTIONS (default 2) bounds the search: 3 covers more
                   and takes much longer
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         }
         Some((task, rest)) => match (task.as_str(), rest) {
             ("tidy", []) => tidy::run(&root()),
+            ("imports", []) => tidy::import_picture::run(&root()),
             ("cost-of-counting", arguments) => counting::run(&root(), arguments),
             ("axum-suite", []) => axum_suite::run(&root()),
             ("book", []) => book::run(&root()),

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 mod heads;
+pub(crate) mod import_picture;
 mod kernel_size;
 mod layers;
 mod leftovers;

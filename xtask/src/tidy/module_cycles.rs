@@ -14,7 +14,7 @@ use super::{Fault, Tree};
 const MAX_FILES: usize = 3;
 
 /// Modules by their path, as `crate::a::b`, with the modules that they import.
-type Imports = BTreeMap<String, BTreeSet<String>>;
+pub(super) type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// Finds cycles of more than [`MAX_FILES`] files.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
@@ -27,17 +27,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
 
 /// [`check`] for the crate with this source folder.
 fn check_crate(tree: &Tree, source: &str) -> Vec<Fault> {
-    let files = files(tree, source);
-    let paths: BTreeMap<String, &str> =
-        files.iter().map(|(path, _)| (module(&path[source.len()..]), *path)).collect();
-    let mut imports = Imports::new();
-    for (path, code) in &files {
-        let own = module(&path[source.len()..]);
-        let named = absolute(&path[source.len()..], code).into_iter();
-        let targets = named.filter_map(|(_, import)| innermost(&import, &paths));
-        let others = targets.filter(|target| *target != own && target != "crate").collect();
-        imports.insert(own, others);
-    }
+    let (paths, imports) = imports(tree, source);
     let reachable: BTreeMap<&String, BTreeSet<&String>> =
         imports.keys().map(|module| (module, reachable(module, &imports))).collect();
     let mut faults = Vec::new();
@@ -63,6 +53,22 @@ fn check_crate(tree: &Tree, source: &str) -> Vec<Fault> {
     faults
 }
 
+/// The file of each module of the crate with this source folder, and the modules that it imports.
+pub(super) fn imports<'a>(tree: &'a Tree, source: &str) -> (BTreeMap<String, &'a str>, Imports) {
+    let files = files(tree, source);
+    let paths: BTreeMap<String, &str> =
+        files.iter().map(|(path, _)| (module(&path[source.len()..]), *path)).collect();
+    let mut imports = Imports::new();
+    for (path, code) in &files {
+        let own = module(&path[source.len()..]);
+        let named = absolute(&path[source.len()..], code).into_iter();
+        let targets = named.filter_map(|(_, import)| innermost(&import, &paths));
+        let others = targets.filter(|target| *target != own && target != "crate").collect();
+        imports.insert(own, others);
+    }
+    (paths, imports)
+}
+
 /// The path of the module in the file at `path`, which is relative to `src`.
 fn module(path: &str) -> String {
     let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
@@ -82,7 +88,7 @@ fn innermost(import: &str, modules: &BTreeMap<String, &str>) -> Option<String> {
 }
 
 /// All modules that `module` imports, directly or through others.
-fn reachable<'a>(module: &String, imports: &'a Imports) -> BTreeSet<&'a String> {
+pub(super) fn reachable<'a>(module: &String, imports: &'a Imports) -> BTreeSet<&'a String> {
     let mut found = BTreeSet::new();
     let mut next: Vec<&String> = imports[module].iter().collect();
     while let Some(module) = next.pop() {

@@ -10,7 +10,7 @@ use crate::error::CallError;
 use crate::future::call::Call;
 use crate::operation::join_table::JoinId;
 use crate::processor;
-use crate::processor::home::send_home;
+use crate::processor::home::run_home;
 use crate::processor::operation::notify::join_waker;
 
 mod sealed {
@@ -94,9 +94,7 @@ pub struct Join<C: Children> {
 impl<C: Children> Join<C> {
     fn close(&mut self) {
         let Some((name, identity)) = self.wait.take() else { return };
-        if processor::on(identity, |processor| processor.waiting.joins.close(name)).is_none() {
-            send_home(identity, move |processor| processor.waiting.joins.close(name));
-        }
+        run_home(identity, move |processor| processor.waiting.joins.close(name));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::error::CallError;
 use crate::operation::slot::Slot;
 use crate::operation::state::{HELD, Serial, SlotState};
 use crate::processor;
-use crate::processor::home::{is_alive, send_home};
+use crate::processor::home::{at_home, is_alive, send_home};
 use crate::processor::processor::Processor;
 use crate::processor::remote::reply::RemoteReply;
 
@@ -55,16 +55,11 @@ impl<O> Reply<O> {
     /// On a processor other than the reply's own. The caller gets [`CallError::Unanswered`].
     #[track_caller]
     pub fn send(self, value: O) {
-        if processor::on(self.identity, |_| ()).is_none() {
-            assert!(
-                !is_alive(self.identity),
-                "a reply is sent away from the processor that made it; send it there"
-            );
-            return;
-        }
-        let this = ManuallyDrop::new(self);
-        // SAFETY: the slot's result type is `O` (top of the file).
-        processor::on(this.identity, |p| unsafe { p.answer(this.slot, this.serial, value) });
+        at_home(self.identity, "a reply", |p| {
+            let this = ManuallyDrop::new(self);
+            // SAFETY: the slot's result type is `O` (top of the file).
+            unsafe { p.answer(this.slot, this.serial, value) };
+        });
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::panic::catch_panic;
 use crate::processor;
-use crate::processor::home::send_home;
+use crate::processor::home::run_home;
 use crate::processor::processor::Processor;
 use crate::queue::timer_wheel::TimerKey;
 
@@ -72,9 +72,7 @@ impl Sleep {
             let waker = p.waiting.timers.borrow_mut().disarm(key);
             catch_panic(|| drop(waker));
         };
-        if processor::on(self.identity, disarm).is_none() {
-            send_home(self.identity, disarm);
-        }
+        run_home(self.identity, disarm);
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use crate::handle::graph::{Position, StageOptions};
 use crate::handle::local::{ExclusiveStage, SharedStage};
 use crate::handle::partitioned::PartitionedStage;
-use crate::handle::policy::custom::{Part, Policy};
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
 use crate::stage::declaration::{
@@ -88,16 +87,6 @@ impl StageOptions<'_> {
             let local = Rc::new(LocalExclusive::new(state.clone()));
             LocalState { state: Rc::new(local.clone()), gate: Some(local), batch: None }
         }))
-    }
-
-    /// A stage with a [`Policy`] of the program.
-    pub fn policy<P: Policy>(self, policy: P) -> Stage<P> {
-        let policy = Arc::new(policy);
-        let key = self.declare(Box::new(move |processor, processors| {
-            let part = Part::new(policy.clone(), processor, processors);
-            LocalState { gate: part.gate(), state: Rc::new(part), batch: None }
-        }));
-        Stage::new(key)
     }
 
     /// The stage's name.

@@ -1,9 +1,10 @@
-//! Options of a stage that is being declared.
+//! Options of a stage that is being declared. Those of optional mechanisms are in
+//! [`crate::handle::policy::stage_options`].
 
 use std::time::Duration;
 
 use crate::handle::graph::StageOptions;
-use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
+use crate::stage::limits::nanoseconds;
 
 impl StageOptions<'_> {
     /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). The default is the number that fits
@@ -78,121 +79,6 @@ impl StageOptions<'_> {
     pub fn capacity(mut self, count: usize) -> Self {
         assert!(count > 0, "a stage has room for at least one operation");
         self.declaration.capacity = count;
-        self
-    }
-
-    /// Waits for a cohort of `count` operations, at most for `time` from the moment when the oldest was
-    /// queued, and only while the processor has other work. Off by default.
-    ///
-    /// The processor compares the time when its sweep reaches the stage, so a wait may be longer by one
-    /// cohort of each other stage. A [threshold](Self::threshold) has priority: an overdue stage runs. A
-    /// `count` above the stage's [`max_cohort`](Self::max_cohort) means that size.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let log = graph.stage("log").hold(64, Duration::from_millis(1)).exclusive(Vec::<u8>::new());
-    /// # let _ = log;
-    /// ```
-    #[must_use]
-    pub fn hold(mut self, count: usize, time: Duration) -> Self {
-        self.declaration.hold_policy = HoldPolicy { count, time: nanoseconds(time) };
-        self
-    }
-
-    /// Runs the stage before its turn once `length` operations are queued at it on a processor, or the oldest
-    /// of them has waited for `age` (BatchThreshold and BatchTimer in tr2001 §5.1); either may be `None`. The
-    /// current operation finishes its step, the stage runs one cohort, and the preempted cohort continues.
-    /// Use it for stages that feed devices, and for stages whose answers are urgent.
-    ///
-    /// Cost: each declared threshold is compared after *every* operation of the graph's stages. If any stage
-    /// declares an age, the clock is read after every operation too, and [`now`](crate::now) advances with
-    /// it.
-    ///
-    /// Operations from other processors count from their arrival; their age counts from when this processor
-    /// first saw one of them.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let parse = graph.shared("parse", ());
-    /// let disk = graph.stage("disk").threshold(32, Duration::from_micros(500)).shared(());
-    /// # let _ = (parse, disk);
-    /// ```
-    ///
-    /// # Panics
-    /// If `length` is zero.
-    #[must_use]
-    pub fn threshold(
-        mut self,
-        length: impl Into<Option<usize>>,
-        age: impl Into<Option<Duration>>,
-    ) -> Self {
-        let length = length.into().unwrap_or(usize::MAX);
-        assert!(length > 0, "a threshold is of at least one operation");
-        self.declaration.threshold =
-            Threshold { length, age: age.into().map_or(u64::MAX, nanoseconds) };
-        self
-    }
-
-    /// Runs a call of this stage inside its caller when it is first awaited, if it stays on its processor.
-    /// Use it for stages so small that a cohort gains nothing. Other operations run in cohorts: joined,
-    /// dispatched and remote ones, and those that suspend. [`run`](crate::SharedStage::run) is the cheapest
-    /// way to invoke such a stage.
-    ///
-    /// The option has no effect on stages that [hold](Self::hold), that have an
-    /// [`end_of_cohort`](Self::end_of_cohort) hook, or that are exclusive: these always run in cohorts.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let parse = graph.stage("parse").direct().shared(());
-    /// # let _ = parse;
-    /// ```
-    #[must_use]
-    pub fn direct(mut self) -> Self {
-        self.declaration.direct = true;
-        self
-    }
-
-    /// Marks the stage as an entry, where requests begin, for an [ingress](crate::Graph::ingress) with a
-    /// budget. An operation of an entry starts if the requests in progress that could run, with their
-    /// [objects](Self::object), leave room for it in half of the [cache](crate::Graph::cache_bytes). It also
-    /// starts if nothing else could run, or if the oldest has waited for 10 ms.
-    ///
-    /// An operation of an entry passes its request to other stages. An operation that awaits them is subject
-    /// to the budget again whenever it resumes.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// graph.ingress(phalanx_core::Ingress::Budget);
-    /// let accept = graph.stage("accept").entry().object::<[u8; 8192]>("request").shared(());
-    /// let answer = graph.shared("answer", ());
-    /// # let _ = (accept, answer);
-    /// ```
-    #[must_use]
-    pub fn entry(mut self) -> Self {
-        self.declaration.entry = true;
-        self
-    }
-
-    /// Declares that each request in progress at this stage owns a `T` beside its operation, such as a
-    /// buffer. The [byte table](crate::Control::bytes) lists it, and it counts when the runtime computes how
-    /// many operations fit into the [cache](crate::Graph::cache_bytes).
-    ///
-    /// ```
-    /// struct Head([u8; 1024]);
-    ///
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let parse = graph.stage("parse").object::<Head>("head").shared(());
-    /// # let _ = parse;
-    /// let control = graph.build(1)[0].control();
-    /// assert_eq!(control.bytes().objects[0].bytes, 1024);
-    /// ```
-    #[must_use]
-    pub fn object<T>(mut self, name: &'static str) -> Self {
-        self.declaration.objects.push((name, size_of::<T>()));
         self
     }
 }

@@ -62,6 +62,14 @@ pub(crate) fn send_home(identity: u32, act: impl FnOnce(&Processor) + Send + 'st
     }
 }
 
+/// Runs `act` on the processor with this identity: now if it is the current one, otherwise like [`send_home`].
+#[inline]
+pub(crate) fn run_home(identity: u32, act: impl FnOnce(&Processor) + Copy + Send + 'static) {
+    if processor::on(identity, act).is_none() {
+        send_home(identity, act);
+    }
+}
+
 /// Whether the processor with this identity has not ended.
 #[cold]
 pub(crate) fn is_alive(identity: u32) -> bool {

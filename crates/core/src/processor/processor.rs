@@ -89,10 +89,6 @@ impl Processor {
         self.identity
     }
 
-    pub(crate) fn number(&self) -> u16 {
-        self.number
-    }
-
     pub(crate) fn slab(&self) -> &Slab {
         &self.memory.slab
     }

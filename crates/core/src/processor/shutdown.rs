@@ -53,7 +53,7 @@ impl Drop for Processor {
             self.drop_slots();
             self.close_mailbox();
         });
-        registry::unregister(self.number());
+        registry::unregister(self.number);
         self.drop_waiters();
         self.drop_states();
     }
@@ -92,7 +92,7 @@ impl Processor {
         let mut wakers = self.waiting.timers.get_mut().clear();
         wakers.extend(self.waiting.joins.clear());
         wakers.extend(self.waiting.sessions.clear());
-        wakers.extend(self.stages.iter().flat_map(|stage| stage.runtime.capacity.clear()));
+        wakers.extend(self.stages.iter().flat_map(|stage| stage.runtime.capacity.waiting.take()));
         wakers.into_iter().for_each(|waker| catch_panic(|| drop(waker)));
     }
 

@@ -22,6 +22,7 @@ impl BusyGuard {
         self.busy.get()
     }
 
+    /// Marks the processor as busy, before other processors can observe its work.
     pub(crate) fn mark_busy(&self) {
         if !self.busy.replace(true) {
             self.program.processor_busy();

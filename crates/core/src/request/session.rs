@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use crate::operation::state::NO_SESSION;
 use crate::processor;
-use crate::processor::home::{at_home, send_home};
+use crate::processor::home::{at_home, run_home};
 use crate::processor::processor::Processor;
 use crate::session::table::Record;
 
@@ -59,10 +59,7 @@ impl Handle {
     /// Releases a resource of the session, from any processor.
     fn give_back(&self, change: fn(&mut Record)) {
         let index = self.index;
-        let give_back = move |p: &Processor| p.release_session(index, change);
-        if processor::on(self.identity, give_back).is_none() {
-            send_home(self.identity, give_back);
-        }
+        run_home(self.identity, move |p| p.release_session(index, change));
     }
 }
 

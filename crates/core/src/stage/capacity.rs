@@ -17,11 +17,6 @@ impl CapacityLimit {
         Self { bound, waiting: RefCell::default(), outbound: Cell::new(0) }
     }
 
-    /// Returns the wakers of all waiters, at shutdown of the processor.
-    pub(crate) fn clear(&self) -> Vec<Waker> {
-        self.waiting.take()
-    }
-
     pub(crate) fn is_some(&self) -> bool {
         self.bound < usize::MAX
     }

@@ -13,7 +13,7 @@ use crate::uring::Uring;
 use crate::uring::operation::inflight::{Connecting, IGNORED, Operation, cancelled};
 use crate::uring::operation::sending::Sending;
 use crate::uring::ring::queues::{Event, is_transient};
-use crate::uring::socket::state::State;
+use crate::uring::sockets::State;
 use crate::{Address, Done, Token};
 
 /// The largest number of message headers that are kept for reuse.

@@ -12,7 +12,7 @@ use crate::sockets::quiet::is_quiet;
 use crate::sockets::send::send_now;
 use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
 use crate::uring::operation::inflight::{Connecting, Operation, cancelled};
-use crate::uring::socket::state::State;
+use crate::uring::sockets::State;
 use crate::uring::{Pending, Uring};
 use crate::{Completion, Done, Driver, Endpoint, Links, Payload, Request, Socket, Token, Unpark};
 

@@ -3,11 +3,11 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `driver`, `start` | the implementation of `Driver`, and starting requests |
+//! | `driver` | the implementation of `Driver` |
 //! | `ring` | the queues and their system call, setup, receive buffers, wake-ups |
+//! | `sockets` | the state of a socket |
 //! | `operation` | operations in the kernel, their memory and descriptors |
-//! | `socket` | the state of a socket, and its multishot operations |
-//! | `sendfile`, `symlink_owner` | work that the ring cannot do, by other system calls |
+//! | `requests` | starting requests, and handling their completions |
 //! | `complete`, `prefetch` | translating completions to results |
 //! | `teardown` | dropping the driver |
 //!
@@ -19,11 +19,9 @@ mod complete;
 mod driver;
 mod operation;
 mod prefetch;
+mod requests;
 mod ring;
-mod sendfile;
-mod socket;
-mod start;
-mod symlink_owner;
+mod sockets;
 mod teardown;
 
 use std::collections::VecDeque;
@@ -38,16 +36,16 @@ use crate::queue_delay_probe::QueueDelayProbe;
 use crate::sockets::socket_table::SocketTable;
 use crate::token_map::TokenMap;
 use crate::unpark::Unparker;
+use crate::uring::operation::file_sends::FileSends;
 use crate::uring::operation::inflight::{IGNORED, Inflight, Operation};
+use crate::uring::operation::multishot;
+use crate::uring::operation::owner_checks::OwnerChecks;
 use crate::uring::operation::sending::Message;
 use crate::uring::ring::buffers::Buffers;
 use crate::uring::ring::queues::{Event, Ring};
 use crate::uring::ring::setup;
 use crate::uring::ring::wake::WakeEvent;
-use crate::uring::sendfile::FileSends;
-use crate::uring::socket::state::{RECEIVE_AHEAD, State};
-use crate::uring::socket::{accept, receive};
-use crate::uring::symlink_owner::OwnerChecks;
+use crate::uring::sockets::{RECEIVE_AHEAD, State};
 use crate::{Completion, Config, Socket, Token};
 
 /// A driver based on io_uring. Needs Linux 6.0.
@@ -132,8 +130,8 @@ impl Uring {
     fn relaunch(&mut self, name: u64) {
         let submission = match self.inflight.get_mut(name) {
             Operation::Listen => self.unparker.wake.listen(),
-            Operation::Accept { fd, .. } => accept::submission(fd),
-            Operation::Receive { fd, run, .. } => receive::submission(fd, *run),
+            Operation::Accept { fd, .. } => multishot::accept(fd),
+            Operation::Receive { fd, run, .. } => multishot::receive(fd, *run),
             Operation::Send(sending) => sending.submission(&mut self.messages),
             Operation::SendDatagram(sending) => sending.submission(),
             Operation::ReceiveDatagram(receiving) => receiving.submission(),

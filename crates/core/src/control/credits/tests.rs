@@ -177,7 +177,7 @@ fn credits_come_back() {
     (0..200).for_each(|_| credits.give());
     for _ in 0..4 {
         assert!((0..=300).any(|_| !credits.take()), "refused");
-        (0..credits.in_flight()).for_each(|_| credits.give());
+        (0..credits.in_flight).for_each(|_| credits.give());
         credits.interval_over(0, INTERVAL);
     }
     assert_eq!(

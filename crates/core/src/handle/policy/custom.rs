@@ -15,9 +15,11 @@ use std::sync::Arc;
 use crate::error::CallError;
 use crate::future::call::Call;
 use crate::gate::Gate;
+use crate::handle::graph::StageOptions;
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
+use crate::stage::declaration::LocalState;
 
 /// How the operations of a stage reach its state. Declared by
 /// [`StageOptions::policy`](crate::StageOptions::policy), invoked through a [`Stage`].
@@ -132,6 +134,18 @@ impl<P: Policy> Part<P> {
 
     fn place(&self, key: &P::Key, processor: &Processor) -> usize {
         self.policy.place(key, processor.index(), processor.processors())
+    }
+}
+
+impl StageOptions<'_> {
+    /// A stage with a [`Policy`] of the program.
+    pub fn policy<P: Policy>(self, policy: P) -> Stage<P> {
+        let policy = Arc::new(policy);
+        let key = self.declare(Box::new(move |processor, processors| {
+            let part = Part::new(policy.clone(), processor, processors);
+            LocalState { gate: part.gate(), state: Rc::new(part), batch: None }
+        }));
+        Stage::new(key)
     }
 }
 

@@ -10,5 +10,6 @@ pub(crate) mod replicated;
 pub(crate) mod roaming;
 pub(crate) mod run_inline;
 pub(crate) mod serial_cohort;
+mod stage_options;
 pub(crate) mod stateless;
 pub(crate) mod take_over;

@@ -32,7 +32,7 @@ pub(crate) fn waker(name: OperationId) -> Waker {
 pub(crate) fn named(waker: &Waker, processor: &Processor) -> Option<OperationId> {
     let name = OperationId::of_word(waker.data().addr() as u64);
     let ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
-    (ours && name.processor() == processor.number()).then_some(name)
+    (ours && name.processor() == processor.number).then_some(name)
 }
 
 /// A copy of `waker`, if it is an operation's. Runs no foreign code.
@@ -48,7 +48,7 @@ static VTABLE: RawWakerVTable =
 fn wake(data: *const ()) {
     let name = OperationId::of_word(data.addr() as u64);
     let here = processor::try_current(|processor| {
-        let ours = processor.number() == name.processor();
+        let ours = processor.number == name.processor();
         if ours {
             processor.enable(name);
         }

@@ -36,7 +36,7 @@ impl Processor {
 
     fn deliver_outbox(&self) {
         // Others may become idle as soon as they have our replies, so mark this processor busy first.
-        self.mark_busy();
+        self.link.busy.mark_busy();
         let waiting = self.link.outbound();
         let mut filled = self.link.begin_flush();
         // Preserve FIFO order per inbox: after one failed push, skip that inbox for this flush.

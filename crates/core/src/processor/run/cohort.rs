@@ -31,12 +31,6 @@ pub(crate) struct RunningCohort<'a, W> {
 /// Leaves an exclusive stage at the end of the cohort, even if it unwinds.
 struct GateGuard<'a>(&'a dyn Gate);
 
-impl<'a> GateGuard<'a> {
-    fn enter(gate: &'a dyn Gate) -> Option<Self> {
-        gate.enter().then(|| Self(gate))
-    }
-}
-
 impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
@@ -68,10 +62,8 @@ impl Processor {
         }
         let _inside = match &local.local.gate {
             None => None,
-            Some(gate) => match GateGuard::enter(&**gate) {
-                None => return 0,
-                inside => inside,
-            },
+            Some(gate) if gate.enter() => Some(GateGuard(&**gate)),
+            Some(_) => return 0,
         };
         let cohort = self.begin_cohort(stage, world);
         match &local.local.batch {

@@ -126,7 +126,7 @@ impl Processor {
         self.flush_outbox();
         self.observe.counters.turns.add(1);
         if self.observe.counters.turns.get().is_multiple_of(TURNS_PER_PUBLISH) {
-            self.publish();
+            self.memory.publish(&self.observe.counters);
             self.give_back();
         }
         self.publish_busy();
@@ -177,15 +177,10 @@ impl Processor {
     /// Publishes whether anything is alive on this processor.
     pub(crate) fn publish_busy(&self) {
         if self.live() > 0 || self.link.replies.are_outstanding() {
-            self.mark_busy();
+            self.link.busy.mark_busy();
         } else if self.link.busy.is_busy() && self.link.outbound() == 0 {
             self.link.busy.mark_idle();
         }
-    }
-
-    /// Publishes the gauges, which are not updated at every change.
-    fn publish(&self) {
-        self.memory.publish(&self.observe.counters);
     }
 
     #[inline]
@@ -259,11 +254,6 @@ impl Processor {
         due.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
-    /// Marks this processor as busy, before other processors can observe its work.
-    pub(crate) fn mark_busy(&self) {
-        self.link.busy.mark_busy();
-    }
-
     /// Whether a program that is draining or ending has nothing left, on any processor. Messages that the
     /// others sent before they became idle are visible after that check.
     pub(crate) fn may_end(&self) -> bool {
@@ -286,7 +276,7 @@ impl Processor {
     fn sleep(&self, world: &impl World) -> u64 {
         let now = world.now();
         let timeout = self.waiting.timers.borrow().next().map(|at| at.saturating_sub(now));
-        self.publish();
+        self.memory.publish(&self.observe.counters);
         if timeout == Some(0) {
             return now;
         }

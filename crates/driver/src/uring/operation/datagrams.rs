@@ -8,24 +8,19 @@
 //! zeros are valid, as C programs use them.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use io_uring::{opcode, squeue, types};
 use socket2::{SockAddr, SockAddrStorage};
 
-use crate::uring::operation::inflight::{Operation, cancelled};
-use crate::uring::ring::queues::{Event, is_transient};
-use crate::uring::{Pending, Uring};
 use crate::user_bytes::UserBytes;
-use crate::{Datagram, Done, Socket, Token};
+use crate::{Datagram, Socket, Token};
 
 /// A datagram that is sent.
 pub(crate) struct SendingDatagram {
-    token: Token,
+    pub(crate) token: Token,
     pub(crate) socket: Socket,
     fd: Rc<OwnedFd>,
     bytes: UserBytes,
@@ -36,8 +31,8 @@ pub(crate) struct SendingDatagram {
 
 /// A datagram that is received.
 pub(crate) struct ReceivingDatagram {
-    token: Token,
-    socket: Socket,
+    pub(crate) token: Token,
+    pub(crate) socket: Socket,
     fd: Rc<OwnedFd>,
     /// As long as the request's `max`.
     buffer: Vec<u8>,
@@ -52,6 +47,17 @@ fn empty_header() -> (libc::iovec, libc::msghdr) {
 }
 
 impl SendingDatagram {
+    pub(crate) fn new(
+        token: Token,
+        socket: Socket,
+        fd: Rc<OwnedFd>,
+        bytes: UserBytes,
+        to: Option<SockAddr>,
+    ) -> Self {
+        let (part, header) = empty_header();
+        Self { token, socket, fd, bytes, to, part, header }
+    }
+
     pub(crate) fn submission(&mut self) -> squeue::Entry {
         // The kernel only reads the bytes and the address, although the pointers are mutable.
         self.part.iov_base = self.bytes.as_ptr().cast_mut().cast();
@@ -70,6 +76,11 @@ impl SendingDatagram {
 }
 
 impl ReceivingDatagram {
+    pub(crate) fn new(token: Token, socket: Socket, fd: Rc<OwnedFd>, buffer: Vec<u8>) -> Self {
+        let (from, (part, header)) = (SockAddrStorage::zeroed(), empty_header());
+        Self { token, socket, fd, buffer, from, part, header }
+    }
+
     pub(crate) fn submission(&mut self) -> squeue::Entry {
         self.part.iov_base = self.buffer.as_mut_ptr().cast();
         self.part.iov_len = self.buffer.len();
@@ -82,7 +93,7 @@ impl ReceivingDatagram {
     }
 
     /// The datagram, after the kernel has written `length` bytes to the buffer.
-    fn into_datagram(self, length: usize) -> io::Result<Datagram> {
+    pub(crate) fn into_datagram(self, length: usize) -> io::Result<Datagram> {
         let Self { buffer: mut bytes, from, header, .. } = self;
         bytes.truncate(length);
         let length = header.msg_namelen.min(from.size_of());
@@ -90,83 +101,5 @@ impl ReceivingDatagram {
         let from = unsafe { SockAddr::new(from, length) };
         let from = from.as_socket().ok_or_else(crate::sockets::address::no_ip_address)?;
         Ok(Datagram { bytes, from, truncated: header.msg_flags & libc::MSG_TRUNC != 0 })
-    }
-}
-
-impl Uring {
-    pub(crate) fn send_datagram(
-        &mut self,
-        token: Token,
-        socket: Socket,
-        datagram: Bytes,
-        to: Option<SocketAddr>,
-    ) {
-        let bytes = UserBytes::from(datagram);
-        let Some(state) = self.sockets.get(socket) else {
-            return self.refuse(token, libc::EBADF);
-        };
-        let (fd, to, (part, header)) =
-            (Rc::clone(&state.fd), to.map(SockAddr::from), empty_header());
-        let sending = SendingDatagram { token, socket, fd, bytes, to, part, header };
-        let name = self.launch(Operation::SendDatagram(Box::new(sending)));
-        self.tokens.insert(token, Pending::Operation(name));
-    }
-
-    pub(crate) fn receive_datagram(
-        &mut self,
-        token: Token,
-        socket: Socket,
-        mut buffer: Vec<u8>,
-        max: usize,
-    ) {
-        let Some(state) = self.sockets.get(socket) else {
-            return self.refuse(token, libc::EBADF);
-        };
-        if state.receiving.armed.is_some() || state.receiving.waiting.is_some() {
-            return self.refuse(token, libc::EBUSY);
-        }
-        buffer.resize(max, 0);
-        let (fd, from, (part, header)) =
-            (Rc::clone(&state.fd), SockAddrStorage::zeroed(), empty_header());
-        let receiving = ReceivingDatagram { token, socket, fd, buffer, from, part, header };
-        let name = self.launch(Operation::ReceiveDatagram(Box::new(receiving)));
-        self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(name);
-        self.tokens.insert(token, Pending::Operation(name));
-    }
-
-    /// The completion of an operation on a datagram.
-    pub(crate) fn datagram_completed(&mut self, name: u64, event: Event) {
-        let mut outcome = event.outcome();
-        if let Err(error) = &outcome
-            && is_transient(error)
-        {
-            if !self.inflight.is_cancelled(name) {
-                return self.relaunch(name);
-            }
-            outcome = Err(cancelled());
-        }
-        match self.inflight.remove(name) {
-            Operation::SendDatagram(sending) => {
-                self.finish(sending.token, outcome.map(|_| Done::SentDatagram));
-            }
-            Operation::ReceiveDatagram(receiving) => {
-                let (token, socket) = (receiving.token, receiving.socket);
-                if let Some(state) = self.sockets.get_mut(socket) {
-                    state.receiving.armed = None;
-                    // Only after a misuse: a stream's receive that came meanwhile.
-                    self.arm(socket);
-                }
-                let datagram = outcome.and_then(|length| receiving.into_datagram(length as usize));
-                self.finish(token, datagram.map(|datagram| Done::Datagram(Box::new(datagram))));
-            }
-            _ => unreachable!("the caller looked"),
-        }
-    }
-
-    /// Cancels the datagrams of a closed socket that wait for space in its send buffer.
-    pub(crate) fn abort_datagrams(&mut self, socket: Socket) {
-        for name in self.inflight.datagrams_of(socket) {
-            self.abort(name);
-        }
     }
 }

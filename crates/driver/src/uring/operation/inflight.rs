@@ -13,9 +13,9 @@ use std::rc::Rc;
 use slab::Slab;
 
 use crate::uring::operation::datagrams::{ReceivingDatagram, SendingDatagram};
+use crate::uring::operation::file_sends::WaitingForSpace;
 use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
 use crate::uring::operation::sending::Sending;
-use crate::uring::sendfile::WaitingForSpace;
 use crate::{Socket, Token};
 
 /// The user data of operations whose completions are ignored: cancellations.

@@ -1,6 +1,9 @@
-//! Operations in the kernel, with the memory that it reads and fills.
+//! Operations in the kernel and on helper threads, with the memory that they read and fill.
 
 pub(crate) mod datagrams;
+pub(crate) mod file_sends;
 pub(crate) mod files;
 pub(crate) mod inflight;
+pub(crate) mod multishot;
+pub(crate) mod owner_checks;
 pub(crate) mod sending;

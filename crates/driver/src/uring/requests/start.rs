@@ -10,16 +10,16 @@ use crate::user_bytes::Outgoing;
 use crate::{Completion, Done, Socket, Token};
 
 impl Uring {
-    pub(super) fn finish(&mut self, token: Token, result: io::Result<Done>) {
+    pub(crate) fn finish(&mut self, token: Token, result: io::Result<Done>) {
         self.tokens.remove(token);
         self.done.push(Completion { token, result });
     }
 
-    pub(super) fn refuse(&mut self, token: Token, code: i32) {
+    pub(crate) fn refuse(&mut self, token: Token, code: i32) {
         self.done.push(Completion::err(token, code));
     }
 
-    pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {
+    pub(crate) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
@@ -36,7 +36,7 @@ impl Uring {
         self.tokens.insert(token, Pending::Operation(name));
     }
 
-    pub(super) fn start_file(&mut self, token: Token, request: io::Result<Operation>) {
+    pub(crate) fn start_file(&mut self, token: Token, request: io::Result<Operation>) {
         match request {
             Ok(operation) => {
                 let name = self.launch(operation);

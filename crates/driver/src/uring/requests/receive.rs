@@ -4,22 +4,13 @@
 //! it takes 3 % less processor time, which is within the noise, and 12 % less if the single receive polls
 //! first. With 256 connections it saves nothing compared with the plain single receive.
 
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 
-use io_uring::{opcode, squeue, types};
-
 use crate::uring::operation::inflight::Operation;
-use crate::uring::ring::buffers::GROUP;
 use crate::uring::ring::queues::Event;
-use crate::uring::socket::state::RECEIVE_AHEAD;
+use crate::uring::sockets::RECEIVE_AHEAD;
 use crate::uring::{Pending, Uring};
 use crate::{Chunk, Completion, Done, Socket, Token};
-
-/// The multishot receive, which yields to other operations after `run` bytes.
-pub(crate) fn submission(fd: &OwnedFd, run: u32) -> squeue::Entry {
-    opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).len(run).build()
-}
 
 impl Uring {
     pub(crate) fn receive(&mut self, token: Token, socket: Socket, max: usize) {

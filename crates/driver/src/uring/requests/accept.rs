@@ -4,21 +4,14 @@
 //! A descriptor that the kernel has created appears in exactly one completion, and is owned from there on.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::rc::Rc;
-
-use io_uring::{opcode, squeue, types};
 
 use crate::uring::operation::inflight::Operation;
 use crate::uring::ring::queues::Event;
-use crate::uring::socket::state::{ACCEPT_AHEAD, State};
+use crate::uring::sockets::{ACCEPT_AHEAD, State};
 use crate::uring::{Pending, Uring};
 use crate::{Completion, Done, Socket, Token};
-
-pub(crate) fn submission(fd: &OwnedFd) -> squeue::Entry {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    opcode::AcceptMulti::new(types::Fd(fd.as_raw_fd())).flags(flags).build()
-}
 
 impl Uring {
     pub(crate) fn accept(&mut self, token: Token, listener: Socket) {

@@ -1,67 +1,19 @@
 //! Sending files, by system calls outside the ring: io_uring has no operation that sends a file to a socket
 //! without a kernel thread. The ring only reports when a socket has space again.
 
-use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use io_uring::{opcode, squeue, types};
-use slab::Slab;
-
-use crate::files::sendfile::{FileSend, QueueDelays, Step, TURN_BYTES};
+use crate::files::sendfile::{FileSend, Step, TURN_BYTES};
+use crate::uring::operation::file_sends::{FileInFlight, FileSends, WaitingForSpace};
 use crate::uring::operation::inflight::{Operation, cancelled};
 use crate::uring::{Pending, Uring};
 use crate::{Socket, Token};
 
-/// Files that are being sent.
-#[derive(Default)]
-pub(super) struct FileSends {
-    sends: Slab<Entry>,
-    /// The files that can continue, in order, and since when.
-    ready: VecDeque<(usize, Instant)>,
-    waits: QueueDelays,
-}
-
-struct Entry {
-    token: Token,
-    socket: Socket,
-    fd: Rc<OwnedFd>,
-    sending: FileSend,
-    /// The wait for space in the socket, if there is one.
-    armed: Option<u64>,
-}
-
-/// The wait for space in a socket, for the file with this key.
-pub(super) struct WaitingForSpace {
-    fd: Rc<OwnedFd>,
-    key: usize,
-}
-
-impl WaitingForSpace {
-    pub(super) fn submission(&self) -> squeue::Entry {
-        opcode::PollAdd::new(types::Fd(self.fd.as_raw_fd()), libc::POLLOUT as u32).build()
-    }
-}
-
-impl FileSends {
-    /// Whether a file can continue.
-    pub(super) fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    pub(super) fn queue_delay(&mut self) -> Duration {
-        self.waits.take()
-    }
-
-    fn mark_ready(&mut self, key: usize) {
-        self.ready.push_back((key, Instant::now()));
-    }
-}
-
 impl Uring {
-    pub(super) fn send_file(&mut self, token: Token, socket: Socket, file: io::Result<FileSend>) {
+    pub(crate) fn send_file(&mut self, token: Token, socket: Socket, file: io::Result<FileSend>) {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
@@ -71,7 +23,7 @@ impl Uring {
         match file {
             Ok(sending) => {
                 let fd = Rc::clone(&state.fd);
-                let entry = Entry { token, socket, fd, sending, armed: None };
+                let entry = FileInFlight { token, socket, fd, sending, armed: None };
                 let key = self.files.sends.insert(entry);
                 state.sending_file = Some(key as u32);
                 self.files.mark_ready(key);
@@ -83,7 +35,7 @@ impl Uring {
 
     /// Continues files after all other requests, because those are short. The next submission starts the
     /// waits for space.
-    pub(super) fn continue_files(&mut self) {
+    pub(crate) fn continue_files(&mut self) {
         if self.files.is_ready() {
             self.send_files();
         }
@@ -118,7 +70,7 @@ impl Uring {
                 Ok(Step::Over) => Ok(()),
                 Err(error) => Err(error),
             };
-            let Entry { token, socket, sending, .. } = self.files.sends.remove(key);
+            let FileInFlight { token, socket, sending, .. } = self.files.sends.remove(key);
             if let Some(state) = self.sockets.get_mut(socket) {
                 state.sending_file = None;
             }
@@ -127,7 +79,7 @@ impl Uring {
     }
 
     /// A socket has space, or an error that the next call returns.
-    pub(super) fn space_available(&mut self, name: u64) {
+    pub(crate) fn space_available(&mut self, name: u64) {
         let Operation::WaitForSpace(WaitingForSpace { key, .. }) = self.inflight.remove(name)
         else {
             unreachable!("the caller looked")
@@ -142,8 +94,8 @@ impl Uring {
     }
 
     /// Ends the file with this key early.
-    pub(super) fn end_file(&mut self, key: usize) {
-        let Entry { token, socket, armed, .. } = self.files.sends.remove(key);
+    pub(crate) fn end_file(&mut self, key: usize) {
+        let FileInFlight { token, socket, armed, .. } = self.files.sends.remove(key);
         self.files.ready.retain(|(other, _)| *other != key);
         if let Some(name) = armed {
             self.abort(name);
@@ -155,7 +107,7 @@ impl Uring {
     }
 
     /// Drops all files, without completions.
-    pub(super) fn drop_files(&mut self) {
+    pub(crate) fn drop_files(&mut self) {
         self.files = FileSends::default();
     }
 }

@@ -1,0 +1,89 @@
+//! Sending and receiving datagrams.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use socket2::SockAddr;
+
+use crate::uring::operation::datagrams::{ReceivingDatagram, SendingDatagram};
+use crate::uring::operation::inflight::{Operation, cancelled};
+use crate::uring::ring::queues::{Event, is_transient};
+use crate::uring::{Pending, Uring};
+use crate::user_bytes::UserBytes;
+use crate::{Done, Socket, Token};
+
+impl Uring {
+    pub(crate) fn send_datagram(
+        &mut self,
+        token: Token,
+        socket: Socket,
+        datagram: Bytes,
+        to: Option<SocketAddr>,
+    ) {
+        let bytes = UserBytes::from(datagram);
+        let Some(state) = self.sockets.get(socket) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        let (fd, to) = (Rc::clone(&state.fd), to.map(SockAddr::from));
+        let sending = SendingDatagram::new(token, socket, fd, bytes, to);
+        let name = self.launch(Operation::SendDatagram(Box::new(sending)));
+        self.tokens.insert(token, Pending::Operation(name));
+    }
+
+    pub(crate) fn receive_datagram(
+        &mut self,
+        token: Token,
+        socket: Socket,
+        mut buffer: Vec<u8>,
+        max: usize,
+    ) {
+        let Some(state) = self.sockets.get(socket) else {
+            return self.refuse(token, libc::EBADF);
+        };
+        if state.receiving.armed.is_some() || state.receiving.waiting.is_some() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        buffer.resize(max, 0);
+        let receiving = ReceivingDatagram::new(token, socket, Rc::clone(&state.fd), buffer);
+        let name = self.launch(Operation::ReceiveDatagram(Box::new(receiving)));
+        self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(name);
+        self.tokens.insert(token, Pending::Operation(name));
+    }
+
+    /// The completion of an operation on a datagram.
+    pub(crate) fn datagram_completed(&mut self, name: u64, event: Event) {
+        let mut outcome = event.outcome();
+        if let Err(error) = &outcome
+            && is_transient(error)
+        {
+            if !self.inflight.is_cancelled(name) {
+                return self.relaunch(name);
+            }
+            outcome = Err(cancelled());
+        }
+        match self.inflight.remove(name) {
+            Operation::SendDatagram(sending) => {
+                self.finish(sending.token, outcome.map(|_| Done::SentDatagram));
+            }
+            Operation::ReceiveDatagram(receiving) => {
+                let (token, socket) = (receiving.token, receiving.socket);
+                if let Some(state) = self.sockets.get_mut(socket) {
+                    state.receiving.armed = None;
+                    // Only after a misuse: a stream's receive that came meanwhile.
+                    self.arm(socket);
+                }
+                let datagram = outcome.and_then(|length| receiving.into_datagram(length as usize));
+                self.finish(token, datagram.map(|datagram| Done::Datagram(Box::new(datagram))));
+            }
+            _ => unreachable!("the caller looked"),
+        }
+    }
+
+    /// Cancels the datagrams of a closed socket that wait for space in its send buffer.
+    pub(crate) fn abort_datagrams(&mut self, socket: Socket) {
+        for name in self.inflight.datagrams_of(socket) {
+            self.abort(name);
+        }
+    }
+}
