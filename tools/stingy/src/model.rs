@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::memwalk::config::Spill;
 
 /// Name of the pseudo-stage that stands for the scheduler itself, which accepts requests.
 pub(crate) const ENTRY: &str = "entry";
@@ -71,6 +72,8 @@ pub(crate) struct Object {
     pub(crate) bytes: Option<u64>,
     pub(crate) allocated: Vec<Site>,
     pub(crate) freed: Vec<Site>,
+    /// The description wants a pool for it.
+    pub(crate) is_pooled: bool,
 }
 
 /// A static variable.
@@ -103,6 +106,8 @@ pub(crate) struct Analysis {
     /// The largest stack of a stage.
     pub(crate) stack: Option<u64>,
     pub(crate) warnings: Vec<Warning>,
+    /// Allocates if a pool is empty.
+    pub(crate) spill: Option<Spill>,
 }
 
 impl Analysis {

@@ -27,6 +27,14 @@ pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<A
     collected.warn_syntax(files);
     collected.add_stages(program)?;
     collected.objects.retain(|_, object| !object.allocated.is_empty());
+    let wanted = &config.memory.objects;
+    if let Some(name) = wanted.iter().find(|name| !collected.objects.contains_key(*name)) {
+        let what = format!("no stage allocates `{name}`, which `objects` in `[memory]` names");
+        return Err(Error::contents(&config.folder.join("stingy.toml"), what));
+    }
+    for object in collected.objects.values_mut() {
+        object.is_pooled = wanted.is_empty() || wanted.contains(&object.name);
+    }
     for object in collected.objects.values().filter(|o| info.ambiguous.contains(&o.name)) {
         let what = format!("several structures are named `{}`; the largest counts", object.name);
         collected.warnings.insert(Warning { at: object.allocated[0].at.clone(), what });
@@ -52,6 +60,7 @@ pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<A
         globals: info.globals.iter().take(MAX_GLOBALS).cloned().collect(),
         stack,
         warnings: collected.warnings.into_iter().collect(),
+        spill: config.memory.spill.clone(),
     })
 }
 
@@ -221,6 +230,7 @@ impl Collected {
             bytes: None,
             allocated: Vec::new(),
             freed: Vec::new(),
+            is_pooled: true,
         })
     }
 

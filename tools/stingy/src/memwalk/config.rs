@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
@@ -44,6 +44,18 @@ pub(crate) struct Stages {
     /// Functions that are not followed, such as those for administrators.
     #[serde(default)]
     pub(crate) cut: Vec<String>,
+    /// Functions that wait for events of requests.
+    #[serde(default)]
+    pub(crate) wait: Vec<Wait>,
+}
+
+/// A function that waits for events.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wait {
+    pub(crate) function: String,
+    /// Index of the parameter with the maximum number of events.
+    pub(crate) events: usize,
 }
 
 /// `QueueStage` of the paper.
@@ -85,6 +97,21 @@ pub(crate) struct Memory {
     /// Upper bounds of objects whose size is determined at run time.
     #[serde(default)]
     pub(crate) sizes: BTreeMap<String, u64>,
+    /// The objects that have pools; empty for all that stages allocate.
+    #[serde(default)]
+    pub(crate) objects: Vec<String>,
+    /// Allocates if a pool is empty, instead of `malloc` and `free`.
+    pub(crate) spill: Option<Spill>,
+}
+
+/// Functions with the parameters of `malloc` and `free`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spill {
+    pub(crate) allocate: String,
+    pub(crate) free: String,
+    /// The server's name of `malloc_usable_size`, if it calls this for objects.
+    pub(crate) size: Option<String>,
 }
 
 /// A function that allocates.

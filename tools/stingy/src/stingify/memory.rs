@@ -18,7 +18,10 @@ pub(crate) fn objects(
     let mut reasons = Vec::new();
     for function in program.functions.by_name.values() {
         for event in events(&whole(function)) {
-            let Action::Call { name: "realloc", arguments } = &event.action else { continue };
+            let Action::Call { name, arguments } = &event.action else { continue };
+            if !name.contains("realloc") || program.config.allocation(name).is_none() {
+                continue;
+            }
             let memory = arguments.first().and_then(|&memory| program.freed(function, memory).ok());
             if let Some(object) = memory.filter(|object| objects.remove(object)) {
                 let what = format!("`{object}` keeps its allocator, because its size changes here");
@@ -27,6 +30,24 @@ pub(crate) fn objects(
         }
     }
     (objects, reasons)
+}
+
+/// Bounds the number of events for which the server waits.
+pub(crate) fn bound_events(program: &Program<'_>, edits: &mut Edits) {
+    for function in program.functions.by_name.values() {
+        for event in events(&whole(function)) {
+            let Action::Call { name, arguments } = &event.action else { continue };
+            let wait = program.config.stages.wait.iter().find(|wait| wait.function == *name);
+            if let Some(&argument) = wait.and_then(|wait| arguments.get(wait.events)) {
+                let text = function.file.text_of(argument);
+                edits.replace(
+                    function.file,
+                    argument.byte_range(),
+                    format!("stingy_events({text})"),
+                );
+            }
+        }
+    }
 }
 
 /// Replaces all allocations and deallocations of these objects, also those outside of stages. Returns the reasons why
@@ -38,6 +59,7 @@ pub(crate) fn replace(
     edits: &mut Edits,
 ) -> Vec<(Place, String)> {
     let mut reasons = Vec::new();
+    let size = program.config.memory.spill.as_ref().and_then(|spill| spill.size.as_deref());
     for function in program.functions.by_name.values() {
         // The bodies of allocating functions remain.
         let is_own = program.config.allocation(&function.name).is_some()
@@ -60,6 +82,14 @@ pub(crate) fn replace(
                 {
                     let what = format!(
                         "this allocation of `{}` keeps its allocator: its size differs",
+                        allocated.object
+                    );
+                    reasons.push((at, what));
+                    continue;
+                }
+                if by.size.is_some() && arguments.len() > 1 + usize::from(by.count.is_some()) {
+                    let what = format!(
+                        "this allocation of `{}` keeps its allocator: `{name}` has further arguments",
                         allocated.object
                     );
                     reasons.push((at, what));
@@ -94,6 +124,16 @@ pub(crate) fn replace(
                         continue;
                     }
                 }
+            } else if Some(*name) == size
+                && let [memory] = arguments[..]
+                && let Ok(object) = program.freed(function, memory)
+                && objects.contains(&object)
+            {
+                format!(
+                    "stingy_size({}, {})",
+                    names::object(&object),
+                    function.file.text_of(memory)
+                )
             } else {
                 continue;
             };

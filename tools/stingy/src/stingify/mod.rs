@@ -42,6 +42,7 @@ impl Stingify {
         notes.extend(memory::replace(&program, &analysis, &objects, &mut edits));
         match config.stages.queue.as_slice() {
             _ if self.memory_only => (),
+            _ if !config.stages.wait.is_empty() => memory::bound_events(&program, &mut edits),
             _ if config.stages.states.is_some() => {
                 eprintln!("the event loop is not changed, because the stages are enumerators");
             }

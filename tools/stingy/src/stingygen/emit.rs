@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 
 use super::names;
 use super::pools::Pool;
+use crate::memwalk::config::Spill;
 use crate::model::Analysis;
 
 /// The functions that depend on no table.
@@ -78,6 +79,12 @@ void stingy_queue(enum stingy_stage stage, void *request);
    early stages precede. */
 size_t stingy_run(void (*execute)(enum stingy_stage, void *request));
 
+/* The size of memory of stingy_alloc, stingy_zalloc or malloc. */
+size_t stingy_size(enum stingy_object object, void *memory);
+
+/* The number of events to wait for: at most `events`, and at most the requests whose memory fits the budget. */
+int stingy_events(int events);
+
 struct stingy_counts {
     uint64_t allocations;
     uint64_t spilled; /* allocations for which the pool was empty */
@@ -99,6 +106,7 @@ pub(crate) fn source(analysis: &Analysis, pools: &[Pool]) -> Result<String, fmt:
 #define _DEFAULT_SOURCE
 #include \"stingy.h\"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +145,15 @@ static const size_t pool_slot_bytes[POOLS] = {{
         }
         out.push_str("POOLS },\n");
     }
-    out.push_str("};\n\n");
+    out.push_str("};\n\n/* Allocates if a pool is empty. */\n");
+    match &analysis.spill {
+        Some(Spill { allocate, free, .. }) => write!(
+            out,
+            "void *{allocate}(size_t bytes);\nvoid {free}(void *memory);\n\
+             #define spill_alloc {allocate}\n#define spill_free {free}\n\n"
+        )?,
+        None => out.push_str("#define spill_alloc malloc\n#define spill_free free\n\n"),
+    }
     out.push_str(RUNTIME);
     Ok(out)
 }

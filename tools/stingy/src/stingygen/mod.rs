@@ -41,7 +41,8 @@ pub(crate) struct Stingygen {
 impl Stingygen {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let analysis = Analysis::load(&self.analysis)?;
-        for object in analysis.objects.iter().filter(|object| object.bytes.is_none()) {
+        let wanted = analysis.objects.iter().filter(|object| object.is_pooled);
+        for object in wanted.filter(|object| object.bytes.is_none()) {
             eprintln!("{}: no pool, because the size is determined at run time", object.name);
         }
         let objects = pooled(&analysis);
@@ -73,9 +74,9 @@ impl Stingygen {
     }
 }
 
-/// The objects that have a pool: those of known size.
+/// The objects that have a pool: those of known size that the description wants.
 pub(crate) fn pooled(analysis: &Analysis) -> Vec<&Object> {
-    analysis.objects.iter().filter(|object| object.bytes.is_some()).collect()
+    analysis.objects.iter().filter(|object| object.is_pooled && object.bytes.is_some()).collect()
 }
 
 /// Size of the L2 cache of this machine.

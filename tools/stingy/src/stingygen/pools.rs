@@ -72,6 +72,7 @@ mod tests {
             bytes: Some(bytes),
             allocated: Vec::new(),
             freed: Vec::new(),
+            is_pooled: true,
         };
         let analysis = Analysis {
             program: "a".into(),
@@ -82,6 +83,7 @@ mod tests {
             globals: Vec::new(),
             stack: None,
             warnings: Vec::new(),
+            spill: None,
         };
         let objects: Vec<_> = analysis.objects.iter().collect();
         let pools = assign(&analysis, &objects);

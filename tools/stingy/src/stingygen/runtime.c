@@ -108,7 +108,7 @@ void *stingy_alloc(enum stingy_object object)
 {
     struct thread *thread = self();
     if (!thread)
-        return malloc(object_bytes[object]);
+        return spill_alloc(object_bytes[object]);
     struct pool *pool = &thread->pools[object_pool[object]];
     thread->counts.allocations++;
     if (!pool->free && atomic_load_explicit(&pool->returned, memory_order_relaxed))
@@ -120,7 +120,7 @@ void *stingy_alloc(enum stingy_object object)
         return memory;
     }
     thread->counts.spilled++;
-    return malloc(object_bytes[object]);
+    return spill_alloc(object_bytes[object]);
 }
 
 void *stingy_zalloc(enum stingy_object object)
@@ -133,7 +133,7 @@ void stingy_free(enum stingy_object object, void *memory)
 {
     uintptr_t offset = (uintptr_t)memory - (uintptr_t)slabs;
     if (!slabs || offset >= MAX_THREADS * slab_stride) {
-        free(memory);
+        spill_free(memory);
         return;
     }
     struct thread *owner = &threads[offset / slab_stride];
@@ -149,6 +149,12 @@ void stingy_free(enum stingy_object object, void *memory)
         *(void **)memory = first;
     while (!atomic_compare_exchange_weak_explicit(&pool->returned, &first, memory, memory_order_release,
                                                   memory_order_relaxed));
+}
+
+size_t stingy_size(enum stingy_object object, void *memory)
+{
+    uintptr_t offset = (uintptr_t)memory - (uintptr_t)slabs;
+    return slabs && offset < MAX_THREADS * slab_stride ? object_bytes[object] : malloc_usable_size(memory);
 }
 
 struct stingy_counts stingy_counts(void)
@@ -183,6 +189,12 @@ size_t stingy_room(enum stingy_stage stage)
     if (room == 0 && stage == STINGY_STAGE_entry && queued < capacity / 4)
         room = capacity / 4 - queued;
     return room;
+}
+
+int stingy_events(int events)
+{
+    call_once(&started, start);
+    return (uint32_t)events < capacity ? events : (int)capacity;
 }
 
 void stingy_queue(enum stingy_stage stage, void *request)

@@ -34,20 +34,49 @@ void put_in_pending(struct client *c)
 
 static void release(struct client *c)
 {
-    free(c->reply);
-    free(c);
+    own_free(c->reply);
+    own_free(c);
 }
 
 void read_request(struct client *c);
 
+void *own_alloc(size_t bytes)
+{
+    return malloc(bytes);
+}
+
+void own_free(void *memory)
+{
+    free(memory);
+}
+
+size_t own_size(void *memory)
+{
+    return memory ? 1 : 0;
+}
+
+/* Also returns the size. */
+static void *sized_alloc(size_t bytes, size_t *usable)
+{
+    *usable = bytes;
+    return own_alloc(bytes);
+}
+
+static int wait_for_events(int events)
+{
+    return events;
+}
+
 static void get(struct client *c)
 {
-    c->reply = malloc(512);
+    size_t usable;
+    c->reply = sized_alloc(512, &usable);
     put_in_pending(c);
 }
 
 static void quit(struct client *c)
 {
+    c->is_pending = own_size(c) > 0;
     discard(c);
 }
 
@@ -86,7 +115,8 @@ void other(struct client *c);
 
 void loop(void)
 {
-    struct client *c = malloc(sizeof(*c));
+    struct client *c = own_alloc(sizeof(*c));
+    wait_for_events(100);
     set_on_read(c, NULL);
     set_on_read(c, read_request);
     execute(c);

@@ -76,6 +76,58 @@ fn patched_tux_has_at_most_two_fifths_of_the_misses() {
 }
 
 #[test]
+fn only_the_wanted_objects_are_replaced_and_events_are_bounded() {
+    if !has("gcc") || !has("patch") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    for file in ["handlers.c", "handlers_other.c", "handlers.toml"] {
+        copy(&format!("tests/data/{file}"), at);
+    }
+    run(at, "gcc", &["-g", "-o", "handlers", "handlers.c", "handlers_other.c"]);
+    std::fs::write(at.join("handlers.json"), stingy(at, &["memwalk", "handlers.toml", "--json"]))
+        .expect("a file");
+    stingy(at, &["stingygen", "handlers.json"]);
+    let output = output(at, env!("CARGO_BIN_EXE_phalanx-stingy"), &["stingify", "handlers.toml"]);
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (patch, notes) = (text(&output.stdout), text(&output.stderr));
+    let expected = "this allocation of `client.reply` keeps its allocator: `sized_alloc` has further arguments";
+    assert!(notes.contains(expected), "{notes}");
+    let added: Vec<_> = patch.lines().filter(|line| line.starts_with('+')).collect();
+    let expected = [
+        "+++ b/handlers.c",
+        "+#include \"stingy.h\"",
+        "+    stingy_free(STINGY_client_reply, c->reply);",
+        "+    stingy_free(STINGY_client, c);",
+        "+    c->is_pending = stingy_size(STINGY_client, c) > 0;",
+        "+    struct client *c = stingy_alloc(STINGY_client);",
+        "+    wait_for_events(stingy_events(100));",
+    ];
+    assert_eq!(added, expected);
+    std::fs::write(at.join("handlers.patch"), patch).expect("a file");
+    run(at, "patch", &["-s", "-p1", "-i", "handlers.patch"]);
+    let files = ["handlers.c", "handlers_other.c", "stingy.c"];
+    run(at, "gcc", &[&["-Wall", "-Werror", "-o", "handlers"], &files[..]].concat());
+    run(at, "./handlers", &[]);
+}
+
+#[test]
+fn threads_free_the_memory_of_each_other() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = both();
+    let at = folder.path();
+    copy("tests/data/threads.c", at);
+    let files = ["threads.c", "new/stingy.c"];
+    let flags = ["-O2", "-g", "-Wall", "-Werror", "-Inew", "-pthread", "-o", "threads"];
+    run(at, "gcc", &[&flags[..], &files[..]].concat());
+    // At most two objects of each thread are in use, so that returned slots are reused.
+    assert_eq!(run(at, "./threads", &[]).trim(), "0");
+}
+
+#[test]
 fn constructs_that_cannot_be_rewritten_are_reported_with_their_lines() {
     if !has("gcc") {
         return;
