@@ -24,7 +24,8 @@ const FILES: [(&str, &str, u32); 8] = [
 ];
 
 /// Files of `packaging` that operators copy where they need them.
-const EXAMPLES: [&str; 2] = ["fail2ban/phalanx-broker.conf", "grafana/phalanx-broker.json"];
+const EXAMPLES: [&str; 3] =
+    ["fail2ban/phalanx-broker.conf", "grafana/phalanx-broker.json", "nats/nats-server.conf"];
 
 pub(super) fn make(dist: &Dist) -> Result<(), String> {
     let architecture = match std::env::consts::ARCH {

@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// The value after `--name`, if present.
-fn option(arguments: &[String], name: &str) -> Result<Option<u64>, String> {
+pub(crate) fn option(arguments: &[String], name: &str) -> Result<Option<u64>, String> {
     let Some(at) = arguments.iter().position(|argument| argument == name) else { return Ok(None) };
     let value = arguments.get(at + 1).ok_or_else(|| format!("{name} requires a number"))?;
     let number = value.parse().map_err(|_| format!("{name} requires a number, not `{value}`"))?;
@@ -68,16 +68,27 @@ impl Home {
     pub(crate) fn root(&self) -> PathBuf {
         self.0.join("root")
     }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Leaves the directory, and returns its path.
+    pub(crate) fn keep(mut self) -> PathBuf {
+        std::mem::take(&mut self.0)
+    }
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        if self.0 != Path::new("") {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
     }
 }
 
 /// Prints the result of a task and converts it to an exit code.
-fn finish(name: &str, result: Result<bool, String>) -> ExitCode {
+pub(crate) fn finish(name: &str, result: Result<bool, String>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -89,7 +100,7 @@ fn finish(name: &str, result: Result<bool, String>) -> ExitCode {
 }
 
 /// The quantile `share` of `times`, which are sorted in place.
-fn quantile(times: &mut [Duration], share: f64) -> Duration {
+pub(crate) fn quantile(times: &mut [Duration], share: f64) -> Duration {
     times.sort_unstable();
     let at = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
     times.get(at).copied().unwrap_or_default()

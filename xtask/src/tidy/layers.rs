@@ -100,7 +100,7 @@ const ALLOWED: &Table = &[
             "websocket",
         ],
     ),
-    ("xtask", &[]),
+    ("xtask", &["mqtt"]),
     // Tools for servers written in C.
     ("stingy", &[]),
     // Peers that `bench` starts for comparison.

@@ -1,0 +1,236 @@
+//! The processes of a cluster: nats-server and brokers, with a relay between each broker and NATS.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::relay::{Mode, Relay};
+
+/// Time in which a process starts or ends on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Queues that hold everything that the load publishes while a node is away.
+const QUEUES: [&str; 4] = ["--max-queued-messages", "1000000", "--max-queued-bytes", "1G"];
+
+/// A nats-server and its brokers. Dropping it kills all of them.
+pub(super) struct Cluster {
+    pub(super) nats: Process,
+    pub(super) nodes: Vec<Node>,
+}
+
+/// A broker and its relay.
+pub(super) struct Node {
+    pub(super) name: String,
+    /// The address of its MQTT listener, and that of its admin pages.
+    pub(super) address: SocketAddr,
+    pub(super) admin: SocketAddr,
+    pub(super) relay: Relay,
+    process: Process,
+}
+
+/// A program with fixed arguments, which can be started again.
+pub(super) struct Process {
+    command: Box<dyn Fn() -> Command + Send + Sync>,
+    /// The listener that it has once it runs.
+    address: SocketAddr,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    child: Option<Child>,
+    /// Since when it has been running without an interruption.
+    running: Option<Instant>,
+}
+
+impl Cluster {
+    /// Starts a server and `count` brokers in `folder`.
+    pub(super) fn start(
+        host: Ipv4Addr,
+        binary: &Path,
+        folder: &Path,
+        count: u64,
+    ) -> Result<Self, String> {
+        let host = IpAddr::V4(host);
+        let (program, address) = (nats_server()?, free(host)?);
+        let log = folder.join("nats.log");
+        let nats = Process::new(address, move || {
+            let mut command = Command::new(&program);
+            command.args(["-a", &address.ip().to_string(), "-p", &address.port().to_string()]);
+            command.arg("-l").arg(&log);
+            command
+        });
+        nats.start()?;
+        let name = |n| char::from(b'a' + n as u8).to_string();
+        let nodes = (0..count).map(|n| Node::start(host, &name(n), binary, folder, address));
+        Ok(Self { nats, nodes: nodes.collect::<Result<_, _>>()? })
+    }
+}
+
+/// The path of nats-server.
+fn nats_server() -> Result<PathBuf, String> {
+    let paths = ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/root/go/bin/nats-server"];
+    let found = paths.into_iter().map(PathBuf::from).find(|path| path.exists());
+    found.ok_or("nats-server is not installed (Debian: apt-get install nats-server)".into())
+}
+
+/// An address with a free port.
+fn free(host: IpAddr) -> Result<SocketAddr, String> {
+    let bound = TcpListener::bind((host, 0)).and_then(|listener| listener.local_addr());
+    bound.map_err(|error| format!("no free port at {host}: {error}"))
+}
+
+impl Node {
+    fn start(
+        host: IpAddr,
+        name: &str,
+        binary: &Path,
+        folder: &Path,
+        nats: SocketAddr,
+    ) -> Result<Self, String> {
+        let relay = Relay::start(host, nats).map_err(|error| format!("no relay: {error}"))?;
+        let (address, admin) = (free(host)?, free(host)?);
+        let (binary, data) = (binary.to_owned(), folder.join(name));
+        let log = folder.join(format!("{name}.log"));
+        fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
+        let token = folder.join("admin-token");
+        fs::write(&token, "token-of-the-clusters-of-developers\n")
+            .and_then(|()| private(&token))
+            .map_err(|error| format!("{}: {error}", token.display()))?;
+        let (own, of_relay) = (name.to_owned(), relay.address);
+        let process = Process::new(address, move || {
+            let mut command = Command::new(&binary);
+            command.args(["broker", "--workers", "2", "--node-name", &own]);
+            command.arg("--listen").arg(address.to_string());
+            command.arg("--admin").arg(admin.to_string());
+            command.arg("--cluster").arg(format!("nats://{of_relay}"));
+            command.arg("--persistence-dir").arg(&data);
+            command.arg("--admin-token-file").arg(&token).args(QUEUES);
+            if let Ok(file) = File::options().create(true).append(true).open(&log) {
+                command.stderr(file);
+            }
+            command
+        });
+        process.start()?;
+        Ok(Self { name: name.to_owned(), address, admin, relay, process })
+    }
+
+    pub(super) fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
+/// Makes a file readable by its owner only.
+fn private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+}
+
+impl Process {
+    fn new(address: SocketAddr, command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
+        Self { command: Box::new(command), address, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts it, and waits until it listens.
+    pub(super) fn start(&self) -> Result<(), String> {
+        let mut command = (self.command)();
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let output = child.stdout.take().map(BufReader::new);
+        // A broker prints its addresses; the pipe must not fill.
+        thread::spawn(move || output.map(|output| output.lines().for_each(drop)));
+        let begun = Instant::now();
+        while TcpStream::connect(self.address).is_err() {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Err(format!("{command:?} ended: {status}"));
+            }
+            if begun.elapsed() > LIMIT {
+                let _ = child.kill();
+                return Err(format!("{command:?} does not listen"));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        *self.state() = State { child: Some(child), running: Some(Instant::now()) };
+        Ok(())
+    }
+
+    /// Since when it has been running, unless it is stopped or killed.
+    pub(super) fn running(&self) -> Option<Instant> {
+        self.state().running
+    }
+
+    /// Whether the process has not ended, apart from [`kill`](Self::kill) and [`end`](Self::end).
+    pub(super) fn lives(&self) -> bool {
+        let mut state = self.state();
+        state.child.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Kills it.
+    pub(super) fn kill(&self) {
+        let State { child, .. } = std::mem::take(&mut *self.state());
+        if let Some(mut child) = child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Asks it to end, and waits.
+    pub(super) fn end(&self) -> Result<(), String> {
+        self.signal("TERM");
+        let State { child, .. } = std::mem::take(&mut *self.state());
+        let Some(mut child) = child else { return Ok(()) };
+        let begun = Instant::now();
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("a process ended: {status}")),
+                Err(error) => return Err(format!("a process cannot be awaited: {error}")),
+                Ok(None) if begun.elapsed() > LIMIT => {
+                    let _ = child.kill();
+                    return Err("a process does not end".into());
+                }
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    /// Stops all its threads.
+    pub(super) fn stop(&self) {
+        self.state().running = None;
+        self.signal("STOP");
+    }
+
+    /// Lets them continue.
+    pub(super) fn resume(&self) {
+        self.signal("CONT");
+        self.state().running = Some(Instant::now());
+    }
+
+    fn signal(&self, name: &str) {
+        let state = self.state();
+        if let Some(child) = &state.child {
+            let _ = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.nodes.iter().for_each(|node| node.relay.set(Mode::Ended));
+    }
+}
