@@ -9,6 +9,7 @@
 //! | `login` | the exchange at the start of a connection |
 //! | `client` | a connection that is opened again when it is lost |
 //! | `model` | a small server for simulations |
+//! | `survey` | the properties of servers, for checks before a start |
 //!
 //! NATS delivers at most once. A client drops messages that it cannot send: without a connection, or when its bounded
 //! memory of unsent messages is full. It counts them, and the publisher learns of it.
@@ -29,6 +30,8 @@ mod model;
 #[cfg(feature = "client")]
 mod options;
 mod subject;
+#[cfg(feature = "client")]
+mod survey;
 
 #[cfg(feature = "client")]
 pub use address::ServerAddress;
@@ -38,5 +41,7 @@ pub use codec::{Bounds, DecodeError, Frame};
 #[cfg(feature = "client")]
 pub use model::ModelServer;
 #[cfg(feature = "client")]
-pub use options::{Credentials, Metrics, OnState, Options};
+pub use options::{Access, Credentials, Metrics, OnState, Options};
 pub use subject::{is_filter, is_subject, matches};
+#[cfg(feature = "client")]
+pub use survey::{ServerInfo, survey};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::ServerAddress;
 use crate::codec::{Bounds, Frame};
-use crate::options::{Credentials, Options};
+use crate::options::{Access, Credentials, Options};
 
 /// The part of INFO that a client uses.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -66,6 +66,7 @@ const MAX_PAYLOAD: usize = 64 << 20;
 pub(crate) async fn login(
     resolver: &BlockingStage<()>,
     server: &ServerAddress,
+    access: &Access,
     options: &Options,
 ) -> Result<Session, String> {
     let (begun, limit) = (now(), options.connect_timeout);
@@ -84,9 +85,9 @@ pub(crate) async fn login(
     };
     info.max_payload = info.max_payload.min(MAX_PAYLOAD);
     if server.is_tls || info.tls_required {
-        stage = stage.encrypt(server, options).await?;
+        stage = stage.encrypt(server, access).await?;
     }
-    let (user, pass, token) = options.credentials.of(server);
+    let (user, pass, token) = access.credentials.of(server);
     let connect = Connect {
         verbose: false,
         pedantic: false,
@@ -157,10 +158,10 @@ impl Stage {
         }
     }
 
-    async fn encrypt(self, server: &ServerAddress, options: &Options) -> Result<Self, String> {
+    async fn encrypt(self, server: &ServerAddress, access: &Access) -> Result<Self, String> {
         let timeout = self.timeout();
         let Self { wire, input, begun, limit } = self;
-        let connector = options.connector.as_ref().ok_or("the server requires TLS")?;
+        let connector = access.connector.as_ref().ok_or("the server requires TLS")?;
         if !input.is_empty() {
             return Err("the server sent data before TLS".into());
         }

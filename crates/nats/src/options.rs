@@ -11,14 +11,10 @@ use crate::address::ServerAddress;
 /// The settings of a [`Client`](crate::Client).
 #[derive(Clone)]
 pub struct Options {
-    /// The servers, of one NATS cluster. Each attempt to connect tries them in this order.
-    pub servers: Vec<ServerAddress>,
+    /// The servers, and the credentials for them.
+    pub access: Access,
     /// The client's name, as NATS shows it.
     pub name: String,
-    /// The credentials for servers whose URL has none.
-    pub credentials: Credentials,
-    /// Encrypts connections to servers that require it, and those of `tls://` addresses.
-    pub connector: Option<Connector>,
     /// Timeout from the first packet to the server's acceptance.
     pub connect_timeout: Duration,
     /// Interval of pings while nothing arrives. A server that answers neither of two is lost.
@@ -38,10 +34,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            servers: Vec::new(),
+            access: Access::default(),
             name: "phalanx".into(),
-            credentials: Credentials::None,
-            connector: None,
             connect_timeout: Duration::from_secs(5),
             ping_interval: Duration::from_secs(5),
             reconnect_delay: (Duration::from_millis(100), Duration::from_secs(5)),
@@ -51,6 +45,17 @@ impl Default for Options {
             on_error: Rc::new(|_| ()),
         }
     }
+}
+
+/// The servers, and the credentials for them, of each attempt to connect.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// The servers, of one NATS cluster, tried in this order.
+    pub servers: Vec<ServerAddress>,
+    /// The credentials for servers whose URL has none.
+    pub credentials: Credentials,
+    /// Encrypts connections to servers that require it, and those of `tls://` addresses.
+    pub connector: Option<Connector>,
 }
 
 /// Credentials of a client.

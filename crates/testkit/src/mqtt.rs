@@ -347,6 +347,11 @@ impl Client {
         let came = self.next();
         let message = came.message();
         assert_eq!((message.topic, message.payload), (topic, payload.as_bytes()));
+        self.acknowledge(&message);
+    }
+
+    /// Acknowledges a message of QoS 1.
+    pub fn acknowledge(&mut self, message: &Publish<'_>) {
         if let Delivery::AtLeastOnce(id) = message.delivery {
             self.say(&Packet::PubAck(Ack::of(id)));
         }

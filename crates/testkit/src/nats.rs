@@ -46,14 +46,20 @@ impl NatsServer {
             false => listener().1,
         };
         let folder = tempfile::tempdir().unwrap();
+        let mut own = Self { address, process: None, folder, program };
+        own.restart_with(lines);
+        Some(own)
+    }
+
+    /// Kills the server, and starts it again at the same address with other lines of configuration.
+    pub fn restart_with(&mut self, lines: &str) {
+        let (address, folder) = (self.address, self.folder.path());
         let text = format!(
             "listen: \"{address}\"\njetstream {{ store_dir: \"{}\" }}\n{lines}\n",
-            folder.path().join("streams").display()
+            folder.join("streams").display()
         );
-        fs::write(folder.path().join("nats.conf"), text).unwrap();
-        let mut own = Self { address, process: None, folder, program };
-        own.restart();
-        Some(own)
+        fs::write(folder.join("nats.conf"), text).unwrap();
+        self.restart();
     }
 
     /// The URL.

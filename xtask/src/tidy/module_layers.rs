@@ -242,7 +242,7 @@ pub(super) const CRATES: &[Layers] = &[
     },
     Layers {
         folder: "crates/nats",
-        layers: &[&["address", "codec", "subject"], &["options"], &["login"], &["client", "model"]],
+        layers: &[&["address", "codec", "subject"], &["options"], &["login"], &["client", "model", "survey"]],
         exceptions: &[],
     },
     Layers {

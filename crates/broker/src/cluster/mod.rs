@@ -5,14 +5,24 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `node.rs` | this node: NATS, the other nodes, and what arrives from them |
+//! | `node.rs` | this node, its connection to NATS, and the payloads that it sends |
+//! | `other.rs` | another node: its announcement and its lane |
+//! | `receiving.rs` | announcements and frames that other nodes send |
+//! | `tending.rs` | lanes that end because a node is gone, and missing ones |
 //! | `serving.rs` | the life of one lane |
 //! | `retained.rs` | the retained messages for a node that joins |
 //! | `takeover.rs` | clients that connected to another node |
 
 mod node;
+mod other;
+mod receiving;
 mod retained;
 mod serving;
 mod takeover;
+mod tending;
 
 pub(crate) use node::serve_cluster;
+
+/// Parts of the timeout after which a node tells that it is there, and tends its lanes.
+const HELLOS: u32 = 5;
+const TICKS: u32 = 25;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
-use phalanx::time::now;
+use phalanx::time::{now, time_of_day};
 use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
 
 use crate::access::{Identity, NODE_CLIENTS};
-use crate::cluster::node::{HELLOS, Node, Other};
-use crate::cluster::retained;
+use crate::cluster::node::Node;
+use crate::cluster::other::Other;
+use crate::cluster::{HELLOS, retained, takeover};
 use crate::config::Config;
 use crate::connection::bridged::{Bridged, serve_bridged};
 use crate::context::Context;
@@ -152,6 +153,7 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         timeout: node.timeout,
         known: keys.into_iter().collect::<HashSet<_>>(),
     });
+    other.connection.set(node.connections());
     // From now on, data of the lane arrives.
     other.lane.replace(Some(lane.clone()));
     Ok(Attached { opened, client, side, lane })
@@ -178,6 +180,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         node.unsynced.borrow_mut().insert(other.name.clone());
     }
     show(node, other, Ok(()));
+    let (begun, since) = (now(), node.unheard.borrow_mut().remove(&other.name).unwrap_or(0));
     node.peers.interest.begin(&other.name);
     let config = lane_config(&node.settings.load().config);
     let origin = Origin { address: None, listen: Scheme::Mqtt.at(([0, 0, 0, 0], 0)) };
@@ -192,6 +195,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     };
     let served = serve_bridged(bridged, Context { config: config.into(), ..context.clone() });
     let mut syncing = pin!(async {
+        takeover::repeat(node, &lane, since).await;
         if node.unsynced.borrow().contains(&other.name) {
             retained::send(context, &lane).await;
             if lane.is_processed().await {
@@ -224,6 +228,12 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     select(Box::pin(served), select(syncing.as_mut(), pin!(others))).await;
     node.peers.interest.end(&other.name);
     lane.close("the session ended");
+    // A lost connection is noticed after the timeout. A lane of that length may not have passed the claims either.
+    let doubt = 2 * node.timeout;
+    let until = time_of_day().saturating_sub(doubt).as_micros() as u64;
+    let passed = now().saturating_sub(begun) > doubt;
+    let unheard = if passed { until } else { since.min(until) };
+    node.unheard.borrow_mut().insert(other.name.clone(), unheard);
     let why = lane.why_closed().unwrap_or_default();
     show(node, other, Err(why));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_config::{ConfigError, Given, Keys, Pass, Value, Written};
-use phalanx_nats::{Credentials, ServerAddress};
+use phalanx_nats::{Access, Credentials, ServerAddress, ServerInfo, survey};
 use phalanx_tls::Connector;
 
 use crate::config::first_line;
@@ -112,13 +112,6 @@ pub(crate) fn is_word(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-/// Credentials and authorities for NATS, as read from their files.
-pub(crate) struct Access {
-    pub(crate) credentials: Credentials,
-    pub(crate) connector: Option<Connector>,
-    pub(crate) node: Arc<str>,
-}
-
 impl Cluster {
     /// Whether this broker is a node of a cluster.
     pub fn is_on(&self) -> bool {
@@ -139,15 +132,32 @@ impl Cluster {
         errors
     }
 
-    /// Reads the files, and the host name. May block.
+    /// This configuration, with the values of `running` for settings that need a restart: all but the servers and the
+    /// credentials, and these too if only one of both is a cluster.
+    pub(super) fn over(&self, running: &Self) -> Self {
+        if !self.is_on() || !running.is_on() {
+            return running.clone();
+        }
+        let Self { name, node, timeout, .. } = running.clone();
+        Self { name, node, timeout, ..self.clone() }
+    }
+
+    /// The name of this node. May block.
+    ///
+    /// # Errors
+    /// A description of what is unusable.
+    pub(crate) fn node_name(&self) -> Result<Arc<str>, String> {
+        match self.node.as_str() {
+            "" => host_name().map(Into::into),
+            node => Ok(node.into()),
+        }
+    }
+
+    /// The servers, and the credentials and authorities as read from their files. May block.
     ///
     /// # Errors
     /// A description of what is unusable.
     pub(crate) fn access(&self) -> Result<Access, String> {
-        let node = match self.node.as_str() {
-            "" => host_name()?,
-            node => node.to_owned(),
-        };
         let secret = self.password_file.as_deref().map(first_line).transpose()?;
         let credentials = match (&self.username, secret) {
             (Some(user), secret) => Credentials::User(user.clone(), secret.unwrap_or_default()),
@@ -161,8 +171,53 @@ impl Cluster {
                 true => Some(connector?),
                 false => connector.ok(),
             };
-        Ok(Access { credentials, connector, node: node.into() })
+        let servers = self.servers.iter().map(|own| own.0.clone()).collect();
+        Ok(Access { servers, credentials, connector })
     }
+}
+
+/// The oldest version of NATS that is supported: it has headers.
+const OLDEST: (u32, u32) = (2, 2);
+
+/// Maximum size of a message of NATS that a node requires, in bytes: a list of claims is smaller.
+const MIN_PAYLOAD: usize = 1 << 20;
+
+/// Time for the answers of one server.
+const SURVEY: Duration = Duration::from_secs(3);
+
+impl Cluster {
+    /// Connects to the servers of NATS. Warnings about those that cannot be used now, or have other properties than a
+    /// node requires. May block.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let Ok(access) = self.access() else { return Vec::new() };
+        let found = survey(access, SURVEY.min(self.timeout));
+        let warn = |(server, found): (&NatsServer, Result<ServerInfo, String>)| {
+            let why = match found {
+                Err(why) => format!("{why}; nodes cannot use this server now"),
+                Ok(info) => unsuitable(&info)?,
+            };
+            Some(format!("cluster: {}: {why}", server.0))
+        };
+        self.servers.iter().zip(found).filter_map(warn).collect()
+    }
+}
+
+/// Why a server is not suitable for a node.
+fn unsuitable(info: &ServerInfo) -> Option<String> {
+    let ServerInfo { version, max_payload } = info;
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    let (least_major, least_minor) = OLDEST;
+    if (major, minor) < OLDEST {
+        return Some(format!(
+            "it has version {version}, nodes require {least_major}.{least_minor} or later; update it"
+        ));
+    }
+    (*max_payload < MIN_PAYLOAD).then(|| {
+        format!(
+            "its max_payload is {max_payload} bytes, nodes require {MIN_PAYLOAD}; set max_payload: 1MB or more"
+        )
+    })
 }
 
 /// The machine's host name, as a node's name.
@@ -193,5 +248,16 @@ mod tests {
             "{errors:?}"
         );
         assert!(!host_name().unwrap().is_empty());
+    }
+
+    #[test]
+    fn servers_are_suitable_by_version_and_limit() {
+        let of = |version: &str, max_payload| {
+            unsuitable(&ServerInfo { version: version.to_owned(), max_payload })
+        };
+        assert_eq!(of("2.2.0", MIN_PAYLOAD), None);
+        assert_eq!(of("3.0.0-RC.1", MIN_PAYLOAD), None);
+        assert!(of("2.1.9", MIN_PAYLOAD).unwrap().contains("2.2 or later"));
+        assert!(of("2.10.1", 65_536).unwrap().contains("max_payload is 65536"));
     }
 }

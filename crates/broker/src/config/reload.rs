@@ -33,8 +33,8 @@ impl Config {
         };
         let security = self.security.over(&running.security);
         let (listen, log) = (self.listen.clone(), self.log.clone());
-        let bridges = self.bridges.clone();
-        Self { listen, security, limits, bridges, log, ..running.clone() }
+        let (bridges, cluster) = (self.bridges.clone(), self.cluster.over(&running.cluster));
+        Self { listen, security, limits, bridges, cluster, log, ..running.clone() }
     }
 }
 
@@ -90,6 +90,23 @@ mod tests {
         let keys = differences(&new, &followed);
         let all = "max-persistence-bytes max-retained password-file persistence-dir receive-maximum runtime.pin tls";
         assert_eq!(keys.join(" "), all);
+    }
+
+    #[test]
+    fn servers_and_credentials_of_a_cluster_may_change() {
+        let mut running = Config::new();
+        running.cluster.servers = vec!["nats://a".parse().unwrap()];
+        let mut new = running.clone();
+        new.cluster.servers.push("tls://b".parse().unwrap());
+        new.cluster.username = Some("u".into());
+        new.cluster.password_file = Some("p".into());
+        new.cluster.authorities = Some("c".into());
+        assert_eq!(new.over(&running), new);
+        (new.cluster.node, new.cluster.name) = ("n".into(), "other".into());
+        let followed = new.over(&running);
+        assert_eq!(differences(&new, &followed), ["cluster-name", "node-name"]);
+        new.cluster.servers.clear();
+        assert_eq!(new.over(&running).cluster, running.cluster);
     }
 
     /// The paths of configured files may change.

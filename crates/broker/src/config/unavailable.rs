@@ -44,7 +44,7 @@ impl Config {
             }
         }
         if self.cluster.is_on()
-            && let Err(error) = self.cluster.access()
+            && let Err(error) = self.cluster.access().and_then(|_| self.cluster.node_name())
         {
             wrong(format!("cluster: {error}"));
         }
@@ -56,8 +56,8 @@ impl Config {
         unavailable
     }
 
-    /// Warnings about the configured certificate and passwords, one line each, such as that the certificate expires
-    /// soon. Empty for unusable files, which [`unavailable`](Self::unavailable) reports. May block.
+    /// Warnings about the configured certificate, passwords and servers of NATS, one line each, such as that the
+    /// certificate expires soon. Connects to the servers of NATS. Empty for unusable files, which [`unavailable`](Self::unavailable) reports. May block.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some(Tls { certificate, key, .. }) = &self.security.tls {
@@ -68,6 +68,7 @@ impl Config {
         {
             all.extend(weak_passwords(&users, path));
         }
+        all.extend(self.cluster.warnings());
         all
     }
 }

@@ -13,6 +13,8 @@ pub(crate) enum NodeFrame<'a> {
     Close { lane: u64, why: &'a str },
     /// Bytes of a lane, which may be none.
     Data(Data<'a>),
+    /// Claims that the node may not have heard.
+    Claims(&'a [u8]),
 }
 
 /// One side of a lane.
@@ -68,6 +70,10 @@ impl<'a> NodeFrame<'a> {
                 }
                 out.extend_from_slice(bytes);
             }
+            Self::Claims(json) => {
+                out.push(b'T');
+                out.extend_from_slice(json);
+            }
         }
     }
 
@@ -88,6 +94,7 @@ impl<'a> NodeFrame<'a> {
                 let (processed, bytes) = number(rest)?;
                 Some(Self::Data(Data { lane, offset, received, processed, bytes }))
             }
+            b'T' => Some(Self::Claims(rest)),
             _ => None,
         }
     }
@@ -112,6 +119,7 @@ mod tests {
             NodeFrame::Accept(side),
             NodeFrame::Close { lane: 1, why: "" },
             NodeFrame::Data(data),
+            NodeFrame::Claims(b"[]"),
         ] {
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);

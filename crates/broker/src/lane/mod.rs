@@ -11,7 +11,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `frame.rs` | frames exchanged by nodes |
-//! | `stream.rs` | the numbers, the window and the end of a lane |
+//! | `stream.rs` | a lane: its properties, its state and its end |
+//! | `window.rs` | the numbers and the window of its data |
 //! | `transport.rs` | packets from the other node, and to it |
 //! | `announcing.rs` | SUBSCRIBE and UNSUBSCRIBE of announced filters |
 
@@ -19,5 +20,6 @@ mod announcing;
 pub(crate) mod frame;
 mod stream;
 mod transport;
+mod window;
 
 pub(crate) use stream::{Lane, LaneOptions, Sent};

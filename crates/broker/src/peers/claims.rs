@@ -15,7 +15,7 @@ const MAX_CLAIMS: usize = 64 * 1024;
 /// A client connected to a node. The later claim is right; of two at the same time, that of the greater node name.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Claim {
-    /// Milliseconds since 1970.
+    /// Microseconds since 1970.
     pub(crate) at: u64,
     pub(crate) node: String,
     pub(crate) client: String,
@@ -42,7 +42,7 @@ impl Claims {
     pub(crate) fn add(&self, client: &Arc<str>, at: Duration) -> bool {
         let mut state = lock(&self.0);
         // Later than what is known, even if the clock of another node is ahead.
-        let at = (at.as_millis() as u64).max(state.latest.saturating_add(1));
+        let at = (at.as_micros() as u64).max(state.latest.saturating_add(1));
         state.latest = at;
         state.last.insert(client.clone(), at);
         state.order.push_back((client.clone(), at));
@@ -65,14 +65,16 @@ impl Claims {
     /// Takes claims that were not sent: up to `most`, and up to one beyond `most_bytes` of client identifiers.
     pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<(Arc<str>, u64)> {
         let mut state = lock(&self.0);
-        let mut bytes = 0;
-        let is_within = |(client, _): &&(Arc<str>, u64)| {
-            let is_within = bytes < most_bytes;
-            bytes += client.len();
-            is_within
-        };
-        let count = state.new.iter().take(most).take_while(is_within).count();
+        let count = fitting(&state.new, most, most_bytes);
         state.new.drain(..count).collect()
+    }
+
+    /// The remembered claims from a time on, unless another node has a later one.
+    pub(crate) fn since(&self, at: u64) -> Vec<(Arc<str>, u64)> {
+        let state = lock(&self.0);
+        let is_right =
+            |(client, own): &&(Arc<str>, u64)| *own >= at && state.last.get(client) == Some(own);
+        state.order.iter().filter(is_right).cloned().collect()
     }
 
     /// Completes when there are claims. Called before [`take`](Self::take).
@@ -87,8 +89,24 @@ impl Claims {
         let mut state = lock(&self.0);
         state.latest = state.latest.max(claim.at);
         let here = state.last.get(claim.client.as_str());
-        here.is_none_or(|at| (*at, own) < (claim.at, claim.node.as_str()))
+        let yields = here.is_none_or(|at| (*at, own) < (claim.at, claim.node.as_str()));
+        if yields {
+            // It must not be repeated: the other node may have forgotten its claim.
+            state.last.remove(claim.client.as_str());
+        }
+        yields
     }
+}
+
+/// The number of the first claims that fit: up to `most`, and up to one beyond `most_bytes` of client identifiers.
+pub(crate) fn fitting(claims: &[(Arc<str>, u64)], most: usize, most_bytes: usize) -> usize {
+    let mut bytes = 0;
+    let is_within = |(client, _): &&(Arc<str>, u64)| {
+        let is_within = bytes < most_bytes;
+        bytes += client.len();
+        is_within
+    };
+    claims.iter().take(most).take_while(is_within).count()
 }
 
 #[cfg(test)]
@@ -99,14 +117,28 @@ mod tests {
     fn the_later_of_two_claims_is_right() {
         let (claims, client) = (Claims::default(), Arc::from("c"));
         let claim = |at| Claim { at, node: "b".into(), client: "c".into() };
-        assert!(claims.add(&client, Duration::from_millis(5)));
+        assert!(claims.add(&client, Duration::from_micros(5)));
         assert!(!claims.yields_to(&claim(4), "a"));
         // The clock of the other node is ahead, and the client returns.
         assert!(claims.yields_to(&claim(1000), "a"));
-        assert!(claims.add(&client, Duration::from_millis(6)));
+        assert!(claims.add(&client, Duration::from_micros(6)));
         assert!(!claims.yields_to(&claim(1000), "a"));
         assert_eq!(claims.take(1, 100), [(client.clone(), 5)]);
-        assert!(claims.add(&client, Duration::from_millis(7)));
+        assert!(claims.add(&client, Duration::from_micros(7)));
         assert_eq!(claims.take(100, 1), [(client.clone(), 1001)], "limited by bytes");
+    }
+
+    #[test]
+    fn claims_are_repeated_until_another_one_is_later() {
+        let claims = Claims::default();
+        let [c, d]: [Arc<str>; 2] = ["c", "d"].map(Arc::from);
+        for (client, at) in [(&c, 5), (&d, 6), (&c, 7)] {
+            claims.add(client, Duration::from_micros(at));
+        }
+        assert_eq!(claims.since(0), [(d.clone(), 6), (c.clone(), 7)]);
+        assert_eq!(claims.since(7), [(c, 7)]);
+        let later = Claim { at: 8, node: "b".into(), client: "c".into() };
+        assert!(claims.yields_to(&later, "a"));
+        assert_eq!(claims.since(0), [(d, 6)]);
     }
 }

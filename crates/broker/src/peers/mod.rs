@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::peers::claims::Claims;
 use crate::peers::interest::Interest;
 use crate::peers::status::Status;
-pub(crate) use claims::Claim;
+pub(crate) use claims::{Claim, fitting};
 pub(crate) use status::NodeStatus;
 
 /// The state of a cluster, shared by the stages.

@@ -12,7 +12,7 @@ use phalanx_service::{Listeners, Reload, Reloaded};
 use phalanx_tls::{Certificates, Clients};
 
 use crate::access::{self, Access};
-use crate::config::{Config, Security, Tls};
+use crate::config::{Cluster, Config, ConfigError, Security, Tls};
 use crate::events::EventLog;
 use crate::limits::settings::{Settings, SharedSettings};
 use crate::link::status::Bridges;
@@ -44,12 +44,19 @@ impl Reload for Reloader {
                 return Err(ServeError::Config(errors));
             }
         }
+        let Cluster { password_file, authorities, .. } = &followed.cluster;
+        let of_cluster = [password_file, authorities].into_iter().flatten().cloned();
+        let mut files: Vec<_> = of_cluster.collect();
+        if followed.cluster.is_on() {
+            // The node reads them again.
+            let read = followed.cluster.access().map_err(|why| ConfigError::of("cluster", &why));
+            read.map_err(|error| ServeError::Config(vec![error]))?;
+        }
         let security = &followed.security;
         let policy = access::prepare(&self.access, security)?;
         let Security { password_file, acl_file, admin_token_file, jwt, .. } = security;
-        let files = [password_file, acl_file, admin_token_file].into_iter().flatten();
-        let files = files.chain(jwt.as_ref().map(|jwt| &jwt.keys_file));
-        let mut files: Vec<_> = files.cloned().collect();
+        let of_clients = [password_file, acl_file, admin_token_file].into_iter().flatten();
+        files.extend(of_clients.chain(jwt.as_ref().map(|jwt| &jwt.keys_file)).cloned());
         let change = self.listeners.prepare(&followed.listen)?;
         let mut warnings = Vec::new();
         if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {

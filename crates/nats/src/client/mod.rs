@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::codec::Frame;
 use crate::login::login;
-use crate::options::Options;
+use crate::options::{Access, Options};
 use crate::subject::{is_filter, is_subject};
 
 /// A received message.
@@ -64,7 +64,7 @@ struct Subscription {
 ///
 /// use phalanx::Graph;
 /// use phalanx::blocking::blocking;
-/// use phalanx_nats::{Client, Options};
+/// use phalanx_nats::{Access, Client, Options};
 ///
 /// let mut graph = Graph::new();
 /// let resolver = blocking(&mut graph, "resolver").threads(1).state(());
@@ -72,7 +72,8 @@ struct Subscription {
 /// // In an operation of a stage:
 /// let operation = move || async move {
 ///     let servers = vec!["nats://127.0.0.1:4222".parse().unwrap()];
-///     let client = Client::new(Options { servers, ..Options::default() }, resolver);
+///     let access = Access { servers, ..Access::default() };
+///     let client = Client::new(Options { access, ..Options::default() }, resolver);
 ///     client.subscribe("greetings.*", None, |message| println!("{:?}", message.payload));
 ///     let running = client.clone();
 ///     control.dispatch(move |_| async move { running.run().await }).unwrap();
@@ -85,6 +86,8 @@ pub struct Client(Rc<Shared>);
 
 pub(crate) struct Shared {
     pub(crate) options: Options,
+    /// That of the options, or its replacement.
+    access: RefCell<Access>,
     resolver: BlockingStage<()>,
     subscriptions: RefCell<BTreeMap<u64, Subscription>>,
     next_id: Cell<u64>,
@@ -105,6 +108,7 @@ impl Client {
     /// A client that [`run`](Self::run) connects. The stage resolves the servers' names.
     pub fn new(options: Options, resolver: BlockingStage<()>) -> Self {
         Self(Rc::new(Shared {
+            access: RefCell::new(options.access.clone()),
             options,
             resolver,
             subscriptions: RefCell::default(),
@@ -123,13 +127,14 @@ impl Client {
     /// Connects to the servers in turn, serves the connection, and connects again, until shutdown or
     /// [`stop`](Self::stop). A stop sends the rest first. Without a stop, shutdown waits for one second.
     pub async fn run(&self) {
-        let Options { reconnect_delay: (least, most), name, servers, on_state, .. } =
-            &self.0.options;
+        let Options { reconnect_delay: (least, most), name, on_state, .. } = &self.0.options;
         let mut backoff = Backoff::new(*least, *most, name.clone());
         while !self.is_ending() {
             let mut last = "no server is configured".to_owned();
-            for server in servers {
-                match Box::pin(login(&self.0.resolver, server, &self.0.options)).await {
+            let access = self.0.access.borrow().clone();
+            for server in &access.servers {
+                let session = login(&self.0.resolver, server, &access, &self.0.options);
+                match Box::pin(session).await {
                     Ok(session) => {
                         let begun = now();
                         on_state(Ok(server));
@@ -150,6 +155,11 @@ impl Client {
             let delay = backoff.next(now());
             select(select(sleep(delay), self.0.stopped.notified()), draining()).await;
         }
+    }
+
+    /// Replaces the servers and the credentials, from the next connection on.
+    pub fn renew(&self, access: Access) {
+        self.0.access.replace(access);
     }
 
     /// Ends [`run`](Self::run).

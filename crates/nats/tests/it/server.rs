@@ -7,7 +7,7 @@ use std::time::Duration;
 use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::shutdown::draining;
 use phalanx::{Graph, Runtime, SharedStage, sleep};
-use phalanx_nats::{Client, Credentials, OnState, Options, Rejected};
+use phalanx_nats::{Access, Client, Credentials, OnState, Options, Rejected, survey};
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::nats::NatsServer;
 use phalanx_testkit::tcp::own_address;
@@ -37,7 +37,15 @@ fn start((stage, resolver): Stages, options: Options) -> Client {
 }
 
 fn options(url: &str) -> Options {
-    Options { servers: vec![url.parse().unwrap()], ..Options::default() }
+    options_with(url, Credentials::None)
+}
+
+fn options_with(url: &str, credentials: Credentials) -> Options {
+    Options { access: access(url, credentials), ..Options::default() }
+}
+
+fn access(url: &str, credentials: Credentials) -> Access {
+    Access { servers: vec![url.parse().unwrap()], credentials, connector: None }
 }
 
 /// Waits until `is` is true.
@@ -175,7 +183,7 @@ fn passwords_tokens_and_permissions() {
         let on_error: Rc<dyn Fn(&str)> =
             Rc::new(move |what| own.borrow_mut().push(what.to_owned()));
         let credentials = Credentials::User("u".into(), "p".into());
-        let client = start(stages, Options { credentials, on_error, ..options(&url) });
+        let client = start(stages, Options { on_error, ..options_with(&url, credentials) });
         client.connected().await;
         received(&client, "b", None);
         until(|| !errors.borrow().is_empty()).await;
@@ -186,7 +194,7 @@ fn passwords_tokens_and_permissions() {
         client.connected().await;
         client.stop();
         let credentials = Credentials::Token("secret".into());
-        let client = start(stages, Options { credentials, ..options(&of_token_url) });
+        let client = start(stages, options_with(&of_token_url, credentials));
         client.connected().await;
         client.stop();
         let failed = Rc::new(RefCell::new(None));
@@ -202,6 +210,9 @@ fn passwords_tokens_and_permissions() {
             failed.borrow().as_ref().unwrap().contains("Authorization Violation"),
             "{failed:?}"
         );
+        // The next attempt has the new token.
+        client.renew(access(&of_token_url, Credentials::Token("secret".into())));
+        client.connected().await;
         client.stop();
     });
     drop((server, of_token));
@@ -218,11 +229,27 @@ fn connections_are_encrypted() {
     let connector = Connector::load(Some(&authority.certificate()), None, &[]).unwrap();
     let url = format!("tls://{}", server.address);
     run(|stages| async move {
-        let client = start(stages, Options { connector: Some(connector), ..options(&url) });
+        let access = Access { connector: Some(connector), ..access(&url, Credentials::None) };
+        let client = start(stages, Options { access, ..Options::default() });
         let all = received(&client, "a", None);
         client.connected().await;
         client.publish("a", None, None, b"secret").unwrap();
         until(|| all.borrow().len() == 1).await;
         client.stop();
     });
+}
+
+#[test]
+fn servers_tell_their_properties() {
+    let Some(server) = NatsServer::start("max_payload: 70000\nauthorization { token: t }") else {
+        return;
+    };
+    let limit = Duration::from_secs(30);
+    let mut with = access(&server.url(), Credentials::Token("t".into()));
+    with.servers.push("nats://127.0.0.1:1".parse().unwrap());
+    let found = survey(with, limit);
+    assert_eq!(found[0].as_ref().map(|info| info.max_payload), Ok(70_000));
+    assert!(found[1].as_ref().is_err_and(|why| why.contains("refused")), "{found:?}");
+    let found = survey(access(&server.url(), Credentials::None), limit);
+    assert!(found[0].as_ref().is_err_and(|why| why.contains("Authorization")), "{found:?}");
 }

@@ -10,7 +10,7 @@ use phalanx::blocking::blocking;
 use phalanx::net::Listener;
 use phalanx::sim::{self, Faults, World};
 use phalanx::{Graph, sleep};
-use phalanx_nats::{Client, ModelServer, Options};
+use phalanx_nats::{Access, Client, ModelServer, Options};
 
 const LAST: u64 = u64::MAX;
 
@@ -35,7 +35,10 @@ fn world(world: &mut World) {
         let own = model.clone();
         stage.dispatch(move |_| own.accept(listener, stage))?;
         let options = |name: &str| Options {
-            servers: vec![address().to_string().parse().unwrap()],
+            access: Access {
+                servers: vec![address().to_string().parse().unwrap()],
+                ..Access::default()
+            },
             name: name.into(),
             reconnect_delay: (Duration::from_millis(5), Duration::from_millis(50)),
             ..Options::default()

@@ -1,0 +1,109 @@
+//! Another node: its announcement, its lane, and when the next lane may begin.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::sync::oneshot;
+use phalanx::time::now;
+use phalanx_tls::Backoff;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::TICKS;
+use crate::lane::Lane;
+use crate::lane::frame::Side;
+
+/// Version of the protocol between nodes.
+pub(super) const VERSION: u32 = 2;
+
+/// Announcement of a node.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Hello {
+    pub(super) version: u32,
+    pub(super) node: String,
+    /// Identifies the start of the node.
+    pub(super) start: String,
+    /// The maximum packet size of its clients, in bytes, and messages of QoS 2 that it accepts at once.
+    pub(super) packet_size: u32,
+    pub(super) receive_maximum: u16,
+}
+
+/// Another node.
+pub(super) struct Other {
+    pub(super) name: Arc<str>,
+    pub(super) hello: RefCell<Hello>,
+    pub(super) heard: Cell<Duration>,
+    /// The lane, from the request for it to its end.
+    pub(super) lane: RefCell<Option<Rc<Lane>>>,
+    /// The number of the connection to NATS that it uses.
+    pub(super) connection: Cell<u64>,
+    /// Waits for the grant of that lane.
+    pub(super) granted: RefCell<Option<oneshot::LocalSender<Side>>>,
+    /// An operation serves a lane, or opens one.
+    pub(super) is_busy: Cell<bool>,
+    /// The begin of that operation, and when the next one may begin.
+    begun: Cell<Duration>,
+    pub(super) next_try: Cell<Duration>,
+    backoff: RefCell<Backoff>,
+}
+
+impl Other {
+    pub(super) fn new(hello: Hello, timeout: Duration) -> Self {
+        Self {
+            name: hello.node.as_str().into(),
+            backoff: RefCell::new(Backoff::new(timeout / TICKS, timeout, hello.node.clone())),
+            hello: RefCell::new(hello),
+            heard: Cell::new(now()),
+            lane: RefCell::default(),
+            connection: Cell::new(0),
+            granted: RefCell::default(),
+            is_busy: Cell::new(false),
+            begun: Cell::new(Duration::ZERO),
+            next_try: Cell::new(Duration::ZERO),
+        }
+    }
+
+    /// The start of the node that is known.
+    pub(super) fn start(&self) -> String {
+        self.hello.borrow().start.clone()
+    }
+
+    /// Completes when the node grants the lane; with an error if it is refused.
+    pub(super) fn granted(&self) -> oneshot::LocalReceiver<Side> {
+        let (sender, receiver) = oneshot::local();
+        self.granted.replace(Some(sender));
+        receiver
+    }
+
+    /// The lane is granted, or given up.
+    pub(super) fn is_decided(&self) {
+        self.granted.take();
+    }
+
+    pub(super) fn close(&self, why: &str) {
+        let lane = self.lane.borrow().clone();
+        if let Some(lane) = lane {
+            lane.close(why);
+        }
+        self.granted.take();
+    }
+
+    /// An operation begins to open or serve a lane. Returns false if there is one.
+    pub(super) fn begins(&self) -> bool {
+        let is_free = !self.is_busy.replace(true);
+        if is_free {
+            self.begun.set(now());
+        }
+        is_free
+    }
+
+    /// No operation serves a lane. The next one begins later, if lanes end early again and again.
+    pub(super) fn is_free(&self) {
+        self.lane.replace(None);
+        self.is_busy.set(false);
+        let mut backoff = self.backoff.borrow_mut();
+        backoff.lasted(now().saturating_sub(self.begun.get()));
+        self.next_try.set(now() + backoff.next(now()));
+    }
+}

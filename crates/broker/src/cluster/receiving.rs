@@ -1,0 +1,115 @@
+//! Announcements and frames that other nodes send.
+
+use std::rc::Rc;
+
+use phalanx::shutdown::is_draining;
+use phalanx::time::now;
+use phalanx_nats::Message;
+
+use crate::cluster::node::Node;
+use crate::cluster::other::{Hello, Other, VERSION};
+use crate::cluster::{serving, takeover};
+use crate::config::cluster::is_word;
+use crate::lane::frame::NodeFrame;
+
+impl Node {
+    /// Another node is there.
+    pub(super) fn heard(&self, message: &Message<'_>) {
+        let Ok(hello) = serde_json::from_slice::<Hello>(message.payload) else { return };
+        if hello.node.is_empty() || !is_word(&hello.node) {
+            return;
+        }
+        if hello.node == *self.name {
+            if hello.start != self.start {
+                let status = self.peers.status.node(&self.name);
+                let why = "another node has the same name; set a node-name for each".to_owned();
+                if status.changed(Err(why.clone()), now()) {
+                    eprintln!("phalanx: cluster: {why}");
+                }
+            }
+            return;
+        }
+        if hello.version != VERSION {
+            let status = self.peers.status.node(&hello.node.as_str().into());
+            let why = format!("the node has another version ({})", hello.version);
+            status.changed(Err(why), now());
+            return;
+        }
+        let known = self.others.borrow().get(hello.node.as_str()).cloned();
+        match known {
+            Some(other) => {
+                other.heard.set(now());
+                let before = other.hello.replace(hello);
+                if before.start != other.hello.borrow().start {
+                    other.close("the node started again");
+                    // It does not know this node.
+                    self.say_hello();
+                }
+            }
+            None => {
+                let other = Rc::new(Other::new(hello, self.timeout));
+                self.others.borrow_mut().insert(other.name.clone(), other);
+                // It may not know this node either.
+                self.say_hello();
+            }
+        }
+    }
+
+    /// Another node sent a frame to this one.
+    pub(super) fn received(self: &Rc<Self>, message: &Message<'_>) {
+        let from = message.subject.rsplit('.').next().unwrap_or_default();
+        let Some(frame) = NodeFrame::decode(message.payload) else { return };
+        let Some(other) = self.others.borrow().get(from).cloned() else { return };
+        let lane = other.lane.borrow().clone();
+        let lane = |id: u64| lane.clone().filter(|lane| lane.id() == id);
+        match frame {
+            NodeFrame::Claims(json) => takeover::claimed(self, json),
+            NodeFrame::Data(data) => match lane(data.lane) {
+                Some(lane) => lane.receive(data),
+                None => {
+                    self.refuse(&other, data.lane, "the lane does not exist");
+                }
+            },
+            NodeFrame::Close { lane: id, why } => {
+                if let Some(lane) = lane(id) {
+                    lane.closed(&format!("closed by the node: {why}"));
+                    other.granted.take();
+                }
+            }
+            NodeFrame::Accept(side) => {
+                if lane(side.lane).is_some()
+                    && let Some(granted) = other.granted.take()
+                {
+                    granted.send(side);
+                }
+            }
+            // Repeated.
+            NodeFrame::Open(side) if lane(side.lane).is_some() => (),
+            NodeFrame::Open(side) => {
+                let is_current = side.to == self.start && side.from == other.hello.borrow().start;
+                // The other node has closed an earlier one.
+                other.close("the node opens another lane");
+                if !is_current || is_draining() || !other.begins() {
+                    self.refuse(&other, side.lane, "not now");
+                    return;
+                }
+                let (own, control) = (self.clone(), self.context.stages.control);
+                let (of, id) = (other.clone(), side.lane);
+                let served = control.dispatch(move |_| async move {
+                    serving::accept(&own, &of, side).await;
+                    of.is_free();
+                });
+                if served.is_err() {
+                    other.is_free();
+                    self.refuse(&other, id, "the node is busy");
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, other: &Other, lane: u64, why: &str) {
+        let mut payload = Vec::new();
+        NodeFrame::Close { lane, why }.encode(&mut payload);
+        self.send(&other.name, &payload);
+    }
+}

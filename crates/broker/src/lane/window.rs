@@ -1,0 +1,244 @@
+//! The numbers and the window of a lane: data in order, within what the receiver has processed.
+
+use phalanx::time::now;
+
+use crate::lane::frame::{Data, NodeFrame};
+use crate::lane::{Lane, LaneOptions, Sent};
+
+/// Bytes that a node may send before the other one has processed them, unless a packet is larger.
+const WINDOW: u64 = 1 << 20;
+
+/// Bytes of a packet in addition to those that its maximum size counts.
+const HEADER_BYTES: usize = 5;
+
+/// Part of the timeout after which a lane tells what has arrived, even if it has told that: NATS may have lost it.
+const TELLS: u32 = 5;
+
+/// Bytes of one message of NATS.
+const MAX_CHUNK: usize = 256 * 1024;
+
+/// Bytes of a frame in addition to its data.
+const FRAME_BYTES: usize = 64;
+
+impl Lane {
+    /// Bytes that may be sent and not processed, in each direction: the largest packet has to fit, because its parts
+    /// are not processed.
+    fn window(&self) -> u64 {
+        let LaneOptions { most_packet, most_sent, .. } = &self.options;
+        WINDOW.max(((*most_packet).max(*most_sent) + HEADER_BYTES) as u64)
+    }
+
+    /// Takes a frame of the other node.
+    pub(crate) fn receive(&self, data: Data<'_>) {
+        let Data { offset, received, processed, bytes, .. } = data;
+        if received > self.sent.get() || processed > received {
+            return self.close("the node acknowledges data that was not sent");
+        }
+        let before = self.arrived.get();
+        if received > before.0 {
+            self.progress.set(now());
+        }
+        self.arrived.set((before.0.max(received), before.1.max(processed)));
+        if processed > before.1 {
+            self.writer.notify();
+        }
+        self.show_lag();
+        if bytes.is_empty() || self.is_closed() {
+            return;
+        }
+        if offset != self.received.get() {
+            return self.close("NATS lost data");
+        }
+        if self.received.get() + bytes.len() as u64 > self.processed.get() + 2 * self.window() {
+            return self.close("the node exceeds its window");
+        }
+        self.received.set(offset + bytes.len() as u64);
+        self.options.status.received.add(bytes.len() as u64);
+        self.input.borrow_mut().extend_from_slice(bytes);
+        self.reader.notify();
+    }
+
+    /// The first `bytes` of the input were processed.
+    pub(super) fn processed(&self, bytes: usize) {
+        self.processed.set(self.processed.get() + bytes as u64);
+        // Otherwise the next data, or `tick`, tells it.
+        if self.processed.get() - self.told.get().1 > WINDOW / 4 {
+            self.tell();
+        }
+    }
+
+    /// Sends bytes as data, and waits while the window or the connection to NATS is full.
+    pub(super) async fn send(&self, mut bytes: &[u8]) -> Result<(), String> {
+        while !bytes.is_empty() {
+            if let Some(why) = self.why_closed() {
+                return Err(why);
+            }
+            let room = (self.arrived.get().1 + self.window()).saturating_sub(self.sent.get());
+            let chunk = MAX_CHUNK.min(self.options.most.saturating_sub(FRAME_BYTES)).max(1);
+            let (next, rest) = bytes.split_at(bytes.len().min(chunk).min(room as usize));
+            if !next.is_empty() && self.send_data(next) {
+                bytes = rest;
+            } else if !self.is_closed() {
+                self.writer.notified().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one chunk. Returns whether NATS takes it now.
+    fn send_data(&self, bytes: &[u8]) -> bool {
+        let (received, processed) = (self.received.get(), self.processed.get());
+        let offset = self.sent.get();
+        let data = Data { lane: self.id(), offset, received, processed, bytes };
+        match self.send_frame(&NodeFrame::Data(data)) {
+            Sent::Yes => {
+                if self.arrived.get().0 == offset && !bytes.is_empty() {
+                    // Nothing was in flight, so the time to receive begins.
+                    self.progress.set(now());
+                }
+                self.sent.set(offset + bytes.len() as u64);
+                self.options.status.sent.add(bytes.len() as u64);
+                self.told.set((received, processed));
+                self.told_at.set(now());
+                self.show_lag();
+                true
+            }
+            Sent::Full => false,
+            Sent::Failed(why) => {
+                self.close(&why);
+                false
+            }
+        }
+    }
+
+    fn tell(&self) {
+        self.send_data(&[]);
+    }
+
+    /// Called at intervals: tells the other node what has arrived, and closes a lane that makes no progress.
+    pub(crate) fn tick(&self) {
+        let is_old = now().saturating_sub(self.told_at.get()) > self.options.timeout / TELLS;
+        if is_old || self.told.get() != (self.received.get(), self.processed.get()) {
+            self.tell();
+        }
+        let is_waiting = self.sent.get() > self.arrived.get().0;
+        if is_waiting && now().saturating_sub(self.progress.get()) > self.options.timeout {
+            self.close("the node receives nothing");
+        }
+        self.writer.notify();
+    }
+
+    fn show_lag(&self) {
+        let lag = self.sent.get().saturating_sub(self.arrived.get().1);
+        self.options.status.lag.set(lag as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::HashSet;
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use phalanx::{sim, sleep};
+
+    use super::*;
+    use crate::peers::Peers;
+
+    /// Runs a test on a simulated processor, which has a clock.
+    fn run(test: impl FnOnce() + 'static) {
+        sim::block_on(0, None, |_| (), move |()| async move { test() });
+    }
+
+    /// Payloads that a lane sent.
+    type Payloads = Rc<RefCell<Vec<Vec<u8>>>>;
+
+    /// A lane that sends to a list.
+    fn lane() -> (Rc<Lane>, Payloads) {
+        let (sent, peers) = (Rc::new(RefCell::new(Vec::new())), Peers::new());
+        let (own, node) = (sent.clone(), Arc::from("b"));
+        let lane = Lane::new(LaneOptions {
+            id: 7,
+            status: peers.status.node(&node),
+            node,
+            peers,
+            send: Box::new(move |payload| {
+                own.borrow_mut().push(payload.to_vec());
+                Sent::Yes
+            }),
+            most: 1 << 20,
+            most_packet: 1 << 20,
+            most_sent: 1 << 20,
+            timeout: Duration::from_secs(5),
+            known: HashSet::new(),
+        });
+        (lane, sent)
+    }
+
+    fn data(offset: u64, bytes: &[u8]) -> Data<'_> {
+        Data { lane: 7, offset, received: 0, processed: 0, bytes }
+    }
+
+    #[test]
+    fn missing_data_ends_a_lane() {
+        run(|| {
+            let (lane, sent) = lane();
+            lane.receive(data(0, b"abc"));
+            lane.receive(data(3, b"d"));
+            assert_eq!(*lane.input.borrow(), b"abcd");
+            lane.tick();
+            let told = sent.borrow_mut().pop().unwrap();
+            let expected = Data { received: 4, ..data(0, b"") };
+            assert_eq!(NodeFrame::decode(&told), Some(NodeFrame::Data(expected)));
+            lane.tick();
+            assert!(sent.borrow().is_empty(), "it is told once");
+            lane.receive(data(5, b"f"));
+            assert_eq!(lane.why_closed().as_deref(), Some("NATS lost data"));
+            let closed = NodeFrame::Close { lane: 7, why: "NATS lost data" };
+            assert_eq!(NodeFrame::decode(&sent.borrow_mut().pop().unwrap()), Some(closed));
+        });
+    }
+
+    #[test]
+    fn a_node_that_exceeds_its_window_is_left() {
+        run(|| {
+            let (lane, _) = lane();
+            let bytes = vec![0; 2 * lane.window() as usize];
+            lane.receive(data(0, &bytes));
+            assert!(!lane.is_closed());
+            lane.receive(data(bytes.len() as u64, b"x"));
+            assert_eq!(lane.why_closed().as_deref(), Some("the node exceeds its window"));
+        });
+    }
+
+    #[test]
+    fn a_node_that_acknowledges_too_much_is_left() {
+        run(|| {
+            for (received, processed) in [(1, 0), (0, 1)] {
+                let (lane, _) = lane();
+                lane.receive(Data { received, processed, ..data(0, b"") });
+                assert!(lane.why_closed().unwrap().contains("not sent"));
+            }
+        });
+    }
+
+    #[test]
+    fn lost_acknowledgements_are_repeated() {
+        sim::block_on(
+            0,
+            None,
+            |_| (),
+            |()| async {
+                let (lane, sent) = lane();
+                lane.receive(data(0, b"abc"));
+                lane.tick();
+                let told = sent.borrow_mut().pop().unwrap();
+                sleep(Duration::from_secs(2)).await;
+                lane.tick();
+                assert_eq!(sent.borrow_mut().pop(), Some(told));
+            },
+        );
+    }
+}
