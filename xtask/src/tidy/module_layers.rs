@@ -242,7 +242,12 @@ pub(super) const CRATES: &[Layers] = &[
     },
     Layers {
         folder: "crates/nats",
-        layers: &[&["address", "codec", "subject"], &["options"], &["login"], &["client", "model", "survey"]],
+        layers: &[
+            &["address", "codec", "subject"],
+            &["options"],
+            &["login"],
+            &["client", "model", "survey"],
+        ],
         exceptions: &[],
     },
     Layers {

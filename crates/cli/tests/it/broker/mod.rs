@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod answers;
 mod bridges;
+mod cluster;
 mod commands;
 mod configuration;
 mod content;

@@ -27,9 +27,14 @@ impl Broker {
 
     /// A broker that listens on this address.
     pub(crate) fn start_at(driver: &str, address: SocketAddr) -> Self {
+        Self::start_at_with(driver, address, &["--ephemeral"])
+    }
+
+    /// A broker that listens on this address, with only these arguments.
+    pub(crate) fn start_at_with(driver: &str, address: SocketAddr, arguments: &[&str]) -> Self {
         let mut command = bare();
         command.args(["broker", "--listen", &address.to_string()]);
-        Self::run(driver, &["--ephemeral"], command)
+        Self::run(driver, arguments, command)
     }
 
     /// A broker with this persistence directory.
