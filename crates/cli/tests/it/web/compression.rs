@@ -43,12 +43,12 @@ fn site() -> (Site, Vec<u8>) {
     (site, content)
 }
 
-fn start(driver: &str, site: &Site) -> Server {
-    // With overload control, so that clients get a 503 where they would wait for long.
+/// Starts a server that rejects requests above this queueing delay.
+fn start(driver: &str, site: &Site, max_queue_delay: &str) -> Server {
     let mut command = bare();
     command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
     command.args(["--workers", "2", "--compress", "--cache", "16M", "--admin", "127.0.0.1:0"]);
-    command.args(["--shutdown-timeout", "600s"]);
+    command.args(["--shutdown-timeout", "600s", "--max-queue-delay", max_queue_delay]);
     Server::launch(command)
 }
 
@@ -95,7 +95,7 @@ fn refused(server: &Server) -> f64 {
 
 fn many_large_files(driver: &'static str) {
     let (site, content) = site();
-    let mut server = start(driver, &site);
+    let mut server = start(driver, &site, "0");
     let most = ask_for_all(&server, "gzip, br, zstd", |response| {
         assert_eq!(response.status, 200);
         match response.field("Content-Encoding") {
@@ -115,7 +115,8 @@ fn many_large_files(driver: &'static str) {
 /// They wait, or get a 503: the memory for them is bounded as well.
 fn clients_that_reject_identity(driver: &'static str) {
     let (site, _) = site();
-    let server = start(driver, &site);
+    // Clients get a 503 where they would wait for long.
+    let server = start(driver, &site, "15ms");
     let most = ask_for_all(&server, "gzip, identity;q=0", |response| match response.status {
         200 => assert_eq!(response.field("Content-Encoding"), Some("gzip")),
         status => assert_eq!(status, 503),
