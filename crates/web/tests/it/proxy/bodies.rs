@@ -53,9 +53,11 @@ fn bodies_pass_in_both_directions() {
         echo,
         |_| (),
         |server, backend| {
+            let bodies = [0, 1, 5000, LARGE]
+                .map(|length| (0..length).map(|n| (n ^ n >> 8) as u8).collect::<Vec<u8>>());
             let mut client = Client::connect(server.address);
-            for length in [0, 1, 5000, LARGE] {
-                let body: Vec<u8> = (0..length).map(|n| (n ^ n >> 8) as u8).collect();
+            for body in bodies {
+                let length = body.len();
                 client.send(format!(
                     "PUT /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
                 ));
@@ -66,7 +68,8 @@ fn bodies_pass_in_both_directions() {
             client.send("PUT /api HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3;a\r\nabc\r\n");
             client.send("4\r\ndefg\r\n0\r\nX-Trailer: 1\r\n\r\n");
             assert_eq!(client.response().text(), "abcdefg");
-            assert_eq!(backend.accepted(), 1);
+            // A connection that was unused for a second is not reused for a request with a body.
+            assert!(backend.accepted() < 5, "{}", backend.accepted());
         },
     );
 }
