@@ -137,10 +137,12 @@ impl Processor {
     /// A description of the violated invariant: a bug in the scheduler, such as an operation that is queued
     /// twice and would run twice.
     pub fn check_invariants(&self) -> Result<(), String> {
-        let (mut live, mut marked) = (0, 0);
-        for slot in self.slots() {
+        let (mut live, mut marked, mut index) = (0, 0, 0);
+        // A plain loop, since simulations without optimization spent a tenth of their time in adaptors here.
+        while let Some(slot) = self.slab().get(index) {
             live += usize::from(slot.state.get() != SlotState::Free);
             marked += usize::from(slot.has(QUEUED));
+            index += 1;
         }
         if live != self.live() {
             return Err(format!("{live} slots are in use, {} are counted", self.live()));
