@@ -1,5 +1,6 @@
 //! Accepts connections.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::Cache;
@@ -25,10 +26,12 @@ const MAX_REJECTIONS: usize = 256;
 pub(crate) async fn accept(
     socket: Listener,
     mut listening: ListenerControl<Listen>,
-    mut context: Context,
+    context: Context,
     settings: SharedSettings,
 ) {
     let mut settings = Cache::new(settings);
+    // Shared by all connections.
+    let mut context = Rc::new(context);
     let control = context.stages.control;
     let mut listener = Arc::new(context.counters.listeners.of(listening.kind()));
     loop {
@@ -41,7 +44,8 @@ pub(crate) async fn accept(
         }
         let current = settings.load();
         if !Arc::ptr_eq(&current.config, &context.config) {
-            (context.config, context.guard) = (current.config.clone(), current.guard.clone());
+            let own = Rc::make_mut(&mut context);
+            (own.config, own.guard) = (current.config.clone(), current.guard.clone());
         }
         let most = context.config.limits.connections;
         let peer = match context.connection_limit.try_acquire(most) {

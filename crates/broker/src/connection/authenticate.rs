@@ -216,7 +216,7 @@ impl Connection {
                     let what = "the exchange of AUTH took longer than connect-timeout";
                     return Err(End::Because(Reason::NOT_AUTHORIZED, what));
                 }
-                let address = address_key(self.origin.address.map(|address| address.ip()));
+                let address = address_key(self.peer.origin.address.map(|address| address.ip()));
                 let proof = login.finish(self.context.passwords.as_ref(), (data, address));
                 let proof = proof.map_err(|why| refused(&self.context, Some(&login), why))?;
                 (Reason::SUCCESS, proof)

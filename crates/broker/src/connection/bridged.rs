@@ -45,5 +45,5 @@ pub(crate) async fn serve_bridged(bridged: Bridged, context: Context) {
         mechanism: None,
         peer,
     };
-    serve_accepted(connection(accepted, context, None), Vec::new()).await;
+    serve_accepted(connection(accepted, Rc::new(context), None), Vec::new()).await;
 }

@@ -1,7 +1,6 @@
 //! An accepted client's connection.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
@@ -11,10 +10,9 @@ use crate::access::{CachedPolicy, Identity};
 use crate::connection::authenticate::Reauthentication;
 use crate::connection::publishing::Publishing;
 use crate::context::Context;
-use crate::events::Origin;
 use crate::events::drops::Dropped;
+use crate::limits::peer::Peer;
 use crate::limits::rate_limit::RateLimit;
-use crate::listen::metrics::ListenerMetrics;
 use crate::model::client_key::ClientKey;
 use crate::session::outgoing::Answered;
 use crate::transport::Transport;
@@ -23,13 +21,12 @@ use crate::transport::outbox::Outbox;
 /// An accepted client's connection.
 pub(crate) struct Connection {
     pub(super) stream: Rc<Transport>,
-    pub(super) context: Context,
+    pub(super) context: Rc<Context>,
     pub(super) version: Version,
     pub(super) key: ClientKey,
     pub(super) connection_id: u64,
     pub(super) identity: Identity,
-    pub(super) origin: Origin,
-    pub(super) listener: Arc<ListenerMetrics>,
+    pub(super) peer: Rc<Peer>,
     /// The policy in force, cached.
     pub(super) policy: CachedPolicy,
     pub(super) outbox: Rc<Outbox>,
@@ -51,7 +48,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// The client as the publisher of dropped messages.
     pub(super) fn as_publisher<'a>(&'a self, topic: Option<&'a str>) -> Dropped<'a> {
-        self.identity.as_publisher(topic, self.origin)
+        self.identity.as_publisher(topic, self.peer.origin)
     }
 
     /// A reason string property, if the client requests them and `what` is not empty.

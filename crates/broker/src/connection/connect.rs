@@ -18,7 +18,7 @@ use crate::connection::authenticate::{
     Authenticated, Candidate, Credentials, method_and_data, proof_properties,
 };
 use crate::connection::logging;
-use crate::connection::sender::send;
+use crate::connection::sender::Sender;
 use crate::context::Context;
 use crate::events::Line;
 use crate::events::drops::{DropReason, Dropped};
@@ -280,14 +280,17 @@ pub(super) fn begin(
     logging::connected(context, (identity, &peer.origin), opened.taken_over, fields);
     let outbox = Rc::new(Outbox::new(version, most));
     stream.has_sender(&outbox);
-    let sent = context.counters.bytes_sent.clone();
-    let (of_sender, key, connection_id) = (outbox.clone(), opened.key, opened.connection_id);
-    let (to, sessions) = (stream.clone(), context.stages.sessions);
-    let (timeout, peer) = (IoTimeout::after(context.config.limits.send), peer.clone());
-    let sender = context.stages.control.dispatch(move |_| {
-        send(to, of_sender, sessions, (key, connection_id), timeout, (sent, peer))
-    });
-    if sender.is_err() {
+    let sender = Sender {
+        stream: stream.clone(),
+        outbox: outbox.clone(),
+        sessions: context.stages.sessions,
+        key: opened.key,
+        connection_id: opened.connection_id,
+        timeout: IoTimeout::after(context.config.limits.send),
+        sent: context.counters.bytes_sent.clone(),
+        peer: peer.clone(),
+    };
+    if context.stages.control.dispatch(move |_| sender.run()).is_err() {
         // The processor is full: the client has to reconnect, and takes its session over.
         outbox.close();
     }

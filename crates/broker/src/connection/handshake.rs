@@ -1,5 +1,7 @@
 //! The TLS handshake and the WebSocket upgrade of addresses that require them.
 
+use std::rc::Rc;
+
 use phalanx::net::{IoTimeout, Stream};
 use phalanx_mqtt::Reason;
 use phalanx_tls::Wire;
@@ -16,7 +18,7 @@ use crate::transport::websocket::upgrade;
 pub(super) async fn serve_encapsulated(
     stream: Stream,
     listen: Listen,
-    context: Context,
+    context: Rc<Context>,
     peer: Peer,
 ) {
     // Boxed, so that the handshake's state is freed before the connection is served.

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use arc_swap::Cache;
@@ -34,7 +35,7 @@ use crate::transport::Transport;
 /// Serves a client from CONNECT to the end of the connection.
 pub(crate) fn serve(
     stream: Transport,
-    context: Context,
+    context: Rc<Context>,
     peer: Peer,
 ) -> impl Future<Output = ()> + 'static {
     // Boxed, so that the state of CONNECT is freed before the connection is served.
@@ -55,7 +56,7 @@ pub(crate) fn serve(
 /// The connection of an accepted client. Boxed: an operation would reserve memory for it several times.
 pub(super) fn connection(
     accepted: Accepted,
-    context: Context,
+    context: Rc<Context>,
     rate_limit: Option<Box<RateLimit>>,
 ) -> Box<Connection> {
     let Accepted { stream, version, key, connection_id, durable_id, identity, outbox, .. } =
@@ -81,8 +82,7 @@ pub(super) fn connection(
         releases: Vec::new(),
         wants_reasons,
         reauthentication: mechanism.map(Reauthentication::new).map(Box::new),
-        origin: peer.origin,
-        listener: peer.listener.clone(),
+        peer,
         since: now(),
         rate_limit,
         context,
@@ -90,10 +90,16 @@ pub(super) fn connection(
 }
 
 /// Serves an accepted client to the end of the connection. `input` was received already.
-pub(super) async fn serve_accepted(mut connection: Box<Connection>, mut input: Vec<u8>) {
-    let end = connection.listen(&mut input).await;
-    // Boxed, so that connections do not reserve memory for their end.
-    Box::pin(connection.end(end)).await;
+#[expect(clippy::manual_async_fn, reason = "an `async fn` would contain its arguments twice")]
+pub(super) fn serve_accepted(
+    mut connection: Box<Connection>,
+    mut input: Vec<u8>,
+) -> impl Future<Output = ()> + 'static {
+    async move {
+        let end = connection.listen(&mut input).await;
+        // Boxed, so that connections do not reserve memory for their end.
+        Box::pin(connection.end(end)).await;
+    }
 }
 
 impl Connection {
@@ -121,10 +127,15 @@ impl Connection {
             if self.outbox.is_closed() {
                 return End::Lost;
             }
-            match self.stream.read(input, self.timeout).await {
+            // Directly, because each async function in between stores the arguments again.
+            let read = match self.stream.plain() {
+                Some(stream) => stream.read(input, self.timeout).await,
+                None => Pooled::pin(self.stream.read(input, self.timeout)).await,
+            };
+            match read {
                 Ok(bytes @ 1..) => {
                     self.context.counters.bytes_received.add(bytes as u64);
-                    self.listener.bytes_received.add(bytes as u64);
+                    self.peer.listener.bytes_received.add(bytes as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Reason::KEEP_ALIVE_TIMEOUT.into();
@@ -164,7 +175,8 @@ impl Connection {
                 Packet::Publish(publish) => {
                     let policy = self.policy.load();
                     let drops = &self.context.counters.drops;
-                    self.publishing.add(&publish, (policy, &self.identity, self.origin, drops))?;
+                    self.publishing
+                        .add(&publish, (policy, &self.identity, self.peer.origin, drops))?;
                     if self.publishing.is_full() {
                         self.flush().await?;
                     }
@@ -258,7 +270,7 @@ impl Connection {
 
     /// Ends the connection: sends the reason, and detaches the session.
     async fn end(self, end: End) {
-        let names = (&self.identity, &self.origin);
+        let names = (&self.identity, &self.peer.origin);
         logging::disconnected(&self.context, names, (&end, &self.outbox), self.since);
         let is_disconnect = matches!(end, End::Disconnected(_));
         let closing = match end {
@@ -278,9 +290,9 @@ impl Connection {
                 Closing { will: true, expiry: None }
             }
         };
-        let Context { stages, counters, .. } = self.context;
+        let Context { stages, counters, .. } = &*self.context;
         counters.connected.add(-1);
-        self.listener.connections.add(-1);
+        self.peer.listener.connections.add(-1);
         let mut left = pin!(async {
             loop {
                 let close =
@@ -315,3 +327,26 @@ const RATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Input buffer that an idle connection keeps, in bytes.
 const IDLE_INPUT_BYTES: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::sender::Sender;
+
+    /// The slab's next class is 512 bytes.
+    const SLOT: usize = 384;
+
+    fn reader<A, B, C, F>(_: impl Fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn sender<A, F>(_: impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_connection_has_small_operations() {
+        let bytes = (reader(serve), sender(Sender::run));
+        assert!(bytes.0 <= SLOT && bytes.1 <= SLOT, "{bytes:?} bytes");
+    }
+}

@@ -111,7 +111,7 @@ pub(crate) fn put_session<'m>(
         client: &session.client_id,
         expiry: session.expiry,
         left: session.left,
-        will: &Extras::write(session.will.as_ref(), session.user.as_deref(), pending_wills),
+        will: &Extras::write(session.will.as_deref(), session.user.as_deref(), pending_wills),
     });
 }
 

@@ -66,7 +66,7 @@ impl RecoveredSession {
             lasts: true,
             expiry,
             left,
-            will,
+            will: will.map(Box::new),
             shared: keys.iter().filter(|key| key.starts_with("$share/")).count(),
             routed: !keys.is_empty(),
             keys,

@@ -50,7 +50,8 @@ pub(crate) struct Session {
     pub(crate) ends: Option<Duration>,
     /// Time of its scheduled timer.
     pub(crate) watched: Option<Duration>,
-    pub(crate) will: Option<Will>,
+    /// Boxed: most clients have none.
+    pub(crate) will: Option<Box<Will>>,
 }
 
 /// The messages held for a client.

@@ -111,7 +111,8 @@ impl Sessions {
         session.left = 0;
         session.expiry = opening.expiry;
         session.ends = None;
-        session.will = opening.will.map(|(message, delay)| Will { message, delay, due: None });
+        session.will =
+            opening.will.map(|(message, delay)| Box::new(Will { message, delay, due: None }));
         let mut again: Vec<_> =
             session.inflight.iter().map(|(id, own)| (own.sequence, *id)).collect();
         again.sort_unstable();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::shutdown::draining;
-use phalanx::stage::Partition;
+use phalanx::stage::{Partition, Pooled};
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
@@ -100,7 +100,11 @@ impl SessionStage {
                 })
             });
             let (pulled, lsn) = pull.await;
-            match durable(&sessions, lsn).await {
+            if lsn == Lsn::default() {
+                return pulled;
+            }
+            // Pooled: an idle connection holds no memory for it.
+            match Pooled::pin(durable(&sessions, lsn)).await {
                 Ok(()) => pulled,
                 Err(NotDurable) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
             }

@@ -243,7 +243,7 @@ fn wills_are_stored_until_the_router_has_them() {
     let mut sessions = sessions();
     let Opened { key, .. } = open(&mut sessions, true, at(0));
     let session = sessions.get(key).unwrap();
-    (session.number, session.lasts, session.will) = (7, true, Some(will(0, None)));
+    (session.number, session.lasts, session.will) = (7, true, Some(Box::new(will(0, None))));
     // The session is taken over and ended before the router accepts the will.
     let effects = come(&mut sessions, false, at(0)).1;
     let id = effects.wills[0].id.expect("the session is persistent");
@@ -265,7 +265,7 @@ fn reconnecting_in_time_cancels_the_will() {
     let comes = |delay, due| {
         let mut sessions = sessions();
         let Opened { key, .. } = open(&mut sessions, true, at(0));
-        sessions.get(key).unwrap().will = Some(will(delay, due));
+        sessions.get(key).unwrap().will = Some(Box::new(will(delay, due)));
         !come(&mut sessions, false, at(20)).1.wills.is_empty()
     };
     assert!(comes(0, None), "the connection was taken over");

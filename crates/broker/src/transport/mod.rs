@@ -11,7 +11,7 @@ use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx::net::IoTimeout;
+use phalanx::net::{IoTimeout, Stream};
 use phalanx::time::now;
 use phalanx_tls::Wire;
 
@@ -83,7 +83,7 @@ impl Transport {
     /// Whether the end of the stream has to be sent with [`finish`](Self::finish), which protects against
     /// truncation. TCP connections are simply closed.
     pub(crate) fn is_wrapped(&self) -> bool {
-        !matches!(self, Self::Wire(Wire::Plain(_)))
+        self.plain().is_none()
     }
 
     /// Whether this is the connection to another node.
@@ -138,6 +138,14 @@ impl Transport {
     /// The user name in the client's certificate.
     pub(crate) fn client_name(&self) -> Option<Arc<str>> {
         self.wire()?.client_name().map(Into::into)
+    }
+
+    /// The connection, if it is TCP only.
+    pub(crate) fn plain(&self) -> Option<&Stream> {
+        match self {
+            Self::Wire(Wire::Plain(stream)) => Some(stream),
+            _ => None,
+        }
     }
 
     /// The connection below; none is below a lane.
