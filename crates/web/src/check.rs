@@ -73,12 +73,6 @@ impl Config {
                     wrong(key("server-names"), format!("{what} host {}", other + 1));
                 }
             }
-            for extension in &host.extensions {
-                if extension.is_empty() || extension.starts_with('.') || extension.contains('/') {
-                    let expected = "expected an extension without a dot, such as \"html\"";
-                    wrong(key("extensions"), format!("found {extension:?}, {expected}"));
-                }
-            }
             for (n, proxy) in host.proxies.iter().enumerate() {
                 if !is_prefix(&proxy.prefix) {
                     let expected = "expected a path such as \"/api\", without a slash at its end";

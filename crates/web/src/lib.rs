@@ -53,7 +53,7 @@ pub use config::{
     AccessLog, Alias, Auth, CachePreset, CacheRule, Config, ConfigError, Cors, ForwardedField,
     HeaderRule, HostConfig, Listen, LogFormat, LogTarget, Network, Origins, PerAddress, Proxy,
     Redirect, RedirectStatus, Rewrite, RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks,
-    Timeouts, Tls, TypeRule, UnknownHost, Upstream,
+    Timeouts, Tls, TryRule, TypeRule, UnknownHost, Upstream,
 };
 pub use error::ServeError;
 pub use phalanx_access::FileError;

@@ -52,7 +52,10 @@ fn of_host(host: &HostConfig) -> Vec<String> {
             let pages =
                 host.error_pages.iter().map(|(status, page)| (format!("page for {status}"), page));
             let fallback = host.fallback.iter().map(|page| ("fallback".to_owned(), page));
-            for (what, page) in pages.chain(fallback) {
+            let tried = host.try_files.iter().flat_map(|rule| &rule.files);
+            let tried = tried.filter(|file| !file.contains('$'));
+            let tried = tried.map(|page| ("file of try-files".to_owned(), page));
+            for (what, page) in pages.chain(fallback).chain(tried) {
                 if let Err(why) = servable(host, page) {
                     let root = host.root.display();
                     missing.push(format!("cannot serve the {what}, {page} in {root}: {why}"));

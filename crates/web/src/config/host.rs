@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::proxy::Proxy;
 use crate::config::rules::{
-    Alias, Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TypeRule,
+    Alias, Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TryRule, TypeRule,
 };
 
 /// A virtual host: its names, files and rules.
@@ -21,9 +21,11 @@ pub struct HostConfig {
     pub index: Vec<String>,
     /// Whether directories without an index file are listed.
     pub listing: bool,
-    /// Extensions, without a dot, to try for a path that is neither a file nor a directory: with `html`, `/about`
-    /// serves `about.html`.
-    pub extensions: Vec<String>,
+    /// Whether the URLs of pages have no suffix: `/about` serves `about.html`, and `/about.html` redirects to
+    /// `/about`.
+    pub clean_urls: bool,
+    /// Files for paths that lead to no file; the first matching rule applies.
+    pub try_files: Vec<TryRule>,
     /// File served with 200 for paths that do not exist, as single-page applications require.
     pub fallback: Option<String>,
     /// Error pages by status, for example 404 and `404.html`.
@@ -68,7 +70,8 @@ impl HostConfig {
             aliases: Vec::new(),
             index: vec!["index.html".into()],
             listing: false,
-            extensions: Vec::new(),
+            clean_urls: false,
+            try_files: Vec::new(),
             fallback: None,
             error_pages: Vec::new(),
             symlinks: Symlinks::default(),

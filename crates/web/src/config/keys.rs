@@ -7,7 +7,7 @@ use phalanx_config::{Keys, Pass, Size};
 use crate::config::values::{ErrorPages, ForwardedFields, LogFormats, MaxQueueDelay, Networks};
 use crate::config::{
     AccessLog, Alias, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Proxy, Redirect,
-    RedirectStatus, Rewrite, SecurityHeaders, Tls, TypeRule,
+    RedirectStatus, Rewrite, SecurityHeaders, Tls, TryRule, TypeRule,
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -127,9 +127,8 @@ impl Keys for HostConfig {
         let help =
             "list directories without an index file, as HTML or, if requested by Accept, as JSON";
         pass.key("listing", &mut self.listing, help);
-        let help = "extensions to try for a path that is neither a file nor a directory: with html, /about sends \
-                    about.html";
-        pass.key("extensions", &mut self.extensions, help);
+        let help = "leave .html out of the URLs of pages: /about sends about.html, and /about.html redirects to /about";
+        pass.key("clean-urls", &mut self.clean_urls, help);
         let help = "file to send with status 200 for page requests that match no file, for single-page applications \
                     with client-side routing";
         pass.key("fallback", &mut self.fallback, help);
@@ -165,7 +164,9 @@ impl Keys for HostConfig {
         let realm = || "restricted".to_owned();
         let rule = || Auth { path: "/**".into(), realm: realm(), users: Default::default() };
         pass.list("auth", &mut self.auth, rule);
-        pass.section("Files from other directories");
+        pass.section("Other files");
+        let rule = || TryRule { path: "/**".into(), files: Vec::new() };
+        pass.list("try-files", &mut self.try_files, rule);
         pass.list("alias", &mut self.aliases, Alias::default);
     }
 }
@@ -175,6 +176,19 @@ impl Keys for Alias {
         let help = "path below which the files appear, such as /images; the longest path applies";
         pass.required("path", &mut self.path, help);
         pass.required("root", &mut self.root, "directory of the files");
+    }
+}
+
+impl Keys for TryRule {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.key(
+            "path",
+            &mut self.path,
+            "glob: paths that the rule applies to, if they lead to no file",
+        );
+        let help = "files to send instead; the first existing one is used, and $path stands for the requested path: \
+                    $path.html, /index.html";
+        pass.required("files", &mut self.files, help);
     }
 }
 

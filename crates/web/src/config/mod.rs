@@ -25,7 +25,7 @@ pub use phalanx_service::RuntimeConfig;
 pub use proxy::{Proxy, Upstream};
 pub use rules::{
     Alias, Auth, CachePreset, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite,
-    SecurityHeaders, TypeRule,
+    SecurityHeaders, TryRule, TypeRule,
 };
 
 /// Configuration of a static file server.

@@ -29,6 +29,15 @@ pub struct TypeRule {
     pub value: String,
 }
 
+/// Files to send for paths that lead to no file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TryRule {
+    /// Glob of the paths.
+    pub path: String,
+    /// Files in order of preference, such as `/index.html` or `$path.html`. `$path` stands for the requested path.
+    pub files: Vec<String>,
+}
+
 /// `Cache-Control` of some files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheRule {

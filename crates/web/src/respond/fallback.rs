@@ -1,4 +1,4 @@
-//! Fallbacks for a path that is not a file: further index files, a directory listing, a file with an extension, or the
+//! Fallbacks for a path that is not a file: further index files, a directory listing, the files to try instead, or the
 //! host's fallback file.
 
 use phalanx_http::{Status, accepts, names};
@@ -23,9 +23,10 @@ pub(super) async fn find_fallback(
     directory: bool,
 ) -> Result<FileRef, Status> {
     let config = &ask.host().config;
+    let mut name = std::mem::take(path);
     if directory {
         let first = config.index.first().map_or(0, |index| index.len());
-        let name = without_slash(&path[..path.len() - first]).to_vec();
+        name.truncate(without_slash(&name[..name.len() - first]).len());
         for index in config.index.iter().skip(1) {
             let slash: &[u8] = if name.is_empty() { b"" } else { b"/" };
             *path = [&name, slash, index.as_bytes()].concat();
@@ -34,22 +35,17 @@ pub(super) async fn find_fallback(
             }
         }
         if config.listing {
-            *path = name;
+            path.clone_from(&name);
             list::name(path, view(ask));
             if let Some(entry) = file(ask, path).await? {
                 return Ok(entry);
             }
         }
     }
-    if !directory {
-        let length = path.len();
-        for extension in &config.extensions {
-            path.truncate(length);
-            path.push(b'.');
-            path.extend_from_slice(extension.as_bytes());
-            if let Some(entry) = file(ask, path).await? {
-                return Ok(entry);
-            }
+    for other in ask.host().rules.try_files.files(&name, directory) {
+        *path = other;
+        if let Some(entry) = file(ask, path).await? {
+            return Ok(entry);
         }
     }
     // Only for page requests: a missing script or image should stay an error.

@@ -12,6 +12,7 @@ mod kind;
 mod names;
 mod pattern;
 pub(crate) mod rules;
+mod try_files;
 mod value;
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};

@@ -9,7 +9,8 @@ use crate::site::aliases;
 use crate::site::cors::CrossOrigin;
 use crate::site::kind::Kinds;
 use crate::site::pattern::Pattern;
-use crate::site::value::{Wrong, is_value};
+use crate::site::try_files::TryFiles;
+use crate::site::value::{Refused, Wrong, is_field, is_value};
 
 /// Placeholder in a target for the part that `/**` matched.
 const REST_PLACEHOLDER: &str = "$rest";
@@ -32,6 +33,7 @@ pub(crate) struct Rules {
     pub(crate) tls: FieldBlock,
     pub(crate) kinds: Kinds,
     pub(crate) cors: Option<CrossOrigin>,
+    pub(crate) try_files: TryFiles,
 }
 
 /// Result of routing.
@@ -83,6 +85,7 @@ impl Rules {
             security_headers: host.security_headers.as_ref().map(security).unwrap_or_default(),
             security: FieldBlock::default(),
             cors: None,
+            try_files: TryFiles::default(),
         };
         let mut note = |key: String, what: String| wrong.push((key, what));
         for (n, rule) in host.redirects.iter().enumerate() {
@@ -155,6 +158,7 @@ impl Rules {
             }
         }
         aliases::check(host, &mut note);
+        rules.try_files = TryFiles::new(host, &mut note);
         match host.cors.as_ref().map(CrossOrigin::new).transpose() {
             Ok(cors) => rules.cors = cors,
             Err((key, what)) => note(format!("cors.{key}"), what),
@@ -171,7 +175,7 @@ impl Rules {
         directory: &mut bool,
         query: Option<&str>,
     ) -> Route {
-        if self.redirects.is_empty() && self.rewrites.is_empty() {
+        if self.redirects.is_empty() && self.rewrites.is_empty() && !self.try_files.clean_urls {
             return Route::Here;
         }
         self.routed(path, directory, query)
@@ -214,7 +218,10 @@ impl Rules {
                 return Route::Rewritten;
             }
         }
-        Route::Here
+        match self.try_files.clean(path, *directory, query) {
+            Some(location) => Route::Redirect(Status::MovedPermanently, location),
+            None => Route::Here,
+        }
     }
 
     /// Whether any path requires a password.
@@ -299,7 +306,7 @@ impl Rules {
 }
 
 /// A resolved path with its slashes, as a client would request it.
-fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
+pub(super) fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
     let mut absolute = Vec::with_capacity(path.len() + 2);
     absolute.push(b'/');
     absolute.extend_from_slice(path);
@@ -349,8 +356,6 @@ fn is_hsts(value: &str) -> Result<(), String> {
         false => Err(format!("found {value:?}, expected a value such as \"max-age=31536000\"")),
     }
 }
-
-type Refused = (&'static str, String);
 
 fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
     let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
@@ -416,33 +421,6 @@ fn security(headers: &SecurityHeaders) -> Vec<(&'static str, String)> {
         fields.extend(value.as_ref().map(|value| (name, value.clone())));
     }
     fields
-}
-
-/// Fields that only the server may set.
-const OWN: [&str; 12] = [
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-range",
-    "content-type",
-    "date",
-    "etag",
-    "keep-alive",
-    "last-modified",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
-fn is_field(name: &str, value: &str) -> Result<(), Refused> {
-    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    if name.is_empty() || !name.chars().all(token) {
-        return Err(("name", format!("found {name:?}, expected a field name")));
-    }
-    if OWN.contains(&&name.to_ascii_lowercase()[..]) {
-        return Err(("name", format!("{name} is set by the server itself")));
-    }
-    is_value(value).map_err(|what| ("value", what))
 }
 
 #[cfg(test)]

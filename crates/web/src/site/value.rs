@@ -3,6 +3,9 @@
 /// Errors: keys within the host's table, with messages.
 pub(crate) type Wrong = Vec<(String, String)>;
 
+/// An error in a rule: a key of the rule, with a message.
+pub(super) type Refused = (&'static str, String);
+
 /// Checks the value of a field.
 pub(super) fn is_value(value: &str) -> Result<(), String> {
     let visible = |c: char| c == '\t' || !c.is_control();
@@ -10,4 +13,32 @@ pub(super) fn is_value(value: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("found {value:?}, expected a field value on one line")),
     }
+}
+
+/// Fields that only the server may set.
+const OWN: [&str; 12] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "keep-alive",
+    "last-modified",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Checks a field that a rule adds.
+pub(super) fn is_field(name: &str, value: &str) -> Result<(), Refused> {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(token) {
+        return Err(("name", format!("found {name:?}, expected a field name")));
+    }
+    if OWN.contains(&&name.to_ascii_lowercase()[..]) {
+        return Err(("name", format!("{name} is set by the server itself")));
+    }
+    is_value(value).map_err(|what| ("value", what))
 }

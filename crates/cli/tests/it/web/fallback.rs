@@ -15,6 +15,7 @@ on_each_driver!(
     the_first_existing_index,
     no_index_at_all,
     clean_urls,
+    files_to_try,
     a_single_page_application,
     error_pages_of_the_hosts_own,
     missing_error_pages,
@@ -57,13 +58,12 @@ fn no_index_at_all(driver: &'static str) {
 fn clean_urls(driver: &'static str) {
     let site = Site::new();
     site.file("about.html", "about");
-    site.file("notes.md", "notes");
     site.file("both", "without");
     site.file("both.html", "with");
     site.file("folder/index.html", "index");
     site.file("folder.html", "page");
     site.file("app.html", "app");
-    let arguments = ["--extensions", "html,md", "--fallback", "app.html"];
+    let arguments = ["--clean-urls", "--fallback", "app.html"];
     let server = Server::start_with(driver, &site.root(), &arguments);
     let mut client = Client::connect(server.address);
     let page = client.get("/about");
@@ -71,18 +71,23 @@ fn clean_urls(driver: &'static str) {
     assert_eq!(page.field("Content-Type"), Some("text/html; charset=utf-8"));
     let etag = format!("If-None-Match: {}\r\n", page.field("ETag").unwrap());
     assert_eq!(client.get_with("/about", &etag).status, 304);
-    for (path, wanted) in [
-        ("/about?a=b", "about"),
-        ("/about.html", "about"),
-        ("/notes", "notes"),
-        ("/both", "without"),
-        ("/folder/", "index"),
-    ] {
+    for (path, wanted) in [("/about?a=b", "about"), ("/both", "without"), ("/folder/", "index")] {
         assert_eq!(client.get(path).body, wanted.as_bytes(), "{path}");
     }
     assert_eq!(client.get("/folder").status, 301, "a directory takes precedence");
     for path in ["/missing", "/about/", "/.about", "/about.htm"] {
         assert_eq!(client.get(path).status, 404, "{path}");
+    }
+    for (path, location) in [
+        ("/about.html", "/about"),
+        ("/about.html?a=b", "/about?a=b"),
+        ("//about.html", "/about"),
+        ("/folder/index.html", "/folder/"),
+        ("/a%20b.html", "/a%20b"),
+    ] {
+        let redirect = client.get(path);
+        assert_eq!((redirect.status, redirect.field("Location")), (301, Some(location)), "{path}");
+        assert_eq!(client.head_with(path, "").lasting_fields(), redirect.lasting_fields());
     }
     assert_eq!(client.get_with("/missing", PAGE).body, b"app");
     let curl =
@@ -91,6 +96,72 @@ fn clean_urls(driver: &'static str) {
         Ok(output) => assert_eq!(output.stdout, b"about"),
         Err(_) => println!("skipped: there is no curl"),
     }
+}
+
+/// Files to try for some paths: with conditions, ranges, codings and passwords as for other files.
+fn files_to_try(driver: &'static str) {
+    let site = Site::new();
+    let page = "the program ".repeat(500);
+    site.file("app/main.html", &page);
+    site.file("app/main.html.gz", "compressed");
+    site.file("app/style.css", "style");
+    site.file("notes.md", "notes");
+    site.file("folder/x", "");
+    site.file("secret/key.md", "the key");
+    let user = "eve:$2y$05$S/mVIKWr68CdjrqHTDjpi.6gEo.A9MT0cPoxs97RVEcxqRRom0j4e\n";
+    fs::write(site.outside().join("passwords"), user).unwrap();
+    fs::write(site.outside().join("outside.md"), "outside").unwrap();
+    std::os::unix::fs::symlink("../outside.md", site.root().join("link.md")).unwrap();
+    let config = "listen = '127.0.0.1:0'\n[host]\nroot = 'root'\nprecompressed = true\nsymlinks = 'follow'\n\
+                  cache-control = [{ path = '/app/*.html', preset = 'revalidate' }]\n\
+                  auth = [{ path = '/secret/*.md', users = 'passwords' }]\n\
+                  rewrite = [{ from = '/program/**', to = '/app/$rest' }]\n\
+                  try-files = [{ path = '/app/**', files = ['$path.md', '/app/main.html'] }, \
+                  { files = ['$path.md', '/app$path'] }]\n";
+    let server = Server::configured(driver, site.outside(), config, &[]);
+    let mut client = Client::connect(server.address);
+    for (path, wanted) in [
+        ("/app/users/7", &page[..]),
+        ("/app/users/7/", &page),
+        ("/app/", &page),
+        ("/app/missing.js", &page),
+        ("/app/style.css", "style"),
+        ("/program/users", &page),
+        ("/notes", "notes"),
+        ("/style.css", "style"),
+    ] {
+        let response = client.get(path);
+        assert_eq!((response.status, &response.body[..]), (200, wanted.as_bytes()), "{path}");
+        assert_eq!(client.head_with(path, "").lasting_fields(), response.lasting_fields());
+    }
+    for (path, status) in [
+        ("/users", 404),
+        ("/notes/", 404),
+        ("/folder", 301),
+        ("/folder/", 404),
+        ("/secret/key", 401),
+        ("/link", 403),
+        ("/..%2foutside", 404),
+        ("/%2e%2e/outside", 400),
+        ("/.notes", 404),
+    ] {
+        assert_eq!(client.get(path).status, status, "{path}");
+    }
+    let whole = client.get("/app/a");
+    assert_eq!(whole.field("Cache-Control"), Some("no-cache"), "the rules of the file apply");
+    assert_eq!(whole.field("Vary"), Some("Accept-Encoding"));
+    let etag = format!("If-None-Match: {}\r\n", whole.field("ETag").unwrap());
+    assert_eq!(client.get_with("/app/b", &etag).status, 304);
+    let part = client.get_with("/app/a", "Range: bytes=4-10\r\n");
+    assert_eq!((part.status, &part.body[..]), (206, &b"program"[..]));
+    let coded = client.get_with("/app/a", "Accept-Encoding: gzip\r\n");
+    assert_eq!(
+        (coded.field("Content-Encoding"), &coded.body[..]),
+        (Some("gzip"), &b"compressed"[..])
+    );
+    // A file that appears takes precedence.
+    site.file("app/users/7", "a user");
+    assert_eq!(client.get("/app/users/7").body, b"a user");
 }
 
 fn a_single_page_application(driver: &'static str) {
