@@ -5,6 +5,7 @@
 mod admin;
 mod broker;
 mod client;
+mod files;
 mod import;
 mod manual;
 mod options;

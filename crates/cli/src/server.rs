@@ -10,6 +10,7 @@ use std::sync::Arc;
 use phalanx_config::{ConfigError, Keys, Origins, read, read_given, table};
 use phalanx_service::{Inherited, Listen, RuntimeConfig, Scheme};
 
+use crate::files;
 use crate::options::Options;
 use crate::service::Service;
 use crate::status;
@@ -85,16 +86,15 @@ impl<C: Server> Options<C> {
         config.parts().1.workers = cores.min(1024);
         let here = Path::new("");
         if let Some(path) = &self.file.config {
-            let name = path.display().to_string();
-            let base = path.parent().unwrap_or(here);
-            errors.extend(match std::fs::read_to_string(path) {
-                Ok(text) => read(&mut config, &text, &name, base, &mut origins).err(),
-                Err(error) => Some(vec![ConfigError::new(&name, "", &error.to_string())]),
-            });
+            errors.extend(files::read(&mut config, path, &mut origins).err());
         }
         for set in &self.file.set {
             errors
                 .extend(read(&mut config, set, &format!("--set {set}"), here, &mut origins).err());
+        }
+        for (_, place) in origins.take_includes() {
+            let what = "only a configuration file can include others; use --config";
+            errors.push(vec![ConfigError::new(&place, "include", what)]);
         }
         errors.extend(read_given(&mut config, &self.given, &self.places, &mut origins).err());
         if let Some(given) = given {

@@ -74,6 +74,11 @@ impl<'a> Declaring<'a> {
         self.all.last_mut().expect("the key was added")
     }
 
+    /// The same table, whose next keys have no flags.
+    pub(crate) fn without_flags(&mut self) -> Declaring<'_> {
+        Declaring { prefix: self.prefix.clone(), flag: None, section: self.section, all: self.all }
+    }
+
     fn within(&mut self, name: &str, flag: Option<String>) -> Declaring<'_> {
         let prefix = format!("{}{name}.", self.prefix);
         Declaring { prefix, flag, section: self.section, all: self.all }

@@ -70,11 +70,29 @@ impl std::error::Error for ConfigError {}
 #[derive(Clone, Debug, Default)]
 pub struct Origins {
     places: HashMap<String, String>,
+    /// Patterns of included files that are not read yet, with the position of their `include`.
+    includes: Vec<(String, String)>,
 }
 
 impl Origins {
     pub(crate) fn record(&mut self, key: &str, place: String) {
         self.places.insert(key.to_owned(), place);
+    }
+
+    /// The position of a key.
+    pub(crate) fn place(&self, key: &str) -> Option<&str> {
+        self.places.get(key).map(String::as_str)
+    }
+
+    /// Records the patterns of an `include`. Each file may have one.
+    pub(crate) fn include(&mut self, patterns: &[String]) {
+        let place = self.places.remove("include").unwrap_or_default();
+        self.includes.extend(patterns.iter().map(|pattern| (pattern.clone(), place.clone())));
+    }
+
+    /// Takes the patterns of the files to include, each with the position of the `include`.
+    pub fn take_includes(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.includes)
     }
 }
 

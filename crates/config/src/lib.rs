@@ -96,7 +96,22 @@ pub fn read(
     base: &Path,
     origins: &mut Origins,
 ) -> Result<(), Vec<ConfigError>> {
-    read_from(keys, text, Source::Text { name, text }, base, origins)
+    read_from(keys, text, Source::Text { name, text }, (base, false), origins)
+}
+
+/// As [`read`], for a file that another one includes: its lists of tables continue those of the files before, and a key
+/// that one of them has set is an error.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_included(
+    keys: &mut impl Keys,
+    text: &str,
+    name: &str,
+    base: &Path,
+    origins: &mut Origins,
+) -> Result<(), Vec<ConfigError>> {
+    read_from(keys, text, Source::Text { name, text }, (base, true), origins)
 }
 
 /// As [`read`], with the values of flags and environment variables: `table` contains texts and lists of texts, and
@@ -110,14 +125,14 @@ pub fn read_given(
     places: &HashMap<String, String>,
     origins: &mut Origins,
 ) -> Result<(), Vec<ConfigError>> {
-    read_from(keys, &table.to_string(), Source::Given(places), Path::new(""), origins)
+    read_from(keys, &table.to_string(), Source::Given(places), (Path::new(""), false), origins)
 }
 
 fn read_from(
     keys: &mut impl Keys,
     text: &str,
     source: Source<'_>,
-    base: &Path,
+    (base, included): (&Path, bool),
     origins: &mut Origins,
 ) -> Result<(), Vec<ConfigError>> {
     let (table, syntax_errors) = DeTable::parse_recoverable(text);
@@ -133,7 +148,7 @@ fn read_from(
         })
         .collect();
     if errors.is_empty() {
-        let mut reader = Reader { source, base, origins, errors: &mut errors };
+        let mut reader = Reader { source, base, included, origins, errors: &mut errors };
         Pass::read(&mut reader, "", (table.get_ref(), 0), |pass| keys.keys(pass));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }

@@ -169,6 +169,20 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// Declares `include`, the patterns of further files, which [`Origins::take_includes`](crate::Origins::take_includes)
+    /// returns.
+    pub fn include(&mut self) {
+        match &mut self.0 {
+            Kind::Read(reading) => reading.include(),
+            Kind::Declare(declaring) => {
+                let help = "further configuration files, relative to this one; a glob such as hosts.d/*.toml may match none";
+                let kind = <Vec<String> as Value>::kind();
+                declaring.without_flags().add("include", kind, true, Some("[]".into()), help);
+            }
+            Kind::Print(_) | Kind::Check { .. } => (),
+        }
+    }
+
     /// Declares a table, read over existing values.
     pub fn table<T: Keys + ?Sized>(&mut self, name: &'static str, value: &mut T) {
         match &mut self.0 {
@@ -211,12 +225,14 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Declares a list of tables, which replaces the existing list.
+    /// Declares a list of tables, which replaces the existing list. The list of an included file is appended to those of
+    /// the files before.
     pub fn list<T: Keys>(&mut self, name: &'static str, list: &mut Vec<T>, blank: impl Fn() -> T) {
         match &mut self.0 {
             Kind::Read(reading) => {
-                if let Some(tables) = reading.tables(name) {
-                    list.clear();
+                let kept = reading.kept(name, list.len());
+                if let Some(tables) = reading.tables(name, kept) {
+                    list.truncate(kept);
                     for (key, table) in tables {
                         let mut value = blank();
                         let at = table.span().start;

@@ -22,6 +22,8 @@ pub(crate) enum Source<'r> {
 pub(crate) struct Reader<'r> {
     pub(crate) source: Source<'r>,
     pub(crate) base: &'r Path,
+    /// Whether an earlier file includes this one: a key that another file has set is an error.
+    pub(crate) included: bool,
     pub(crate) origins: &'r mut Origins,
     pub(crate) errors: &'r mut Vec<ConfigError>,
 }
@@ -121,6 +123,25 @@ impl<'a, 'r> Reading<'a, 'r> {
         self.table.get(name).is_some_and(|value| value.get_ref().is_table())
     }
 
+    /// Reports a key that another file has set.
+    fn check_unset(&mut self, name: &str) {
+        let key = self.path(name);
+        if self.reader.included
+            && let Some(at) = self.table.get(name).map(|found| found.span().start)
+            && let Some(place) = self.reader.origins.place(&key).map(str::to_owned)
+        {
+            self.reader.error(at, &key, &format!("is already set at {place}"));
+        }
+    }
+
+    /// Reads the patterns of included files.
+    pub(crate) fn include(&mut self) {
+        let mut patterns = Vec::<String>::new();
+        if self.key::<Vec<String>, _>("include", &mut patterns, "") {
+            self.reader.origins.include(&patterns);
+        }
+    }
+
     /// Reads a value in these bounds, if any. Returns whether the key is present.
     pub(crate) fn key<F: Value<T>, T>(
         &mut self,
@@ -128,6 +149,7 @@ impl<'a, 'r> Reading<'a, 'r> {
         value: &mut T,
         bounds: &str,
     ) -> bool {
+        self.check_unset(name);
         let Some(found) = self.take(name) else { return false };
         let key = self.path(name);
         let read = match (&self.reader.source, found.get_ref()) {
@@ -155,6 +177,7 @@ impl<'a, 'r> Reading<'a, 'r> {
             }
             value => value.as_bool()?,
         };
+        self.check_unset(name);
         self.take(name);
         Some(on)
     }
@@ -171,10 +194,17 @@ impl<'a, 'r> Reading<'a, 'r> {
         }
     }
 
-    /// The tables of a list, with the prefixes of their keys.
+    /// How many of the `existing` elements of a list stay before those of this table.
+    pub(crate) fn kept(&self, name: &str, existing: usize) -> usize {
+        let extends = self.reader.included && self.reader.origins.place(&self.path(name)).is_some();
+        if extends { existing } else { 0 }
+    }
+
+    /// The tables of a list, with the prefixes of their keys, behind the `kept` elements.
     pub(crate) fn tables(
         &mut self,
         name: &'static str,
+        kept: usize,
     ) -> Option<Vec<(String, &'a Spanned<DeValue<'a>>)>> {
         let found = self.take(name)?;
         let key = self.path(name);
@@ -184,7 +214,7 @@ impl<'a, 'r> Reading<'a, 'r> {
         };
         let mut tables = Vec::new();
         for (n, item) in array.iter().enumerate() {
-            let key = format!("{key}[{n}]");
+            let key = format!("{key}[{}]", kept + n);
             if item.get_ref().is_table() {
                 self.record(&key, item.span().start);
                 tables.push((format!("{key}."), item));

@@ -30,6 +30,7 @@ impl Keys for Config {
                     selects a free port, an address alone means mqtt://, and a port alone 127.0.0.1; addresses other \
                     than loopback require password-file or allow-anonymous; sockets passed by systemd replace this list";
         pass.key("listen", listen, help);
+        pass.include();
         let help = "directory of sessions, subscriptions, queued and retained messages, which survive a restart or \
                     crash; messages are acknowledged after they are on disk; created if missing";
         let stored = pass.key("persistence-dir", persistence_dir, help);

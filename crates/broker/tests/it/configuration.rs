@@ -28,7 +28,7 @@ fn errors_name_their_position() {
             "1:1: max-queued-mesages: ",
             "did you mean `max-queued-messages`?",
         ),
-        ("zzzzzzzzz = 1", "1:1: zzzzzzzzz: ", "expected one of listen, persistence-dir,"),
+        ("zzzzzzzzz = 1", "1:1: zzzzzzzzz: ", "expected one of listen, include,"),
         ("listen = 'x'", "1:10: listen: found 'x', expected a list", "mqtts://"),
         ("listen = 'http://127.0.0.1:1'", "1:10: listen: ", "wss://"),
         ("listen = []", "1:10: listen: ", "no listen address"),

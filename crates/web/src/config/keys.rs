@@ -16,6 +16,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.include();
         let help = "listen addresses: http://ADDR:PORT, https:// for TLS, redirect-https:// to redirect clients to TLS; \
                     proxy+ in front of the scheme expects a PROXY header on each connection; unix:/PATH is a Unix socket, with ?mode=666 \
                     behind it if not only its owner and group may connect; port 0 selects a free port, an address alone means http://, and a port alone 127.0.0.1; sockets passed by systemd replace this list";

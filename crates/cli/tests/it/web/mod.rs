@@ -22,6 +22,7 @@ mod frames;
 mod framing;
 mod http2;
 mod http2_limits;
+mod includes;
 mod large;
 mod listings;
 mod multipart;

@@ -1,0 +1,102 @@
+//! Configuration files, and the files that they include.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use glob::{MatchOptions, Pattern, glob_with};
+use phalanx_config::{ConfigError, Keys, Origins, read_included};
+
+/// Files that include each other, one within another, below the first one.
+const MAX_DEPTH: usize = 8;
+/// Files of a configuration.
+const MAX_FILES: usize = 1000;
+
+/// Reads the file at `path`, then the files that it includes, each followed by those that it includes itself.
+///
+/// # Errors
+/// All errors of all files.
+pub(crate) fn read(
+    config: &mut impl Keys,
+    path: &Path,
+    origins: &mut Origins,
+) -> Result<(), Vec<ConfigError>> {
+    let mut files = Files { config, origins, seen: HashSet::new(), errors: Vec::new() };
+    let text = fs::read_to_string(path).and_then(|text| Ok((text, fs::canonicalize(path)?)));
+    match text {
+        Ok((text, own)) => {
+            files.seen.insert(own);
+            files.add(path, &text, 0);
+        }
+        Err(error) => {
+            let name = path.display().to_string();
+            files.errors.push(ConfigError::new(&name, "", &error.to_string()));
+        }
+    }
+    if files.errors.is_empty() { Ok(()) } else { Err(files.errors) }
+}
+
+/// State of reading the files of a configuration.
+struct Files<'a, K> {
+    config: &'a mut K,
+    origins: &'a mut Origins,
+    /// The files that were read.
+    seen: HashSet<PathBuf>,
+    errors: Vec<ConfigError>,
+}
+
+impl<K: Keys> Files<'_, K> {
+    /// Reads the text of the file at `path`, and the files that it includes.
+    fn add(&mut self, path: &Path, text: &str, depth: usize) {
+        let (name, base) = (path.display().to_string(), path.parent().unwrap_or(Path::new("")));
+        let read = if depth == 0 { phalanx_config::read } else { read_included };
+        self.errors
+            .extend(read(self.config, text, &name, base, self.origins).err().into_iter().flatten());
+        for (pattern, place) in self.origins.take_includes() {
+            if let Err(what) = self.include(base, &pattern, depth + 1) {
+                self.errors.push(ConfigError::new(&place, "include", &what));
+            }
+        }
+    }
+
+    /// Reads the files that match a pattern relative to `base`, in the order of their names.
+    fn include(&mut self, base: &Path, pattern: &str, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(format!(
+                "{pattern:?} is more than {MAX_DEPTH} files deep; include it from an earlier file"
+            ));
+        }
+        let unreadable =
+            |path: &Path, error: io::Error| format!("cannot read {}: {error}", path.display());
+        for path in matching(base, pattern)? {
+            let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
+            let own = fs::canonicalize(&path).map_err(|error| unreadable(&path, error))?;
+            if !self.seen.insert(own) {
+                return Err(format!("{} is included twice", path.display()));
+            }
+            if self.seen.len() > MAX_FILES {
+                return Err(format!("more than {MAX_FILES} files; join some of them"));
+            }
+            self.add(&path, &text, depth);
+        }
+        Ok(())
+    }
+}
+
+/// The files that match a pattern relative to `base`. Wildcards match no hidden files, as in a shell.
+fn matching(base: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
+    let path = base.join(pattern);
+    if !pattern.contains(['*', '?', '[']) {
+        return Ok(vec![path]);
+    }
+    let Some(base) = base.to_str() else {
+        return Err(format!("found {pattern:?}, but the directory {} is no UTF-8", base.display()));
+    };
+    let whole = Path::new(&Pattern::escape(base)).join(pattern);
+    let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
+    let found = glob_with(&whole.to_string_lossy(), options);
+    let found =
+        found.map_err(|error| format!("found {pattern:?}, which is not a valid glob: {error}"))?;
+    found.map(|path| path.map_err(|error| error.to_string())).collect()
+}
