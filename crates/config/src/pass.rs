@@ -225,6 +225,21 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// As [`optional`](Self::optional), for a table whose flags would have the names of others.
+    pub fn optional_without_flag<T: Keys + Default>(
+        &mut self,
+        name: &'static str,
+        value: &mut Option<T>,
+        help: &'static str,
+    ) {
+        match &mut self.0 {
+            Kind::Declare(declaring) => {
+                Pass::declare(declaring.without_flags(), |pass| pass.optional(name, value, help));
+            }
+            _ => self.optional(name, value, help),
+        }
+    }
+
     /// Declares a list of tables, which replaces the existing list. The list of an included file is appended to those of
     /// the files before.
     pub fn list<T: Keys>(&mut self, name: &'static str, list: &mut Vec<T>, blank: impl Fn() -> T) {

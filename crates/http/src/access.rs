@@ -3,14 +3,18 @@
 //! The text formats are those that all log tools support: Common (NCSA) and Combined, which adds the referer
 //! and the user agent. Data from clients is escaped so that it can neither end its field nor its line.
 
+mod template;
+
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
+pub use template::LogTemplate;
+
 use crate::syntax::date::format_date;
 
 /// Line format.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `address - user [time] "request line" status bytes`.
     #[default]
@@ -19,6 +23,8 @@ pub enum LogFormat {
     Combined,
     /// One JSON object per line, with all fields.
     Json,
+    /// Text with named fields.
+    Template(LogTemplate),
 }
 
 /// An answered request. Unknown values are empty, and written as `-`, or `null` in JSON.
@@ -40,7 +46,7 @@ pub enum LogFormat {
 ///     took: Duration::from_micros(1500),
 /// };
 /// let (mut out, mut time) = (Vec::new(), LogTime::default());
-/// access.write(LogFormat::Combined, &mut time, &mut out);
+/// access.write(&LogFormat::Combined, &mut time, &mut out);
 /// let line = r#"192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /\"x HTTP/1.1" 200 2326 "-" "curl/8""#;
 /// assert_eq!(out, format!("{line}\n").as_bytes());
 /// ```
@@ -50,7 +56,7 @@ pub struct Access<'a> {
     pub address: IpAddr,
     /// Authenticated user.
     pub user: &'a [u8],
-    /// Requested host (JSON only).
+    /// Requested host (JSON and templates).
     pub host: &'a [u8],
     /// The request line.
     pub line: &'a [u8],
@@ -64,7 +70,7 @@ pub struct Access<'a> {
     pub agent: &'a [u8],
     /// Time of arrival since 1970. Written in UTC.
     pub began: Duration,
-    /// Time until the response was sent (JSON only, in microseconds).
+    /// Time until the response was sent (JSON and templates, in microseconds).
     pub took: Duration,
 }
 
@@ -104,7 +110,7 @@ const MONTHS: [&[u8]; 12] = [
 
 impl Access<'_> {
     /// Appends the line, including its line feed.
-    pub fn write(&self, format: LogFormat, time: &mut LogTime, out: &mut Vec<u8>) {
+    pub fn write(&self, format: &LogFormat, time: &mut LogTime, out: &mut Vec<u8>) {
         time.set(self.began.as_secs());
         match format {
             LogFormat::Common => self.common(time, out),
@@ -117,6 +123,7 @@ impl Access<'_> {
                 out.push(b'"');
             }
             LogFormat::Json => self.json(time, out),
+            LogFormat::Template(template) => template.write(self, time, out),
         }
         out.push(b'\n');
     }
@@ -135,8 +142,8 @@ impl Access<'_> {
         number(out, self.bytes);
     }
 
-    fn json(&self, time: &LogTime, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"time\":\"");
+    /// Appends the time of arrival as in ISO 8601, with milliseconds.
+    fn iso(&self, time: &LogTime, out: &mut Vec<u8>) {
         out.extend_from_slice(&time.iso);
         let thousandths = self.began.subsec_millis();
         let digit = |n: u32| b'0' + (n % 10) as u8;
@@ -147,6 +154,11 @@ impl Access<'_> {
             digit(thousandths),
             b'Z',
         ]);
+    }
+
+    fn json(&self, time: &LogTime, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"time\":\"");
+        self.iso(time, out);
         out.extend_from_slice(b"\",\"address\":\"");
         address(out, self.address);
         out.push(b'"');

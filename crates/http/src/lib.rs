@@ -36,7 +36,7 @@ mod status;
 mod syntax;
 mod version;
 
-pub use access::{Access, LogFormat, LogTime};
+pub use access::{Access, LogFormat, LogTemplate, LogTime};
 pub use limits::{Limits, MAX_FIELDS};
 pub use mime::{ContentType, content_type};
 pub use negotiate::accept::{accepts, names};

@@ -9,6 +9,7 @@ use phalanx_service::BindError;
 use phalanx_tls::CertificateError;
 
 use crate::config::{ConfigError, LogTarget};
+use crate::log::Unopened;
 
 /// Error of starting, running or reconfiguring a server.
 #[derive(Debug, thiserror::Error)]
@@ -54,5 +55,11 @@ fn where_to(target: &LogTarget) -> String {
     match target {
         LogTarget::Stdout => " to standard output".to_owned(),
         LogTarget::File(path) => format!(" {}", path.display()),
+    }
+}
+
+impl From<Unopened> for ServeError {
+    fn from((target, source): Unopened) -> Self {
+        Self::Log { target, source }
     }
 }

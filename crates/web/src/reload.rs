@@ -4,7 +4,6 @@
 //! addresses, reading certificates. The replacement that follows cannot fail.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use phalanx_config::differences;
@@ -15,6 +14,7 @@ use crate::auth::files;
 use crate::certificates::sources;
 use crate::config::{Config, Listen, Scheme};
 use crate::error::ServeError;
+use crate::log::Logs;
 use crate::site::{CurrentSite, Root, Site};
 
 /// Replaces the configuration of a running server.
@@ -24,8 +24,6 @@ pub struct Reloader {
     pub(crate) running: Config,
     pub(crate) certificates: Option<Arc<Certificates>>,
     pub(crate) listeners: Listeners<Scheme>,
-    /// Set to reopen the access log.
-    pub(crate) reopen: Option<Arc<AtomicBool>>,
 }
 
 impl Reload for Reloader {
@@ -33,20 +31,26 @@ impl Reload for Reloader {
     type Error = ServeError;
 
     /// Requests in progress are finished with the previous configuration, and no connection is closed. Files
-    /// of unchanged hosts stay in the cache. The access log is reopened.
+    /// of unchanged hosts stay in the cache. The access logs are reopened.
     fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
         let errors = new.check();
         if !errors.is_empty() {
             return Err(ServeError::Config(errors));
         }
         let mut config = new.over(&self.running);
-        let needs_restart = differences(&new, &config);
+        let mut needs_restart = differences(&new, &config);
+        // No other key of hosts needs a restart.
+        for key in needs_restart.iter_mut().filter(|key| *key == "host") {
+            key.push_str(".access-log");
+        }
         config.max_connections =
-            config.runtime.connection_limit(config.max_connections, config.open_files);
+            config.runtime.connection_limit(config.max_connections, config.kept_files());
         if self.certificates.is_none() && config.listen.iter().any(Listen::is_tls) {
             return Err(ServeError::NeedsRestart("listen: adding the first address with TLS"));
         }
         let roots = Root::open_all(&config)?;
+        let old = self.current.load();
+        let logs = Logs::open(&config, Some(&old.logs))?;
         let change = self.listeners.prepare(&config.listen)?;
         let mut warnings = match &self.certificates {
             Some(certificates) => certificates.replace(sources(&config), SystemTime::now())?,
@@ -54,13 +58,11 @@ impl Reload for Reloader {
         };
 
         warnings.extend(files::warnings(&config));
-        let site = Site::new(&config, roots, Some(&self.current.load()));
+        logs.reopen();
+        let site = Site::new(&config, roots, logs, Some(&old));
         let version = site.generation;
         self.current.store(site);
         let added = self.listeners.apply(change);
-        if let Some(reopen) = &self.reopen {
-            reopen.store(true, Ordering::Relaxed);
-        }
         Ok(Reloaded { added, needs_restart, warnings, version: Some(version), files: Vec::new() })
     }
 }

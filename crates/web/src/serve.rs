@@ -14,11 +14,11 @@ use phalanx_tls::Certificates;
 
 use crate::auth::files;
 use crate::certificates;
-use crate::config::{Arrival, Config, LogTarget, Scheme};
+use crate::config::{Arrival, Config, Scheme};
 use crate::conn::AcceptContext;
 use crate::conn::accept::accept;
 use crate::error::ServeError;
-use crate::log::{Reopening, Sink};
+use crate::log::Logs;
 use crate::reload::Reloader;
 use crate::site::{CurrentSite, Root, Site};
 use crate::stages::{AcceptStages, Stages};
@@ -56,20 +56,20 @@ impl Server {
             "only `serve` supports passwords and aliases"
         );
         let roots = roots.into_iter().map(Root::from).collect();
-        let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
+        let logs = Logs::open(config, None)?;
         let (certificates, _) = certificates::load(config)?;
-        Ok(Self::declare_with(graph, config, roots, log, certificates))
+        Ok(Self::declare_with(graph, config, roots, logs, certificates))
     }
 
     fn declare_with(
         graph: &mut Graph,
         config: &Config,
         roots: Vec<Root>,
-        log: Option<Sink>,
+        logs: Arc<Logs>,
         certificates: Option<Arc<Certificates>>,
     ) -> Self {
-        let current = CurrentSite::new(Site::new(config, roots, None));
-        let (stages, accept_stages) = Stages::declare(graph, config, &current, log, certificates);
+        let current = CurrentSite::new(Site::new(config, roots, logs, None));
+        let (stages, accept_stages) = Stages::declare(graph, config, &current, certificates);
         let kinds =
             config.listen.iter().map(|listen| Scheme::kind(*listen, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::shown(current.load().metrics.open().clone()));
@@ -160,18 +160,15 @@ fn run(
         return Err(ServeError::Config(errors));
     }
     config.max_connections =
-        config.runtime.connection_limit(config.max_connections, config.open_files);
+        config.runtime.connection_limit(config.max_connections, config.kept_files());
     let roots = Root::open_all(&config)?;
     let (certificates, mut warnings) = certificates::load(&config)?;
     warnings.extend(files::warnings(&config));
     let listeners = Listeners::bind(&config.listen, config.runtime.workers, inherited)?;
-    let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
-    let reopen = log.as_ref().map(Sink::reopen);
-    let lost = log.as_ref().map(Sink::lost);
-    let _signal = log.as_ref().filter(|_| config.runtime.signals).map(Reopening::of);
+    let logs = Logs::open(&config, None)?;
 
     let mut graph = Graph::new();
-    let server = Server::declare_with(&mut graph, &config, roots, log, certificates.clone());
+    let server = Server::declare_with(&mut graph, &config, roots, logs, certificates.clone());
     let (commands, _files) = (listeners.commands(), listeners.unix_files());
     let (addresses, urls) = (listeners.addresses(), listeners.urls());
     let reloader = Reloader {
@@ -179,7 +176,6 @@ fn run(
         running: config.clone(),
         certificates,
         listeners,
-        reopen,
     };
     let sighup = on_reload(reloader);
     let start = |start: &StartContext| {
@@ -199,14 +195,13 @@ fn run(
     let mut runtime = config.runtime.build();
     let site = server.current.load();
     runtime = runtime.register_gauge(site.metrics.open()).register_times(site.metrics.latency());
-    let counters = site.metrics.counters().chain(&lost).chain(site.memory.counters());
+    let lost = server.stages.log.map(|_| site.logs.lost());
+    let counters = site.metrics.counters().chain(lost).chain(site.memory.counters());
     for counter in counters.chain(site.floods.counters()).chain(site.upstreams.all()) {
         runtime = runtime.register_counter(counter);
     }
+    // A reload replaces it, and frees what only it uses.
+    drop(site);
     runtime.run_and(graph, start, up)?;
     Ok(())
-}
-
-fn open_log(target: &LogTarget) -> Result<Sink, ServeError> {
-    Sink::open(target).map_err(|source| ServeError::Log { target: target.clone(), source })
 }

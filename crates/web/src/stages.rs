@@ -10,7 +10,7 @@ use phalanx_tls::{Certificates, TlsStages};
 
 use crate::config::Config;
 use crate::files::stages::FileStages;
-use crate::log::{Log, Sink};
+use crate::log::Log;
 use crate::site::{BlockingStages, CurrentSite};
 
 /// Largest cohort of socket operations. Each touches about 10 KiB of kernel state; a larger cohort would
@@ -78,7 +78,6 @@ impl Stages {
         graph: &mut Graph,
         config: &Config,
         current: &CurrentSite,
-        log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
     ) -> (Self, AcceptStages) {
         if let Some(max_queue_delay) = config.max_queue_delay {
@@ -107,12 +106,7 @@ impl Stages {
             .state(());
         let passwords =
             blocking(graph, "passwords").threads(PASSWORD_THREADS).queue(PASSWORD_QUEUE).state(());
-        let log = match (log, &config.access_log) {
-            (Some(sink), Some(wanted)) => {
-                Some(Log::declare(graph, wanted.format, sink, files.disk))
-            }
-            _ => None,
-        };
+        let log = config.has_logs().then(|| Log::declare(graph, files.disk));
         let stages = Self { network, http2, control, files, log };
         current.load().set_blocking(BlockingStages { slow, names, compression, passwords });
         (stages, AcceptStages { refusals, upstream, tls })

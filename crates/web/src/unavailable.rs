@@ -16,7 +16,8 @@ impl Config {
     /// access log directory of this configuration. Opens files but changes nothing.
     pub fn unavailable(&self) -> Vec<String> {
         let mut missing: Vec<String> = self.hosts.iter().flat_map(of_host).collect();
-        if let Some(LogTarget::File(path)) = self.access_log.as_ref().map(|log| &log.target) {
+        for log in self.access_logs() {
+            let LogTarget::File(path) = &log.target else { continue };
             // The file itself is created if it does not exist.
             let directory = match path.parent() {
                 Some(parent) if parent != Path::new("") => parent,

@@ -103,7 +103,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/cli",
         layers: &[
-            &["admin", "manual", "passwd", "status", "stingy", "threads", "units"],
+            &["admin", "files", "manual", "passwd", "status", "stingy", "threads", "units"],
             &["client", "import", "options", "profile", "server", "service", "top"],
             &["broker", "web"],
         ],

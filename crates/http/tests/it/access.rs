@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-use phalanx_http::{Access, LogFormat, LogTime};
+use phalanx_http::{Access, LogFormat, LogTemplate, LogTime};
 use proptest::prelude::*;
 
 fn access<'a>(line: &'a [u8], agent: &'a [u8]) -> Access<'a> {
@@ -23,7 +23,7 @@ fn access<'a>(line: &'a [u8], agent: &'a [u8]) -> Access<'a> {
 
 fn written(access: Access<'_>, format: LogFormat) -> String {
     let mut out = Vec::new();
-    access.write(format, &mut LogTime::default(), &mut out);
+    access.write(&format, &mut LogTime::default(), &mut out);
     String::from_utf8(out).expect("a line is UTF-8")
 }
 
@@ -35,6 +35,16 @@ fn the_three_forms() {
     assert_eq!(written(asked, LogFormat::Combined), format!("{common} \"-\" \"a \\\"b\\\"\"\n"));
     let json = r#"{"time":"1994-11-06T08:49:37.045Z","address":"127.0.0.1","user":null,"host":"h","request":"GET / HTTP/1.1","status":404,"bytes":9,"referer":null,"agent":"a \"b\"","duration_us":12}"#;
     assert_eq!(written(asked, LogFormat::Json), format!("{json}\n"));
+}
+
+#[test]
+fn a_template() {
+    let template = |text: &str| LogFormat::Template(text.parse::<LogTemplate>().unwrap());
+    let all = "$address $user $host $request \"$request\" $status $bytes $referer $agent $time [$date] $duration_us $$";
+    let wanted = "127.0.0.1 - h GET\\x20/ \"GET /\" 404 9 - \\\"x\\\"\\x0a 1994-11-06T08:49:37.045Z \
+                  [06/Nov/1994:08:49:37 +0000] 12 $\n";
+    assert_eq!(written(access(b"GET /", b"\"x\"\n"), template(all)), wanted);
+    assert_eq!(written(access(b"", b""), template("$request,$user.")), "-,-.\n");
 }
 
 #[test]
@@ -75,7 +85,7 @@ fn addresses_and_times() {
     let (mut time, mut out) = (LogTime::default(), Vec::new());
     for second in [951_782_399, 951_782_400, 951_782_400, 0, 1_709_164_800] {
         Access { began: Duration::from_secs(second), ..access(b"x", b"") }.write(
-            LogFormat::Json,
+            &LogFormat::Json,
             &mut time,
             &mut out,
         );

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::config::limits::AccessLog;
 use crate::config::proxy::Proxy;
 use crate::config::rules::{
     Alias, Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TryRule, TypeRule,
@@ -57,6 +58,8 @@ pub struct HostConfig {
     pub proxies: Vec<Proxy>,
     /// Paths that require a password; the first matching rule applies.
     pub auth: Vec<Auth>,
+    /// The host's own access log; `None` for that of the server.
+    pub access_log: Option<AccessLog>,
     /// The host's certificate.
     pub tls: Option<Tls>,
 }
@@ -87,6 +90,7 @@ impl HostConfig {
             rewrites: Vec::new(),
             proxies: Vec::new(),
             auth: Vec::new(),
+            access_log: None,
             tls: None,
         }
     }

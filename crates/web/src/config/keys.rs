@@ -16,11 +16,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        pass.include();
         let help = "listen addresses: http://ADDR:PORT, https:// for TLS, redirect-https:// to redirect clients to TLS; \
                     proxy+ in front of the scheme expects a PROXY header on each connection; unix:/PATH is a Unix socket, with ?mode=666 \
                     behind it if not only its owner and group may connect; port 0 selects a free port, an address alone means http://, and a port alone 127.0.0.1; sockets passed by systemd replace this list";
         pass.key("listen", &mut self.listen, help);
+        pass.include();
         let help = "accept HTTP/2 without TLS from clients with prior knowledge";
         pass.key("h2c", &mut self.h2c, help);
         let help = "response to a host name that no host lists, if there is no default host";
@@ -112,7 +112,8 @@ impl Config {
 
 impl Keys for AccessLog {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        pass.key_as::<LogFormats, _>("format", &mut self.format, "format of the lines");
+        let help = "format of the lines: common, combined, json, or a text with fields such as \"$address $status\"";
+        pass.key_as::<LogFormats, _>("format", &mut self.format, help);
         pass.key("target", &mut self.target, "stdout, or a file; a path must contain a slash");
     }
 }
@@ -143,6 +144,8 @@ impl Keys for HostConfig {
         pass.key("precompressed", &mut self.precompressed, help);
         let help = "compress text files in the cache, once per file, for clients that accept it";
         pass.key("compress", &mut self.compress, help);
+        let help = "log of this host's requests instead of the server's, without flags; true uses the defaults below";
+        pass.optional_without_flag("access-log", &mut self.access_log, help);
         pass.section("TLS");
         pass.optional("tls", &mut self.tls, "certificate of the host");
         pass.section("Response headers");

@@ -67,7 +67,7 @@ pub struct Config {
     pub real_ip_from: Vec<Network>,
     /// The request field in which they name them.
     pub real_ip_field: ForwardedField,
-    /// Access log; `None` disables it.
+    /// Access log of the hosts without one of their own; `None` disables it.
     pub access_log: Option<AccessLog>,
     /// Path of the health check; `None` disables it.
     pub health: Option<String>,
@@ -101,6 +101,22 @@ impl Config {
             health: None,
             hash_seed: None,
         }
+    }
+
+    /// Whether any request is logged.
+    pub(crate) fn has_logs(&self) -> bool {
+        self.access_logs().next().is_some()
+    }
+
+    /// All access logs.
+    pub(crate) fn access_logs(&self) -> impl Iterator<Item = &AccessLog> {
+        let hosts = self.hosts.iter().filter_map(|host| host.access_log.as_ref());
+        self.access_log.iter().chain(hosts)
+    }
+
+    /// Files that stay open, beside the fixed reserve: large ones, and logs.
+    pub(crate) fn kept_files(&self) -> usize {
+        self.open_files + self.access_logs().count()
     }
 
     /// The first port with TLS, which other addresses redirect to.

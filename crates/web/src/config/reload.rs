@@ -5,7 +5,7 @@ use crate::config::Config;
 impl Config {
     /// This configuration, with the values of `running` for keys that require a restart.
     pub(crate) fn over(&self, running: &Self) -> Self {
-        Self {
+        let mut new = Self {
             listen: self.listen.clone(),
             h2c: self.h2c,
             send: self.send,
@@ -20,8 +20,15 @@ impl Config {
             real_ip_from: self.real_ip_from.clone(),
             real_ip_field: self.real_ip_field,
             hosts: self.hosts.clone(),
+            access_log: self.access_log.clone(),
             ..running.clone()
+        };
+        // A server without any log has no stages for one.
+        if !running.has_logs() {
+            new.access_log = None;
+            new.hosts.iter_mut().for_each(|host| host.access_log = None);
         }
+        new
     }
 }
 
@@ -45,11 +52,15 @@ mod tests {
         assert_eq!(differences(&new, &new.over(&running)), [""; 0]);
         (new.cache_bytes, new.runtime.workers) = (7, 3);
         new.access_log = Some(Default::default());
+        new.hosts[0].access_log = Some(Default::default());
         let over = new.over(&running);
         let mut keys = differences(&new, &over);
         keys.sort();
-        assert_eq!(keys, ["access-log", "cache", "runtime.workers"]);
+        assert_eq!(keys, ["access-log", "cache", "host", "runtime.workers"]);
         assert_eq!((over.cache_bytes, &over.runtime), (running.cache_bytes, &running.runtime));
-        assert_eq!((&over.hosts, over.timeouts), (&new.hosts, new.timeouts));
+        assert_eq!(over.timeouts, new.timeouts);
+        let running = Config { access_log: Some(Default::default()), ..running };
+        let over = new.over(&running);
+        assert_eq!((&over.access_log, &over.hosts), (&new.access_log, &new.hosts));
     }
 }

@@ -86,9 +86,6 @@ impl Value<Option<Duration>> for MaxQueueDelay {
     }
 }
 
-/// Formats of the access log.
-pub(super) struct LogFormats;
-
 /// Fields in which proxies name their clients.
 pub(super) struct ForwardedFields;
 
@@ -103,8 +100,6 @@ choices! {
         CachePreset::Never = "never";
     ForwardedFields as ForwardedField: ForwardedField::XForwardedFor = "x-forwarded-for",
         ForwardedField::Forwarded = "forwarded";
-    LogFormats as LogFormat: LogFormat::Common = "common", LogFormat::Combined = "combined",
-        LogFormat::Json = "json";
 }
 
 impl Value for RedirectStatus {
@@ -133,6 +128,39 @@ impl Value for RedirectStatus {
             Self::Temporary => 307,
             Self::Permanent => 308,
         })
+    }
+}
+
+/// Formats of access logs.
+pub(super) struct LogFormats;
+
+impl Value<LogFormat> for LogFormats {
+    fn kind() -> String {
+        "common|combined|json|template".into()
+    }
+
+    fn expected() -> String {
+        "\"common\" or \"combined\" or \"json\", or a text with fields such as \"$address $status\""
+            .into()
+    }
+
+    fn read(value: &Given<'_>) -> Result<LogFormat, String> {
+        match value.as_str() {
+            Some("common") => Ok(LogFormat::Common),
+            Some("combined") => Ok(LogFormat::Combined),
+            Some("json") => Ok(LogFormat::Json),
+            Some(template) if template.contains('$') => template.parse().map(LogFormat::Template),
+            _ => Err(String::new()),
+        }
+    }
+
+    fn print(value: &LogFormat) -> Written {
+        match value {
+            LogFormat::Common => "common".into(),
+            LogFormat::Combined => "combined".into(),
+            LogFormat::Json => "json".into(),
+            LogFormat::Template(template) => template.to_string().into(),
+        }
     }
 }
 

@@ -166,7 +166,7 @@ impl Connection {
         let named = named(proxy.as_deref(), &request, site);
         let began = *begun.get_or_insert_with(now);
         if let Some(recorder) = recorder {
-            recorder.request(&request, named, began);
+            recorder.request(site.logs(&request), &request, named, began);
         }
         out.buffer.begin();
         let after = *taken + length;
@@ -253,7 +253,7 @@ impl Connection {
         let input = &self.input[self.taken..];
         if let Some(recorder) = &mut self.peer.recorder {
             let line = input.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
-            recorder.rejected(&[line], self.begun.unwrap_or_else(now));
+            recorder.rejected(&self.site.logs, &[line], self.begun.unwrap_or_else(now));
         }
         page(&mut self.out.buffer, status, Reply::to_refused(input));
         self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);

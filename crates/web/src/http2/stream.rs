@@ -132,7 +132,7 @@ async fn serve(
         Ok(request) => {
             let named = named(peer.proxy.as_deref(), &request, &site);
             if let Some(recorder) = &mut recorder {
-                recorder.request(&request, named, began);
+                recorder.request(site.logs(&request), &request, named, began);
             }
             let (reply, open) = (Reply::to(&request), peer.open.as_ref());
             let context = RequestContext { site: &site, open, named, https: None };
@@ -167,7 +167,7 @@ async fn serve(
         Err(status) => {
             if let Some(recorder) = &mut recorder {
                 let line = [head.method(), " ", head.path(), " ", Version::Http2.name()];
-                recorder.rejected(&line.map(str::as_bytes), began);
+                recorder.rejected(&site.logs, &line.map(str::as_bytes), began);
             }
             let head_only = head.method() == "HEAD";
             let reply = Reply { version: Version::Http2, keep_alive: true, head_only };

@@ -1,7 +1,8 @@
-//! The log stage: formats the lines of a cohort into a buffer, which a thread writes to the file.
+//! The log stage: formats the lines of a cohort into a buffer for each log, which a thread writes to the file.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::blocking::BlockingStage;
@@ -9,66 +10,80 @@ use phalanx::shutdown::draining;
 use phalanx::stage::{Cohort, CohortStage};
 use phalanx::time::{now, time_of_day};
 use phalanx::{SharedStage, select, sleep};
-use phalanx_http::{LogFormat, LogTime};
+use phalanx_http::LogTime;
 
+use crate::log::outputs::Output;
 use crate::log::records::LogRecords;
-use crate::log::sink::Sink;
 
 pub(crate) type LogStage = CohortStage<Box<LogRecords>, ()>;
 
 /// Time between writes, so that the thread is woken at most a hundred times per second.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(10);
-/// Buffered bytes per processor while the file is slow; further lines are dropped.
+/// Buffered bytes per processor while a file is slow; further lines are dropped.
 const MAX_BUFFERED_BYTES: usize = 4 << 20;
 /// Capacity of the buffer kept for later lines, in bytes.
 const MAX_SPARE_BYTES: usize = 256 * 1024;
 
-/// Log buffer of one processor.
+/// Log buffers of one processor.
 pub(crate) struct Lines {
-    format: LogFormat,
-    file: BlockingStage<Sink>,
+    file: BlockingStage<()>,
     flush: SharedStage<()>,
-    buffer: RefCell<Vec<u8>>,
+    /// Logs with lines that are not written yet.
+    pending: RefCell<Vec<Pending>>,
     spare: RefCell<Vec<u8>>,
     time: RefCell<LogTime>,
-    /// Whether an operation is writing the buffer.
+    /// Whether an operation is writing the buffers.
     writing: Cell<bool>,
+}
+
+/// Lines of a log.
+struct Pending {
+    output: Arc<Output>,
+    buffer: Vec<u8>,
     /// Lines dropped since the last write.
-    dropped: Cell<u64>,
+    dropped: u64,
 }
 
 impl Lines {
-    pub(super) fn new(
-        format: LogFormat,
-        file: BlockingStage<Sink>,
-        flush: SharedStage<()>,
-    ) -> Rc<Self> {
+    pub(super) fn new(file: BlockingStage<()>, flush: SharedStage<()>) -> Rc<Self> {
         Rc::new(Self {
-            format,
             file,
             flush,
-            buffer: RefCell::default(),
+            pending: RefCell::default(),
             spare: RefCell::default(),
             time: RefCell::default(),
             writing: Cell::new(false),
-            dropped: Cell::new(0),
         })
     }
 
-    fn drop_lines(&self, count: usize) {
-        self.dropped.set(self.dropped.get() + count as u64);
+    /// Formats the lines of these records.
+    fn add(&self, records: &LogRecords, day: Duration) {
+        let (pending, time) = (&mut *self.pending.borrow_mut(), &mut *self.time.borrow_mut());
+        let mut buffered: usize = pending.iter().map(|log| log.buffer.len()).sum();
+        records.each(day, |output, access| {
+            let own = pending.iter().position(|log| Arc::ptr_eq(&log.output, output));
+            let own = own.unwrap_or_else(|| {
+                let (output, buffer) = (output.clone(), self.spare.take());
+                pending.push(Pending { output, buffer, dropped: 0 });
+                pending.len() - 1
+            });
+            let log = &mut pending[own];
+            if buffered >= MAX_BUFFERED_BYTES {
+                log.dropped += 1;
+                return;
+            }
+            let before = log.buffer.len();
+            access.write(&log.output.format, time, &mut log.buffer);
+            buffered += log.buffer.len() - before;
+        });
     }
 }
 
 /// Handler of the stage's cohort operation.
 pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<LogRecords>, ()>) {
     let day = time_of_day().saturating_sub(now());
-    let (buffer, time) = (&mut *lines.buffer.borrow_mut(), &mut *lines.time.borrow_mut());
     for (records, reply) in cohort.drain() {
-        match buffer.len() < MAX_BUFFERED_BYTES {
-            true => records.write(lines.format, day, time, buffer),
-            false => lines.drop_lines(records.len()),
-        }
+        lines.add(&records, day);
         records.recycle();
         reply.send(());
     }
@@ -81,32 +96,27 @@ pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<LogRecords>,
     }
 }
 
-/// Writes the buffer until it stays empty.
+/// Writes the buffers until they stay empty.
 async fn write_all(lines: Rc<Lines>) {
     let _writing = WritingGuard(&lines.writing);
-    loop {
-        if lines.buffer.borrow().is_empty() && lines.dropped.get() == 0 {
-            return;
-        }
+    while !lines.pending.borrow().is_empty() {
         // Do not wait during shutdown.
         select(draining(), sleep(FLUSH_INTERVAL)).await;
-        let bytes = lines.buffer.replace(lines.spare.take());
-        let dropped = lines.dropped.take();
-        let count = bytes.iter().filter(|byte| **byte == b'\n').count();
-        let call = lines.file.call(move |sink| {
-            sink.append(&bytes, dropped);
-            bytes
-        });
-        match call.await {
-            Ok(mut bytes) => {
-                bytes.clear();
-                if bytes.capacity() <= MAX_SPARE_BYTES {
-                    lines.spare.replace(bytes);
+        for Pending { output, buffer, dropped } in lines.pending.take() {
+            let count = buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
+            let written = output.clone();
+            let call = lines.file.call(move |()| {
+                written.sink.append(&buffer, dropped);
+                buffer
+            });
+            match call.await {
+                Ok(mut buffer) => {
+                    buffer.clear();
+                    if buffer.capacity() <= MAX_SPARE_BYTES {
+                        lines.spare.replace(buffer);
+                    }
                 }
-            }
-            Err(_) => {
-                lines.dropped.set(lines.dropped.get() + dropped);
-                lines.drop_lines(count);
+                Err(_) => output.sink.lose(dropped + count),
             }
         }
     }

@@ -1,27 +1,28 @@
-//! The access log.
+//! The access logs.
 //!
 //! A connection records its requests (`records.rs`) and submits the records once the responses were sent. The
-//! log stage's cohort operation formats the lines of a whole cohort into its processor's buffer (`lines.rs`),
-//! and a thread that may block appends the buffer to the file with one write (`sink.rs`). No processor waits
-//! for the log: if the file is too slow, lines are dropped and counted.
+//! log stage's cohort operation formats the lines of a whole cohort into its processor's buffers, one for each log
+//! (`lines.rs`), and a thread that may block appends each buffer to its file with one write (`sink.rs`). No processor
+//! waits for a log: if its file is too slow, lines are dropped and counted. The records name the log of their
+//! configuration (`outputs.rs`), so that a reload can add, change and remove logs.
 
 mod lines;
+mod outputs;
 mod records;
-mod reopen;
 mod sink;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::blocking::blocking;
 use phalanx::time::now;
 use phalanx::{Graph, SharedStage};
-use phalanx_http::{LogFormat, Request};
+use phalanx_http::Request;
 
 use crate::log::lines::{Lines, LogStage};
+pub(crate) use crate::log::outputs::{Logs, Unopened};
 use crate::log::records::LogRecords;
-pub(crate) use crate::log::reopen::Reopening;
-pub(crate) use crate::log::sink::Sink;
 
 /// Largest cohort of answered requests; records are small.
 const COHORT: usize = 256;
@@ -32,15 +33,10 @@ pub(crate) struct Log(LogStage);
 
 impl Log {
     /// Declares the log stages. Operations of `flush` buffer lines until they are written.
-    pub(crate) fn declare(
-        graph: &mut Graph,
-        format: LogFormat,
-        sink: Sink,
-        flush: SharedStage<()>,
-    ) -> Self {
+    pub(crate) fn declare(graph: &mut Graph, flush: SharedStage<()>) -> Self {
         // One thread, so that buffers are appended whole and in order.
-        let file = blocking(graph, "log file").threads(1).state(sink);
-        let make = move |_| Lines::new(format, file, flush);
+        let file = blocking(graph, "log file").threads(1).state(());
+        let make = move |_| Lines::new(file, flush);
         Self(graph.stage("log").max_cohort(COHORT).cohort(make, lines::handle))
     }
 }
@@ -65,40 +61,48 @@ impl AccessRecorder {
         Self::new(self.log, self.address)
     }
 
-    /// Records a request before it is answered. Its first byte arrived at `began`. A trusted proxy has `named` its
-    /// client.
+    /// Records a request before it is answered, if its host has a log. Its first byte arrived at `began`. A trusted proxy
+    /// has `named` its client.
     pub(crate) fn request(
         &mut self,
+        (logs, host): (&Arc<Logs>, Option<usize>),
         request: &Request<'_>,
         named: Option<IpAddr>,
         began: Duration,
     ) {
-        let host = request.host.unwrap_or_default().as_bytes();
+        let Some(log) = logs.of(host) else {
+            return;
+        };
+        let name = request.host.unwrap_or_default().as_bytes();
         let [referer, agent] = [request.referer, request.user_agent].map(Option::unwrap_or_default);
         let (address, line) = (named.unwrap_or(self.address), request.line().map(str::as_bytes));
-        self.records().push(address, began, &line, [host, referer, agent]);
+        self.records(logs).push(log, address, began, &line, [name, referer, agent]);
         self.is_open = true;
     }
 
     /// Records invalid input before it is answered, by its first line. Has no effect while the response to a
     /// recorded request is not finished.
-    pub(crate) fn rejected(&mut self, line: &[&[u8]], began: Duration) {
-        if !self.is_open {
+    pub(crate) fn rejected(&mut self, logs: &Arc<Logs>, line: &[&[u8]], began: Duration) {
+        if !self.is_open
+            && let Some(log) = logs.of(None)
+        {
             let address = self.address;
-            self.records().push(address, began, line, [b"", b"", b""]);
+            self.records(logs).push(log, address, began, line, [b"", b"", b""]);
             self.is_open = true;
         }
     }
 
-    /// Records the authenticated user of the last request.
-    pub(crate) fn user(&mut self, name: &[u8]) {
-        self.records().user(name);
-    }
-
-    /// Records the response to the last request: its status and the bytes of its content.
-    pub(crate) fn finish(&mut self, status: u16, bytes: u64) {
-        self.records().finish(status, bytes);
-        self.is_open = false;
+    /// Records the response to the last request, if that is logged: its authenticated user, its status and the bytes of
+    /// its content.
+    pub(crate) fn finish(&mut self, user: Option<&[u8]>, status: u16, bytes: u64) {
+        if std::mem::take(&mut self.is_open)
+            && let Some(records) = &mut self.records
+        {
+            if let Some(name) = user {
+                records.user(name);
+            }
+            records.finish(status, bytes);
+        }
     }
 
     /// Takes the records, to be submitted once the responses were sent.
@@ -106,8 +110,12 @@ impl AccessRecorder {
         self.records.take().map(|records| Flush { log: self.log, records })
     }
 
-    fn records(&mut self) -> &mut LogRecords {
-        self.records.get_or_insert_with(LogRecords::pooled)
+    fn records(&mut self, logs: &Arc<Logs>) -> &mut LogRecords {
+        if self.records.as_ref().is_some_and(|records| !records.is_of(logs)) {
+            // Requests from before a reload: they have their responses.
+            Flush::submit(self.take());
+        }
+        self.records.get_or_insert_with(|| LogRecords::pooled(logs))
     }
 }
 

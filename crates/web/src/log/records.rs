@@ -2,9 +2,12 @@
 
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_http::{Access, LogFormat, LogTime};
+use phalanx_http::Access;
+
+use crate::log::outputs::{Logs, Output};
 
 /// Text fields per request in the order of their storage. The user is last because it is determined last.
 const TEXTS: usize = 5;
@@ -15,6 +18,8 @@ const MAX_POOLED_TEXT_BYTES: usize = 8 * 1024;
 
 /// Records of a connection's requests.
 pub(crate) struct LogRecords {
+    /// Those of the configuration that serves the requests; `None` in the pool, where they would keep files open.
+    logs: Option<Arc<Logs>>,
     requests: Vec<LogRecord>,
     text: Vec<u8>,
     /// Time when the responses were sent.
@@ -23,6 +28,8 @@ pub(crate) struct LogRecords {
 
 /// Record of one request.
 struct LogRecord {
+    /// Number of its log.
+    log: usize,
     address: IpAddr,
     began: Duration,
     bytes: u64,
@@ -37,14 +44,23 @@ thread_local! {
 
 impl LogRecords {
     /// Takes empty records from the pool.
-    pub(super) fn pooled() -> Box<Self> {
-        POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
-            Box::new(Self { requests: Vec::new(), text: Vec::new(), left: Duration::ZERO })
-        })
+    pub(super) fn pooled(logs: &Arc<Logs>) -> Box<Self> {
+        let mut records = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
+            let (requests, text) = (Vec::new(), Vec::new());
+            Box::new(Self { logs: None, requests, text, left: Duration::ZERO })
+        });
+        records.logs = Some(logs.clone());
+        records
+    }
+
+    /// Whether these are records for these logs.
+    pub(super) fn is_of(&self, logs: &Arc<Logs>) -> bool {
+        self.logs.as_ref().is_some_and(|own| Arc::ptr_eq(own, logs))
     }
 
     /// Returns the memory to the pool.
     pub(super) fn recycle(mut self: Box<Self>) {
+        self.logs = None;
         self.requests.clear();
         self.text.clear();
         POOL.with_borrow_mut(|pool| {
@@ -54,14 +70,10 @@ impl LogRecords {
         });
     }
 
-    /// Number of recorded requests.
-    pub(super) fn len(&self) -> usize {
-        self.requests.len()
-    }
-
-    /// Adds a request from `address` with the pieces of its line, and the other texts.
+    /// Adds a request from `address` for log number `log`, with the pieces of its line, and the other texts.
     pub(super) fn push(
         &mut self,
+        log: usize,
         address: IpAddr,
         began: Duration,
         line: &[&[u8]],
@@ -71,7 +83,7 @@ impl LogRecords {
         let lengths = [line, &host, &referer, &agent].map(|pieces| self.push_text(pieces));
         let [line, host, referer, agent] = lengths;
         let lengths = [line, host, referer, agent, 0];
-        self.requests.push(LogRecord { address, began, bytes: 0, status: 0, lengths });
+        self.requests.push(LogRecord { log, address, began, bytes: 0, status: 0, lengths });
     }
 
     /// Appends a text in pieces, truncated to what its length field can represent.
@@ -98,14 +110,9 @@ impl LogRecords {
         }
     }
 
-    /// Formats the lines. `day` is the time of day at the origin of the runtime's clock.
-    pub(super) fn write(
-        &self,
-        format: LogFormat,
-        day: Duration,
-        time: &mut LogTime,
-        out: &mut Vec<u8>,
-    ) {
+    /// Passes each request to `write`, with its log. `day` is the time of day at the origin of the runtime's clock.
+    pub(super) fn each(&self, day: Duration, mut write: impl FnMut(&Arc<Output>, Access<'_>)) {
+        let Some(logs) = &self.logs else { return };
         let mut rest = &self.text[..];
         for record in &self.requests {
             let mut next = |n: usize| {
@@ -126,48 +133,72 @@ impl LogRecords {
                 began: day + record.began,
                 took: self.left.saturating_sub(record.began),
             };
-            access.write(format, time, out);
+            write(logs.output(record.log), access);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use phalanx_http::LogTime;
+
     use super::*;
+    use crate::config::{AccessLog, Config, LogFormat};
 
     const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
+    fn logs() -> Arc<Logs> {
+        let mut config = Config::new();
+        config.access_log = Some(AccessLog { format: LogFormat::Combined, ..Default::default() });
+        Logs::open(&config, None).unwrap()
+    }
+
+    fn lines(records: &LogRecords) -> String {
+        let (mut time, mut out) = (LogTime::default(), Vec::new());
+        records.each(Duration::ZERO, |output, access| {
+            access.write(&output.format, &mut time, &mut out)
+        });
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn lines_of_a_connection() {
-        let mut records = LogRecords::pooled();
+        let logs = logs();
+        let mut records = LogRecords::pooled(&logs);
         let second = Duration::from_secs(1);
-        records.push(LOCALHOST, second, &[b"GET", b" /a HTTP/1.1"], [b"h", b"", b"agent"]);
+        records.push(0, LOCALHOST, second, &[b"GET", b" /a HTTP/1.1"], [b"h", b"", b"agent"]);
         records.finish(200, 5);
-        records.push(LOCALHOST, 2 * second, &[b"GET /b HTTP/1.1"], [b"h", b"from", b""]);
+        records.push(0, LOCALHOST, 2 * second, &[b"GET /b HTTP/1.1"], [b"h", b"from", b""]);
         records.user(b"eve");
         records.finish(401, 0);
         records.left = 3 * second;
-        assert_eq!(records.len(), 2);
-        let mut out = Vec::new();
-        records.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
+        assert_eq!(records.requests.len(), 2);
         let wanted = "127.0.0.1 - - [01/Jan/1970:00:00:01 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"agent\"\n\
              127.0.0.1 - eve [01/Jan/1970:00:00:02 +0000] \"GET /b HTTP/1.1\" 401 0 \"from\" \"-\"\n";
-        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+        assert_eq!(lines(&records), wanted);
         records.recycle();
-        assert_eq!(LogRecords::pooled().len(), 0);
+        assert_eq!(LogRecords::pooled(&logs).requests.len(), 0);
+    }
+
+    #[test]
+    fn the_pool_keeps_no_logs_open() {
+        let logs = logs();
+        let records = LogRecords::pooled(&logs);
+        assert_eq!(Arc::strong_count(&logs), 2);
+        records.recycle();
+        assert_eq!(Arc::strong_count(&logs), 1);
     }
 
     #[test]
     fn long_text_is_truncated() {
-        let mut records = LogRecords::pooled();
+        let mut records = LogRecords::pooled(&logs());
         records.push(
+            0,
             LOCALHOST,
             Duration::ZERO,
             &[b"GET ", &[b'x'; 70_000], b" "],
             [b"h", b"", b"end"],
         );
-        let mut out = Vec::new();
-        records.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
-        assert!(out.ends_with(b"\"-\" \"end\"\n"));
+        assert!(lines(&records).ends_with("\"-\" \"end\"\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! Destination of the access log: a file or the standard output.
+//! Destination of an access log: a file or the standard output.
 //!
 //! Runs on a thread that may block. A renamed or removed file is reopened before the next write, so log
 //! rotation requires no signal; a signal forces it. A pipe without a reader is given one second, then its
@@ -10,11 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use phalanx::metrics::Counter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::SigId;
+use signal_hook::consts::SIGUSR1;
 
 use crate::config::LogTarget;
 
@@ -25,12 +27,25 @@ const LOG_MODE: u32 = 0o640;
 /// Time to wait for the reader of a pipe.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time between two messages about lost lines.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// An open log.
 pub(crate) struct Sink {
-    target: Mutex<Target>,
+    state: Mutex<State>,
     /// Set to reopen the file.
     reopen: Arc<AtomicBool>,
+    /// SIGUSR1 reopens the file, as log rotation tools expect.
+    signal: Option<SigId>,
     lost: Counter,
+}
+
+struct State {
+    target: Target,
+    /// Lost lines that stderr has not been told about.
+    unreported: u64,
+    /// Time of the last report.
+    reported: Option<Instant>,
 }
 
 enum Target {
@@ -43,16 +58,19 @@ struct Stream {
     file: File,
     /// Whether writes may have to wait for a reader.
     waits: bool,
+    /// Whether the last write has waited for a reader in vain. The next one does not wait, so that a stalled reader does
+    /// not hold up other logs.
+    stalled: bool,
     /// Whether the last line is incomplete.
     cut: bool,
 }
 
 impl Sink {
-    /// Opens the log.
+    /// Opens the log, and with `signals` handles SIGUSR1. Lost lines count in `lost`.
     ///
     /// # Errors
     /// As `open(2)`.
-    pub(crate) fn open(target: &LogTarget) -> io::Result<Self> {
+    pub(super) fn open(target: &LogTarget, signals: bool, lost: Counter) -> io::Result<Self> {
         let target = match target {
             LogTarget::Stdout => {
                 Target::Stdout(Stream::new(io::stdout().as_fd().try_clone_to_owned()?.into())?)
@@ -61,26 +79,43 @@ impl Sink {
                 Target::File { path: path.clone(), file: Stream::append_to(path)? }
             }
         };
-        let lost =
-            Counter::new("phalanx_web_log_lines_lost", "Lines of the access log that were lost.");
-        Ok(Self { target: Mutex::new(target), reopen: Arc::default(), lost })
+        let reopen = Arc::default();
+        let register = || signal_hook::flag::register(SIGUSR1, Arc::clone(&reopen));
+        // Registration fails only for signals that cannot be handled, which this is not.
+        let signal = if signals { register().ok() } else { None };
+        let state = State { target, unreported: 0, reported: None };
+        Ok(Self { state: Mutex::new(state), reopen, signal, lost })
     }
 
-    /// Flag that reopens the file before the next write.
-    pub(crate) fn reopen(&self) -> Arc<AtomicBool> {
-        self.reopen.clone()
+    /// Whether this log has this destination.
+    pub(super) fn leads_to(&self, target: &LogTarget) -> bool {
+        match (&self.locked().target, target) {
+            (Target::Stdout(_), LogTarget::Stdout) => true,
+            (Target::File { path, .. }, LogTarget::File(other)) => path == other,
+            _ => false,
+        }
     }
 
-    /// Counter of lost lines: the file was too slow, or a write failed.
-    pub(crate) fn lost(&self) -> Counter {
-        self.lost.clone()
+    /// Reopens the file before the next write.
+    pub(super) fn reopen(&self) {
+        self.reopen.store(true, Ordering::Relaxed);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts lines that never reach [`append`](Self::append).
+    pub(super) fn lose(&self, lines: u64) {
+        self.lost.add(lines);
     }
 
     /// Appends complete lines. Reports lost lines on stderr.
     pub(super) fn append(&self, lines: &[u8], mut lost: u64) {
-        let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.locked();
+        let State { target, unreported, reported } = &mut *state;
         let mut why = String::from("the log file is too slow");
-        if let Target::File { path, file } = &mut *target
+        if let Target::File { path, file } = target
             && (self.reopen.swap(false, Ordering::Relaxed) || !file.is(path))
         {
             match Stream::append_to(path) {
@@ -91,7 +126,7 @@ impl Sink {
                 }
             }
         }
-        let stream = match &mut *target {
+        let stream = match target {
             Target::Stdout(stream) | Target::File { file: stream, .. } => stream,
         };
         if let Err((taken, error)) = stream.append(lines) {
@@ -100,16 +135,36 @@ impl Sink {
         }
         if lost > 0 {
             self.lost.add(lost);
-            // Ignore the error if stderr is closed.
-            let _ = writeln!(io::stderr(), "phalanx: access log: {lost} lines lost: {why}");
+            *unreported += lost;
+            if reported.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+                let (name, lost) = (name(target), std::mem::take(unreported));
+                *reported = Some(Instant::now());
+                // Ignore the error if stderr is closed.
+                let _ =
+                    writeln!(io::stderr(), "phalanx: access log {name}: {lost} lines lost: {why}");
+            }
         }
+    }
+}
+
+/// The destination in messages.
+fn name(target: &Target) -> String {
+    match target {
+        Target::Stdout(_) => "stdout".to_owned(),
+        Target::File { path, .. } => path.display().to_string(),
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.signal.take().map(signal_hook::low_level::unregister);
     }
 }
 
 impl Stream {
     fn new(file: File) -> io::Result<Self> {
         let waits = !file.metadata()?.is_file();
-        Ok(Self { file, waits, cut: false })
+        Ok(Self { file, waits, stalled: false, cut: false })
     }
 
     fn append_to(path: &Path) -> io::Result<Self> {
@@ -147,16 +202,18 @@ impl Stream {
 
     fn all(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
         let begun = Instant::now();
+        let limit = if self.stalled { Duration::ZERO } else { PIPE_TIMEOUT };
         let mut taken = 0;
         while taken < bytes.len() {
             let rest = match self.waits {
                 true => &bytes[taken..bytes.len().min(taken + PIPE_CHUNK)],
                 false => &bytes[taken..],
             };
-            if self.waits
-                && !writable(self.file.as_fd(), PIPE_TIMEOUT.saturating_sub(begun.elapsed()))
-            {
-                return Err((taken, io::Error::other("the pipe has no reader")));
+            if self.waits {
+                self.stalled = !writable(self.file.as_fd(), limit.saturating_sub(begun.elapsed()));
+                if self.stalled {
+                    return Err((taken, io::Error::other("the pipe has no reader")));
+                }
             }
             match self.file.write(rest) {
                 Ok(0) => return Err((taken, io::ErrorKind::WriteZero.into())),
@@ -184,6 +241,11 @@ mod tests {
 
     use super::*;
 
+    fn open(path: &Path) -> Sink {
+        let lost = Counter::new("phalanx_test_lost", "Lost lines.");
+        Sink::open(&LogTarget::File(path.into()), false, lost).unwrap()
+    }
+
     fn lines(path: &Path) -> String {
         std::fs::read_to_string(path).unwrap_or_default()
     }
@@ -193,7 +255,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (path, old) = (home.path().join("log"), home.path().join("old"));
         std::fs::write(&path, "before\n").unwrap();
-        let sink = Sink::open(&LogTarget::File(path.clone())).unwrap();
+        let sink = open(&path);
         sink.append(b"one\n", 0);
         std::fs::rename(&path, &old).unwrap();
         sink.append(b"two\n", 0);
@@ -207,7 +269,7 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         sink.append(b"four\n", 0);
         assert_eq!((&*lines(&old), &*lines(&path)), ("three\n", "four\n"));
-        sink.reopen().store(true, Ordering::Relaxed);
+        sink.reopen();
         sink.append(b"five\n", 0);
         assert_eq!(lines(&path), "four\nfive\n");
     }
@@ -217,14 +279,14 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (path, old) = (home.path().join("log"), home.path().join("old"));
         let mode = || std::fs::metadata(&path).unwrap().mode() & 0o777;
-        let sink = Sink::open(&LogTarget::File(path.clone())).unwrap();
+        let sink = open(&path);
         assert_eq!(mode() & !0o640, 0, "{:o}", mode());
         std::fs::rename(&path, &old).unwrap();
         sink.append(b"after a rotation\n", 0);
         assert_eq!(mode() & !0o640, 0, "{:o}", mode());
         // The mode of an existing file is left alone.
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
-        sink.reopen().store(true, Ordering::Relaxed);
+        sink.reopen();
         sink.append(b"anew\n", 0);
         assert_eq!(mode(), 0o644);
     }
@@ -236,8 +298,8 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_raw_mode(0o600))
             .unwrap();
         let (opened, sink) = std::sync::mpsc::channel();
-        let target = LogTarget::File(path.clone());
-        std::thread::spawn(move || opened.send(Sink::open(&target).unwrap()).unwrap());
+        let named = path.clone();
+        std::thread::spawn(move || opened.send(open(&named)).unwrap());
         let sink = sink.recv_timeout(Duration::from_secs(10)).expect("the pipe is opened");
         sink.append(b"one\n", 0);
         let mut line = [0; 4];
@@ -253,12 +315,14 @@ mod tests {
         let many = "a line of the log\n".repeat(20_000);
         let (taken, _) = stream.append(many.as_bytes()).unwrap_err();
         assert!(taken > 0 && taken < many.len());
+        assert!(stream.stalled, "the next write does not wait");
+        stream.append(b"more\n").unwrap_err();
         let read = std::thread::spawn(move || {
             let mut text = String::new();
             io::Read::read_to_string(&mut reader, &mut text).unwrap();
             text
         });
-        stream.append(b"the next\n").unwrap();
+        phalanx_testkit::eventually("a reader", || stream.append(b"the next\n").ok());
         drop(stream);
         let text = read.join().unwrap();
         assert!(text.ends_with("\nthe next\n"), "a line that was cut off is ended");

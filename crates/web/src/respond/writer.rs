@@ -100,10 +100,9 @@ impl ResponseWriter {
     pub(crate) fn log(&mut self, recorder: Option<&mut AccessRecorder>, metrics: &HttpMetrics) {
         metrics.response(self.buffer.status(), self.buffer.content_bytes());
         if let Some(recorder) = recorder {
-            if let Some(user) = self.user.take() {
-                recorder.user(user.name());
-            }
-            recorder.finish(self.buffer.status(), self.buffer.content_bytes());
+            let user = self.user.take();
+            let user = user.as_ref().map(|user| user.name());
+            recorder.finish(user, self.buffer.status(), self.buffer.content_bytes());
         }
     }
 

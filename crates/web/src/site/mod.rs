@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, TrustedProxies, client};
-use phalanx_http::{Limits, Status};
+use phalanx_http::{Limits, Request, Status};
 
 pub(crate) use blocking::BlockingStages;
 pub(crate) use current::CurrentSite;
@@ -32,6 +32,7 @@ pub(crate) use kind::Kind;
 
 use crate::config::{Config, PerAddress, SendMode, Timeouts, UnknownHost};
 use crate::floods::Floods;
+use crate::log::Logs;
 use crate::memory::Memory;
 use crate::metrics::HttpMetrics;
 use crate::site::names::{Names, without_port};
@@ -56,6 +57,8 @@ pub(crate) struct Site {
     next_host: u32,
     per_address: PerAddress,
     names: Names,
+    /// Access logs.
+    pub(crate) logs: Arc<Logs>,
     /// Response for an unknown host.
     pub(crate) unknown_host: Status,
     /// Whether HTTP/2 without TLS is accepted.
@@ -129,9 +132,14 @@ impl Hashing {
 }
 
 impl Site {
-    /// Compiles a configuration; `roots` are the directories of its hosts, in order. Takes over the unchanged
+    /// Compiles a configuration with its `logs`; `roots` are the directories of its hosts, in order. Takes over the unchanged
     /// parts of an `old` version, so that cached files stay valid.
-    pub(crate) fn new(config: &Config, roots: Vec<Root>, old: Option<&Self>) -> Arc<Self> {
+    pub(crate) fn new(
+        config: &Config,
+        roots: Vec<Root>,
+        logs: Arc<Logs>,
+        old: Option<&Self>,
+    ) -> Arc<Self> {
         assert_eq!(config.hosts.len(), roots.len(), "one root for each host");
         let first = old.map_or(0, |old| old.next_host);
         let hosts = config.hosts.iter().zip(roots).enumerate().map(|(n, (host, root))| {
@@ -165,6 +173,7 @@ impl Site {
             next_host: first + config.hosts.len() as u32,
             per_address: config.per_address,
             names: Names::new(config),
+            logs,
             unknown_host: match config.unknown_host {
                 UnknownHost::NotFound => Status::NotFound,
                 UnknownHost::First | UnknownHost::Misdirected => Status::MisdirectedRequest,
@@ -230,6 +239,11 @@ impl Site {
                 (None, None) => Err(Status::BadRequest),
             },
         }
+    }
+
+    /// The logs, and the number of the host of a request.
+    pub(crate) fn logs(&self, request: &Request<'_>) -> (&Arc<Logs>, Option<usize>) {
+        (&self.logs, self.names.find(request.host))
     }
 
     /// Cache key of a host's path.

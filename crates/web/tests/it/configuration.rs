@@ -29,7 +29,7 @@ fn errors_name_their_position() {
         ("listen = ", "1:", ""),
         ("a = 1\nb = ]", "2:", ""),
         ("listn = 'x'", "1:1: listn: ", "did you mean `listen`?"),
-        ("zzzzzz = 1", "1:1: zzzzzz: ", "expected one of listen, include, unknown-host,"),
+        ("zzzzzz = 1", "1:1: zzzzzz: ", "expected one of listen, include, h2c,"),
         ("listen = 'x'", "1:10: listen: found 'x', expected a list", "127.0.0.1:8080"),
         ("listen = []", "1:10: listen: ", "at least one address"),
         ("cache = '1T'", "1:9: cache: found '1T' (unknown unit \"T\"", "256M"),

@@ -25,6 +25,7 @@ mod http2_limits;
 mod includes;
 mod large;
 mod listings;
+mod logs;
 mod multipart;
 mod networks;
 mod openmetrics;

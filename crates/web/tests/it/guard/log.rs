@@ -11,7 +11,7 @@ use crate::guard::harness::{Server, all, connect, get, on_each_driver, rest, unt
 
 fn logged(format: LogFormat) -> impl Fn(&mut Config, &Path) {
     move |config, home| {
-        let target = LogTarget::File(home.join("log"));
+        let (format, target) = (format.clone(), LogTarget::File(home.join("log")));
         config.access_log = Some(AccessLog { format, target });
         config.timeouts.request = std::time::Duration::from_millis(500);
     }
