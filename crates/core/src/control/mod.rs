@@ -11,3 +11,4 @@ pub(crate) mod placement;
 pub(crate) mod profile;
 pub(crate) mod relocation;
 pub(crate) mod scaling;
+pub(crate) mod take_overs;

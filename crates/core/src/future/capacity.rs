@@ -37,8 +37,7 @@ impl Future for WaitForCapacity {
         // Cloned before the borrow: cloning a foreign waker runs foreign code.
         let waker = context.waker().clone();
         processor::current(|processor| {
-            processor.check(self.key);
-            let local = processor.stage(usize::from(self.key.stage()));
+            let local = processor.stage(usize::from(processor.check(self.key)));
             if if self.waiting { local.has_recovered() } else { local.queue.has_room() } {
                 return Poll::Ready(());
             }

@@ -160,8 +160,8 @@ impl<S: 'static> Stage<Partition<S>> {
 
     #[track_caller]
     pub(crate) fn partitions<'p>(&self, processor: &'p Processor) -> &'p Partitions<S> {
-        processor.check(self.key());
+        let stage = processor.check(self.key());
         // SAFETY: the key was checked and is this handle's (top of the file).
-        unsafe { processor.state(self.key().stage()) }
+        unsafe { processor.state(stage) }
     }
 }

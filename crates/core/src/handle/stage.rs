@@ -56,10 +56,7 @@ impl<P> Stage<P> {
     /// # Panics
     /// Outside of a processor.
     pub fn has_capacity(&self) -> bool {
-        processor::current(|p| {
-            p.check(self.key);
-            p.stage(usize::from(self.key.stage())).queue.has_room()
-        })
+        processor::current(|p| p.stage(usize::from(p.check(self.key))).queue.has_room())
     }
 
     /// Waits until the stage has capacity on this processor; see [`WaitForCapacity`].

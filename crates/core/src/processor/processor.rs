@@ -153,17 +153,10 @@ impl Processor {
         }
     }
 
-    /// Rejects a handle of another graph. Unchecked accesses elsewhere rely on it.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn check(&self, key: Key) {
-        self.own_stage(key);
-    }
-
-    /// Like [`check`](Self::check); returns the number of the stage.
+    /// The number of the stage at `key`. Rejects the key of another graph. Unchecked accesses elsewhere rely on it.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn own_stage(&self, key: Key) -> u8 {
+    pub(crate) fn check(&self, key: Key) -> u8 {
         key.among(self.first).expect("a handle is used with the graph that made it")
     }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
 /// The capacity of a stage on one processor, and the operations that wait for it.
+#[derive(Default)]
 pub(crate) struct CapacityLimit {
     /// The capacity, in operations; the maximum value for none.
     pub(crate) bound: usize,
@@ -13,10 +14,6 @@ pub(crate) struct CapacityLimit {
 }
 
 impl CapacityLimit {
-    pub(crate) fn new(bound: usize) -> Self {
-        Self { bound, waiting: RefCell::default(), outbound: Cell::new(0) }
-    }
-
     pub(crate) fn is_some(&self) -> bool {
         self.bound < usize::MAX
     }

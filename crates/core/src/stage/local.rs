@@ -35,7 +35,7 @@ impl StageRuntime {
         Self {
             threshold: declared.threshold,
             hold_policy: declared.hold_policy,
-            capacity: CapacityLimit::new(declared.capacity),
+            capacity: CapacityLimit { bound: declared.capacity, ..Default::default() },
             end_of_cohort: declared.end_of_cohort.clone(),
             remote_since: Cell::new(None),
             remote_first: Cell::new(false),

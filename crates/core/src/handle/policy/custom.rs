@@ -187,8 +187,8 @@ impl Processor {
     #[inline]
     #[track_caller]
     pub(crate) fn part<P: Policy>(&self, stage: &Stage<P>) -> &Part<P> {
-        self.check(stage.key());
+        let stage = self.check(stage.key());
         // SAFETY: the key was checked and is this handle's (top of the file).
-        unsafe { self.state(stage.key().stage()) }
+        unsafe { self.state(stage) }
     }
 }

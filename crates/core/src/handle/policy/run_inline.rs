@@ -94,9 +94,7 @@ impl<S: 'static> Stage<Partition<S>> {
             inside(from, async move { operation(part).await }).await
         }
     }
-}
 
-impl<S: 'static> Stage<Partition<S>> {
     /// Runs `operation` immediately on the partition of `key`, as a part of the calling operation, if this
     /// processor owns the partition and it is not moving. Otherwise it runs nothing and returns `None`; use
     /// [`call`](Self::call) then.
@@ -223,7 +221,7 @@ where
             match this.state {
                 State::Inside => {
                     // The future may have moved to another processor since its first poll.
-                    let stage = processor.own_stage(from.key);
+                    let stage = processor.check(from.key);
                     processor
                         .poll_inside::<Fut, _, _>(stage, from.site, || this.poll_inside(context))
                 }
@@ -260,7 +258,7 @@ async fn inside<Fut: Future>(from: Invocation, operation: Fut) -> Result<Fut::Ou
     let mut operation = pin!(operation);
     poll_fn(|context: &mut Context<'_>| {
         processor::current(|p| {
-            let stage = p.own_stage(from.key);
+            let stage = p.check(from.key);
             p.poll_inside::<Fut, _, _>(stage, from.site, || operation.as_mut().poll(context))
         })
     })
@@ -271,7 +269,7 @@ impl Processor {
     /// The stage's number, if its operation may become a part of the running one.
     #[inline(always)]
     fn may_run_inside(&self, key: Key) -> Option<u8> {
-        let stage = self.own_stage(key);
+        let stage = self.check(key);
         // Queued operations were invoked before, and run first.
         let may = self.stages.inline.has_inside(stage)
             && self.stage(usize::from(stage)).queue.len() == 0

@@ -58,7 +58,7 @@ impl Stage<Stateless> {
     /// The stage's name.
     #[doc(hidden)]
     pub fn name(&self) -> &'static str {
-        processor::current(|p| p.stage_name(p.own_stage(self.key())))
+        processor::current(|p| p.stage_name(p.check(self.key())))
     }
 
     /// Records how many bytes of its stack a fibre has used, by the type name of its body. Does nothing outside of a
@@ -66,7 +66,7 @@ impl Stage<Stateless> {
     #[doc(hidden)]
     pub fn note_stack(&self, body: &'static str, bytes: usize) {
         processor::try_current(|p| {
-            let stage = p.own_stage(self.key()).into();
+            let stage = p.check(self.key()).into();
             p.observe.counters.types.note_stack(stage, display_name(body), bytes);
         });
     }

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::control::ingress::IngressState;
+use crate::control::take_overs::TakeOvers;
 use crate::memory::pool::Pools;
 use crate::memory::slab::Slab;
 use crate::metrics::counters::ProcessorCounters;
 use crate::operation::join_table::JoinTable;
 use crate::operation::slot::VTable;
 use crate::panic::PanicReport;
-use crate::processor::policy::balance::take_over::TakeOvers;
 use crate::processor::policy::execute::interleave_ring::InterleaveRing;
 use crate::queue::timer_wheel::TimerWheel;
 use crate::session::table::SessionTable;
