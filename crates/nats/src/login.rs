@@ -98,7 +98,8 @@ pub(crate) async fn login(
         protocol: 1,
         echo: true,
         headers: info.headers,
-        no_responders: false,
+        // Headers are a condition.
+        no_responders: info.headers,
         user,
         pass,
         auth_token: token,

@@ -16,6 +16,9 @@ use crate::subject::matches;
 /// Maximum size of unsent frames for a client, in bytes.
 const MAX_UNSENT: usize = 16 << 20;
 
+/// Headers of the answer to a message that nobody subscribes to.
+const NO_RESPONDERS: &[u8] = b"NATS/1.0 503\r\n\r\n";
+
 /// A model of a server, on all processors.
 #[derive(Clone, Default)]
 pub struct ModelServer(Arc<Mutex<Model>>);
@@ -128,7 +131,13 @@ impl Model {
         match frame {
             Frame::Publish { subject, reply, headers, payload } => {
                 let message = |id| Frame::Message { subject, id, reply, headers, payload };
-                self.publish(subject, message);
+                if !self.publish(subject, message)
+                    && let Some(subject) = reply
+                {
+                    let (reply, headers, payload) = (None, Some(NO_RESPONDERS), &b""[..]);
+                    let answer = |id| Frame::Message { subject, id, reply, headers, payload };
+                    self.publish(subject, answer);
+                }
             }
             frame => {
                 let Some(peer) = self.clients.get_mut(&number) else { return };
@@ -145,14 +154,16 @@ impl Model {
         }
     }
 
-    fn publish<'a>(&mut self, subject: &str, frame: impl Fn(u64) -> Frame<'a>) {
-        let mut groups = Vec::new();
+    /// Passes a message to all subscriptions. Returns whether there are any.
+    fn publish<'a>(&mut self, subject: &str, frame: impl Fn(u64) -> Frame<'a>) -> bool {
+        let (mut groups, mut is_wanted) = (Vec::new(), false);
         for peer in self.clients.values_mut() {
             let subscriptions = std::mem::take(&mut peer.subscriptions);
             for (id, (filter, queue)) in &subscriptions {
                 if !matches(filter, subject) {
                     continue;
                 }
+                is_wanted = true;
                 if let Some(queue) = queue {
                     if groups.contains(queue) {
                         continue;
@@ -165,6 +176,7 @@ impl Model {
             }
             peer.subscriptions = subscriptions;
         }
+        is_wanted
     }
 }
 

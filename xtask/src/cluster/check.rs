@@ -13,7 +13,7 @@ use phalanx_mqtt::QoS;
 
 use super::ledger::{Kind, Ledger, Verdict};
 use super::load::{Publisher, STUCK, Shared, Subscriber};
-use super::nemesis::{LIMIT, Nemesis, Random, strike};
+use super::nemesis::{LIMIT, Nemesis, Random, Strike};
 use super::nodes::Cluster;
 use super::{ending, probes};
 use crate::live::{Home, binary, option, quantile};
@@ -117,17 +117,19 @@ fn disturb(
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(seconds) && !ending.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(200 + random.below(2_000)));
-        if let Some(kind) = kinds.get(random.below(kinds.len().max(1) as u64) as usize) {
+        let strikes = Strike::draw(kinds, shared.cluster.nodes.len(), random);
+        if !strikes.is_empty() {
             let at = begun.elapsed().as_secs_f64();
-            let fault = strike(shared, *kind, random)?;
+            let (whats, times) = strike(shared, &strikes)?;
             let passes = heal(shared);
-            failovers.extend(fault.failover);
-            let failover = fault
-                .failover
+            // With two faults, the other one delays it.
+            let failover = times.first().filter(|_| strikes.len() == 1);
+            failovers.extend(failover);
+            let failover = failover
                 .map_or(String::new(), |time| format!("failover {:.1} s, ", time.as_secs_f64()));
             println!(
                 "{at:6.1} s {}: {failover}messages pass {:.1} s after it; {} accepted, {} missing",
-                fault.what,
+                whats.join(" and "),
                 passes.as_secs_f64(),
                 shared.ledger.count(),
                 shared.ledger.missing(),
@@ -145,6 +147,21 @@ fn disturb(
         client.join().map_err(|_| "a client panicked")?;
     }
     Ok(())
+}
+
+/// Causes faults at the same time. Returns their descriptions, and the times of failovers.
+fn strike(shared: &Shared, strikes: &[Strike]) -> Result<(Vec<String>, Vec<Duration>), String> {
+    let run = |strike: &Strike| {
+        let mut failover = None;
+        strike.run(shared, &mut failover).map(|what| (what, failover))
+    };
+    let ran: Vec<_> = thread::scope(|scope| {
+        let all: Vec<_> = strikes.iter().map(|strike| scope.spawn(|| run(strike))).collect();
+        all.into_iter().map(|one| one.join().map_err(|_| "a fault panicked".to_owned())?).collect()
+    });
+    let ran = ran.into_iter().collect::<Result<Vec<_>, String>>()?;
+    let (whats, times): (Vec<_>, Vec<_>) = ran.into_iter().unzip();
+    Ok((whats, times.into_iter().flatten().collect()))
 }
 
 /// Waits until messages pass between all nodes. Returns the time.

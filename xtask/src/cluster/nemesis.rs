@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::ledger::Kind;
 use super::load::Shared;
 use super::probes;
 use super::relay::Mode;
@@ -73,72 +74,102 @@ impl Random {
     }
 }
 
-/// One fault, and its end.
-pub(super) struct Fault {
-    /// Its description.
-    pub(super) what: String,
-    /// Time from the kill of a node until a client has connected to another node, subscribed, and received a message
-    /// of the third one.
-    pub(super) failover: Option<Duration>,
+/// A fault to cause.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strike {
+    kind: Nemesis,
+    /// The number of the node.
+    at: usize,
+    length: Duration,
+    mode: Mode,
 }
 
-/// Causes a fault, and ends it.
-///
-/// # Errors
-/// If a process cannot be started again.
-pub(super) fn strike(shared: &Shared, kind: Nemesis, random: &mut Random) -> Result<Fault, String> {
-    let nodes = &shared.cluster.nodes;
-    let at = random.below(nodes.len() as u64) as usize;
-    let (node, length) = (&nodes[at], Duration::from_millis(200 + random.below(LONGEST)));
-    let begun = Instant::now();
-    let until = |begun: Instant| thread::sleep(length.saturating_sub(begun.elapsed()));
-    let mut failover = None;
-    let mut what = format!("{kind} {}", node.name);
-    match kind {
-        Nemesis::Kill => {
-            node.process().kill();
-            if let [.., to, from] = &others(nodes.len(), at)[..] {
-                match probes::passes(&nodes[*from], &nodes[*to], LIMIT) {
-                    Ok(()) => failover = Some(begun.elapsed()),
-                    Err(error) => {
-                        let what = format!("no failover from {}: {error}", node.name);
-                        shared.ledger.fault(super::ledger::Kind::Stuck, &what);
-                    }
-                }
-            }
-            until(begun);
-            node.process().start()?;
-        }
-        Nemesis::Stop => {
-            node.process().stop();
-            until(begun);
-            node.process().resume();
-        }
-        Nemesis::Cut => {
+impl Strike {
+    /// A random fault, or two at once at different nodes.
+    pub(super) fn draw(kinds: &[Nemesis], nodes: usize, random: &mut Random) -> Vec<Self> {
+        let mut one = |kinds: &[Nemesis], at| {
+            let kind = *kinds.get(random.below(kinds.len().max(1) as u64) as usize)?;
+            let length = Duration::from_millis(200 + random.below(LONGEST));
             let mode = if random.below(2) == 0 { Mode::Frozen } else { Mode::Closed };
-            what = format!("{what} ({mode:?})");
-            node.relay.set(mode);
-            until(begun);
-            node.relay.set(Mode::Open);
-        }
-        Nemesis::NatsKill => {
-            what = kind.to_string();
-            shared.cluster.nats.kill();
-            until(begun);
-            shared.cluster.nats.start()?;
-        }
-        Nemesis::Restart => {
-            what = kind.to_string();
-            for node in nodes {
-                node.process().end()?;
-                node.process().start()?;
+            let at = at + random.below(nodes as u64 - 1) as usize;
+            let is_pair = random.below(3) == 0;
+            Some((Self { kind, at: at % nodes, length, mode }, is_pair))
+        };
+        let Some((first, is_pair)) = one(kinds, 0) else { return Vec::new() };
+        // A restart concerns all nodes.
+        let others = kinds.iter().filter(|kind| ![first.kind, Nemesis::Restart].contains(kind));
+        let others: Vec<_> = others.copied().collect();
+        match first.kind {
+            Nemesis::Restart => vec![first],
+            _ if !is_pair => vec![first],
+            _ => {
+                [first].into_iter().chain(one(&others, first.at + 1).map(|(own, _)| own)).collect()
             }
         }
     }
-    Ok(Fault { what: format!("{what} for {:.1} s", begun.elapsed().as_secs_f64()), failover })
+
+    /// Causes the fault, and ends it. Returns its description.
+    ///
+    /// # Errors
+    /// If a process cannot be started again.
+    pub(super) fn run(
+        self,
+        shared: &Shared,
+        failover: &mut Option<Duration>,
+    ) -> Result<String, String> {
+        let Self { kind, at, length, mode } = self;
+        let (nodes, nats) = (&shared.cluster.nodes, &shared.cluster.nats);
+        let (node, begun) = (&nodes[at], Instant::now());
+        let rest = || thread::sleep(length.saturating_sub(begun.elapsed()));
+        let mut what = format!("{kind} {}", node.name);
+        match kind {
+            Nemesis::Kill => {
+                node.process().kill();
+                *failover = failed_over(shared, at, begun);
+                rest();
+                node.process().start()?;
+            }
+            Nemesis::Stop => {
+                node.process().stop();
+                rest();
+                node.process().resume();
+            }
+            Nemesis::Cut => {
+                what = format!("{what} ({mode:?})");
+                node.relay.set(mode);
+                rest();
+                node.relay.set(Mode::Open);
+            }
+            Nemesis::NatsKill => {
+                what = kind.to_string();
+                nats.kill();
+                rest();
+                nats.start()?;
+            }
+            Nemesis::Restart => {
+                what = kind.to_string();
+                for node in nodes {
+                    node.process().end()?;
+                    node.process().start()?;
+                }
+            }
+        }
+        Ok(format!("{what} for {:.1} s", begun.elapsed().as_secs_f64()))
+    }
 }
 
-/// All nodes but one.
-fn others(count: usize, but: usize) -> Vec<usize> {
-    (0..count).filter(|n| *n != but).collect()
+/// The time from the kill of a node until a client has connected to another one, subscribed, and received a message of
+/// the third one.
+fn failed_over(shared: &Shared, killed: usize, begun: Instant) -> Option<Duration> {
+    let nodes = &shared.cluster.nodes;
+    let others: Vec<_> = (0..nodes.len()).filter(|n| *n != killed).collect();
+    let [.., to, from] = others[..] else { return None };
+    match probes::passes(&nodes[from], &nodes[to], LIMIT) {
+        Ok(()) => Some(begun.elapsed()),
+        Err(error) => {
+            let what = format!("no failover from {}: {error}", nodes[killed].name);
+            shared.ledger.fault(Kind::Stuck, &what);
+            None
+        }
+    }
 }

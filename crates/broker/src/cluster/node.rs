@@ -61,6 +61,7 @@ pub(crate) async fn serve_cluster(
         connect_timeout: cluster.timeout,
         // A server that answers neither of two pings is lost.
         ping_interval: cluster.timeout / 3,
+        reconnect_delay: (cluster.timeout / TICKS / 2, cluster.timeout / HELLOS),
         metrics: peers.status.messages.clone(),
         on_state: Rc::new(move |state| {
             let result = state.map(ToString::to_string);
@@ -183,7 +184,9 @@ impl Node {
     /// Sends a frame to another node.
     pub(super) fn send(&self, to: &str, payload: &[u8]) -> Sent {
         let subject = self.subject(&format!("to.{to}.{}", self.name));
-        match self.client.publish(&subject, None, None, payload) {
+        // NATS answers as if it were the node, if that is not connected.
+        let reply = self.subject(&format!("to.{}.{to}", self.name));
+        match self.client.publish(&subject, Some(&reply), None, payload) {
             Ok(()) => Sent::Yes,
             Err(Rejected::Full(_)) => Sent::Full,
             Err(why) => Sent::Failed(why.to_string()),

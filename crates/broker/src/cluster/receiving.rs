@@ -58,8 +58,12 @@ impl Node {
     /// Another node sent a frame to this one.
     pub(super) fn received(self: &Rc<Self>, message: &Message<'_>) {
         let from = message.subject.rsplit('.').next().unwrap_or_default();
-        let Some(frame) = NodeFrame::decode(message.payload) else { return };
         let Some(other) = self.others.borrow().get(from).cloned() else { return };
+        if message.is_undelivered() {
+            // It was killed, for example; or it will open another lane, because it lost its connection.
+            return other.close("the node is not connected to NATS");
+        }
+        let Some(frame) = NodeFrame::decode(message.payload) else { return };
         let lane = other.lane.borrow().clone();
         let lane = |id: u64| lane.clone().filter(|lane| lane.id() == id);
         match frame {

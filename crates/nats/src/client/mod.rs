@@ -32,6 +32,13 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
+impl Message<'_> {
+    /// Whether the server answers that nobody subscribes to the subject of a message.
+    pub fn is_undelivered(&self) -> bool {
+        self.headers.is_some_and(|headers| headers.starts_with(b"NATS/1.0 503"))
+    }
+}
+
 /// Why a message was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Rejected {
@@ -224,7 +231,8 @@ impl Client {
         }
     }
 
-    /// Publishes a message, without waiting.
+    /// Publishes a message, without waiting. If it has a subject for answers and nobody subscribes to its own, the
+    /// server answers with headers ([`Message::is_undelivered`]).
     ///
     /// # Errors
     /// [`Rejected`]; the message is dropped, and counted.

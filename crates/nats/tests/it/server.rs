@@ -90,6 +90,13 @@ fn messages_pass_by_filter_and_group() {
         assert!((0..100).all(|n| all.borrow()[n] == n.to_string().into_bytes()), "in order");
         assert_eq!(groups.each_ref().map(|own| own.borrow().len()).iter().sum::<usize>(), 100);
         assert!(none.borrow().is_empty());
+        let nobody = Rc::new(RefCell::new(false));
+        let own = nobody.clone();
+        client.subscribe("nobody", None, move |message| {
+            own.replace(message.is_undelivered());
+        });
+        client.publish("c", Some("nobody"), None, b"question").unwrap();
+        until(|| *nobody.borrow()).await;
         let too_large = vec![0; client.max_payload().unwrap() + 1];
         assert_eq!(
             client.publish("a", None, None, &too_large),

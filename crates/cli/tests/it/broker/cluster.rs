@@ -98,7 +98,11 @@ fn a_killed_node_returns(driver: &'static str) {
         for n in 0..10 {
             assert_eq!(publisher.publish("t", &n.to_string()), Reason::SUCCESS);
         }
-        // The others are served without the node.
+        // The others know before the timeout, and are served without the node.
+        let lost = "node b: not connected: the node is not connected to NATS";
+        for other in others {
+            eventually(lost, || other.stderr().contains(lost).then_some(()));
+        }
         let mut there = Client::new(&others[1], "there");
         there.subscribe("other", QoS::AtLeastOnce);
         eventually("a message is wanted", || {
