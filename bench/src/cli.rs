@@ -12,7 +12,7 @@ use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
     axum, broker, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7, figure8,
     interleave, ladder, light, matching, op, overload, pipeline, placement, runtimes, scale,
-    servlib, web,
+    servlib, stingy, web,
 };
 use crate::{load, report};
 
@@ -100,6 +100,8 @@ experiments! {
     Scale(scale::Options) = "scale", scale::run;
     /// Programs with threads natively and under `phalanx threads`, after the figures of ServLib's slides
     Servlib(servlib::Options) = "servlib", servlib::run;
+    /// C servers before and after `phalanx-stingy stingify`, after the figures of the LCN paper
+    Stingy(stingy::Options) = "stingy", stingy::run;
     }
     others {
         /// All of these in one run, with a page of plots

@@ -21,6 +21,7 @@
 //! - [`light`]: latency at light load; [`overload`]: goodput under overload.
 //! - [`scale`]: servers by their number of processors.
 //! - [`servlib`]: programs with threads, natively and under `phalanx threads`.
+//! - [`stingy`]: servers in C with the memory of `phalanx-stingy`.
 
 pub mod axum;
 pub mod broker;
@@ -44,4 +45,5 @@ pub mod placement;
 pub mod runtimes;
 pub mod scale;
 pub mod servlib;
+pub mod stingy;
 pub mod web;

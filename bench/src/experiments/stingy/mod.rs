@@ -1,0 +1,354 @@
+//! `phalanx-bench stingy`: servers in C before and after `phalanx-stingy stingify`.
+//!
+//! The paper on cache misses in TUX (LCN 2006) reports up to 40 % more throughput and 75 % fewer misses of the L2 cache.
+//! This benchmark measures lighttpd, memcached and redis, which `tools/stingy/examples/servers` obtains and rewrites.
+
+mod exchange;
+mod servers;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+
+use self::exchange::Exchange;
+use self::servers::{SERVERS, Server};
+use crate::arguments::{number, seconds};
+use crate::error::Error;
+use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
+use crate::measure::machine::Machine;
+use crate::measure::partial::{self, Partial};
+use crate::measure::record::record;
+use crate::measure::stats::{Spread, median, spread};
+use crate::system::cachegrind;
+use crate::system::cores::{Bound, Cores};
+use crate::system::interrupt::{install_signal_handlers, interrupted};
+use crate::system::process::Process;
+use crate::system::procfs::run_time;
+
+/// Ends the name of the folder of a rewritten server.
+const REWRITTEN: &str = "-stingy";
+/// Maximum number of connections to a server under valgrind.
+const MAX_TRACED: usize = 1000;
+/// Requests of each connection in the shorter load under valgrind.
+const WARM_REQUESTS: usize = 2;
+/// Requests that the longer load has in addition.
+const TRACED_REQUESTS: usize = 20_000;
+/// Open files of the load besides its connections.
+const SPARE_FILES: u64 = 100;
+/// Time for a server under valgrind to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Measure C servers and the same servers with the memory of `phalanx-stingy`.
+///
+/// Both servers run at once on one core; the load on another core visits them in turn, in short slices, in closed loop
+/// with one small request in flight on each connection. Figures are processor times per request, medians of the slices;
+/// ratios are of the same pair of slices. L2 misses are simulated by cachegrind (1 MiB, user space), with up to 1,000
+/// connections, as the difference of two loads.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// The folder of `obtain.sh` and `stingify.sh` in tools/stingy/examples/servers
+    #[arg(long, value_name = "FOLDER", env = "PHALANX_STINGY_SERVERS")]
+    pub servers: PathBuf,
+
+    /// Measure only these servers
+    #[arg(long, value_name = "SERVER,…", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// Numbers of connections
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,10000", value_parser = number(1..=15_000))]
+    pub connections: Vec<usize>,
+
+    /// Pairs of slices
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
+    pub slices: usize,
+
+    /// Length of a slice, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub slice: Duration,
+
+    /// Do not simulate caches
+    #[arg(long)]
+    pub no_misses: bool,
+
+    /// One short slice each: only checks that it runs
+    #[arg(long, conflicts_with_all = ["slices", "slice"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+record! {
+    /// The report of `phalanx-bench stingy`.
+    pub struct Report {
+        /// One per server and number of connections.
+        rows: Vec<Row> | "processor time of C servers per request, in µs", 1;
+        /// One per server and number of connections.
+        misses: Vec<Misses> | "simulated L2 misses per request (1 MiB)", 1;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+record! {
+    /// Both versions of a server with one number of connections; medians of the slices.
+    pub struct Row {
+        /// Its name.
+        server: &'static str => "server", 0;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// Processor time per request of the original.
+        original_us: f64 => "original", 2;
+        /// Processor time per request of the rewritten server.
+        stingy_us: f64 => "stingy", 2;
+        /// Median of the ratios of pairs.
+        over_original: f64 => "of original", 3;
+        /// Number of pairs.
+        slices: usize => "slices", 0;
+        /// Pairs in which other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the pairs.
+        spread: Spread;
+    }
+}
+
+record! {
+    /// Simulated misses of both versions of a server.
+    pub struct Misses {
+        /// Its name.
+        server: &'static str => "server", 0;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// Misses of the original, instructions and data.
+        original: f64 => "original", 2;
+        /// Misses of the rewritten server.
+        stingy: f64 => "stingy", 2;
+        /// Their ratio.
+        over_original: f64 => "of original", 3;
+        /// Ratio of the instructions.
+        instructions_over_original: f64 => "instructions", 3;
+    }
+}
+
+/// Both versions of a server.
+struct Pair {
+    server: &'static Server,
+    folders: [PathBuf; 2],
+}
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When no server is built, when a measurement fails, or on a signal before the first result.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    install_signal_handlers()?;
+    let needed = 2 * options.connections.iter().max().copied().unwrap_or(0) as u64 + SPARE_FILES;
+    if let Some(limit) = phalanx::runtime::raise_open_files().filter(|limit| *limit < needed) {
+        let why = format!(
+            "the connections to two servers need {needed} open files, and the limit is {limit}; reduce --connections, \
+             or raise `ulimit -Hn`"
+        );
+        return Err(Error::Process(why));
+    }
+    let cores = Cores::choose(&[], &[], Some(1))?;
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    let pairs = pairs(options)?;
+    let mut settings = Vec::new();
+    for pair in &pairs {
+        settings.extend(options.connections.iter().map(|connections| (pair, *connections)));
+    }
+    let (slices, slice) = match options.quick {
+        true => (1, Duration::from_millis(200)),
+        false => (options.slices, options.slice),
+    };
+    let mut running: Option<(&Pair, usize, [Side; 2])> = None;
+    let (measured, partial) = partial::measure_each(&settings, slices, |(pair, count), seed| {
+        eprintln!("{}, {count} connections, pair {seed} of {slices}", pair.server.name);
+        if seed == 1 {
+            // The servers before have ended.
+            drop(running.take());
+            let start = |folder| Side::start(pair.server, folder, *count, &cores, directory.path());
+            let [original, stingy] = &pair.folders;
+            running = Some((*pair, *count, [start(original)?, start(stingy)?]));
+        }
+        let (_, _, sides) = running.as_mut().expect("started with the first pair");
+        Slices::measure(sides, slice, seed, &cores)
+    })?;
+    drop(running);
+    let rows = settings.iter().zip(&measured);
+    let mut misses = Vec::new();
+    if !options.no_misses && partial.is_none() {
+        for pair in &pairs {
+            for count in options.connections.iter().filter(|count| **count <= MAX_TRACED) {
+                misses.push(trace(pair, *count, &cores, directory.path())?);
+            }
+        }
+    }
+    Ok(Report {
+        rows: rows.map(|((pair, count), slices)| Row::new(pair, *count, slices)).collect(),
+        misses,
+        machine: Machine::here(1, &cores),
+        partial,
+        quick: options.quick,
+    })
+}
+
+/// The servers of which both versions are built. Others are named on stderr.
+fn pairs(options: &Options) -> Result<Vec<Pair>, Error> {
+    let mut found = Vec::new();
+    for server in &SERVERS {
+        if !options.only.is_empty() && !options.only.iter().any(|name| name == server.name) {
+            continue;
+        }
+        let folders =
+            ["", REWRITTEN].map(|end| options.servers.join(format!("{}{end}", server.name)));
+        match folders.iter().find(|folder| !folder.join("stingy.built").exists()) {
+            Some(missing) => eprintln!("SKIPPED: {} is not built", missing.display()),
+            None => found.push(Pair { server, folders }),
+        }
+    }
+    if found.is_empty() {
+        let why = format!(
+            "no server is built in {}; run tools/stingy/examples/servers/obtain.sh and stingify.sh",
+            options.servers.display()
+        );
+        return Err(Error::Process(why));
+    }
+    Ok(found)
+}
+
+/// A running server with the connections of the load.
+struct Side {
+    process: Process,
+    exchange: Exchange,
+}
+
+impl Side {
+    fn start(
+        server: &Server,
+        folder: &Path,
+        connections: usize,
+        cores: &Cores,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        let process = servers::start(server, folder, connections, false, &cores.server, directory)?;
+        let exchange =
+            Exchange::connect(process.address, server.prepare, server.request, connections)?;
+        let mut side = Self { process, exchange };
+        // Every connection has been served.
+        side.exchange.run(|_| true)?;
+        Ok(side)
+    }
+
+    /// The processor time per request in microseconds.
+    fn measure(&mut self, slice: Duration) -> Result<f64, Error> {
+        let end = Instant::now() + slice;
+        let before = run_time(&self.process.family)?;
+        let answered = self.exchange.run(|_| Instant::now() >= end)?;
+        let after = run_time(&self.process.family)?;
+        Ok((after - before) * 1e6 / answered as f64)
+    }
+}
+
+/// A slice of each version.
+struct Slices {
+    us: [f64; 2],
+    is_noisy: bool,
+}
+
+impl Slices {
+    fn measure(
+        sides: &mut [Side; 2],
+        slice: Duration,
+        seed: usize,
+        cores: &Cores,
+    ) -> Result<Self, Error> {
+        let _bound = Bound::to(&cores.load)?;
+        let family: Vec<u32> =
+            sides.iter().flat_map(|side| side.process.family.iter().copied()).collect();
+        let before = CpuTimes::take(cores, &family)?;
+        let mut us = [0.0; 2];
+        // The order alternates.
+        for i in if seed.is_multiple_of(2) { [0, 1] } else { [1, 0] } {
+            us[i] = sides[i].measure(slice)?;
+        }
+        let foreign = before.foreign_until(&CpuTimes::take(cores, &family)?, cores);
+        Ok(Self { us, is_noisy: foreign > MAX_FOREIGN_SHARE })
+    }
+}
+
+impl Row {
+    fn new(pair: &Pair, connections: usize, slices: &[Slices]) -> Self {
+        let each = |figure: fn(&Slices) -> f64| slices.iter().map(figure).collect::<Vec<f64>>();
+        let original = each(|slices| slices.us[0]);
+        let stingy = each(|slices| slices.us[1]);
+        let ratios = each(|slices| slices.us[1] / slices.us[0]);
+        Self {
+            server: pair.server.name,
+            connections,
+            original_us: median(&original),
+            stingy_us: median(&stingy),
+            over_original: median(&ratios),
+            slices: slices.len(),
+            noisy_slices: slices.iter().filter(|slices| slices.is_noisy).count(),
+            spread: spread([("over_original", ratios)]),
+        }
+    }
+}
+
+/// The simulated misses of both versions.
+fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<Misses, Error> {
+    let server = pair.server;
+    let counts = |folder: &PathBuf| -> Result<cachegrind::Counts, Error> {
+        eprintln!("{}, {count} connections, cachegrind", folder.display());
+        let mut loads = Vec::new();
+        for more in [0, TRACED_REQUESTS] {
+            let process = servers::start(server, folder, count, true, &cores.server, directory)?;
+            let mut exchange =
+                Exchange::connect(process.address, server.prepare, server.request, count)?;
+            let answered = exchange.run(|answered| answered >= WARM_REQUESTS * count + more)?;
+            loads.push((exit(server, &process, directory)?, answered));
+        }
+        let [(few, fewer), (many, more)] = loads[..] else { unreachable!("two loads") };
+        Ok(many.beyond(few, more - fewer))
+    };
+    let [original, stingy] = [counts(&pair.folders[0])?, counts(&pair.folders[1])?];
+    Ok(Misses {
+        server: server.name,
+        connections: count,
+        original: original.l2,
+        stingy: stingy.l2,
+        over_original: stingy.l2 / original.l2,
+        instructions_over_original: stingy.instructions / original.instructions,
+    })
+}
+
+/// Ends a server under valgrind, and reads its counts.
+fn exit(server: &Server, process: &Process, directory: &Path) -> Result<cachegrind::Counts, Error> {
+    let failed = |why: String| Error::Server { name: server.name.to_owned(), why };
+    if let Some(process) = Pid::from_raw(process.family[0].cast_signed()) {
+        kill_process(process, Signal::TERM).map_err(std::io::Error::from)?;
+    }
+    let path = directory.join(format!("{}-{}.err", server.name, process.address.port()));
+    let deadline = Instant::now() + EXIT_TIMEOUT;
+    loop {
+        interrupted()?;
+        let said = std::fs::read_to_string(&path)?;
+        if let Some(counts) = cachegrind::read(&said).filter(|_| said.contains("LL miss rate")) {
+            return Ok(counts);
+        }
+        if Instant::now() > deadline {
+            let last = said.trim().lines().last().unwrap_or_default().to_owned();
+            return Err(failed(format!("it does not exit under valgrind: {last}")));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
