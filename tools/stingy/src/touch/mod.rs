@@ -107,6 +107,8 @@ impl Touch {
             .arg(format!("--log-fd={}", writer.as_raw_fd()))
             .arg(path)
             .args(&self.program[1..])
+            // The report alone goes to standard output.
+            .stdout(std::io::stderr())
             .spawn()
             .map_err(Error::read(valgrind))?;
         drop(writer);

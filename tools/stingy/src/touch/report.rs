@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::visits::{Kind, LINE, Sums, Visits};
+use super::visits::{FRESH, Kind, LINE, Sums, Visits};
 
 /// Maximum number of functions and of static variables that are listed for a stage.
 const MAX_SYMBOLS: usize = 5;
@@ -39,7 +39,7 @@ fn rows<'r>(
 /// Prints a table.
 pub(crate) fn table(stages: &[&str], visits: &Visits<'_>, out: &mut dyn Write) -> fmt::Result {
     let width = stages.iter().map(|name| name.len()).max().unwrap_or(0).max(REQUEST.len());
-    writeln!(out, "cache lines of {LINE} bytes, mean of visits")?;
+    writeln!(out, "cache lines of {LINE} bytes, median of visits")?;
     writeln!(
         out,
         "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}",
@@ -47,8 +47,8 @@ pub(crate) fn table(stages: &[&str], visits: &Visits<'_>, out: &mut dyn Write) -
     )?;
     for (name, sums) in rows(stages, visits) {
         write!(out, "{name:<width$}  {:>7}", sums.visits)?;
-        for sum in sums.lines.iter().chain([&sums.fresh]) {
-            write!(out, "  {:>7.1}", mean(*sum, sums))?;
+        for column in 0..=FRESH {
+            write!(out, "  {:>7.1}", sums.median(column))?;
         }
         writeln!(out)?;
     }
@@ -63,7 +63,21 @@ pub(crate) fn table(stages: &[&str], visits: &Visits<'_>, out: &mut dyn Write) -
             }
         }
     }
+    let bytes = request_bytes(visits);
+    if bytes > 0 {
+        writeln!(
+            out,
+            "\nthe memory of a request, if other requests are in flight, has at most {bytes} bytes; where requests\n\
+             stay for several turns, declare it at the stage where they begin, and at the others that use it:\n  \
+             graph.stage(…).entry().object::<[u8; {bytes}]>(\"request\")"
+        )?;
+    }
     Ok(())
+}
+
+/// Bytes of the heap that a request touches and the request before did not.
+fn request_bytes(visits: &Visits<'_>) -> u64 {
+    visits.requests.median(FRESH).ceil() as u64 * LINE
 }
 
 /// The same as JSON.
@@ -73,7 +87,7 @@ pub(crate) fn json(stages: &[&str], visits: &Visits<'_>) -> Value {
         top.map(|(name, lines)| json!({ "name": name, "lines": lines })).collect()
     };
     let rows = rows(stages, visits).map(|(name, sums)| {
-        let lines = |kind: Kind| mean(sums.lines[kind as usize], sums);
+        let lines = |kind: Kind| sums.median(kind as usize);
         json!({
             "stage": name,
             "visits": sums.visits,
@@ -81,10 +95,10 @@ pub(crate) fn json(stages: &[&str], visits: &Visits<'_>) -> Value {
             "stack": lines(Kind::Stack),
             "static": lines(Kind::Static),
             "heap": lines(Kind::Heap),
-            "fresh": mean(sums.fresh, sums),
+            "fresh": sums.median(FRESH),
             "functions": list(sums, Kind::Code),
             "variables": list(sums, Kind::Static),
         })
     });
-    json!({ "line_bytes": LINE, "rows": rows.collect::<Vec<_>>() })
+    json!({ "line_bytes": LINE, "request_bytes": request_bytes(visits), "rows": rows.collect::<Vec<_>>() })
 }

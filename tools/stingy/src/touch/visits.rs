@@ -27,15 +27,17 @@ pub(crate) enum Kind {
 }
 
 /// The number of kinds.
-pub(crate) const KINDS: usize = 4;
+const KINDS: usize = 4;
+/// Index of the fresh lines behind those of the kinds.
+pub(crate) const FRESH: usize = KINDS;
 
 /// Distinct lines, with the kind of the first access.
 #[derive(Clone, Debug, Default)]
 struct Lines(HashMap<u64, Kind>);
 
 impl Lines {
-    fn count(&self) -> [u64; KINDS] {
-        let mut counts = [0; KINDS];
+    fn count(&self) -> [u32; KINDS + 1] {
+        let mut counts = [0; KINDS + 1];
         for &kind in self.0.values() {
             counts[kind as usize] += 1;
         }
@@ -47,28 +49,38 @@ impl Lines {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) visits: u64,
-    /// Distinct lines, summed over visits.
-    pub(crate) lines: [u64; KINDS],
-    /// Lines of the heap that the previous visit did not touch.
-    pub(crate) fresh: u64,
+    /// Of each visit, the distinct lines by kind, and those of the heap that the previous visit did not touch.
+    lines: Vec<[u32; KINDS + 1]>,
     /// Distinct lines of functions and static variables, summed over visits.
     pub(crate) by_symbol: BTreeMap<(Kind, String), u64>,
     previous: HashSet<u64>,
 }
 
 impl Sums {
+    /// The median over visits of the lines of a kind, or of [`FRESH`] ones. Visits that a timer or another thread
+    /// interrupts do not affect it.
+    pub(crate) fn median(&self, column: usize) -> f64 {
+        let mut counts: Vec<u32> = self.lines.iter().map(|counts| counts[column]).collect();
+        counts.sort_unstable();
+        let (Some(low), Some(high)) =
+            (counts.get(counts.len().saturating_sub(1) / 2), counts.get(counts.len() / 2))
+        else {
+            return 0.0;
+        };
+        f64::from(low + high) / 2.0
+    }
+
     fn add(&mut self, lines: &Lines, symbols: &Symbols, bias: u64) {
         self.visits += 1;
-        for (sum, count) in self.lines.iter_mut().zip(lines.count()) {
-            *sum += count;
-        }
         let heap: HashSet<u64> = lines
             .0
             .iter()
             .filter(|&(_, &kind)| kind == Kind::Heap)
             .map(|(&line, _)| line)
             .collect();
-        self.fresh += heap.difference(&self.previous).count() as u64;
+        let mut counts = lines.count();
+        counts[FRESH] = heap.difference(&self.previous).count() as u32;
+        self.lines.push(counts);
         self.previous = heap;
         for (&line, &kind) in &lines.0 {
             if matches!(kind, Kind::Code | Kind::Static) {

@@ -1,4 +1,5 @@
 /* Two stages with known accesses. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #define LINE 64
@@ -26,6 +27,8 @@ __attribute__((noinline)) static void send_all(int request)
 
 int main(void)
 {
+    puts("the output of the program");
+    fflush(stdout);
     object = aligned_alloc(LINE, 16 * LINE);
     for (int i = 0; i < 4; i++)
         buffers[i] = aligned_alloc(LINE, 16 * LINE);
