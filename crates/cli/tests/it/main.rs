@@ -6,6 +6,7 @@
 #![cfg(unix)]
 
 mod broker;
+mod chromium;
 mod conformance;
 mod manual;
 mod passwd;

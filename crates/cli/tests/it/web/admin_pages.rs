@@ -61,9 +61,9 @@ fn requests_by_status(driver: &'static str) {
     let sum = value(&name("_sum"), &[]);
     assert!((0.0..phalanx_testkit::TIMEOUT.as_secs_f64()).contains(&sum), "{sum}");
     let page = String::from_utf8(get(server.admin(), "/?ms=50").body).unwrap();
-    let own = page.find(">http_requests<").expect("on the page");
-    let latency = page.find(">http_request_duration_seconds<").expect("on the page");
-    assert!(latency < own && own < page.find("<svg").unwrap());
+    let titles = ["requests", "sent", "open connections", "cache hits", "TLS errors", "latency"];
+    let places = titles.map(|title| page.find(&format!("<dt>{title}</dt>")).expect(title));
+    assert!(places.is_sorted() && places[5] < page.find("<svg").unwrap());
 }
 
 /// The requests of an HTTP/2 connection, of a pipeline, and with large responses count, too.

@@ -6,6 +6,7 @@
 
 mod arcs;
 mod boxes;
+mod headline;
 mod layout;
 mod page;
 mod program;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::headline::headline;
 use super::program::program;
 use super::{drawing, escape, style};
 use crate::metrics::Interval;
@@ -48,6 +49,7 @@ pub(in crate::admin) fn fragment(
     let ran: u64 = total.stages.iter().map(|stage| stage.ran).sum();
     let suspended: u64 = total.stages.iter().map(|stage| stage.suspended_now).sum();
     let mut out = String::new();
+    headline(&mut out, snapshot, interval);
     program(&mut out, snapshot, interval);
     let _ = write!(
         out,
@@ -90,7 +92,7 @@ pub(in crate::admin) fn page(snapshot: &Snapshot, interval: &Interval) -> String
     )
 }
 
-const LEGEND: &str = "<footer><p>Above: the program's own counters, as rates over the last second, and its gauges. A box is a stage on a processor; a warmer color means busier, a red ring \
+const LEGEND: &str = "<footer><p>Above: the program's own figures, as rates over the last second. A box is a stage on a processor; a warmer color means busier, a red ring \
     that it sheds operations. Columns: the queue found by cohorts; operations started and resumed, with \
     their wait; operations completed, with their run time. Rates, means and p99 cover the last second, \
     maxima the time since the start.</p><p>Arcs are operations per second:\

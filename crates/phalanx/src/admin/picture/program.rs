@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::escape;
+use super::headline::contains;
 use crate::metrics::human::{count, time};
 use crate::metrics::{Interval, Snapshot};
 
@@ -28,7 +29,8 @@ pub(super) fn program(out: &mut String, snapshot: &Snapshot, interval: &Interval
         (&times.name, &times.help, None, value)
     });
     let mut before = None;
-    for (name, help, label, value) in times.chain(gauges).chain(counters) {
+    let listed = times.chain(gauges).chain(counters);
+    for (name, help, label, value) in listed.filter(|(name, ..)| !contains(snapshot, name)) {
         if before != Some(name) {
             let (shown, help) = (escape(name), escape(help));
             out.push_str(if before.is_none() { "<dl class=\"program\">" } else { "</dd>" });

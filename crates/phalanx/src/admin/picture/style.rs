@@ -2,11 +2,11 @@
 
 /// Style of the drawing, also in the standalone SVG.
 pub(super) const PICTURE: &str = "\
-:root{--page:#f6f7f9;--box:#fff;--line:#d5d9e0;--text:#1c2330;--soft:#667085;--heat:#ff7a1a;\
---busy:#f06a10;--rest:#dfe3ea;--arc:#7b8aa3;--cross:#2f7de1;--out:#2c9a6c;--bad:#d92d3a}\
+:root{--page:#f6f7f9;--box:#fff;--line:#d5d9e0;--text:#1c2330;--soft:#5d6779;--heat:#ff7a1a;\
+--busy:#f06a10;--rest:#dfe3ea;--arc:#7b8aa3;--cross:#2f7de1;--out:#2c9a6c;--bad:#c9202d;--link:#1d63bd}\
 @media(prefers-color-scheme:dark){:root{--page:#0f1319;--box:#1a212b;--line:#313b49;--text:#e8ecf2;\
 --soft:#93a0b4;--heat:#ff6a00;--busy:#ff8636;--rest:#2a3340;--arc:#73839b;--cross:#6aa8ff;\
---out:#4cc490;--bad:#ff5d68}}\
+--out:#4cc490;--bad:#ff5d68;--link:#6aa8ff}}\
 .phalanx{font:11px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',sans-serif;\
 font-variant-numeric:tabular-nums}\
 .phalanx text{fill:var(--text)}\
@@ -41,20 +41,29 @@ header,footer{max-width:1640px;margin:0 auto}\
 header{display:flex;flex-wrap:wrap;gap:4px 18px;align-items:baseline;margin-bottom:14px}\
 h1{font-size:17px;margin:0}\
 nav{margin-left:auto;display:flex;flex-wrap:wrap;gap:2px 14px}\
-a{color:var(--cross);text-decoration:none}\
+a{color:var(--link);text-decoration:none}\
 a:hover{text-decoration:underline}\
 button{font:inherit;color:inherit;background:var(--box);border:1px solid var(--line);\
 border-radius:6px;padding:1px 10px;cursor:pointer}\
 button[hidden]{display:none}\
 .facts{color:var(--soft);font-variant-numeric:tabular-nums;margin:0 auto 12px;max-width:1640px}\
 .facts b{color:var(--text);font-weight:600}\
+.headline{display:grid;grid-template-columns:repeat(auto-fit,minmax(160px,1fr));gap:8px;max-width:1640px;\
+margin:0 auto 12px;font-variant-numeric:tabular-nums}\
+.headline div{background:var(--box);border:1px solid var(--line);border-radius:7px;padding:6px 10px}\
+.headline dt{color:var(--soft);font-size:12.5px}\
+.headline dd{margin:0;font-size:20px;font-weight:600;line-height:1.3}\
+.headline .more{display:flex;flex-wrap:wrap;gap:0 8px;font-size:12.5px;font-weight:400;color:var(--soft)}\
+.headline b{color:var(--text);font-weight:600}\
+.headline .bad,.headline .bad b{color:var(--bad)}\
 dl.program{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;max-width:1640px;margin:0 auto 12px;\
 font-variant-numeric:tabular-nums}\
 .program dt{color:var(--soft)}\
 .program dd{margin:0;display:flex;flex-wrap:wrap;gap:0 16px}\
 .wide,.narrow{display:block;max-width:100%;height:auto;margin:0 auto}\
 .narrow{display:none}\
-@media(max-width:700px){dl.program{grid-template-columns:1fr}.program dd{margin-left:10px}\
+@media(max-width:700px){.headline{grid-template-columns:1fr 1fr}.headline div:is(:first-child,:last-child){grid-column:1/-1}\
+dl.program{grid-template-columns:1fr}.program dd{margin-left:10px}\
 .wide{display:none}.narrow{display:block}body{padding:10px 8px}\
 nav{margin-left:0}}\
 footer{color:var(--soft);font-size:12.5px;margin-top:10px}\

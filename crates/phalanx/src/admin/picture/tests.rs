@@ -160,6 +160,47 @@ fn the_page_needs_nothing_from_outside() {
 }
 
 #[test]
+fn an_http_server_has_a_headline() {
+    let (mut snapshot, mut interval) = program(1, &["front"]);
+    let counter = |name: &'static str, label: Option<[&'static str; 2]>, count| CounterSnapshot {
+        name: name.into(),
+        help: "help".into(),
+        label: label.map(|label| label.map(Into::into)),
+        count,
+    };
+    snapshot.counters = vec![
+        counter("http_requests", Some(["code", "200"]), 900),
+        counter("http_requests", Some(["code", "206"]), 5),
+        counter("http_requests", Some(["code", "503"]), 7),
+        counter("http_response_bytes", None, 9),
+        counter("http_cache_lookups", Some(["result", "hit"]), 8),
+        counter("http_cache_lookups", Some(["result", "miss"]), 8),
+        counter("tls_handshakes_failed", None, 3),
+        counter("other", None, 5),
+    ];
+    interval.counters = vec![10, 2, 1, 2_500_000, 3, 1, 0, 4];
+    let page = page(&snapshot, &interval);
+    check_nesting(page.split_once("<main>").unwrap().1.split_once("</main>").unwrap().0);
+    let headline =
+        page.split_once("<dl class=\"headline\">").unwrap().1.split_once("</dl>").unwrap().0;
+    for wanted in [
+        "<dt>requests</dt><dd>13/s</dd>",
+        "<span class=\"\">2xx <b>12/s</b></span>",
+        "<span class=\"\">4xx <b>0/s</b></span>",
+        "<span class=\"bad\">5xx <b>1/s</b></span>",
+        "<dt>sent</dt><dd>2.50 MB/s</dd>",
+        "<dt>cache hits</dt><dd>75 %</dd>",
+        "<dt>TLS errors</dt><dd>0/s</dd><dd class=\"more\">3 since the start</dd>",
+        "<dt>latency</dt><dd>none</dd>",
+    ] {
+        assert!(headline.contains(wanted), "{wanted} in {headline}");
+    }
+    // The list does not repeat them.
+    let list = page.split_once("<dl class=\"program\">").unwrap().1.split_once("</dl>").unwrap().0;
+    assert_eq!(list, "<dt title=\"help\">other</dt><dd><span><b>4/s</b></span> </dd>");
+}
+
+#[test]
 fn the_programs_own_figures_come_first() {
     let (mut snapshot, mut interval) = program(1, &["front"]);
     let own = |name: &'static str, label: Option<&'static str>, count| CounterSnapshot {
