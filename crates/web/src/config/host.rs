@@ -112,9 +112,9 @@ impl HostConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Symlinks {
     /// No links.
-    #[default]
     Deny,
     /// Links whose owner also owns the target.
+    #[default]
     OwnerMatches,
     /// All links.
     Follow,
