@@ -15,6 +15,20 @@ pub trait Keys {
     fn keys(&mut self, pass: &mut Pass<'_, '_>);
 }
 
+/// A table of a list whose most important keys can be written as one text.
+pub trait Short: Keys + Sized {
+    /// Form of the texts, for help and reference.
+    const KIND: &'static str;
+    /// Description of a valid text, which follows "expected".
+    const EXPECTED: &'static str;
+
+    /// Parses a text and adds it to the list.
+    ///
+    /// # Errors
+    /// The reason.
+    fn add(list: &mut Vec<Self>, text: &str) -> Result<(), String>;
+}
+
 /// A pass over declarations of keys, which reads, writes, lists or checks them.
 ///
 /// Each method declares one key of the current table, with its help text.
@@ -272,6 +286,28 @@ impl Pass<'_, '_> {
                     Pass::check(format!("{prefix}{name}[{n}]."), errors, |pass| value.keys(pass));
                 }
             }
+        }
+    }
+
+    /// As [`list`](Self::list), for tables with a [short form](Short). A list of texts may replace the list of tables,
+    /// and the key has a flag.
+    pub fn short_list<T: Short>(
+        &mut self,
+        name: &'static str,
+        list: &mut Vec<T>,
+        blank: impl Fn() -> T,
+        help: &'static str,
+    ) {
+        match &mut self.0 {
+            Kind::Read(reading) if reading.has_texts(name) => {
+                list.truncate(reading.kept(name, list.len()));
+                reading.texts(name, T::EXPECTED, |text| T::add(list, text));
+            }
+            Kind::Declare(declaring) => {
+                declaring.add(name, T::KIND.into(), true, Some("[]".into()), help);
+                self.list(name, list, blank);
+            }
+            _ => self.list(name, list, blank),
         }
     }
 

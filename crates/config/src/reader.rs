@@ -200,6 +200,36 @@ impl<'a, 'r> Reading<'a, 'r> {
         if extends { existing } else { 0 }
     }
 
+    /// Whether a list is given as texts.
+    pub(crate) fn has_texts(&self, name: &str) -> bool {
+        let is_text = |value: &DeValue<'_>| value.is_str();
+        match self.table.get(name).map(Spanned::get_ref) {
+            Some(DeValue::Array(all)) => all.iter().any(|item| is_text(item.get_ref())),
+            found => found.is_some_and(is_text),
+        }
+    }
+
+    /// Passes each text of a list to `add`.
+    pub(crate) fn texts(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        mut add: impl FnMut(&str) -> Result<(), String>,
+    ) {
+        let Some(found) = self.take(name) else { return };
+        let key = self.path(name);
+        let all = match found.get_ref() {
+            DeValue::Array(all) => all.iter().collect(),
+            _ => vec![found],
+        };
+        for item in all {
+            let added = item.get_ref().as_str().ok_or_else(String::new).and_then(&mut add);
+            if let Err(why) = added {
+                self.reader.expected(item, &key, expected, &why);
+            }
+        }
+    }
+
     /// The tables of a list, with the prefixes of their keys, behind the `kept` elements.
     pub(crate) fn tables(
         &mut self,

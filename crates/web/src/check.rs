@@ -2,9 +2,8 @@
 
 use phalanx_service::duplicate_addresses;
 
-use crate::config::{Config, ConfigError, Listen, Scheme};
+use crate::config::{Config, ConfigError, EXPECTED_PREFIX, Listen, Scheme, is_prefix};
 use crate::site::rules::Rules;
-use crate::upstream::is_prefix;
 
 impl Config {
     /// Returns all semantic errors that can be found without opening a file.
@@ -75,8 +74,7 @@ impl Config {
             }
             for (n, proxy) in host.proxies.iter().enumerate() {
                 if !is_prefix(&proxy.prefix) {
-                    let expected = "expected a path such as \"/api\", without a slash at its end";
-                    let what = format!("found {:?}, {expected}", proxy.prefix);
+                    let what = format!("found {:?}, {EXPECTED_PREFIX}", proxy.prefix);
                     wrong(key(&format!("proxy[{n}].prefix")), what);
                 }
             }

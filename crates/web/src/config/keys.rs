@@ -164,7 +164,9 @@ impl Keys for HostConfig {
         pass.list("redirect", &mut self.redirects, rule);
         let rule = || Rewrite { from: String::new(), to: String::new() };
         pass.list("rewrite", &mut self.rewrites, rule);
-        pass.list("proxy", &mut self.proxies, Proxy::new);
+        let help = "pass requests for a path and those below it to another server, as in /api=http://127.0.0.1:3000; \
+                    a URL alone is for all paths; several URLs for one path share its requests";
+        pass.short_list("proxy", &mut self.proxies, Proxy::new, help);
         let realm = || "restricted".to_owned();
         let rule = || Auth { path: "/**".into(), realm: realm(), users: Default::default() };
         pass.list("auth", &mut self.auth, rule);

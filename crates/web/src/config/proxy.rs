@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use phalanx_config::{Given, Keys, Pass, Size, Value, Written};
+use phalanx_config::{Given, Keys, Pass, Short, Size, Value, Written};
 use phalanx_tls::Authority;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -105,6 +105,39 @@ impl Keys for Proxy {
     }
 }
 
+/// The path and a server: `/api=http://127.0.0.1:3000`, or the server alone for all paths.
+impl Short for Proxy {
+    const KIND: &'static str = "path=url";
+    const EXPECTED: &'static str = "a path and a URL such as \"/api=http://127.0.0.1:3000\"";
+
+    /// A path that the list contains gets one more server.
+    fn add(list: &mut Vec<Self>, text: &str) -> Result<(), String> {
+        let (prefix, url) = text.rsplit_once('=').unwrap_or(("/", text));
+        if !is_prefix(prefix) {
+            return Err(format!("found the path {prefix:?}, {EXPECTED_PREFIX}"));
+        }
+        let server: Upstream = url.parse()?;
+        match list.iter_mut().find(|proxy| proxy.prefix == prefix) {
+            Some(proxy) => proxy.to.push(server),
+            None => {
+                list.push(Self { prefix: prefix.to_owned(), to: vec![server], ..Self::new() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Description of a path that requests can be passed on for.
+pub(crate) const EXPECTED_PREFIX: &str = "expected a path such as \"/api\", without a slash at its end";
+
+/// Whether `prefix` is a path that requests can have, without a slash at its end.
+pub(crate) fn is_prefix(prefix: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~!$&'()+,;=:@".contains(c);
+    let has_dots = prefix.split('/').any(|segment| matches!(segment, "." | ".."));
+    let is_path = prefix.starts_with('/') && !prefix.ends_with('/') && !prefix.contains("//");
+    prefix == "/" || is_path && !has_dots && prefix.chars().all(is_plain)
+}
+
 /// A server that requests are passed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
@@ -169,6 +202,28 @@ impl Value for Upstream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prefixes() {
+        assert!(["/", "/api", "/a/b.c"].into_iter().all(is_prefix));
+        for wrong in ["", "api", "/api/", "/a//b", "/a/../b", "/a b", "/a?", "/%61", "/a*"] {
+            assert!(!is_prefix(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn texts() {
+        let mut list = Vec::new();
+        for text in ["/a=b=http://a", "http://b:1", "/a=b=http://c"] {
+            Proxy::add(&mut list, text).unwrap();
+        }
+        let found: Vec<_> = list.iter().map(|proxy| (&*proxy.prefix, proxy.to.len())).collect();
+        assert_eq!(found, [("/a=b", 2), ("/", 1)]);
+        assert_eq!(list[0].to[1].host, "c");
+        for wrong in ["", "/api", "/api=", "api=http://a", "/api/=http://a", "/api=http://a/b"] {
+            assert!(Proxy::add(&mut list, wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn urls() {

@@ -29,6 +29,6 @@ mod queue;
 mod tried;
 
 pub(crate) use counters::{Failure, UpstreamCounters};
-pub(crate) use group::{Group, Member, is_prefix};
+pub(crate) use group::{Group, Member};
 pub(crate) use lease::{Lease, Search};
 pub(crate) use pools::{NamedPools, Pools};

@@ -46,6 +46,25 @@ fn a_port_alone() {
     assert_eq!(get(server.address, "/none").status, 404);
 }
 
+/// The server behind the proxy is another one of this kind.
+#[test]
+fn paths_are_passed_to_another_server() {
+    let (front, back) = (Site::new(), Site::new());
+    for (site, name, text) in [(&front, "own.txt", "own"), (&back, "api.txt", "passed")] {
+        fs::write(site.root().join(name), text).unwrap();
+    }
+    let launch = |arguments: &[&str]| {
+        let mut command = bare();
+        command.arg("web").args(arguments).args(["--listen", "0", "--workers", "1"]);
+        Server::launch(command)
+    };
+    let back_server = launch(&[back.root().to_str().unwrap()]);
+    let rule = format!("/api.txt=http://{}", back_server.address);
+    let server = launch(&[front.root().to_str().unwrap(), "--proxy", &rule]);
+    assert_eq!(get(server.address, "/own.txt").text(), "own");
+    assert_eq!(get(server.address, "/api.txt").text(), "passed");
+}
+
 #[test]
 fn bad_arguments_are_named() {
     // (arguments, text in the message)
@@ -57,6 +76,8 @@ fn bad_arguments_are_named() {
         (&["--listen", ":8080"], "[::]:8080"),
         (&["--listen", "*:8080"], "[::]:8080"),
         (&["--listen", "https://99999"], "a port alone"),
+        (&["--proxy", "/api=127.0.0.1:3000"], "expected a URL such as http://127.0.0.1:3000"),
+        (&["--proxy", "api/=http://127.0.0.1:3000"], "expected a path such as \"/api\""),
         (&["--workers", "0"], "--workers"),
         (&["--workers", "1025"], "--workers"),
         (&["--workers", "two"], "--workers"),
