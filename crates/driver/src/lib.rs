@@ -152,6 +152,15 @@ pub trait Driver {
         self.fd(connection).is_some_and(sockets::quiet::is_quiet)
     }
 
+    /// Whether the peer of `connection` has closed its sending direction, or the connection is broken. Bytes that were
+    /// not received may precede the end.
+    ///
+    /// # Panics
+    /// If `connection` is not open in this driver.
+    fn is_closed_by_peer(&self, connection: Socket) -> bool {
+        self.fd(connection).is_some_and(sockets::quiet::is_closed_by_peer)
+    }
+
     /// Enables or disables `TCP_NODELAY`: small writes are sent at once. Has no effect in a simulation.
     ///
     /// # Errors

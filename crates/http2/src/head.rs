@@ -22,7 +22,7 @@ pub struct Head {
     /// End of the name and end of the line of each field.
     fields: Vec<(usize, usize)>,
     host: Option<Range<usize>>,
-    pub(crate) content_length: Option<u64>,
+    content_length: Option<u64>,
     /// Size of the field list (RFC 9113 §6.5.2).
     size: usize,
     is_large: bool,
@@ -44,6 +44,11 @@ impl Head {
     pub fn authority(&self) -> Option<&str> {
         let range = self.authority.as_ref().or(self.host.as_ref())?;
         str::from_utf8(&self.bytes[range.clone()]).ok()
+    }
+
+    /// The declared length of the content, in bytes.
+    pub fn content_length(&self) -> Option<u64> {
+        self.content_length
     }
 
     /// Names and values of the fields, in order. Names are in lower case.

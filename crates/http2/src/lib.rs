@@ -4,9 +4,8 @@
 //! output buffer, which the caller sends. All requests in the received bytes can be answered before the
 //! output is sent, so that one read serves a cohort of streams, and one write carries their responses.
 //!
-//! The server discards request content: a request with content is yielded with its head, and
-//! [`Connection::poll_body`] reports when the content is complete. Priorities are ignored, and nothing is
-//! pushed.
+//! A request with content is yielded with its head. [`Connection::poll_content`] takes the content as it arrives, or
+//! [`Connection::poll_body`] discards it and reports when it is complete. Priorities are ignored, and nothing is pushed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -48,6 +47,7 @@
 //! | head of a request | [`Limits::head`] |
 //! | a field block that spans several frames | 128 KiB |
 //! | dynamic table of the decoder | 4 KiB, and as much for evicted entries |
+//! | content of requests that was not taken | 64 KiB for each stream, 320 KiB for all |
 //! | output | 64 KiB of content, the response heads of all streams, and the responses to the frames of one read |
 //!
 //! A client that exceeds the limits of `flood.rs`, or the size of a field block, is disconnected with

@@ -22,6 +22,10 @@ pub(crate) struct Stream {
     pub(crate) received: u64,
     /// The request's `Content-Length`.
     pub(crate) expected: Option<u64>,
+    /// Received content that the request's operation has not taken.
+    pub(crate) content: Vec<u8>,
+    /// Content is discarded when it arrives.
+    pub(crate) discards: bool,
     /// The operation that waits for the stream.
     pub(crate) waker: Option<Waker>,
 }
@@ -158,6 +162,8 @@ mod tests {
             is_queued: false,
             received: 0,
             expected: None,
+            content: Vec::new(),
+            discards: false,
             waker: None,
         }
     }

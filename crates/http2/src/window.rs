@@ -25,8 +25,8 @@ impl SendWindow {
     }
 }
 
-/// The server's window: the bytes that the client may send. Received content is discarded at once, so the
-/// window opens again when half of it was used.
+/// The server's window: the bytes that the client may send. It opens again when half of it was used, unless received
+/// content is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiveWindow {
     available: i32,

@@ -11,6 +11,7 @@ pub mod allocations;
 pub mod authority;
 pub mod bytes;
 pub mod driver;
+pub mod frames;
 pub mod http;
 #[cfg(feature = "mqtt")]
 pub mod mqtt;

@@ -211,6 +211,13 @@ impl Driver for Sim {
         }
     }
 
+    fn is_closed_by_peer(&self, connection: Socket) -> bool {
+        match *self.sockets.get(connection).expect("an open socket") {
+            SimSocket::Stream(end) => net::is_closed_by_peer(&self.world.state(), end),
+            SimSocket::Listener(_) | SimSocket::Udp(_) => false,
+        }
+    }
+
     fn time_of_day(&self) -> Duration {
         self.world.time_of_day()
     }

@@ -216,6 +216,13 @@ pub(super) fn is_quiet(state: &State, end: End) -> bool {
     !side.read_shut_down && arrivals.into_iter().flatten().all(|at| at > state.clock.now)
 }
 
+/// Whether the other end has closed its sending direction or reset the connection, as far as that has arrived at `end`.
+pub(super) fn is_closed_by_peer(state: &State, end: End) -> bool {
+    let connection = &state.net.connections[end.connection];
+    let ends = [connection.sides[end.side].reset, connection.pipes[end.side].ends];
+    ends.into_iter().flatten().any(|at| at <= state.clock.now)
+}
+
 /// Takes as many bytes for the other end as its pipe has space for.
 pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usize> {
     let now = state.clock.now;

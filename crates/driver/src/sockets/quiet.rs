@@ -1,9 +1,10 @@
-//! Whether anything has arrived on a connection.
+//! Whether anything has arrived on a connection, and whether its peer has closed it.
 
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
 /// Whether the kernel has no bytes, no end and no error for a receive. Takes nothing.
@@ -12,4 +13,14 @@ pub(crate) fn is_quiet(fd: BorrowedFd<'_>) -> bool {
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     let found = SockRef::from(&fd).recv_with_flags(&mut byte, flags);
     matches!(found, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+/// Whether the peer has closed its sending direction, or the connection is broken. Received bytes may precede the end.
+pub(crate) fn is_closed_by_peer(fd: BorrowedFd<'_>) -> bool {
+    let mut ends = PollFlags::HUP | PollFlags::ERR;
+    #[cfg(target_os = "linux")]
+    ends.insert(PollFlags::RDHUP);
+    let mut polled = [PollFd::new(&fd, ends)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(ends)
 }

@@ -21,7 +21,23 @@ crate::on_all!(
     skipping_ends_with_the_stream,
     a_receive_takes_no_more_than_its_limit,
     quiet_until_something_arrives,
+    the_end_is_seen_behind_unread_bytes,
 );
+
+fn the_end_is_seen_behind_unread_bytes(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    peer.write_all(b"a").unwrap();
+    while io.driver.is_quiet(socket) {
+        io.idle(Duration::from_millis(1));
+    }
+    assert!(!io.driver.is_closed_by_peer(socket));
+    peer.shutdown(Shutdown::Write).unwrap();
+    while !io.driver.is_closed_by_peer(socket) {
+        io.idle(Duration::from_millis(1));
+    }
+    assert_eq!(*io.received(socket).unwrap(), *b"a");
+    assert!(io.received(socket).unwrap().is_empty() && io.driver.is_closed_by_peer(socket));
+}
 
 fn quiet_until_something_arrives(io: &mut Harness) {
     let wait = |io: &mut Harness, socket| {

@@ -1,4 +1,8 @@
-//! DATA (RFC 9113 §6.1): the content of requests, which is discarded.
+//! DATA (RFC 9113 §6.1): the content of requests, which an operation takes or discards.
+//!
+//! Content is kept until then. A stream's window bounds what is kept of its request: it opens again when the content is
+//! taken, so a slow recipient slows the client down. The connection's window opens when content arrives, so that a
+//! request whose content is not taken does not stop the others, until [`MAX_KEPT`] bytes are kept.
 
 use std::task::{Context, Poll};
 
@@ -6,6 +10,9 @@ use super::{Connection, Request};
 use crate::error::{Closed, Code, Error};
 use crate::frame::{self, Frame, flag, kind};
 use crate::streams::{Absent, wake};
+
+/// Content of all requests of a connection above which its window stays closed, in bytes.
+const MAX_KEPT: usize = 256 * 1024;
 
 /// State of a request's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +24,17 @@ pub enum Body {
 }
 
 impl Connection {
-    /// Waits for the end of a request's content.
+    /// Waits for the end of a request's content, and discards it.
     ///
     /// # Errors
     /// If the stream has ended: the client has reset it, or the request is malformed.
-    pub fn poll_body(
-        &mut self,
-        context: &mut Context<'_>,
-        stream: u32,
-    ) -> Poll<Result<Body, Closed>> {
+    pub fn poll_body(&mut self, context: &mut Context<'_>, id: u32) -> Poll<Result<Body, Closed>> {
         let limit = self.limits.body;
-        let Some(stream) = self.streams.get(stream) else { return Poll::Ready(Err(Closed)) };
+        let Some(stream) = self.streams.get(id) else { return Poll::Ready(Err(Closed)) };
+        if !std::mem::replace(&mut stream.discards, true) {
+            self.take(id);
+        }
+        let Some(stream) = self.streams.get(id) else { return Poll::Ready(Err(Closed)) };
         if stream.received > limit {
             return Poll::Ready(Ok(Body::TooLarge));
         }
@@ -36,6 +43,58 @@ impl Connection {
         }
         stream.waker = Some(context.waker().clone());
         Poll::Pending
+    }
+
+    /// Waits for content of a request and appends it to `out`, at most 64 KiB. Returns whether more may follow; nothing
+    /// is appended at the end only.
+    ///
+    /// # Errors
+    /// If the stream has ended: the client has reset it, or the request is malformed.
+    pub fn poll_content(
+        &mut self,
+        context: &mut Context<'_>,
+        id: u32,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<bool, Closed>> {
+        let Some(stream) = self.streams.get(id) else { return Poll::Ready(Err(Closed)) };
+        let is_receiving = stream.is_receiving;
+        if is_receiving && stream.content.is_empty() {
+            stream.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        out.append(&mut self.take(id));
+        Poll::Ready(Ok(is_receiving))
+    }
+
+    /// Takes the content that is kept of a request, and opens the windows.
+    fn take(&mut self, id: u32) -> Vec<u8> {
+        let Some(stream) = self.streams.get(id) else { return Vec::new() };
+        let content = std::mem::take(&mut stream.content);
+        if stream.is_receiving
+            && let Some(by) = stream.receive_window.open()
+        {
+            frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, id, &by.to_be_bytes());
+        }
+        self.released(content.len());
+        self.wake_sender();
+        content
+    }
+
+    /// Counts content that is no longer kept.
+    pub(super) fn released(&mut self, length: usize) {
+        if length > 0 {
+            self.kept -= length;
+            self.open_window();
+        }
+    }
+
+    /// Opens the connection's window, unless too much content is kept.
+    fn open_window(&mut self) {
+        if self.kept <= MAX_KEPT
+            && let Some(by) = self.receive_window.open()
+        {
+            frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, 0, &by.to_be_bytes());
+        }
     }
 
     pub(super) fn data(&mut self, frame: &Frame, payload: &[u8]) -> Result<Option<Request>, Error> {
@@ -48,9 +107,7 @@ impl Connection {
         self.receive_window
             .received(payload.len())
             .ok_or(Error::Connection(Code::FLOW_CONTROL_ERROR))?;
-        if let Some(by) = self.receive_window.open() {
-            frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, 0, &by.to_be_bytes());
-        }
+        self.open_window();
         let id = frame.stream;
         let Some(stream) = self.streams.get(id) else {
             return match self.streams.absent(id) {
@@ -70,8 +127,14 @@ impl Connection {
         if stream.expected.is_some_and(|expected| stream.received > expected) {
             return Err(Error::Stream(id, Code::PROTOCOL_ERROR));
         }
+        if !stream.discards {
+            stream.content.extend_from_slice(content);
+            self.kept += content.len();
+        }
         if frame.has(flag::END_STREAM) {
             self.end_content(id)?;
+        } else if !stream.discards {
+            wake(stream.waker.take());
         } else if stream.received > self.limits.body {
             // The window stays as it is.
             wake(stream.waker.take());

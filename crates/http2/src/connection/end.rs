@@ -56,12 +56,18 @@ impl Connection {
         self.write_goaway(last, Code::NO_ERROR);
     }
 
-    /// Ends the connection with an error (RFC 9113 §5.4.1).
-    pub(super) fn fail(&mut self, code: Code) {
+    /// Ends all streams, because the client has disconnected.
+    pub fn disconnect(&mut self) {
         self.end = End::Failed;
         self.block = None;
         self.queue.clear();
         self.streams.clear();
+        self.kept = 0;
+    }
+
+    /// Ends the connection with an error (RFC 9113 §5.4.1).
+    pub(super) fn fail(&mut self, code: Code) {
+        self.disconnect();
         self.write_goaway(self.streams.last(), code);
         self.wake_sender();
     }
@@ -70,6 +76,7 @@ impl Connection {
     pub(super) fn close(&mut self, stream: u32) {
         let Some(state) = self.streams.remove(stream) else { return };
         wake(state.waker);
+        self.released(state.content.len());
         if state.is_queued {
             self.queue.retain(|queued| *queued != stream);
             self.wake_next();

@@ -103,7 +103,8 @@ impl Connection {
             self.streams.mark_reset(id);
             return Ok(None);
         }
-        if is_circular || !head.is_valid() || ends_stream && head.content_length.unwrap_or(0) > 0 {
+        if is_circular || !head.is_valid() || ends_stream && head.content_length().unwrap_or(0) > 0
+        {
             self.recycle(head);
             return Err(Error::Stream(id, Code::PROTOCOL_ERROR));
         }
@@ -118,7 +119,9 @@ impl Connection {
             is_answered: false,
             is_queued: false,
             received: 0,
-            expected: head.content_length,
+            expected: head.content_length(),
+            content: Vec::new(),
+            discards: false,
             waker: None,
         });
         Ok(Some(Request { stream: id, head, has_body: !ends_stream }))

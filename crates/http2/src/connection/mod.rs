@@ -38,9 +38,9 @@ pub struct Request {
     pub stream: u32,
     /// The head.
     pub head: Head,
-    /// Whether content follows. Except for CONNECT, the caller waits for its end with
-    /// [`Connection::poll_body`] before it responds, because until then the request may turn out to be
-    /// malformed.
+    /// Whether content follows. Except for CONNECT, the caller either takes it with [`Connection::poll_content`], or
+    /// waits for its end with [`Connection::poll_body`] before it responds, because until then the request may turn
+    /// out to be malformed.
     pub has_body: bool,
 }
 
@@ -79,6 +79,8 @@ pub struct Connection {
     streams: Streams,
     send_window: SendWindow,
     receive_window: ReceiveWindow,
+    /// Content of all streams that was received and not taken, in bytes.
+    kept: usize,
     /// Streams that wait for the connection's window or the output buffer, in the order of their turns.
     queue: VecDeque<u32>,
     flood: Flood,
@@ -105,6 +107,7 @@ impl Connection {
             streams: Streams::new(),
             send_window: SendWindow(INITIAL_WINDOW),
             receive_window: ReceiveWindow::new(),
+            kept: 0,
             queue: VecDeque::new(),
             flood: Flood::new(),
             out,

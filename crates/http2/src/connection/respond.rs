@@ -32,6 +32,29 @@ impl Connection {
         let state = self.streams.get(stream).ok_or(Closed)?;
         assert!(!state.is_answered, "a stream has one response");
         state.is_answered = true;
+        self.write_head(stream, if end { flag::END_STREAM } else { 0 }, write);
+        self.flood.answered();
+        if end {
+            self.end_stream(stream);
+        }
+        Ok(())
+    }
+
+    /// Sends the head of an interim response, which does not end the stream (RFC 9113 §8.1).
+    ///
+    /// # Errors
+    /// If the stream has ended.
+    ///
+    /// # Panics
+    /// If the head of the final response was already sent.
+    pub fn interim(&mut self, stream: u32, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Closed> {
+        let state = self.streams.get(stream).ok_or(Closed)?;
+        assert!(!state.is_answered, "interim responses precede the final one");
+        self.write_head(stream, 0, write);
+        Ok(())
+    }
+
+    fn write_head(&mut self, stream: u32, flags: u8, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_LENGTH]);
         if std::mem::take(&mut self.peer.resets_table) {
@@ -40,7 +63,6 @@ impl Connection {
         }
         write(&mut self.out);
         let length = self.out.len() - start - HEADER_LENGTH;
-        let flags = if end { flag::END_STREAM } else { 0 };
         if length <= self.peer.max_frame_size {
             let flags = flags | flag::END_HEADERS;
             let frame = Frame { length, kind: kind::HEADERS, flags, stream };
@@ -48,12 +70,7 @@ impl Connection {
         } else {
             self.split_block(start, flags, stream);
         }
-        self.flood.answered();
         self.wake_sender();
-        if end {
-            self.end_stream(stream);
-        }
-        Ok(())
     }
 
     /// Splits a block that starts at `start` in the output into several frames.
@@ -128,6 +145,13 @@ impl Connection {
         if state.send_window.available() > 0 && !std::mem::replace(&mut state.is_queued, true) {
             self.queue.push_back(stream);
         }
+        Poll::Pending
+    }
+
+    /// Waits until the stream has ended: the client has reset it, or the connection has ended.
+    pub fn poll_closed(&mut self, context: &mut Context<'_>, stream: u32) -> Poll<()> {
+        let Some(state) = self.streams.get(stream) else { return Poll::Ready(()) };
+        state.waker = Some(context.waker().clone());
         Poll::Pending
     }
 

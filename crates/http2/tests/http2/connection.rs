@@ -275,6 +275,7 @@ fn content_is_received_and_discarded() {
     assert_eq!(server.body(1), Poll::Ready(Ok(Body::Complete)));
     // Beyond the limit only the connection's window opens.
     server.feed(&frame(HEADERS, END_HEADERS, 3, POST));
+    assert_eq!(server.body(3), Poll::Pending);
     for _ in 0..7 {
         server.feed(&frame(DATA, 0, 3, &[0; 15_000]));
     }
@@ -287,6 +288,7 @@ fn content_is_received_and_discarded() {
     assert!(server.output().iter().all(|f| f.0 == WINDOW_UPDATE && f.2 == 0));
     // A client that ignores the window.
     server.feed(&frame(HEADERS, END_HEADERS, 5, POST));
+    assert_eq!(server.body(5), Poll::Pending);
     for _ in 0..12 {
         server.feed(&frame(DATA, 0, 5, &[0; 16_000]));
     }

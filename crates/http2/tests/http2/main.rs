@@ -2,5 +2,6 @@
 
 mod client;
 mod connection;
+mod content;
 mod peer;
 mod splits;

@@ -113,4 +113,18 @@ impl Server {
     pub(crate) fn body(&mut self, stream: u32) -> Poll<Result<phalanx_http2::Body, Closed>> {
         self.connection.poll_body(&mut Context::from_waker(Waker::noop()), stream)
     }
+
+    /// Takes content: the bytes, and whether more may follow.
+    pub(crate) fn content(&mut self, stream: u32) -> Poll<Result<(Vec<u8>, bool), Closed>> {
+        let (context, mut out) = (&mut Context::from_waker(Waker::noop()), Vec::new());
+        let polled = self.connection.poll_content(context, stream, &mut out);
+        polled.map_ok(|more| (out, more))
+    }
+
+    /// The increments of a window in the output, 0 being that of the connection.
+    pub(crate) fn opened(&mut self, window: u32) -> u32 {
+        let frames = self.output();
+        let updates = frames.iter().filter(|frame| frame.0 == WINDOW_UPDATE && frame.2 == window);
+        updates.map(|(.., by)| u32::from_be_bytes(by[..].try_into().unwrap())).sum()
+    }
 }

@@ -323,6 +323,13 @@ impl Stream {
         self.0.driver(|driver, socket| Ok(driver.is_quiet(socket))).unwrap_or(false)
     }
 
+    /// Whether the peer has closed its sending direction, or the connection is broken. Bytes that were not read may
+    /// precede the end. A server that works on a request may look from time to time, and stop if nobody waits for the
+    /// response.
+    pub fn is_closed_by_peer(&self) -> bool {
+        self.0.driver(|driver, socket| Ok(driver.is_closed_by_peer(socket))).unwrap_or(true)
+    }
+
     /// Shuts down one or both directions. After the write direction, the peer reads the end of the stream.
     ///
     /// # Errors

@@ -128,7 +128,8 @@ impl Short for Proxy {
 }
 
 /// Description of a path that requests can be passed on for.
-pub(crate) const EXPECTED_PREFIX: &str = "expected a path such as \"/api\", without a slash at its end";
+pub(crate) const EXPECTED_PREFIX: &str =
+    "expected a path such as \"/api\", without a slash at its end";
 
 /// Whether `prefix` is a path that requests can have, without a slash at its end.
 pub(crate) fn is_prefix(prefix: &str) -> bool {

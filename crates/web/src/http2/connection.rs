@@ -83,19 +83,22 @@ async fn serve(
         }
         driver.poll(context)
     });
-    if ended.await == Ended::Ours {
-        if let Some(excess) = driver.connection.borrow().excess() {
-            floods.count(excess);
+    match ended.await {
+        Ended::Ours => {
+            if let Some(excess) = driver.connection.borrow().excess() {
+                floods.count(excess);
+            }
+            driver.io.finish().await;
+            // The client may still be sending; closing now would reset the connection before it has read the last
+            // frames.
+            driver.io.linger().await;
         }
-        driver.io.finish().await;
-        // The client may still be sending; closing now would reset the connection before it has read the last
-        // frames.
-        driver.io.linger().await;
+        // Its requests are of no more use.
+        Ended::Theirs => driver.connection.borrow_mut().disconnect(),
     }
 }
 
 /// How a connection has ended.
-#[derive(PartialEq)]
 enum Ended {
     /// The server has sent its last frame.
     Ours,

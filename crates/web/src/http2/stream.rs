@@ -9,14 +9,14 @@ use std::sync::Arc;
 use phalanx::overload::Permit;
 use phalanx::time::now;
 use phalanx::timeout;
-use phalanx_http::{Reply, Request, Status, Version};
+use phalanx_http::{Body as Framing, Reply, Request, Status, Version};
 use phalanx_http2::{Body, Code, Head};
 use phalanx_tls::Wire;
 
 use crate::http2::SharedConnection;
 use crate::http2::answer::StreamAnswer;
 use crate::log::{AccessRecorder, Flush};
-use crate::proxy::{Exchange, Finished, Job, Origin, Prepared, RequestBody, prepare};
+use crate::proxy::{Exchange, Finished, Job, Origin, Prepared, RequestBody, StreamBody, prepare};
 use crate::respond::admit::{RequestContext, admit};
 use crate::respond::refusal::error_page;
 use crate::respond::respond;
@@ -102,10 +102,16 @@ async fn serve(
     let Shared { connection, stages, peer, .. } = &*shared;
     let phalanx_http2::Request { stream, head, has_body } = request;
     let began = now();
-    // A CONNECT request is followed by tunnel data without an end.
+    let parsed = parse(&head, has_body, &site);
+    let group = match &parsed {
+        Ok(request) if site.has_upstreams => Job::group(&site, request),
+        _ => None,
+    };
+    // A CONNECT request is followed by tunnel data without an end. A request that is passed to another server takes its
+    // body along.
     let refused = if head.is_large() {
         Some(Status::FieldsTooLarge)
-    } else if !has_body || head.method() == "CONNECT" {
+    } else if !has_body || head.method() == "CONNECT" || group.is_some() {
         None
     } else {
         let body = poll_fn(|context| connection.borrow_mut().poll_body(context, stream));
@@ -123,12 +129,7 @@ async fn serve(
     let mut recorder = peer.recorder.as_deref().map(AccessRecorder::for_stream);
     // Held until the connection has all of the response.
     let (mut permit, mut path) = (None, Vec::new());
-    let parsed = match (parse(&head, &site), refused) {
-        (_, Some(status)) => Err(status),
-        (Ok(request), None) => Ok(request),
-        (Err(status), None) => Err(status),
-    };
-    let answered = match parsed {
+    let answered = match refused.map_or(parsed, Err) {
         Ok(request) => {
             let named = named(peer.proxy.as_deref(), &request, &site);
             if let Some(recorder) = &mut recorder {
@@ -136,10 +137,7 @@ async fn serve(
             }
             let (reply, open) = (Reply::to(&request), peer.open.as_ref());
             let context = RequestContext { site: &site, open, named, https: None };
-            if site.has_upstreams
-                && let Some(group) = Job::group(&site, &request)
-            {
-                let group = (group, has_body);
+            if let Some(group) = group {
                 // Boxed, so that streams without such requests do not reserve its memory.
                 let proxied = Box::pin(proxied(
                     &shared,
@@ -148,7 +146,7 @@ async fn serve(
                     &mut path,
                     (&request, reply),
                     (context, &mut permit),
-                    group,
+                    (group, stream),
                 ));
                 match proxied.await {
                     Some((own, answered)) => {
@@ -192,12 +190,8 @@ async fn proxied(
     path: &mut Vec<u8>,
     (request, reply): (&Request<'_>, Reply),
     (context, permit): (RequestContext<'_>, &mut Option<Permit>),
-    (group, has_body): (&Arc<Group>, bool),
+    (group, stream): (&Arc<Group>, u32),
 ) -> Option<(ResponseWriter, io::Result<()>)> {
-    if has_body {
-        error_page(&mut out.buffer, Status::NotImplemented, reply);
-        return Some((out, Ok(())));
-    }
     let begun = (&mut out, &mut *permit, path);
     let request = (request, reply);
     let (peer, transport) = (&shared.peer, shared.transport.upgrade()?);
@@ -213,14 +207,23 @@ async fn proxied(
     // Waiting for a server is no work of this one.
     *permit = None;
     let (site, pools) = (site.clone(), pools.pools.clone());
-    let exchange = Exchange { job, site, pools, out, body: RequestBody::None, reply };
+    let body = RequestBody::Stream(StreamBody::new(shared.connection.clone(), stream, &job));
+    let exchange = Exchange { job, site, pools, out, body, reply };
     let Finished { out, end, .. } = exchange.start().await.ok()?;
     Some((out, end.map(drop)))
 }
 
 /// The request with this head.
-fn parse<'a>(head: &'a Head, site: &Site) -> Result<Request<'a>, Status> {
+fn parse<'a>(head: &'a Head, has_body: bool, site: &Site) -> Result<Request<'a>, Status> {
     let parts = [head.method(), head.path(), head.authority().unwrap_or_default()];
-    Request::from_fields(parts, head.lines(), head.fields(), &site.limits)
-        .map_err(|reject| reject.status)
+    let request = Request::from_fields(parts, head.lines(), head.fields(), &site.limits);
+    let mut request = request.map_err(|reject| reject.status)?;
+    request.body = match head.content_length() {
+        None if has_body => Framing::Chunked,
+        Some(length @ 1..) if has_body => Framing::Length(length),
+        _ => Framing::None,
+    };
+    request.expect_continue = request.body != Framing::None
+        && request.values("expect").any(|value| value.eq_ignore_ascii_case(b"100-continue"));
+    Ok(request)
 }

@@ -1,14 +1,18 @@
 //! The body of a request, as it arrives from the client.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx::time::now;
-use phalanx_http::{Discard, Limits, Reject, Status};
+use phalanx::time::{now, timeout};
+use phalanx_http::{Body, Discard, Limits, Reject, Status};
+use phalanx_http2::{Closed, encoder};
 use phalanx_tls::Wire;
 
+use crate::proxy::client::Client;
 use crate::proxy::job::Job;
 
 /// The least rate at which a client sends a body, on average, in bytes per second.
@@ -16,9 +20,10 @@ const MIN_RATE: u64 = 500;
 
 /// The body of a request.
 pub(crate) enum RequestBody {
-    None,
     /// On an HTTP/1.1 connection.
     Connection(ConnectionBody),
+    /// On a stream of HTTP/2.
+    Stream(StreamBody),
 }
 
 /// Why a body cannot be read.
@@ -36,9 +41,7 @@ pub(crate) struct ConnectionBody {
     pub(crate) input: Vec<u8>,
     pub(crate) taken: usize,
     parser: Discard,
-    /// Received bytes, and the time spent waiting for them.
-    received: u64,
-    waited: Duration,
+    arrival: Arrival,
 }
 
 impl ConnectionBody {
@@ -55,7 +58,7 @@ impl ConnectionBody {
     ) -> Result<Self, Reject> {
         let limits = Limits { body: job.group.rule.max_body, ..*limits };
         let parser = Discard::new(job.body, &limits)?;
-        Ok(Self { transport, input, taken, parser, received: 0, waited: Duration::ZERO })
+        Ok(Self { transport, input, taken, parser, arrival: Arrival::default() })
     }
 
     async fn next(&mut self, out: &mut Vec<u8>, idle: Duration) -> Result<(), BodyError> {
@@ -67,20 +70,92 @@ impl ConnectionBody {
             }
             self.input.clear();
             self.taken = 0;
-            let (begun, limit) = (now(), allowance(self.received, self.waited, idle));
-            if limit.is_zero() {
-                return Err(BodyError::Refused(Status::RequestTimeout));
-            }
+            let (begun, limit) = (now(), self.arrival.limit(idle)?);
             let read = self.transport.read(&mut self.input, IoTimeout::after(limit)).await;
-            self.waited += now().saturating_sub(begun);
+            self.arrival.waited(begun, self.input.len());
             match read {
-                Ok(count @ 1..) => self.received += count as u64,
+                Ok(1..) => (),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Err(BodyError::Refused(Status::RequestTimeout));
                 }
                 _ => return Err(BodyError::Gone),
             }
         }
+    }
+}
+
+/// A body on a stream of HTTP/2.
+pub(crate) struct StreamBody {
+    connection: Rc<RefCell<phalanx_http2::Connection>>,
+    stream: u32,
+    is_done: bool,
+    max_length: u64,
+    arrival: Arrival,
+}
+
+impl StreamBody {
+    /// The body of `job`.
+    pub(crate) fn new(
+        connection: Rc<RefCell<phalanx_http2::Connection>>,
+        stream: u32,
+        job: &Job,
+    ) -> Self {
+        let (is_done, max_length) = (job.body == Body::None, job.group.rule.max_body);
+        Self { connection, stream, is_done, max_length, arrival: Arrival::default() }
+    }
+
+    async fn next(&mut self, out: &mut Vec<u8>, idle: Duration) -> Result<(), BodyError> {
+        while out.is_empty() && !self.is_done {
+            let (begun, limit) = (now(), self.arrival.limit(idle)?);
+            let piece = poll_fn(|context| {
+                self.connection.borrow_mut().poll_content(context, self.stream, out)
+            });
+            let polled = timeout(limit, piece).await;
+            self.arrival.waited(begun, out.len());
+            match polled {
+                Ok(Ok(more)) => self.is_done = !more,
+                // It has reset the stream, or the length is not the declared one.
+                Ok(Err(Closed)) => return Err(BodyError::Gone),
+                Err(_) => return Err(BodyError::Refused(Status::RequestTimeout)),
+            }
+            if self.arrival.received > self.max_length {
+                return Err(BodyError::Refused(Status::ContentTooLarge));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends 100 (Continue).
+    fn invite(&self) -> io::Result<()> {
+        let write = |block: &mut Vec<u8>| encoder::status(block, Status::Continue.code());
+        let sent = self.connection.borrow_mut().interim(self.stream, write);
+        sent.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))
+    }
+}
+
+/// How a body arrives.
+#[derive(Default)]
+struct Arrival {
+    /// Bytes.
+    received: u64,
+    /// Time spent waiting for them.
+    waited: Duration,
+}
+
+impl Arrival {
+    /// Time for the next bytes.
+    ///
+    /// # Errors
+    /// If the client is too slow.
+    fn limit(&self, idle: Duration) -> Result<Duration, BodyError> {
+        let limit = allowance(self.received, self.waited, idle);
+        if limit.is_zero() { Err(BodyError::Refused(Status::RequestTimeout)) } else { Ok(limit) }
+    }
+
+    /// Counts a wait since `begun`, and the bytes that arrived.
+    fn waited(&mut self, begun: Duration, bytes: usize) {
+        self.waited += now().saturating_sub(begun);
+        self.received += bytes as u64;
     }
 }
 
@@ -95,8 +170,16 @@ impl RequestBody {
     /// Whether all of the body was read.
     pub(crate) fn is_done(&self) -> bool {
         match self {
-            Self::None => true,
             Self::Connection(body) => body.parser.is_done(),
+            Self::Stream(body) => body.is_done,
+        }
+    }
+
+    /// The client that sends it.
+    pub(super) fn client(&self) -> Client {
+        match self {
+            Self::Connection(body) => Client::Connection(body.transport.clone()),
+            Self::Stream(body) => Client::Stream(body.connection.clone(), body.stream),
         }
     }
 
@@ -108,8 +191,8 @@ impl RequestBody {
         idle: Duration,
     ) -> Result<(), BodyError> {
         match self {
-            Self::None => Ok(()),
             Self::Connection(body) => body.next(out, idle).await,
+            Self::Stream(body) => body.next(out, idle).await,
         }
     }
 
@@ -119,7 +202,8 @@ impl RequestBody {
             Self::Connection(body) if body.taken == body.input.len() && !body.parser.is_done() => {
                 body.transport.write(phalanx_http::CONTINUE.to_vec(), timeout).await.map(drop)
             }
-            Self::Connection(_) | Self::None => Ok(()),
+            Self::Stream(body) if !body.is_done => body.invite(),
+            Self::Connection(_) | Self::Stream(_) => Ok(()),
         }
     }
 }

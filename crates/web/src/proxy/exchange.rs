@@ -1,10 +1,12 @@
 //! One request at a server: obtain a connection, send the request, relay the response; or respond with an error.
 
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx::Call;
+use phalanx::task::Either;
+use phalanx::{Call, select};
 use phalanx_http::{Reply, Status};
 
 use crate::proxy::attempt::{Outcome, attempt};
@@ -14,7 +16,7 @@ use crate::proxy::tunnel::{TunnelEnd, tunnel};
 use crate::respond::refusal::{error_page, refuse};
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
-use crate::upstream::{Failure, Pools, Search};
+use crate::upstream::{Failure, Lease, Pools, Search};
 
 /// A request that is passed to a server, with all that its operation needs.
 pub(crate) struct Exchange {
@@ -44,6 +46,13 @@ pub(crate) enum End {
     Tunnel,
 }
 
+/// The next step of an exchange.
+enum Step {
+    End(End),
+    /// The server has changed the protocol, and has sent these bytes behind its response.
+    Tunnel(Lease, Vec<u8>),
+}
+
 impl Exchange {
     /// Runs the exchange as an operation of the stage `upstream`. The end of the response may still be in the buffer of
     /// `out`.
@@ -53,12 +62,44 @@ impl Exchange {
     }
 
     async fn run(mut self) -> Finished {
-        let end = self.respond().await;
+        let client = self.body.client();
+        let end = match self.respond_unless(client.gone()).await {
+            Either::Left(Ok(Step::End(end))) => Ok(end),
+            Either::Left(Ok(Step::Tunnel(lease, received))) => {
+                Ok(self.tunnel(&lease, received).await)
+            }
+            Either::Left(Err(error)) => Err(error),
+            // Dropping the request has closed its connection to the server.
+            Either::Right(()) => {
+                self.site.upstreams.failure(Failure::ClientClosed);
+                Err(io::ErrorKind::ConnectionAborted.into())
+            }
+        };
         let Self { out, body, .. } = self;
         Finished { out, body, end }
     }
 
-    async fn respond(&mut self) -> io::Result<End> {
+    async fn respond_unless(
+        &mut self,
+        gone: impl Future<Output = ()>,
+    ) -> Either<io::Result<Step>, ()> {
+        // Pinned here, so that the future contains each of them once.
+        select(pin!(self.respond()), pin!(gone)).await
+    }
+
+    /// Passes bytes between the client and the server of `lease` until their connections end.
+    async fn tunnel(&mut self, lease: &Lease, received: Vec<u8>) -> End {
+        // Only such connections can propose it.
+        let RequestBody::Connection(client) = &mut self.body else { return End::Close };
+        let rest = client.input.split_off(client.taken);
+        let client = TunnelEnd { wire: &client.transport, received: rest };
+        let server = TunnelEnd { wire: &lease.wire, received };
+        let idle = self.job.group.rule.idle_timeout;
+        self.out.buffer.count(tunnel(client, server, idle).await);
+        End::Tunnel
+    }
+
+    async fn respond(&mut self) -> io::Result<Step> {
         let Self { job, site, pools, out, body, reply } = self;
         let counters = &site.upstreams;
         let Some(blocking) = site.blocking() else { return Ok(self.fail(Failure::Connect)) };
@@ -75,18 +116,9 @@ impl Exchange {
                     if is_reusable {
                         lease.give_back(pools);
                     }
-                    return Ok(if keep_alive { End::KeepAlive } else { End::Close });
+                    return Ok(Step::End(if keep_alive { End::KeepAlive } else { End::Close }));
                 }
-                Outcome::Upgraded { received } => {
-                    // Only such connections can propose it.
-                    let RequestBody::Connection(client) = body else { return Ok(End::Close) };
-                    let rest = client.input.split_off(client.taken);
-                    let client = TunnelEnd { wire: &client.transport, received: rest };
-                    let server = TunnelEnd { wire: &lease.wire, received };
-                    let idle = job.group.rule.idle_timeout;
-                    out.buffer.count(tunnel(client, server, idle).await);
-                    return Ok(End::Tunnel);
-                }
+                Outcome::Upgraded { received } => return Ok(Step::Tunnel(lease, received)),
                 Outcome::Stale if job.may_repeat() && !is_fresh => {
                     counters.retry();
                     is_fresh = true;
@@ -98,11 +130,11 @@ impl Exchange {
                 }
                 Outcome::Refused(status) => {
                     error_page(&mut out.buffer, status, reply.closing());
-                    return Ok(End::Close);
+                    return Ok(Step::End(End::Close));
                 }
                 Outcome::Broken(failure, error) => {
-                    if let Some(failure) = failure {
-                        counters.failure(failure);
+                    counters.failure(failure.unwrap_or(Failure::ClientClosed));
+                    if failure.is_some() {
                         search.failed_at(&lease);
                     }
                     return Err(error);
@@ -112,7 +144,7 @@ impl Exchange {
     }
 
     /// Responds with an error.
-    fn fail(&mut self, failure: Failure) -> End {
+    fn fail(&mut self, failure: Failure) -> Step {
         self.site.upstreams.failure(failure);
         let is_done = self.body.is_done();
         let reply = if is_done { self.reply } else { self.reply.closing() };
@@ -124,6 +156,6 @@ impl Exchange {
             }
             _ => error_page(out, Status::BadGateway, reply),
         }
-        if reply.keep_alive { End::KeepAlive } else { End::Close }
+        Step::End(if reply.keep_alive { End::KeepAlive } else { End::Close })
     }
 }

@@ -12,6 +12,7 @@
 //! | `fields.rs` | fields that concern one connection only, or that a client must not choose |
 //! | `protocols.rs` | protocols that a client proposes in place of HTTP/1.1 |
 //! | `prepare.rs` | admission and access, as for other requests |
+//! | `client.rs` | whether the client still waits |
 //! | `body.rs` | the body of a request, as it arrives from the client |
 //! | `exchange.rs` | one request at a server: connect, repeat, fail |
 //! | `attempt.rs` | one attempt: request and response at the same time |
@@ -22,12 +23,14 @@
 //! # Failures
 //!
 //! Before the head of the response, a failure is an error response: 502, 503 or 504. Later the response cannot be changed,
-//! so the client's connection closes, or its stream is reset. A server's unused connection may close at any time; a
+//! so the client's connection closes, or its stream is reset. If the client disconnects, so does the request's connection
+//! to the server, in every state before a tunnel. A server's unused connection may close at any time; a
 //! request without a body that may be repeated (RFC 9110 §9.2.2) is then sent once more, on a new connection.
 
 mod answer;
 mod attempt;
 mod body;
+mod client;
 mod exchange;
 mod fields;
 mod job;
@@ -36,7 +39,7 @@ mod protocols;
 mod relay;
 mod tunnel;
 
-pub(crate) use body::{ConnectionBody, RequestBody};
+pub(crate) use body::{ConnectionBody, RequestBody, StreamBody};
 pub(crate) use exchange::{End, Exchange, Finished};
 pub(crate) use job::{Job, Origin};
 pub(crate) use prepare::{Prepared, prepare};

@@ -19,10 +19,12 @@ pub(crate) enum Failure {
     Malformed,
     /// The body of the response ended early. The client's connection closes, since the head has been sent.
     Truncated,
+    /// The client has disconnected, has reset its stream, or reads its response too slowly.
+    ClientClosed,
 }
 
 impl Failure {
-    const ALL: [(Self, &'static str); 7] = [
+    const ALL: [(Self, &'static str); 8] = [
         (Self::Busy, "busy"),
         (Self::Connect, "connect"),
         (Self::ConnectTimeout, "connect-timeout"),
@@ -30,6 +32,7 @@ impl Failure {
         (Self::ResponseTimeout, "response-timeout"),
         (Self::Malformed, "malformed"),
         (Self::Truncated, "truncated"),
+        (Self::ClientClosed, "client-closed"),
     ];
 }
 

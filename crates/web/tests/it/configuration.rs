@@ -118,7 +118,11 @@ fn errors_name_their_position() {
             "2:",
             "\"/a/\" is listed twice",
         ),
-        ("host.proxy = ['/a=http://b', '/c']", "1:30: host.proxy: found '/c' (found \"/c\", ", "URL"),
+        (
+            "host.proxy = ['/a=http://b', '/c']",
+            "1:30: host.proxy: found '/c' (found \"/c\", ",
+            "URL",
+        ),
         ("host.proxy = ['/a=http://b', {}]", "1:30: host.proxy: found {}, expected a path", ""),
         ("host.proxy = [{}]", "1:15: host.proxy[0]: `prefix` is missing", ""),
         ("[host.cors]\norigins = []", "1:1: host.cors: `origins` is missing", ""),

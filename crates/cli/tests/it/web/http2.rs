@@ -7,6 +7,7 @@ use std::process::Command;
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::bytes::{noise, same};
 use phalanx_testkit::eventually;
+use phalanx_testkit::frames::{Connection, Frame, kind};
 use phalanx_testkit::http::Client;
 use phalanx_testkit::site::Site;
 use rustix::process::Signal;
@@ -14,7 +15,6 @@ use rustix::process::Signal;
 use crate::on_each_driver;
 use crate::server::Server;
 use crate::web::admin::snapshot;
-use crate::web::frames::{Connection, Frame, kind};
 
 on_each_driver!(
     concurrent_requests,

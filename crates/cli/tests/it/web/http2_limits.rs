@@ -2,10 +2,10 @@
 //! the HTTP/2 library accepts.
 
 use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::frames::{Connection, Frame, kind};
 use phalanx_testkit::http::Client;
 
 use crate::on_each_driver;
-use crate::web::frames::{Connection, Frame, kind};
 use crate::web::http2::{ENHANCE_YOUR_CALM, PROTOCOL_ERROR, site, start};
 
 on_each_driver!(

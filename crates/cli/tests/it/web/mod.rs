@@ -18,7 +18,6 @@ mod encodings;
 mod fallback;
 mod fields;
 mod files;
-mod frames;
 mod framing;
 mod http2;
 mod http2_limits;

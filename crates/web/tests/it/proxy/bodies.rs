@@ -12,7 +12,7 @@ use crate::proxy::backend::{Backend, Peer};
 use crate::proxy::with;
 
 /// Length of a body that no buffer holds.
-const LARGE: usize = 8 << 20;
+pub(super) const LARGE: usize = 8 << 20;
 
 /// Reads a body in chunks.
 fn chunks(peer: &mut Peer) -> Vec<u8> {
@@ -29,7 +29,7 @@ fn chunks(peer: &mut Peer) -> Vec<u8> {
 }
 
 /// A server that responds with the body of the request.
-fn echo() -> Backend {
+pub(super) fn echo() -> Backend {
     Backend::new(|mut peer, _| {
         while let Some(head) = peer.head() {
             assert!(!head.to_lowercase().contains("expect:"), "{head}");

@@ -2,6 +2,7 @@
 
 mod backend;
 mod bodies;
+mod disconnects;
 mod failures;
 mod heads;
 mod hostile;
@@ -26,7 +27,8 @@ fn with(
     on_each_driver(
         |_| {
             let backend = backend();
-            let config = passing(backend.address, &change);
+            let mut config = passing(backend.address, &change);
+            config.h2c = true;
             *running.lock().unwrap() = Some(backend);
             config
         },

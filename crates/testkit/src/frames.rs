@@ -5,17 +5,24 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use phalanx_testkit::TIMEOUT;
+use crate::TIMEOUT;
 
 /// Types of frames (RFC 9113 §6).
-pub(crate) mod kind {
-    pub(crate) const DATA: u8 = 0;
-    pub(crate) const HEADERS: u8 = 1;
-    pub(crate) const RST_STREAM: u8 = 3;
-    pub(crate) const SETTINGS: u8 = 4;
-    pub(crate) const PING: u8 = 6;
-    pub(crate) const GOAWAY: u8 = 7;
-    pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub mod kind {
+    /// Content.
+    pub const DATA: u8 = 0;
+    /// A head.
+    pub const HEADERS: u8 = 1;
+    /// The end of a stream.
+    pub const RST_STREAM: u8 = 3;
+    /// Settings.
+    pub const SETTINGS: u8 = 4;
+    /// A ping, or its answer.
+    pub const PING: u8 = 6;
+    /// The end of a connection.
+    pub const GOAWAY: u8 = 7;
+    /// A larger window.
+    pub const WINDOW_UPDATE: u8 = 8;
 }
 
 const END_STREAM: u8 = 1;
@@ -23,15 +30,20 @@ const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
 /// A frame.
-pub(crate) struct Frame {
-    pub(crate) kind: u8,
-    pub(crate) flags: u8,
-    pub(crate) stream: u32,
-    pub(crate) payload: Vec<u8>,
+pub struct Frame {
+    /// Its type.
+    pub kind: u8,
+    /// Its flags.
+    pub flags: u8,
+    /// Its stream; 0 for the connection.
+    pub stream: u32,
+    /// Its payload.
+    pub payload: Vec<u8>,
 }
 
 impl Frame {
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// The frame as it is sent.
+    pub fn bytes(&self) -> Vec<u8> {
         let [_, a, b, c] = (self.payload.len() as u32).to_be_bytes();
         let mut bytes = vec![a, b, c, self.kind, self.flags];
         bytes.extend(self.stream.to_be_bytes());
@@ -50,20 +62,20 @@ struct Answer {
 }
 
 /// A connection.
-pub(crate) struct Connection {
+pub struct Connection {
     stream: TcpStream,
     rest: Vec<u8>,
     answers: HashMap<u32, Answer>,
     /// Codes of the received GOAWAY frames.
-    pub(crate) goodbyes: Vec<u32>,
-    /// Received answers to pings.
-    pub(crate) pongs: usize,
+    pub goodbyes: Vec<u32>,
+    /// Number of answers to pings.
+    pub pongs: usize,
     closed: bool,
 }
 
 impl Connection {
     /// Connects with the client's settings.
-    pub(crate) fn open(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
+    pub fn open(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -84,16 +96,18 @@ impl Connection {
     }
 
     /// Sends bytes and ignores errors: a server that has sent GOAWAY need not read them.
-    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    pub(crate) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    /// Sends a frame.
+    pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let frame = Frame { kind, flags, stream, payload: payload.to_vec() };
         self.send_bytes(&frame.bytes());
     }
 
-    pub(crate) fn headers(&mut self, stream: u32, ends: bool, fields: &[(&str, &str)]) {
+    /// Sends a head, which `ends` the stream or not.
+    pub fn headers(&mut self, stream: u32, ends: bool, fields: &[(&str, &str)]) {
         let mut block = Vec::new();
         for (name, value) in fields {
             block.push(0);
@@ -107,7 +121,8 @@ impl Connection {
         self.send(kind::HEADERS, flags, stream, &block);
     }
 
-    pub(crate) fn get(&mut self, stream: u32, path: &str) {
+    /// Sends a GET.
+    pub fn get(&mut self, stream: u32, path: &str) {
         self.headers(
             stream,
             true,
@@ -116,7 +131,7 @@ impl Connection {
     }
 
     /// Sends the head of a POST.
-    pub(crate) fn post(&mut self, stream: u32, path: &str) {
+    pub fn post(&mut self, stream: u32, path: &str) {
         self.headers(
             stream,
             false,
@@ -124,9 +139,19 @@ impl Connection {
         );
     }
 
+    /// Sends content, which `ends` the stream or not.
+    pub fn data(&mut self, stream: u32, ends: bool, content: &[u8]) {
+        self.send(kind::DATA, if ends { END_STREAM } else { 0 }, stream, content);
+    }
+
+    /// Resets a stream with CANCEL.
+    pub fn cancel(&mut self, stream: u32) {
+        self.send(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+    }
+
     /// Reads until the condition holds.
     #[track_caller]
-    pub(crate) fn until(&mut self, mut so: impl FnMut(&Self) -> bool) {
+    pub fn until(&mut self, mut so: impl FnMut(&Self) -> bool) {
         while !so(self) {
             assert!(self.read(), "the connection is closed; goodbyes: {:?}", self.goodbyes);
         }
@@ -134,7 +159,7 @@ impl Connection {
 
     /// Reads a complete response: status and content.
     #[track_caller]
-    pub(crate) fn answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
+    pub fn answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
         self.until(|own| own.answers.get(&stream).is_some_and(|answer| answer.ended));
         let answer = self.answers.remove(&stream).unwrap();
         (answer.status.expect("a status"), answer.content)
@@ -142,30 +167,36 @@ impl Connection {
 
     /// As [`answer`](Self::answer), with a window for all of it.
     #[track_caller]
-    pub(crate) fn open_windows_and_answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
+    pub fn open_windows_and_answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
         for stream in [0, stream] {
             self.send(kind::WINDOW_UPDATE, 0, stream, &(1_u32 << 30).to_be_bytes());
         }
         self.answer(stream)
     }
 
-    pub(crate) fn content(&self, stream: u32) -> &[u8] {
+    /// The status of a response so far.
+    pub fn status(&self, stream: u32) -> Option<u16> {
+        self.answers.get(&stream)?.status
+    }
+
+    /// The content of a response so far.
+    pub fn content(&self, stream: u32) -> &[u8] {
         self.answers.get(&stream).map_or(&[], |answer| &answer.content)
     }
 
     /// The code with which a stream was reset.
-    pub(crate) fn reset(&self, stream: u32) -> Option<u32> {
+    pub fn reset(&self, stream: u32) -> Option<u32> {
         self.answers.get(&stream)?.reset
     }
 
     /// Whether a response is complete, or its stream was reset.
-    pub(crate) fn is_over(&self, stream: u32) -> bool {
+    pub fn is_over(&self, stream: u32) -> bool {
         self.answers.get(&stream).is_some_and(|answer| answer.ended || answer.reset.is_some())
     }
 
     /// Reads to the end and returns the code of the server's GOAWAY.
     #[track_caller]
-    pub(crate) fn goodbye(&mut self) -> u32 {
+    pub fn goodbye(&mut self) -> u32 {
         while self.read() {}
         *self.goodbyes.last().expect("an error message")
     }

@@ -1,0 +1,167 @@
+//! Content of requests that an operation takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake};
+
+use phalanx_http2::{Closed, Code, encoder};
+
+use crate::peer::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, LIMITS, POST, RST_STREAM, Server, WHOLE, frame,
+};
+
+/// The window of a stream, and that of a connection.
+const WINDOW: usize = 65_535;
+
+fn post(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS, stream, POST)
+}
+
+/// Feeds this much content.
+fn send(server: &mut Server, stream: u32, mut length: usize) {
+    while length > 0 {
+        let piece = length.min(15_000);
+        server.feed(&frame(DATA, 0, stream, &vec![stream as u8; piece]));
+        length -= piece;
+    }
+}
+
+#[test]
+fn content_is_taken_in_order() {
+    let mut server = Server::new(LIMITS);
+    server.feed(&post(1));
+    assert!(server.content(1).is_pending());
+    server.feed(&[frame(DATA, 0, 1, b"ab"), frame(DATA, 0, 1, b"c")].concat());
+    assert_eq!(server.content(1), Poll::Ready(Ok((b"abc".to_vec(), true))));
+    assert!(server.content(1).is_pending());
+    server.feed(&frame(DATA, 8, 1, b"\x01d\0"));
+    server.feed(&frame(DATA, END_STREAM, 1, b"e"));
+    assert_eq!(server.content(1), Poll::Ready(Ok((b"de".to_vec(), false))));
+    assert_eq!(server.content(1), Poll::Ready(Ok((Vec::new(), false))), "again");
+    // The end may follow alone, or as trailers.
+    for (stream, end) in
+        [(3, frame(DATA, END_STREAM, 3, b"")), (5, frame(HEADERS, WHOLE, 5, b"\0\x01a\x01b"))]
+    {
+        server.feed(&post(stream));
+        send(&mut server, stream, 2);
+        assert_eq!(server.content(stream), Poll::Ready(Ok((vec![stream as u8; 2], true))));
+        server.feed(&end);
+        assert_eq!(server.content(stream), Poll::Ready(Ok((Vec::new(), false))));
+    }
+}
+
+/// A stream's window opens when its content is taken.
+#[test]
+fn a_slow_recipient_slows_the_client_down() {
+    let mut server = Server::new(LIMITS);
+    server.feed(&[post(1), post(3)].concat());
+    send(&mut server, 1, WINDOW);
+    assert_eq!(server.opened(1), 0);
+    assert!(
+        matches!(server.content(1), Poll::Ready(Ok((content, true))) if content.len() == WINDOW)
+    );
+    assert_eq!(server.opened(1), WINDOW as u32);
+    // Others are not concerned, and a client must not ignore the window.
+    send(&mut server, 1, WINDOW);
+    send(&mut server, 3, WINDOW);
+    assert!(
+        matches!(server.content(3), Poll::Ready(Ok((content, true))) if content.len() == WINDOW)
+    );
+    send(&mut server, 1, 1);
+    assert_eq!(server.reset(1), Some(Code::FLOW_CONTROL_ERROR.0));
+    assert_eq!(server.content(1), Poll::Ready(Err(Closed)));
+    send(&mut server, 3, 1);
+    assert!(server.content(3).is_ready());
+}
+
+/// All streams together keep at most 256 KiB and a window.
+#[test]
+fn the_content_of_a_connection_is_bounded() {
+    type Release = fn(&mut Server);
+    let releases: [Release; 3] = [
+        |server| assert!(server.content(1).is_ready()),
+        |server| drop(server.feed(&frame(RST_STREAM, 0, 1, &[0; 4]))),
+        |server| {
+            server.connection.respond(1, true, |block| encoder::status(block, 403)).unwrap();
+        },
+    ];
+    for release in releases {
+        let mut server = Server::new(LIMITS);
+        let (mut open, mut sent) = (WINDOW, 0);
+        for stream in (1..16).step_by(2) {
+            server.feed(&post(stream));
+            let length = open.min(WINDOW);
+            send(&mut server, stream, length);
+            sent += length;
+            open = open - length + server.opened(0) as usize;
+        }
+        assert_eq!(open, 0, "the connection's window is closed");
+        assert!((256 << 10..=(256 << 10) + WINDOW).contains(&sent), "{sent}");
+        release(&mut server);
+        assert_eq!(server.opened(0) as usize, WINDOW);
+    }
+}
+
+/// §8.1.1
+#[test]
+fn content_has_its_declared_length() {
+    let head = [POST, b"\x0f\x0d\x013"].concat();
+    for (stream, content, ends, is_right) in
+        [(1, &b"ab"[..], true, false), (3, b"abcd", false, false), (5, b"abc", true, true)]
+    {
+        let mut server = Server::new(LIMITS);
+        let requests = server.feed(&frame(HEADERS, END_HEADERS, stream, &head));
+        assert_eq!(requests[0].head.content_length(), Some(3));
+        server.feed(&frame(DATA, u8::from(ends), stream, content));
+        match is_right {
+            true => assert_eq!(server.content(stream), Poll::Ready(Ok((content.to_vec(), false)))),
+            false => {
+                assert_eq!(server.content(stream), Poll::Ready(Err(Closed)));
+                assert_eq!(server.reset(stream), Some(Code::PROTOCOL_ERROR.0));
+            }
+        }
+    }
+}
+
+/// Counts how often it is called.
+#[derive(Default)]
+struct Calls(AtomicUsize);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn operations_learn_that_their_stream_has_ended() {
+    let calls = Arc::new(Calls::default());
+    let waker = calls.clone().into();
+    let mut context = Context::from_waker(&waker);
+    let mut server = Server::new(LIMITS);
+    server.feed(&[post(1), post(3), post(5)].concat());
+    for stream in [1, 3, 5] {
+        assert!(server.connection.poll_closed(&mut context, stream).is_pending());
+    }
+    server.feed(&frame(RST_STREAM, 0, 1, &[0; 4]));
+    assert_eq!(calls.0.load(Relaxed), 1);
+    assert!(server.connection.poll_closed(&mut context, 1).is_ready());
+    server.connection.disconnect();
+    assert_eq!(calls.0.load(Relaxed), 3);
+    for stream in [3, 5] {
+        assert!(server.connection.poll_closed(&mut context, stream).is_ready());
+        assert_eq!(server.content(stream), Poll::Ready(Err(Closed)));
+    }
+}
+
+#[test]
+fn interim_responses_precede_the_final_one() {
+    let mut server = Server::new(LIMITS);
+    server.feed(&post(1));
+    server.connection.interim(1, |block| encoder::status(block, 100)).unwrap();
+    assert!(server.content(1).is_pending());
+    server.feed(&frame(DATA, END_STREAM, 1, b"a"));
+    server.connection.respond(1, true, |block| encoder::status(block, 204)).unwrap();
+    let heads: Vec<_> = server.output().into_iter().filter(|frame| frame.0 == HEADERS).collect();
+    assert_eq!(heads.iter().map(|frame| frame.1).collect::<Vec<_>>(), [END_HEADERS, WHOLE]);
+}

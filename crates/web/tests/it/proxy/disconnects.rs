@@ -1,0 +1,121 @@
+//! Clients that leave before their response is complete: the server's connection closes, and its slot is free.
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+
+use phalanx_testkit::frames::Connection;
+use phalanx_testkit::{TIMEOUT, tcp};
+
+use crate::common::{Server, get};
+use crate::proxy::backend::{Backend, Peer};
+use crate::proxy::with;
+
+/// How far a request is when its client leaves, as its path says.
+const STATES: [&str; 3] = ["/api/head", "/api/body", "/api/response"];
+
+/// Reads a request up to its state, reports this, and waits until the proxy closes the connection.
+fn serve(peer: &mut Peer, arrived: &dyn Fn()) {
+    let head = peer.head().expect("a request");
+    match head.split(' ').nth(1).expect("a path") {
+        "/api/body" => drop(peer.until("a")),
+        "/api/response" => peer.say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb"),
+        "/api/done" => {
+            return peer.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        }
+        _ => (),
+    }
+    arrived();
+    peer.drain();
+}
+
+/// Runs `test` with a server that reports when a request is in its state, and when the connection has been closed.
+fn leaving(change: fn(&mut phalanx_web::Proxy), test: impl Fn(&Server, &dyn Fn(bool))) {
+    let reports: Mutex<Option<Receiver<bool>>> = Mutex::new(None);
+    let backend = || {
+        let (report, receiver) = channel();
+        *reports.lock().unwrap() = Some(receiver);
+        Backend::new(move |mut peer, _| {
+            serve(&mut peer, &|| report.send(false).unwrap());
+            // The test may be over.
+            let _ = report.send(true);
+        })
+    };
+    with(backend, change, |server, _| {
+        let reports = reports.lock().unwrap().take().expect("it was started");
+        test(server, &|closed| assert_eq!(reports.recv_timeout(TIMEOUT), Ok(closed)));
+    });
+}
+
+#[test]
+fn over_http1() {
+    leaving(
+        |_| (),
+        |server, wait| {
+            for path in STATES {
+                let mut client = tcp::connect(server.address);
+                let body = if path == "/api/body" { "Content-Length: 9\r\n\r\na" } else { "\r\n" };
+                let request = format!("PUT {path} HTTP/1.1\r\nHost: a\r\n{body}");
+                client.write_all(request.as_bytes()).unwrap();
+                wait(false);
+                drop(client);
+                wait(true);
+            }
+        },
+    );
+}
+
+#[test]
+fn over_http2() {
+    leaving(
+        |_| (),
+        |server, wait| {
+            let mut client = Connection::open(server.address, &[]);
+            for (n, path) in STATES.into_iter().enumerate() {
+                let stream = 2 * n as u32 + 1;
+                client.post(stream, path);
+                client.data(stream, path != "/api/body", b"a");
+                wait(false);
+                client.cancel(stream);
+                wait(true);
+            }
+            client.get(7, "/api/done");
+            assert_eq!(client.answer(7).0, 200);
+            wait(true);
+            assert!([1, 3, 5].iter().all(|stream| client.reset(*stream).is_none()), "no answer");
+            // The connection is lost.
+            client.get(9, "/api/head");
+            client.post(11, "/api/body");
+            client.data(11, false, b"a");
+            wait(false);
+            wait(false);
+            drop(client);
+            wait(true);
+            wait(true);
+        },
+    );
+}
+
+/// The only slot is in use.
+#[test]
+fn while_they_wait_for_a_slot() {
+    leaving(
+        |proxy| (proxy.max_requests, proxy.max_queue) = (1, 1),
+        |server, wait| {
+            let mut client = Connection::open(server.address, &[]);
+            client.get(1, "/api/head");
+            wait(false);
+            for stream in [3, 7, 11] {
+                client.get(stream, "/api/head");
+                // There is room for one in the queue.
+                client.get(stream + 2, "/api/head");
+                assert_eq!(client.answer(stream + 2).0, 503);
+                client.cancel(stream);
+            }
+            client.cancel(1);
+            wait(true);
+            assert!(get(server, "/api/done").starts_with("HTTP/1.1 200 "));
+            wait(true);
+        },
+    );
+}
