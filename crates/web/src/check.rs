@@ -2,7 +2,7 @@
 
 use phalanx_service::duplicate_addresses;
 
-use crate::config::{Config, ConfigError, EXPECTED_PREFIX, Listen, Scheme, is_prefix};
+use crate::config::{Config, ConfigError, EXPECTED_PREFIX, Listen, Scheme, is_prefix, is_target};
 use crate::site::rules::Rules;
 
 impl Config {
@@ -76,6 +76,12 @@ impl Config {
                 if !is_prefix(&proxy.prefix) {
                     let what = format!("found {:?}, {EXPECTED_PREFIX}", proxy.prefix);
                     wrong(key(&format!("proxy[{n}].prefix")), what);
+                }
+                if let Some(check) = proxy.health.as_ref().filter(|check| !is_target(&check.path)) {
+                    let expected =
+                        "expected a path such as \"/health\", with special characters encoded";
+                    let what = format!("found {:?}, {expected}", check.path);
+                    wrong(key(&format!("proxy[{n}].health.path")), what);
                 }
             }
             if let Err(errors) = Rules::new(host) {

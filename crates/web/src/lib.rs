@@ -27,6 +27,7 @@
 mod auth;
 mod certificates;
 mod check;
+mod checks;
 mod clock;
 mod config;
 mod conn;
@@ -51,9 +52,9 @@ mod upstream;
 
 pub use config::{
     AccessLog, Alias, Auth, CachePreset, CacheRule, Config, ConfigError, Cors, ForwardedField,
-    HeaderRule, HostConfig, Listen, LogFormat, LogTarget, Network, Origins, PerAddress, Proxy,
-    Redirect, RedirectStatus, Rewrite, RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks,
-    Timeouts, Tls, TryRule, TypeRule, UnknownHost, Upstream,
+    HeaderRule, HealthCheck, HostConfig, Listen, LogFormat, LogTarget, Network, Origins,
+    PerAddress, Proxy, Redirect, RedirectStatus, Rewrite, RuntimeConfig, Scheme, SecurityHeaders,
+    SendMode, Symlinks, Timeouts, Tls, TryRule, TypeRule, UnknownHost, Upstream,
 };
 pub use error::ServeError;
 pub use phalanx_access::FileError;

@@ -1,6 +1,7 @@
 //! Server startup: from a configuration to a running server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use phalanx::fs::Dir;
 use phalanx::net::Listener;
@@ -14,6 +15,7 @@ use phalanx_tls::Certificates;
 
 use crate::auth::files;
 use crate::certificates;
+use crate::checks::check_all;
 use crate::config::{Arrival, Config, Scheme};
 use crate::conn::AcceptContext;
 use crate::conn::accept::accept;
@@ -33,6 +35,8 @@ pub struct Server {
     kinds: Vec<Arrival>,
     /// Open connections.
     open: Arc<ConnectionLimit>,
+    /// Whether the first processor has begun.
+    has_begun: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -73,7 +77,7 @@ impl Server {
         let kinds =
             config.listen.iter().map(|listen| Scheme::kind(*listen, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::shown(current.load().metrics.open().clone()));
-        Self { stages, accept_stages, current, kinds, open }
+        Self { stages, accept_stages, current, kinds, open, has_begun: Arc::default() }
     }
 
     /// Accepts connections on this processor until the program shuts down. The listeners correspond to the
@@ -82,7 +86,7 @@ impl Server {
     /// # Errors
     /// If the accept operations are refused.
     pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) -> Result<(), CallError> {
-        let context = self.context();
+        let context = self.begin()?;
         let kinds = self.kinds.iter().copied().chain(std::iter::repeat(Arrival::PLAIN));
         for (listener, kind) in listeners.into_iter().zip(kinds) {
             let (context, control) = (context.clone(), ListenerControl::fixed(kind));
@@ -91,9 +95,15 @@ impl Server {
         Ok(())
     }
 
-    /// State shared by the listeners of one processor; call it once per processor.
-    fn context(&self) -> AcceptContext {
-        AcceptContext::new(self.stages, self.accept_stages, self.current.clone(), self.open.clone())
+    /// State shared by the listeners of one processor; call it once per processor. The first processor checks the
+    /// servers behind the reverse proxy.
+    fn begin(&self) -> Result<AcceptContext, CallError> {
+        let (current, upstream) = (self.current.clone(), self.accept_stages.upstream);
+        if !self.has_begun.swap(true, Ordering::Relaxed) {
+            let checked = current.clone();
+            upstream.dispatch(move |_| check_all(checked, upstream))?;
+        }
+        Ok(AcceptContext::new(self.stages, self.accept_stages, current, self.open.clone()))
     }
 }
 
@@ -181,7 +191,7 @@ fn run(
     let start = |start: &StartContext| {
         let ends = sighup.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
         let (commands, processor) = (commands.clone(), start.processor());
-        let (network, context) = (server.stages.network, server.context());
+        let (network, context) = (server.stages.network, server.begin()?);
         let manager = ListenerManager::new(commands, processor, move |listener, control| {
             let context = context.clone();
             network.dispatch(move |_| accept(listener, control, context)).map(drop)
@@ -195,6 +205,7 @@ fn run(
     let mut runtime = config.runtime.build();
     let site = server.current.load();
     runtime = runtime.register_gauge(site.metrics.open()).register_times(site.metrics.latency());
+    runtime = runtime.register_gauges(site.upstreams.gauges());
     let lost = server.stages.log.map(|_| site.logs.lost());
     let counters = site.metrics.counters().chain(lost).chain(site.memory.counters());
     for counter in counters.chain(site.floods.counters()).chain(site.upstreams.all()) {

@@ -257,7 +257,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["auth", "certificates", "log"],
             &["error", "floods", "memory", "metrics", "upstream"],
             &["site"],
-            &["check", "unavailable"],
+            &["check", "checks", "unavailable"],
             &["files"],
             &["stages"],
             &["socket"],

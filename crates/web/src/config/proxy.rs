@@ -37,6 +37,49 @@ pub struct Proxy {
     pub response_timeout: Duration,
     /// Time between two parts of a body, or of a tunnel.
     pub idle_timeout: Duration,
+    /// Checks of the servers while no request needs them.
+    pub health: Option<HealthCheck>,
+}
+
+/// Regular requests that tell whether a server is up: a response with a status from 200 to 399 in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// Path of the requests.
+    pub path: String,
+    /// Time between two checks of a server.
+    pub interval: Duration,
+    /// Time to the head of a response.
+    pub timeout: Duration,
+    /// Successful checks in a row after which a server gets requests again.
+    pub healthy: u32,
+    /// Failed checks in a row after which a server gets no more requests.
+    pub unhealthy: u32,
+}
+
+impl Default for HealthCheck {
+    fn default() -> Self {
+        Self {
+            path: "/".into(),
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_secs(2),
+            healthy: 2,
+            unhealthy: 3,
+        }
+    }
+}
+
+impl Keys for HealthCheck {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.key("path", &mut self.path, "path of the requests");
+        let times = MILLISECOND..=DAY;
+        let help = "time between two checks of a server";
+        pass.range("interval", &mut self.interval, times.clone(), help);
+        pass.range("timeout", &mut self.timeout, times, "time to the head of a response");
+        let help = "successful checks in a row until a server gets requests again";
+        pass.range("healthy", &mut self.healthy, 1.., help);
+        let help = "failed checks in a row until a server gets no more requests; the first check decides alone";
+        pass.range("unhealthy", &mut self.unhealthy, 1.., help);
+    }
 }
 
 impl Proxy {
@@ -55,6 +98,7 @@ impl Proxy {
             connect_timeout: Duration::from_secs(5),
             response_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
+            health: None,
         }
     }
 }
@@ -102,6 +146,8 @@ impl Keys for Proxy {
         ] {
             pass.range(name, time, MILLISECOND..=DAY, help);
         }
+        let help = "ask each server regularly whether it is up; true uses the defaults below";
+        pass.optional("health", &mut self.health, help);
     }
 }
 
@@ -130,6 +176,11 @@ impl Short for Proxy {
 /// Description of a path that requests can be passed on for.
 pub(crate) const EXPECTED_PREFIX: &str =
     "expected a path such as \"/api\", without a slash at its end";
+
+/// Whether `path` can be the target of a request.
+pub(crate) fn is_target(path: &str) -> bool {
+    path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+}
 
 /// Whether `prefix` is a path that requests can have, without a slash at its end.
 pub(crate) fn is_prefix(prefix: &str) -> bool {

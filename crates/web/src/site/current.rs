@@ -1,7 +1,9 @@
 //! The current version of the configuration.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
 
 use crate::site::Site;
 
@@ -13,28 +15,48 @@ struct Shared {
     /// Generation of `newest`, outside the lock because every request reads it.
     generation: AtomicU64,
     newest: Mutex<Arc<Site>>,
+    /// The operation that waits for another version.
+    waiting: Mutex<Option<Waker>>,
 }
 
 impl CurrentSite {
     pub(crate) fn new(site: Arc<Site>) -> Self {
         let generation = AtomicU64::new(site.generation);
-        Self(Arc::new(Shared { generation, newest: Mutex::new(site) }))
+        Self(Arc::new(Shared { generation, newest: Mutex::new(site), waiting: Mutex::default() }))
     }
 
     /// Returns the current site.
     pub(crate) fn load(&self) -> Arc<Site> {
-        self.0.newest.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
+        self.0.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Replaces the current site. Requests in progress keep theirs.
     pub(crate) fn store(&self, site: Arc<Site>) {
         let generation = site.generation;
-        let mut newest = self.0.newest.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *newest, site);
         // After the site itself: a reader of the number finds at least this version.
         self.0.generation.store(generation, Ordering::Release);
         drop(newest);
         drop(before);
+        let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waker) = waiting {
+            waker.wake();
+        }
+    }
+
+    /// Waits for a version other than `generation`. One operation may wait.
+    pub(crate) async fn changed(&self, generation: u64) {
+        poll_fn(|context| {
+            // Before the number is read: a version that is stored later wakes the operation.
+            let waker = Some(context.waker().clone());
+            *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waker;
+            match self.0.generation.load(Ordering::Acquire) == generation {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            }
+        })
+        .await;
     }
 
     /// Updates `site` if it is not current. Costs one load if it is.

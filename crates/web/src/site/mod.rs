@@ -36,7 +36,7 @@ use crate::log::Logs;
 use crate::memory::Memory;
 use crate::metrics::HttpMetrics;
 use crate::site::names::{Names, without_port};
-use crate::upstream::UpstreamCounters;
+use crate::upstream::{Group, UpstreamCounters};
 
 /// Limits per client address.
 fn bounds(limits: &PerAddress) -> Bounds {
@@ -209,6 +209,11 @@ impl Site {
     /// The blocking stages; `None` before the server has declared them.
     pub(crate) fn blocking(&self) -> Option<&BlockingStages> {
         self.blocking.get()
+    }
+
+    /// The groups of servers that requests are passed to.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Arc<Group>> {
+        self.hosts.iter().flat_map(|host| &host.upstreams)
     }
 
     /// Finds the host for this authority. Returns `None` if it is unknown and no other host answers for it.

@@ -1,6 +1,8 @@
 //! Metrics of the reverse proxy.
 
-use phalanx::metrics::{Counter, CounterBlock};
+use phalanx::metrics::{Counter, CounterBlock, Family, Gauge};
+
+use crate::config::Upstream;
 
 /// Why a request got no response of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +40,11 @@ impl Failure {
 
 /// The counters. Clones share them.
 #[derive(Clone)]
-pub(crate) struct UpstreamCounters(CounterBlock);
+pub(crate) struct UpstreamCounters {
+    counters: CounterBlock,
+    /// By server: whether its checks succeed.
+    up: Family<Gauge>,
+}
 
 /// Numbers of the counters. The failures follow, in the order of [`Failure::ALL`].
 const REQUESTS: usize = 0;
@@ -65,31 +71,45 @@ impl UpstreamCounters {
             let help = "Requests without a complete response of another server, by reason.";
             Counter::with_label("http_upstream_failures", help, ("reason", reason))
         });
-        Self(CounterBlock::new(first.into_iter().chain(failures)))
+        let help = "Whether the health checks of a server succeed, by server.";
+        Self {
+            counters: CounterBlock::new(first.into_iter().chain(failures)),
+            up: Family::gauges("http_upstream_up", help, "server"),
+        }
+    }
+
+    /// The result of the checks of a server.
+    pub(super) fn up(&self, server: &Upstream) -> Gauge {
+        self.up.member(&server.to_string())
     }
 
     pub(crate) fn request(&self) {
-        self.0.add(REQUESTS, 1);
+        self.counters.add(REQUESTS, 1);
     }
 
     pub(crate) fn connection(&self) {
-        self.0.add(CONNECTIONS, 1);
+        self.counters.add(CONNECTIONS, 1);
     }
 
     pub(crate) fn retry(&self) {
-        self.0.add(RETRIES, 1);
+        self.counters.add(RETRIES, 1);
     }
 
     pub(crate) fn ejection(&self) {
-        self.0.add(EJECTIONS, 1);
+        self.counters.add(EJECTIONS, 1);
     }
 
     pub(crate) fn failure(&self, failure: Failure) {
-        self.0.add(FAILURES + failure as usize, 1);
+        self.counters.add(FAILURES + failure as usize, 1);
     }
 
     /// All counters.
     pub(crate) fn all(&self) -> &[Counter] {
-        self.0.counters()
+        self.counters.counters()
+    }
+
+    /// The gauges of all checked servers.
+    pub(crate) fn gauges(&self) -> &Family<Gauge> {
+        &self.up
     }
 }

@@ -1,9 +1,9 @@
-//! Passive health: a server that fails repeatedly gets no requests for a while.
+//! Health of a server: one that fails repeatedly gets no requests for a while, and none while its checks fail.
 //!
 //! The time doubles with each further failure. The first request after it is a trial like any other; a success resets
 //! the count.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Failures in a row that eject a server.
@@ -19,14 +19,24 @@ pub(crate) struct Health {
     failures: AtomicU32,
     /// Time of the program at which the server gets requests again, in milliseconds.
     until: AtomicU64,
+    /// Its checks fail.
+    is_down: AtomicBool,
 }
 
 impl Health {
     /// Whether the server may get requests.
     pub(crate) fn is_good(&self, now: Duration) -> bool {
-        // Most servers never fail, so this is one load.
+        // Most servers never fail, so these are two loads.
         let until = self.until.load(Relaxed);
-        until == 0 || now >= Duration::from_millis(until)
+        !self.is_down.load(Relaxed) && (until == 0 || now >= Duration::from_millis(until))
+    }
+
+    /// The checks of the server have changed their result. Failures of requests before it was down do not count.
+    pub(crate) fn checked(&self, is_up: bool) {
+        if is_up {
+            self.succeeded();
+        }
+        self.is_down.store(!is_up, Relaxed);
     }
 
     /// The server has responded.
@@ -72,6 +82,18 @@ mod tests {
             health.failed(at(100 * n));
         }
         assert!(!health.is_good(at(3950)) && health.is_good(at(3960)), "a minute at most");
+    }
+
+    #[test]
+    fn a_server_whose_checks_fail_is_down() {
+        let health = Health::default();
+        health.checked(false);
+        health.succeeded();
+        assert!(!health.is_good(Duration::MAX), "a single response is not enough");
+        let ejected = (0..3).filter(|_| health.failed(Duration::ZERO)).count();
+        assert_eq!(ejected, 0, "it is down already");
+        health.checked(true);
+        assert!(health.is_good(Duration::ZERO));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `group.rs` | the servers that share the requests of some paths |
 //! | `health.rs` | servers that fail repeatedly get no requests for a while |
+//! | `check.rs` | health checks: regular requests to a server |
 //! | `local.rs` | a processor's slots, unused connections and waiting requests |
 //! | `queue.rs` | requests that wait for a slot, in order |
 //! | `tried.rs` | the servers that a request could not reach |
@@ -19,6 +20,7 @@
 //! A worker has its part of `max-requests` connections in use to each server, `max-idle-connections` unused ones, and its
 //! part of `max-queue` waiting requests. Each wait has a time limit.
 
+mod check;
 mod counters;
 mod group;
 mod health;
@@ -28,6 +30,7 @@ mod pools;
 mod queue;
 mod tried;
 
+pub(crate) use check::check;
 pub(crate) use counters::{Failure, UpstreamCounters};
 pub(crate) use group::{Group, Member};
 pub(crate) use lease::{Lease, Search};

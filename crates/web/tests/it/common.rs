@@ -82,6 +82,15 @@ pub(crate) fn small_and_large(home: &Path) -> Config {
     Config::of(&root)
 }
 
+/// The value of a metric.
+pub(crate) fn metric(server: &Server, name: &str) -> Option<usize> {
+    let mut admin = tcp::connect(server.admin.unwrap());
+    admin.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let text = until(&mut admin, "# EOF\n");
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+    text.lines().find_map(value)
+}
+
 /// Connects to the server.
 pub(crate) fn connect(server: &Server) -> TcpStream {
     tcp::connect(server.address)

@@ -124,6 +124,16 @@ fn errors_name_their_position() {
             "URL",
         ),
         ("host.proxy = ['/a=http://b', {}]", "1:30: host.proxy: found {}, expected a path", ""),
+        (
+            "[[host.proxy]]\nprefix = '/'\nto = 'http://a'\nhealth.path = 'up'",
+            "4:15: host.proxy[0].health.path: found \"up\"",
+            "\"/health\"",
+        ),
+        (
+            "[[host.proxy]]\nprefix = '/'\nto = 'http://a'\nhealth.unhealthy = 0",
+            "4:20: host.proxy[0].health.unhealthy: ",
+            "at least 1",
+        ),
         ("host.proxy = [{}]", "1:15: host.proxy[0]: `prefix` is missing", ""),
         ("[host.cors]\norigins = []", "1:1: host.cors: `origins` is missing", ""),
         (

@@ -7,7 +7,7 @@ use std::path::Path;
 use phalanx_testkit::{eventually, tcp};
 use phalanx_web::Config;
 
-use crate::common::{Server, connect, on_each_driver, rest, small_and_large, until};
+use crate::common::{Server, connect, metric, on_each_driver, rest, small_and_large};
 
 const CLIENTS: usize = 24;
 const REQUEST: &[u8] = b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -39,15 +39,6 @@ fn answers(stream: &mut TcpStream, count: usize) {
         }
         assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
     }
-}
-
-/// The value of a metric.
-fn metric(server: &Server, name: &str) -> Option<usize> {
-    let mut admin = tcp::connect(server.admin.unwrap());
-    admin.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let text = until(&mut admin, "# EOF\n");
-    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
-    text.lines().find_map(value)
 }
 
 /// The number of connections that were handed to another worker for this reason.

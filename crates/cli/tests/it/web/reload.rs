@@ -25,6 +25,7 @@ on_each_driver!(
     nothing_is_lost,
     addresses_are_added_and_removed,
     certificates_are_replaced,
+    servers_of_the_proxy_are_checked,
     systemd_is_notified,
 );
 
@@ -66,6 +67,27 @@ impl Changing {
             (over && said.ends_with('\n')).then_some(said)
         })
     }
+}
+
+/// Also those that a reload adds, before any request needs them.
+fn servers_of_the_proxy_are_checked(driver: &'static str) {
+    let site = Site::new();
+    site.file("up", "");
+    let mut changing = Changing::start(driver, &site, LISTEN);
+    let address = std::net::TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap();
+    changing.reload(&format!(
+        "{LISTEN}[[host.proxy]]\nprefix = '/api'\nto = 'http://{address}'\n\
+         health = {{ path = '/up', interval = '20ms', healthy = 1 }}\n"
+    ));
+    let says = |what: &str| {
+        let line = format!("phalanx: http://{address} is {what}");
+        eventually(what, || changing.server.stderr().contains(&line).then_some(()));
+    };
+    says("down and gets no requests: Connection refused");
+    let mut command = bare();
+    command.arg("web").arg(site.root()).args(["--workers", "1", "--listen", &address.to_string()]);
+    let _backend = Server::launch(command);
+    says("up again\n");
 }
 
 const LISTEN: &str = "listen = '127.0.0.1:0'\n";

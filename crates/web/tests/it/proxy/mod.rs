@@ -5,6 +5,7 @@ mod bodies;
 mod disconnects;
 mod failures;
 mod heads;
+mod health;
 mod hostile;
 mod http2;
 mod overload;

@@ -1,0 +1,148 @@
+//! Health checks: regular requests to a server, so that it gets no requests of clients while it is down.
+
+use std::sync::Weak;
+
+use phalanx::blocking::BlockingStage;
+use phalanx::net::IoTimeout;
+use phalanx::shutdown::draining;
+use phalanx::task::Either;
+use phalanx::time::timeout;
+use phalanx::{select, sleep};
+use phalanx_http::client::parse_response;
+use phalanx_tls::dial;
+
+use crate::config::HealthCheck;
+use crate::upstream::counters::UpstreamCounters;
+use crate::upstream::group::{Group, Member};
+
+/// Size of the head of a response to a check, in bytes.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// Checks a server of a group until the program drains or a reload has removed the group.
+pub(crate) async fn check(
+    group: Weak<Group>,
+    number: usize,
+    resolver: BlockingStage<()>,
+    counters: UpstreamCounters,
+) {
+    let (mut results, mut draining) = (Results::default(), draining());
+    loop {
+        let interval = {
+            let Some(group) = group.upgrade() else { return };
+            let Some(check) = &group.rule.health else { return };
+            let member = &group.members[number];
+            let probed = timeout(check.timeout, probe(member, check, &resolver));
+            let Either::Right(found) = select(&mut draining, probed).await else { return };
+            let failure = match found {
+                Ok(found) => found.err(),
+                Err(_) => Some(format!("no response within {:?}", check.timeout)),
+            };
+            if let Some(is_up) = results.add(failure.is_none(), check) {
+                member.health.checked(is_up);
+                counters.up(&member.upstream).set(is_up.into());
+                report(member, failure, results.is_first);
+            }
+            check.interval
+        };
+        if let Either::Left(()) = select(&mut draining, sleep(interval)).await {
+            return;
+        }
+    }
+}
+
+/// Reports on stderr that a server is down, or up again.
+fn report(member: &Member, failure: Option<String>, is_first: bool) {
+    let server = &member.upstream;
+    match failure {
+        Some(why) => eprintln!("phalanx: {server} is down and gets no requests: {why}"),
+        None if is_first => (),
+        None => eprintln!("phalanx: {server} is up again"),
+    }
+}
+
+/// Sends one request. The caller limits the time.
+async fn probe(
+    member: &Member,
+    check: &HealthCheck,
+    resolver: &BlockingStage<()>,
+) -> Result<(), String> {
+    let address = (&*member.upstream.host, member.upstream.port);
+    let (wire, _) = dial(resolver, address, None, IoTimeout::after(check.timeout)).await?;
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: phalanx\r\nConnection: close\r\n\r\n",
+        check.path, member.authority
+    );
+    let failed = |error: std::io::Error| error.to_string();
+    wire.write(request.into_bytes(), IoTimeout::NONE).await.map_err(failed)?;
+    let mut input = Vec::new();
+    while input.len() < MAX_HEAD {
+        if wire.read(&mut input, IoTimeout::NONE).await.map_err(failed)? == 0 {
+            return Err("it closed the connection before the head of its response".into());
+        }
+        while let Some(response) =
+            parse_response(&input, false).map_err(|_| "its response is malformed".to_owned())?
+        {
+            match response.status {
+                100..200 => drop(input.drain(..response.head)),
+                200..400 => return Ok(()),
+                status => return Err(format!("status {status} of {}", check.path)),
+            }
+        }
+    }
+    Err(format!("the head of its response exceeds {MAX_HEAD} bytes"))
+}
+
+/// The results of the checks so far.
+#[derive(Default)]
+struct Results {
+    is_up: Option<bool>,
+    /// The current result is that of the first check.
+    is_first: bool,
+    /// Checks in a row with the other result.
+    others: u32,
+}
+
+impl Results {
+    /// Adds a result. Returns whether the server is up, if that has changed. The first result decides alone, because
+    /// nothing is known about the server before it.
+    fn add(&mut self, is_up: bool, check: &HealthCheck) -> Option<bool> {
+        let Some(before) = self.is_up else {
+            (self.is_up, self.is_first) = (Some(is_up), true);
+            return self.is_up;
+        };
+        if is_up == before {
+            self.others = 0;
+            return None;
+        }
+        self.others += 1;
+        if self.others < if is_up { check.healthy } else { check.unhealthy } {
+            return None;
+        }
+        *self = Self { is_up: Some(is_up), ..Self::default() };
+        self.is_up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_results_in_a_row_change_the_state() {
+        let check = HealthCheck { healthy: 2, unhealthy: 3, ..HealthCheck::default() };
+        for (results, states) in
+            [("+--+---", "+.....-"), ("-+-++-+", "-...+.."), ("--+-+++", "-....+.")]
+        {
+            let mut all = Results::default();
+            let found: String = results
+                .chars()
+                .map(|result| match all.add(result == '+', &check) {
+                    Some(true) => '+',
+                    Some(false) => '-',
+                    None => '.',
+                })
+                .collect();
+            assert_eq!(found, states, "{results}");
+        }
+    }
+}
