@@ -11,6 +11,7 @@
 //! | `authority.rs` | a host and a port |
 //! | `dial.rs` | connections to other servers by name |
 //! | `backoff.rs` | delays between attempts to connect |
+//! | `records.rs` | boundaries of records |
 //! | `session.rs` | an encrypted stream |
 //! | `polled.rs` | the same for poll functions |
 //! | `wire.rs` | a plain or encrypted stream |
@@ -29,6 +30,7 @@ mod dial;
 mod handshake;
 mod names;
 mod polled;
+mod records;
 mod session;
 mod wire;
 

@@ -20,6 +20,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 
 use crate::clients;
 use crate::polled::PolledTls;
+use crate::records::Records;
 
 /// One side of a TLS connection.
 pub struct TlsStream {
@@ -27,6 +28,8 @@ pub struct TlsStream {
     session: RefCell<Connection>,
     /// Plaintext that arrived with the end of the handshake and was not read yet.
     early: RefCell<Vec<u8>>,
+    /// Position in the received records.
+    records: RefCell<Records>,
     /// An operation is sending, and will also send records encrypted meanwhile.
     writing: Cell<bool>,
 }
@@ -77,8 +80,8 @@ impl TlsStream {
     }
 
     fn new(stream: Stream, session: Connection) -> Self {
-        let (early, writing) = (RefCell::default(), Cell::new(false));
-        Self { stream, session: RefCell::new(session), early, writing }
+        let (early, records) = (RefCell::default(), RefCell::default());
+        Self { stream, session: RefCell::new(session), early, records, writing: Cell::new(false) }
     }
 
     /// Returns `None` once the handshake is complete; otherwise whether the peer speaks plain HTTP.
@@ -175,6 +178,18 @@ impl TlsStream {
         self.stream.shutdown(Shutdown::Write)
     }
 
+    /// Whether nothing has arrived that was not read: no data, no part of a record, no end and no error.
+    pub fn is_quiet(&self) -> bool {
+        let has_data = |session: &mut Connection| match session.reader().fill_buf() {
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+            Ok(_) => true,
+        };
+        self.early.borrow().is_empty()
+            && self.records.borrow().is_whole()
+            && !has_data(&mut self.session.borrow_mut())
+            && self.stream.is_quiet()
+    }
+
     /// The socket.
     pub fn stream(&self) -> &Stream {
         &self.stream
@@ -187,6 +202,7 @@ impl TlsStream {
 
     /// Processes received bytes; an empty slice is the end. Appends plaintext to `opened`.
     fn feed(&self, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
+        self.records.borrow_mut().received(raw);
         let session = &mut *self.session.borrow_mut();
         loop {
             session.read_tls(&mut raw)?;

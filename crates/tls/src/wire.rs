@@ -84,12 +84,11 @@ impl Wire {
         }
     }
 
-    /// Whether nothing has [arrived](Stream::is_quiet) that was not read. False for a TLS stream, which may have received
-    /// more than was read.
+    /// Whether nothing has [arrived](Stream::is_quiet) that was not read.
     pub fn is_quiet(&self) -> bool {
         match self {
             Self::Plain(stream) => stream.is_quiet(),
-            Self::Tls(_) => false,
+            Self::Tls(stream) => stream.is_quiet(),
         }
     }
 

@@ -77,6 +77,10 @@ impl Config {
                     let what = format!("found {:?}, {EXPECTED_PREFIX}", proxy.prefix);
                     wrong(key(&format!("proxy[{n}].prefix")), what);
                 }
+                if proxy.authorities.is_some() && !proxy.to.iter().any(|server| server.is_tls) {
+                    let what = "no server of `to` speaks TLS; name it with https://";
+                    wrong(key(&format!("proxy[{n}].ca")), what.into());
+                }
                 if let Some(check) = proxy.health.as_ref().filter(|check| !is_target(&check.path)) {
                     let expected =
                         "expected a path such as \"/health\", with special characters encoded";

@@ -16,7 +16,7 @@ use phalanx_tls::Certificates;
 use crate::auth::files;
 use crate::certificates;
 use crate::checks::check_all;
-use crate::config::{Arrival, Config, Scheme};
+use crate::config::{Arrival, Config, HostConfig, Scheme};
 use crate::conn::AcceptContext;
 use crate::conn::accept::accept;
 use crate::error::ServeError;
@@ -49,15 +49,19 @@ impl Server {
     ///
     /// # Panics
     /// If the numbers of roots and hosts differ, if [`Config::check`] finds an error, or if a host requires
-    /// passwords or has an alias, which only [`serve`] supports.
+    /// passwords, has an alias, or passes requests to a server with TLS, which only [`serve`] supports.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
         roots: impl IntoIterator<Item = Dir>,
     ) -> Result<Self, ServeError> {
+        let has_files = |host: &HostConfig| {
+            let mut servers = host.proxies.iter().flat_map(|proxy| &proxy.to);
+            !host.auth.is_empty() || !host.aliases.is_empty() || servers.any(|server| server.is_tls)
+        };
         assert!(
-            config.hosts.iter().all(|host| host.auth.is_empty() && host.aliases.is_empty()),
-            "only `serve` supports passwords and aliases"
+            !config.hosts.iter().any(has_files),
+            "only `serve` supports passwords, aliases, and TLS to other servers"
         );
         let roots = roots.into_iter().map(Root::from).collect();
         let logs = Logs::open(config, None)?;

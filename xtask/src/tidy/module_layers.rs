@@ -230,7 +230,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/tls",
         layers: &[
-            &["authority", "backoff", "certificate", "names", "polled"],
+            &["authority", "backoff", "certificate", "names", "polled", "records"],
             &["certificates"],
             &["clients"],
             &["session"],

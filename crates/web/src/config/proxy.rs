@@ -1,6 +1,7 @@
 //! Reverse proxy: the paths that other servers answer.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct Proxy {
     pub prefix: String,
     /// The servers, which share the requests.
     pub to: Vec<Upstream>,
+    /// PEM file with the authorities that sign the certificates of servers with TLS; `None` for those of the system.
+    pub authorities: Option<PathBuf>,
     /// Whether the prefix is removed from the path that a server gets.
     pub strip_prefix: bool,
     /// Whether the servers get the `Host` of the client, or else their own.
@@ -88,6 +91,7 @@ impl Proxy {
         Self {
             prefix: String::new(),
             to: Vec::new(),
+            authorities: None,
             strip_prefix: false,
             preserve_host: true,
             max_body: 100 << 20,
@@ -113,8 +117,10 @@ impl Keys for Proxy {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         let help = "path whose requests, and those below it, are passed on; / for all; the first matching one applies";
         pass.required("prefix", &mut self.prefix, help);
-        let help = "servers that share the requests, such as http://127.0.0.1:3000";
+        let help = "servers that share the requests, such as http://127.0.0.1:3000, or https://app:3000 for TLS";
         pass.required("to", &mut self.to, help);
+        let help = "PEM file with the authorities of https servers; false for those of the system";
+        pass.key("ca", &mut self.authorities, help);
         pass.key("strip-prefix", &mut self.strip_prefix, "remove the prefix from the path");
         let help = "pass the `Host` of the client on; otherwise the servers get their own";
         pass.key("preserve-host", &mut self.preserve_host, help);
@@ -197,22 +203,28 @@ pub struct Upstream {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// Whether it speaks TLS, with a certificate for the host.
+    pub is_tls: bool,
 }
+
+/// Schemes with their default ports; the second is that with TLS.
+const SCHEMES: [(&str, u16); 2] = [("http://", 80), ("https://", 443)];
 
 impl FromStr for Upstream {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |what: &str| Err(format!("found {text:?}, {what}"));
-        let Some(authority) = text.strip_prefix("http://") else {
+        let scheme = |n: usize| Some((n, text.strip_prefix(SCHEMES[n].0)?));
+        let Some((scheme, authority)) = (0..SCHEMES.len()).find_map(scheme) else {
             return wrong("expected a URL such as http://127.0.0.1:3000");
         };
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         if authority.contains('/') {
             return wrong("expected a URL without a path; `strip-prefix` removes the prefix");
         }
-        match Authority::parse(authority, 80) {
-            Ok(Authority { host, port }) => Ok(Self { host, port }),
+        match Authority::parse(authority, SCHEMES[scheme].1) {
+            Ok(Authority { host, port }) => Ok(Self { host, port, is_tls: scheme == 1 }),
             Err(why) => wrong(&why),
         }
     }
@@ -221,15 +233,16 @@ impl FromStr for Upstream {
 impl Upstream {
     /// Host and port, as in `Host`.
     pub fn authority(&self) -> String {
-        let Self { host, port } = self.clone();
+        let Self { host, port, is_tls } = self.clone();
         let authority = Authority { host, port };
-        if port == 80 { authority.url_host() } else { authority.to_string() }
+        let is_default = port == SCHEMES[usize::from(is_tls)].1;
+        if is_default { authority.url_host() } else { authority.to_string() }
     }
 }
 
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.authority())
+        write!(f, "{}{}", SCHEMES[usize::from(self.is_tls)].0, self.authority())
     }
 }
 
@@ -279,14 +292,18 @@ mod tests {
 
     #[test]
     fn urls() {
-        for (text, host, port) in [
-            ("http://127.0.0.1:3000", "127.0.0.1", 3000),
-            ("http://app/", "app", 80),
-            ("http://[::1]:81", "::1", 81),
-            ("http://[::1]", "::1", 80),
+        for (text, host, port, is_tls, authority) in [
+            ("http://127.0.0.1:3000", "127.0.0.1", 3000, false, "127.0.0.1:3000"),
+            ("http://app/", "app", 80, false, "app"),
+            ("https://app/", "app", 443, true, "app"),
+            ("https://app:80", "app", 80, true, "app:80"),
+            ("http://[::1]:81", "::1", 81, false, "[::1]:81"),
+            ("http://[::1]", "::1", 80, false, "[::1]"),
         ] {
             let upstream: Upstream = text.parse().unwrap();
-            assert_eq!((&*upstream.host, upstream.port), (host, port), "{text}");
+            let found = (&*upstream.host, upstream.port, upstream.is_tls);
+            assert_eq!(found, (host, port, is_tls), "{text}");
+            assert_eq!(upstream.authority(), authority);
             assert_eq!(upstream.to_string().parse(), Ok(upstream));
         }
         for wrong in [

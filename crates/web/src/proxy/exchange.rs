@@ -125,7 +125,7 @@ impl Exchange {
                 }
                 Outcome::Stale => return Ok(self.fail(Failure::Closed)),
                 Outcome::Failed(failure) => {
-                    search.failed_at(&lease);
+                    search.failed_at(&lease, failure);
                     return Ok(self.fail(failure));
                 }
                 Outcome::Refused(status) => {
@@ -134,8 +134,8 @@ impl Exchange {
                 }
                 Outcome::Broken(failure, error) => {
                     counters.failure(failure.unwrap_or(Failure::ClientClosed));
-                    if failure.is_some() {
-                        search.failed_at(&lease);
+                    if let Some(failure) = failure {
+                        search.failed_at(&lease, failure);
                     }
                     return Err(error);
                 }

@@ -194,7 +194,7 @@ mod tests {
         };
         let to = vec!["http://10.0.0.2:3000".parse().unwrap()];
         let rule = Proxy { prefix: "/api".into(), to, strip_prefix, ..Proxy::new() };
-        let group = Group::new(&rule, 1);
+        let group = Group::new(&rule, 1, None);
         let origin = Origin { address: Some([10, 0, 0, 9].into()), is_tls: false };
         let job = Job::new(&group, &request, request.body, origin)?;
         Ok(String::from_utf8(job.head(&group.members[0])).unwrap().replace("\r\n", "\n"))

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use phalanx::fs::Dir;
+use phalanx_tls::{CertificateError, Connector};
 
 use crate::auth::files;
 use crate::auth::passwords::Passwords;
-use crate::config::{Config, HostConfig};
+use crate::config::{Config, HostConfig, Proxy};
 use crate::error::ServeError;
 use crate::site::rules::Rules;
 use crate::upstream::Group;
@@ -44,6 +45,8 @@ pub(crate) struct Root {
     /// In the order of the configuration.
     aliases: Vec<Folder>,
     passwords: Vec<Arc<Passwords>>,
+    /// For the rules of the reverse proxy, in their order.
+    connectors: Vec<Option<Connector>>,
 }
 
 impl Root {
@@ -59,6 +62,7 @@ impl Root {
             folder: Folder::open(&host.root)?,
             aliases: aliases.collect::<Result<_, _>>()?,
             passwords: files::open(host)?,
+            connectors: host.proxies.iter().map(connector).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -66,8 +70,14 @@ impl Root {
 impl From<Dir> for Root {
     fn from(dir: Dir) -> Self {
         let folder = Folder { dir, place: None };
-        Self { folder, aliases: Vec::new(), passwords: Vec::new() }
+        Self { folder, aliases: Vec::new(), passwords: Vec::new(), connectors: Vec::new() }
     }
+}
+
+/// Loads the authorities of servers with TLS. They choose HTTP/1.1. May block.
+fn connector(proxy: &Proxy) -> Result<Option<Connector>, CertificateError> {
+    let load = || Connector::load(proxy.authorities.as_deref(), None, &[b"http/1.1"]);
+    proxy.to.iter().any(|server| server.is_tls).then(load).transpose()
 }
 
 /// A host in compiled form.
@@ -92,10 +102,13 @@ impl Host {
     /// If the configuration contains an error.
     pub(crate) fn new(id: HostId, config: HostConfig, root: Root, workers: usize) -> Self {
         let Ok(rules) = Rules::new(&config) else { panic!("the rules of a host were not checked") };
-        let Root { folder: root, aliases, passwords } = root;
+        let Root { folder: root, aliases, passwords, connectors } = root;
         assert_eq!(config.auth.len(), passwords.len(), "one password file for each rule");
         assert_eq!(config.aliases.len(), aliases.len(), "one directory for each alias");
-        let upstreams = config.proxies.iter().map(|rule| Group::new(rule, workers)).collect();
+        let connectors = connectors.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        let upstreams = config.proxies.iter().zip(connectors);
+        let upstreams = upstreams.map(|(rule, connector)| Group::new(rule, workers, connector));
+        let upstreams = upstreams.collect();
         Self { id, root, aliases, config, rules, passwords, upstreams }
     }
 
@@ -110,10 +123,11 @@ impl Host {
     }
 
     /// Whether this host equals one compiled from `config` and `root`. A path that now leads to another
-    /// directory is another root.
+    /// directory is another root. A file with authorities may have changed.
     pub(crate) fn is(&self, config: &HostConfig, root: &Root) -> bool {
         let own = self.passwords.iter();
         self.config == *config
+            && config.proxies.iter().all(|proxy| proxy.authorities.is_none())
             && self.root.is(&root.folder)
             && self.aliases.iter().zip(&root.aliases).all(|(own, other)| own.is(other))
             && own.zip(&root.passwords).all(|(own, other)| own.is_same(other))

@@ -67,7 +67,8 @@ async fn probe(
     resolver: &BlockingStage<()>,
 ) -> Result<(), String> {
     let address = (&*member.upstream.host, member.upstream.port);
-    let (wire, _) = dial(resolver, address, None, IoTimeout::after(check.timeout)).await?;
+    let (wire, _) =
+        dial(resolver, address, member.connector.as_ref(), IoTimeout::after(check.timeout)).await?;
     let request = format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: phalanx\r\nConnection: close\r\n\r\n",
         check.path, member.authority

@@ -36,6 +36,11 @@ impl Failure {
         (Self::Truncated, "truncated"),
         (Self::ClientClosed, "client-closed"),
     ];
+
+    /// The reason in metrics.
+    pub(crate) fn text(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
 }
 
 /// The counters. Clones share them.

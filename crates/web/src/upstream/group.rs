@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use phalanx_tls::Connector;
+
 use crate::config::{Proxy, Upstream};
 use crate::upstream::health::Health;
 
@@ -20,15 +22,23 @@ pub(crate) struct Member {
     /// Its `Host`.
     pub(crate) authority: String,
     pub(crate) health: Health,
+    /// Set if it speaks TLS.
+    pub(crate) connector: Option<Connector>,
 }
 
 impl Group {
     /// Compiles a rule for a server with this number of workers.
-    pub(crate) fn new(rule: &Proxy, workers: usize) -> Arc<Self> {
+    ///
+    /// # Panics
+    /// If one of the servers speaks TLS, and there is no connector.
+    pub(crate) fn new(rule: &Proxy, workers: usize, connector: Option<&Connector>) -> Arc<Self> {
         let member = |upstream: &Upstream| Member {
             authority: upstream.authority(),
             upstream: upstream.clone(),
             health: Health::default(),
+            connector: upstream
+                .is_tls
+                .then(|| connector.expect("a connector for servers with TLS").clone()),
         };
         Arc::new(Self {
             members: rule.to.iter().map(member).collect(),
@@ -60,7 +70,7 @@ mod tests {
     #[test]
     fn paths_of_a_prefix() {
         let group = |prefix: &str, strip_prefix| {
-            Group::new(&Proxy { prefix: prefix.into(), strip_prefix, ..Proxy::new() }, 1)
+            Group::new(&Proxy { prefix: prefix.into(), strip_prefix, ..Proxy::new() }, 1, None)
         };
         for (prefix, path, whole, stripped) in [
             ("/api", "/api", Some("/api"), Some("/")),

@@ -76,13 +76,14 @@ impl<'a> Search<'a> {
             let left = self.tried.left(group.members.len()).max(1);
             let (begun, limit) = (now(), to_dial / u32::try_from(left).unwrap_or(u32::MAX));
             // Requests that have arrived are completed during a shutdown.
-            match dial(&self.resolver, address, None, IoTimeout::after(limit)).await {
+            let (connector, timeout) = (member.connector.as_ref(), IoTimeout::after(limit));
+            match dial(&self.resolver, address, connector, timeout).await {
                 Ok((wire, _)) => {
                     self.counters.connection();
                     return Ok(Lease { group: group.clone(), slot, wire, is_reused: false });
                 }
-                Err(_) => {
-                    self.failed(member);
+                Err(why) => {
+                    self.failed(member, &why);
                     self.tried.add(slot.member);
                     let elapsed = now().saturating_sub(begun);
                     to_dial = to_dial.saturating_sub(elapsed);
@@ -97,15 +98,19 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn failed(&self, member: &Member) {
+    fn failed(&self, member: &Member, why: &str) {
         if member.health.failed(now()) {
             self.counters.ejection();
+            let server = &member.upstream;
+            eprintln!(
+                "phalanx: {server} has failed repeatedly and gets no requests for a while: {why}"
+            );
         }
     }
 
     /// The server of this lease has not responded.
-    pub(crate) fn failed_at(&self, lease: &Lease) {
-        self.failed(lease.member());
+    pub(crate) fn failed_at(&self, lease: &Lease, failure: Failure) {
+        self.failed(lease.member(), failure.text());
     }
 }
 

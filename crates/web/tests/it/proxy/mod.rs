@@ -9,6 +9,7 @@ mod health;
 mod hostile;
 mod http2;
 mod overload;
+mod tls;
 mod upgrade;
 
 use std::sync::Mutex;
