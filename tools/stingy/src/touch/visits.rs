@@ -88,7 +88,7 @@ impl Sums {
                 let at = (line * LINE + LINE - 1).wrapping_sub(bias);
                 let first = (line * LINE).wrapping_sub(bias);
                 let name = symbols.name_at(first).or_else(|| symbols.name_at(at));
-                let name = name.unwrap_or("libraries").to_owned();
+                let name = name.unwrap_or("without a symbol").to_owned();
                 *self.by_symbol.entry((kind, name)).or_default() += 1;
             }
         }
