@@ -33,6 +33,15 @@ pub use phalanx_core::{Sleep, TimedOut, now, sleep, timeout};
 
 use crate::io::with;
 
+/// The time since the start of the program, like [`now`], but read from the clock, which costs some 25 ns: for the
+/// length of work within a cohort, whose time is that of its begin. In a simulation it is [`now`].
+///
+/// # Panics
+/// Outside of a processor of a running [`Runtime`](crate::Runtime).
+pub fn clock() -> Duration {
+    with(|io| io.clock())
+}
+
 /// Time of day since 1970; in a simulation, that of the simulated world. Each call reads the system clock.
 /// For durations use [`now`], which costs nothing.
 ///

@@ -45,7 +45,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phalanx_core::{ProcessorId, Session, SessionGuard, now, prefetch_wakers, wake_contained};
 use phalanx_driver::{Completion, Done, Driver, Request, Token};
@@ -83,6 +83,8 @@ pub(crate) struct Io {
     earliest: Cell<Duration>,
     /// The time of the last turn.
     turn: Cell<Duration>,
+    /// The start of the program; `None` in a simulation.
+    epoch: Option<Instant>,
     /// The session of the runtime's own operations, which are not part of their callers' sessions.
     pub(crate) apart: OnceCell<Session>,
     /// The pools of blocking stages that were used on this processor.
@@ -164,6 +166,7 @@ impl Io {
         placement: Arc<Placement>,
         index: usize,
         driver: Box<dyn Driver>,
+        epoch: Option<Instant>,
     ) -> Rc<Self> {
         let place = Place::new(placement, index);
         let home = place.id();
@@ -178,6 +181,7 @@ impl Io {
             drain_announced: Cell::new(false),
             earliest: Cell::new(Duration::MAX),
             turn: Cell::default(),
+            epoch,
             apart: OnceCell::new(),
             pools: RefCell::default(),
             place,
@@ -194,6 +198,11 @@ impl Io {
     /// The processor's identity.
     pub(crate) fn home(&self) -> ProcessorId {
         self.home
+    }
+
+    /// The time since the start of the program, by the clock.
+    pub(crate) fn clock(&self) -> Duration {
+        self.epoch.map_or_else(now, |epoch| epoch.elapsed())
     }
 
     /// The processor's number.

@@ -101,7 +101,7 @@ impl Run {
             let index = seed.index();
             let sizes = if exhaustive { SIZES } else { sizes(&mut rng) };
             let driver = outside.driver(&sizes).map_err(|error| error.to_string())?;
-            let io = Io::new(placement.clone(), index, Box::new(driver));
+            let io = Io::new(placement.clone(), index, Box::new(driver), None);
             let waker = DelayedWaker::new(outside.clone(), bias.wake_delay);
             let unpark = waker.clone();
             let entered = io.enter();

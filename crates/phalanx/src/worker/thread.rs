@@ -81,7 +81,7 @@ impl WorkerThread<'_> {
         let _seated = active.sit(index);
         let driver = phalanx_driver::open(kind, &options.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
-        let io = Io::new(placement, index, driver);
+        let io = Io::new(placement, index, driver, Some(epoch));
         let _entered = io.enter();
         let seed = with_region(options.region, seed);
         let processor = seed.build(Box::new(move || unparker.unpark()));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx::metrics::Times;
-use phalanx::time::now;
+use phalanx::time::clock;
 
 /// Requests with responses that are not sent yet. In one word, because each connection reserves memory for several: their
 /// number in the lowest 16 bits, and above it the time at which the first byte of the first one was received.
@@ -31,7 +31,8 @@ impl Answered {
         let count = self.0 & COUNT;
         if count > 0 {
             let began = Duration::from_nanos(self.0 >> 16 << UNIT_BITS);
-            latency.add(count, now().saturating_sub(began));
+            // A response that is written at once belongs to the cohort that received its request.
+            latency.add(count, clock().saturating_sub(began));
         }
     }
 }
