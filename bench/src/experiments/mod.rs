@@ -10,7 +10,7 @@
 //! - [`ladder`]: the tuned cohort size compared with all sizes.
 //! - [`interleave`]: the gain from prefetching within a cohort; [`figure2`]: from cohorts of system calls.
 //! - [`matching`]: events against a million filters, one at a time and in cohorts.
-//! - [`broker`]: the MQTT broker compared with others.
+//! - [`broker`]: the MQTT broker compared with others; [`cluster`]: three brokers over NATS compared with one.
 //! - [`web`]: the web server compared with floor, twin and other servers.
 //! - [`figure4`]: a profile of its stages; [`figure7`]: instructions, misses and cycles per request of it and its
 //!   twin.
@@ -25,6 +25,7 @@
 
 pub mod axum;
 pub mod broker;
+pub mod cluster;
 pub mod concurrency;
 pub mod dial;
 pub mod failure;

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use phalanx_testkit::nats::NatsServer;
 use serde_json::Value;
 
 /// The `phalanx` to measure: the one named by PHALANX_EXECUTABLE, or the one built with these tests. If only these
@@ -135,6 +136,20 @@ fn every_shape_of_the_broker_is_measured() {
     }
     assert!(report["kept_acknowledged_per_s"].as_f64().unwrap() > 0.0, "{report}");
     assert!(report["filters_per_s"].is_number() && report["filters"] == 2000, "{report}");
+}
+
+#[test]
+fn a_cluster_is_compared_with_one_broker() {
+    if NatsServer::start("").is_none() {
+        return;
+    }
+    let report = report(&bench(&["cluster", "--quick"]));
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 + 4 + 4 + 2, "{report}");
+    for row in rows {
+        assert!(row["cluster"].as_f64().unwrap() > 0.0 && row["slices"] == 1, "{row}");
+        assert_eq!(row["one"].is_null(), row["qos"].is_null(), "{row}");
+    }
 }
 
 #[test]

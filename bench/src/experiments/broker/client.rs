@@ -19,8 +19,8 @@ const KEEP_ALIVE: u16 = u16::MAX;
 const SESSION_EXPIRY: u32 = 3600;
 
 /// A connected client.
-pub(super) struct Client {
-    pub(super) stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
     input: Vec<u8>,
     /// Number of received bytes that were not consumed.
     filled: usize,
@@ -36,7 +36,7 @@ fn bad(why: impl Into<String>) -> io::Error {
 impl Client {
     /// Connects with a client id and subscribes to the filters with the QoS, many filters per packet. The session
     /// is persistent if requested.
-    pub(super) fn start(
+    pub(crate) fn start(
         server: SocketAddr,
         name: &str,
         filters: impl Iterator<Item = String>,
@@ -126,7 +126,7 @@ impl Client {
 
     /// Ends the session. Otherwise the broker would queue matching messages for it while other brokers are
     /// measured.
-    pub(super) fn leave(mut self) -> io::Result<()> {
+    pub(crate) fn leave(mut self) -> io::Result<()> {
         let mut properties = PropertyBuffer::new();
         properties.push(Property::SessionExpiry(0)).map_err(io::Error::other)?;
         let leaving = Disconnect { reason: Reason::SUCCESS, properties: properties.get() };

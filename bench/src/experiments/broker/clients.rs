@@ -53,10 +53,11 @@ struct Publisher {
 }
 
 impl Clients {
-    /// Connects all clients and subscribes; sessions of subscribers are persistent if `kept`. The shape `filters`
-    /// takes a while; `progress` receives the number of filters of each client.
+    /// Connects publishers to the first server and subscribers to the second, and subscribes; sessions of subscribers
+    /// are persistent if `kept`. The shape `filters` takes a while; `progress` receives the number of filters of each
+    /// client.
     pub(super) fn start(
-        server: SocketAddr,
+        (first, second): (SocketAddr, SocketAddr),
         kept: bool,
         setting: Setting,
         options: &Options,
@@ -70,7 +71,7 @@ impl Clients {
         for n in 0..publishers {
             let nothing = std::iter::empty();
             let name = format!("publisher-{n}");
-            clients.push(Client::start(server, &name, nothing, setting.qos, false)?);
+            clients.push(Client::start(first, &name, nothing, setting.qos, false)?);
         }
         for n in 0..subscribers {
             let name = format!("subscriber-{n}");
@@ -79,14 +80,14 @@ impl Clients {
                     let share = options.filters / subscribers
                         + usize::from(n < options.filters % subscribers);
                     let own = wanted.by_ref().take(share);
-                    let client = Client::start(server, &name, own, QoS::AtMostOnce, false)?;
+                    let client = Client::start(second, &name, own, QoS::AtMostOnce, false)?;
                     progress(share);
                     client
                 }
                 _ => {
                     let group = if shape == Shape::Shared { "$share/bench/" } else { "" };
                     let topic = std::iter::once(format!("{group}{TOPIC}"));
-                    Client::start(server, &name, topic, setting.qos, kept)?
+                    Client::start(second, &name, topic, setting.qos, kept)?
                 }
             });
         }

@@ -3,7 +3,7 @@
 //! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` (the brokers), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)
 //! and `report`.
 
-mod client;
+pub(crate) mod client;
 mod clients;
 mod message;
 mod options;
@@ -12,6 +12,7 @@ pub(crate) mod server;
 pub(crate) mod shape;
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::error::Error;
@@ -34,13 +35,15 @@ const MAX_REPEATS: usize = 2;
 const SEED: u64 = 42;
 
 /// Figures of one slice.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slice {
+    /// Processor time of each group of processes for one message, in microseconds.
+    pub(crate) cpu_us: Vec<f64>,
     pub(crate) per_cpu_s: f64,
     pub(crate) per_s: f64,
     server_busy: f64,
     client_busy: f64,
-    p50_us: f64,
+    pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) noisy: bool,
 }
@@ -113,17 +116,33 @@ fn rounds(
     (slices, ended)
 }
 
-/// A broker and the clients of one setting.
+/// The clients of one setting, and the processes that serve them.
 pub(crate) struct Loaded<'a> {
-    server: &'a Server,
+    name: &'a str,
+    /// Processes in groups whose processor time is measured separately.
+    groups: Vec<&'a [u32]>,
     clients: Clients,
     shape: Shape,
 }
 
 impl<'a> Loaded<'a> {
-    /// Connects the clients.
+    /// Connects the clients to one broker.
     pub(crate) fn start(
         server: &'a Server,
+        setting: Setting,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let Server { name, keeps, process, .. } = server;
+        let at = (process.address, process.address);
+        Self::across(name, vec![&process.family], at, *keeps, setting, options)
+    }
+
+    /// Connects publishers to the first address and subscribers to the second.
+    pub(crate) fn across(
+        name: &'a str,
+        groups: Vec<&'a [u32]>,
+        at: (SocketAddr, SocketAddr),
+        keeps: bool,
         setting: Setting,
         options: &Options,
     ) -> Result<Self, Error> {
@@ -133,10 +152,9 @@ impl<'a> Loaded<'a> {
             filed += count;
             eprintln!("  {filed} filters");
         };
-        let address = server.process.address;
-        let clients = Clients::start(address, server.keeps, setting, options, SEED, progress);
-        let clients = clients.map_err(|error| failed(server, &error))?;
-        Ok(Self { server, clients, shape: setting.shape })
+        let clients = Clients::start(at, keeps, setting, options, SEED, progress);
+        let clients = clients.map_err(|error| failed(name, &error))?;
+        Ok(Self { name, groups, clients, shape: setting.shape })
     }
 
     /// Measures one slice, and repeats it if it was disturbed.
@@ -144,8 +162,7 @@ impl<'a> Loaded<'a> {
         let mut left = if options.quick { 0 } else { MAX_REPEATS };
         loop {
             interrupted()?;
-            let slice = slice(self.server, &mut self.clients, self.shape, cores, options);
-            let slice = slice.map_err(|error| failed(self.server, &error))?;
+            let slice = self.measure(cores, options).map_err(|error| failed(self.name, &error))?;
             if !slice.noisy || left == 0 {
                 return Ok(slice);
             }
@@ -153,51 +170,49 @@ impl<'a> Loaded<'a> {
         }
     }
 
+    /// Measures one slice, after a warm-up of a fifth of its length.
+    fn measure(&mut self, cores: &Cores, options: &Options) -> io::Result<Slice> {
+        let Self { groups, clients, shape, .. } = self;
+        let (own, length, all) = ([std::process::id()], options.slice, groups.concat());
+        let times = || groups.iter().map(|group| run_time(group)).collect::<io::Result<Vec<_>>>();
+        clients.run(length / 5)?;
+        let moment = CpuTimes::take(cores, &all)?;
+        clients.latency.reset();
+        let (before, began) = (clients.counts, Instant::now());
+        let (times_before, own_before) = (times()?, run_time(&own)?);
+        clients.run(length)?;
+        if options.quick {
+            // A short slice might otherwise contain no delivery.
+            clients.settle()?;
+        }
+        let (times_after, own_after) = (times()?, run_time(&own)?);
+        let (after, seconds) = (clients.counts, began.elapsed().as_secs_f64());
+        let foreign = moment.foreign_until(&CpuTimes::take(cores, &all)?, cores);
+        clients.settle()?;
+        let count = match shape.unit() {
+            Unit::Delivered => after.delivered - before.delivered,
+            Unit::Acknowledged => after.acknowledged - before.acknowledged,
+        } as f64;
+        let used: Vec<f64> = times_after.iter().zip(&times_before).map(|(a, b)| a - b).collect();
+        let cpu: f64 = used.iter().sum();
+        Ok(Slice {
+            cpu_us: used.iter().map(|seconds| seconds * 1e6 / count).collect(),
+            per_cpu_s: count / cpu.max(1e-9),
+            per_s: count / seconds,
+            server_busy: cpu / seconds,
+            client_busy: (own_after - own_before) / seconds,
+            p50_us: clients.latency.value_at_quantile(0.5) as f64 / 1e3,
+            p99_us: clients.latency.value_at_quantile(0.99) as f64 / 1e3,
+            noisy: foreign > MAX_FOREIGN_SHARE,
+        })
+    }
+
     /// Ends all sessions.
     pub(crate) fn leave(self) -> Result<(), Error> {
-        self.clients.leave().map_err(|error| failed(self.server, &error))
+        self.clients.leave().map_err(|error| failed(self.name, &error))
     }
 }
 
-fn failed(server: &Server, error: &io::Error) -> Error {
-    Error::Load { name: server.name.clone(), why: error.to_string() }
-}
-
-/// Measures one slice of one server, after a warm-up of a fifth of its length.
-fn slice(
-    server: &Server,
-    clients: &mut Clients,
-    shape: Shape,
-    cores: &Cores,
-    options: &Options,
-) -> io::Result<Slice> {
-    let (own, length) = ([std::process::id()], options.slice);
-    clients.run(length / 5)?;
-    let moment = CpuTimes::take(cores, &server.process.family)?;
-    clients.latency.reset();
-    let (before, began) = (clients.counts, Instant::now());
-    let (server_before, own_before) = (run_time(&server.process.family)?, run_time(&own)?);
-    clients.run(length)?;
-    if options.quick {
-        // A short slice might otherwise contain no delivery.
-        clients.settle()?;
-    }
-    let (server_after, own_after) = (run_time(&server.process.family)?, run_time(&own)?);
-    let (after, seconds) = (clients.counts, began.elapsed().as_secs_f64());
-    let foreign = moment.foreign_until(&CpuTimes::take(cores, &server.process.family)?, cores);
-    clients.settle()?;
-    let count = match shape.unit() {
-        Unit::Delivered => after.delivered - before.delivered,
-        Unit::Acknowledged => after.acknowledged - before.acknowledged,
-    } as f64;
-    let cpu = server_after - server_before;
-    Ok(Slice {
-        per_cpu_s: count / cpu.max(1e-9),
-        per_s: count / seconds,
-        server_busy: cpu / seconds,
-        client_busy: (own_after - own_before) / seconds,
-        p50_us: clients.latency.value_at_quantile(0.5) as f64 / 1e3,
-        p99_us: clients.latency.value_at_quantile(0.99) as f64 / 1e3,
-        noisy: foreign > MAX_FOREIGN_SHARE,
-    })
+fn failed(name: &str, error: &io::Error) -> Error {
+    Error::Load { name: name.to_owned(), why: error.to_string() }
 }

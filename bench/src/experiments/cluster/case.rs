@@ -1,0 +1,168 @@
+//! The comparisons, and their rows.
+
+use std::time::Duration;
+
+use phalanx_mqtt::QoS;
+
+use super::Options;
+use super::report::Row;
+use super::servers::Servers;
+use super::takeover::takeover;
+use crate::error::Error;
+use crate::experiments::broker::shape::{Setting, Shape};
+use crate::experiments::broker::{self, Loaded, Slice};
+use crate::measure::stats::median;
+use crate::system::cores::Cores;
+
+/// A comparison of the cluster with one broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Case {
+    /// Messages wanted at the publisher's node only.
+    Local(QoS),
+    /// Messages wanted at another node only.
+    Crossing(QoS),
+    /// Latency of messages to another node.
+    Latency(QoS),
+    /// A client connects to another node.
+    Takeover,
+}
+
+/// One round.
+pub(super) enum Round {
+    /// The single broker, and the cluster: its nodes, then NATS.
+    Pair(Slice, Slice),
+    Times(Vec<Duration>),
+}
+
+/// A figure of a slice.
+type Figure = fn(&Slice) -> f64;
+
+impl Case {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Local(QoS::AtMostOnce),
+        Self::Local(QoS::AtLeastOnce),
+        Self::Crossing(QoS::AtMostOnce),
+        Self::Crossing(QoS::AtLeastOnce),
+        Self::Latency(QoS::AtMostOnce),
+        Self::Latency(QoS::AtLeastOnce),
+        Self::Takeover,
+    ];
+
+    /// Measures one round.
+    pub(super) fn measure(
+        self,
+        servers: &Servers,
+        cores: &Cores,
+        options: &Options,
+    ) -> Result<Round, Error> {
+        let [from, to] = [0, 1].map(|n: usize| servers.nodes[n].address);
+        let (shape, qos) = match self {
+            Self::Takeover => return Ok(Round::Times(takeover((from, to), options.takeovers)?)),
+            Self::Local(qos) | Self::Crossing(qos) => (Shape::Pair, qos),
+            Self::Latency(qos) => (Shape::Light, qos),
+        };
+        let setting = Setting { shape, qos, properties: 0 };
+        let own = broker::Options {
+            payload: options.payload,
+            slice: options.slice,
+            ..broker::Options::of(options.runner.setup.clone(), options.quick)
+        };
+        let slice = |name, groups, at| {
+            let mut load = Loaded::across(name, groups, at, false, setting, &own)?;
+            let slice = load.slice(cores, &own)?;
+            load.leave().map(|()| slice)
+        };
+        let (one, nodes) = (&servers.one, servers.of_nodes());
+        let alone = slice("the single broker", vec![&one.family], (one.address, one.address))?;
+        let subscribers = if matches!(self, Self::Local(_)) { from } else { to };
+        let groups = vec![&nodes[..], &servers.nats.family];
+        Ok(Round::Pair(alone, slice("the cluster", groups, (from, subscribers))?))
+    }
+
+    /// The rows of its rounds.
+    pub(super) fn rows(self, rounds: &[Round]) -> Vec<Row> {
+        let all: Figure = |slice| slice.cpu_us.iter().sum();
+        let ratio = |qos, case, cluster: Figure, target| {
+            compare(rounds, (case, qos, "µs"), (all, cluster), |one, cluster| cluster / one, target)
+        };
+        let added = |qos, case, figure: Figure, target| {
+            let result = |one, cluster| cluster - one;
+            compare(rounds, (case, qos, "ms"), (figure, figure), result, Some(target))
+        };
+        match self {
+            Self::Local(qos) => {
+                vec![ratio(qos, "wanted at one node: all processes", all, Some(1.03))]
+            }
+            Self::Crossing(qos) => {
+                let target = |most| (qos == QoS::AtMostOnce).then_some(most);
+                let (brokers, nats) =
+                    (|slice: &Slice| slice.cpu_us[0], |slice: &Slice| slice.cpu_us[1]);
+                vec![
+                    ratio(qos, "wanted at another node: brokers", brokers, target(1.7)),
+                    ratio(qos, "wanted at another node: NATS", nats, target(0.3)),
+                ]
+            }
+            Self::Latency(qos) => vec![
+                added(qos, "to another node: p50", |slice| slice.p50_us / 1e3, 1.0),
+                added(qos, "to another node: p99", |slice| slice.p99_us / 1e3, 5.0),
+            ],
+            Self::Takeover => {
+                let mut times: Vec<_> = rounds.iter().flat_map(Round::times).collect();
+                times.sort_unstable();
+                let row = |case, share: f64, target| {
+                    let at = (times.len() as f64 * share) as usize;
+                    let ms = times[at].as_secs_f64() * 1e3;
+                    Row {
+                        case,
+                        qos: None,
+                        unit: "ms",
+                        one: None,
+                        cluster: ms,
+                        result: ms,
+                        target,
+                        slices: rounds.len(),
+                        noisy_slices: 0,
+                    }
+                };
+                vec![row("takeover: p50", 0.5, None), row("takeover: p99", 0.99, Some(50.0))]
+            }
+        }
+    }
+}
+
+impl Round {
+    fn times(&self) -> &[Duration] {
+        if let Self::Times(times) = self { times } else { &[] }
+    }
+}
+
+/// The row of a figure of one broker and one of the cluster, of which `result` is compared with the target.
+fn compare(
+    rounds: &[Round],
+    (case, qos, unit): (&'static str, QoS, &'static str),
+    (of_one, of_cluster): (Figure, Figure),
+    result: fn(f64, f64) -> f64,
+    target: Option<f64>,
+) -> Row {
+    let pair = |round: &Round| match round {
+        Round::Pair(one, cluster) => {
+            Some((of_one(one), of_cluster(cluster), one.noisy || cluster.noisy))
+        }
+        Round::Times(_) => None,
+    };
+    let pairs: Vec<_> = rounds.iter().filter_map(pair).collect();
+    let middle = |of: fn(f64, f64) -> f64| {
+        median(&pairs.iter().map(|(one, cluster, _)| of(*one, *cluster)).collect::<Vec<_>>())
+    };
+    Row {
+        case,
+        qos: Some(qos as u8),
+        unit,
+        one: Some(middle(|one, _| one)),
+        cluster: middle(|_, cluster| cluster),
+        result: middle(result),
+        target,
+        slices: pairs.len(),
+        noisy_slices: pairs.iter().filter(|(_, _, noisy)| *noisy).count(),
+    }
+}

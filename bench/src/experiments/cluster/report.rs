@@ -1,0 +1,47 @@
+//! The report, as text and as JSON.
+
+use crate::measure::machine::Machine;
+use crate::measure::partial::Partial;
+use crate::measure::record::record;
+
+record! {
+    /// The report of `phalanx-bench cluster`.
+    pub struct Report {
+        /// One or more per case.
+        rows: Vec<Row> | "three brokers over NATS compared with one broker", 0;
+        /// The version of NATS.
+        nats: String => "NATS", 0;
+        /// Payload size in bytes.
+        payload: usize;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+record! {
+    /// A comparison; medians of the rounds.
+    pub struct Row {
+        /// Messages and processes that are measured.
+        case: &'static str => "case", 0;
+        /// QoS of messages and subscriptions.
+        qos: Option<u8> => "QoS", 0;
+        /// Unit of `one` and `cluster`: processor time per message, or time.
+        unit: &'static str => "unit", 0;
+        /// The single broker.
+        one: Option<f64> => "one broker", 2;
+        /// The cluster.
+        cluster: f64 => "cluster", 2;
+        /// Median of the rounds' ratios (processor time) or differences (latency); of takeovers, the time.
+        result: f64 => "result", 3;
+        /// The goal: `result` should not exceed it.
+        target: Option<f64> => "at most", 2;
+        /// Number of measured slices.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+    }
+}
