@@ -24,6 +24,7 @@ use crate::lane::frame::{NodeFrame, Side};
 use crate::lane::{Lane, LaneOptions};
 use crate::limits::peer::Peer;
 use crate::listen::Scheme;
+use crate::model::client_key::ClientKey;
 use crate::session::close::Closing;
 use crate::session::open::{Opened, Opening};
 use crate::transport::Transport;
@@ -130,7 +131,10 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
     };
     let session = match opened.durable_id {
         // It ends with this process.
-        0 => format!("{}/{}/{}", node.start, opened.key.slot, opened.key.generation),
+        0 => {
+            let ClientKey { partition, slot, generation } = opened.key;
+            format!("{}/{partition}/{slot}/{generation}", node.start)
+        }
         id => format!("stored/{id}"),
     };
     if !opened.present {

@@ -36,7 +36,7 @@ pub(crate) struct RecoveredSessions {
     pub(crate) count: u32,
     /// IDs of sessions that had ended, and their unpublished wills.
     pub(crate) ended: Vec<u64>,
-    pub(crate) pending_wills: Vec<(u64, Message)>,
+    pub(crate) pending_wills: Vec<(u64, Arc<str>, Message)>,
 }
 
 /// A recovered session, before its partition is created.
@@ -140,7 +140,8 @@ impl RecoveredState {
                 place.ended.push(number.0);
                 let wills =
                     extras.pending_wills.into_iter().chain(extras.will.map(|own| own.message));
-                place.pending_wills.extend(wills.map(|will| (number.0, will)));
+                let client: Arc<str> = stored.client.as_str().into();
+                place.pending_wills.extend(wills.map(|will| (number.0, client.clone(), will)));
                 continue;
             }
             let mut session = session(*number, stored, &messages).map_err(|what| unknown(&what))?;

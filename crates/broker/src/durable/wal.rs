@@ -28,6 +28,13 @@ use crate::events::drops::DropReason;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lsn(u64);
 
+#[cfg(test)]
+impl From<u64> for Lsn {
+    fn from(lsn: u64) -> Self {
+        Self(lsn)
+    }
+}
+
 /// The WAL is closed, or the disk did not respond in time: whether the change is on disk is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotDurable;

@@ -5,15 +5,22 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::durable::Lsn;
+use crate::lock::lock;
 
-/// Number of locks, so that processors seldom wait for each other.
-const SHARDS: usize = 64;
+/// Number of shards, so that processors seldom wait for each other, and clients seldom for the session ends of others.
+const SHARDS: usize = 1024;
 
-/// Partitions by client identifier.
-type Shard = HashMap<Arc<str>, u16>;
+/// The clients of which the identifiers have the same hash, modulo [`SHARDS`].
+#[derive(Debug, Default)]
+struct Shard {
+    /// Partitions by client identifier. Empty if there is only one partition.
+    partitions: HashMap<Arc<str>, u16>,
+    /// The LSN of the last recorded end of a session.
+    ended: Lsn,
+}
 
 /// The partitions of all sessions. An entry changes only on the processor that owns its partition.
 #[derive(Clone, Debug)]
@@ -21,58 +28,61 @@ pub(crate) struct Directory(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Empty if there is only one partition.
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
-    /// The LSN of the last recorded end of a session.
-    ended: Mutex<Lsn>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether there is only one partition.
+    is_single: bool,
 }
 
 impl Directory {
     pub(crate) fn new(partitions: usize) -> Self {
-        let shards = if partitions > 1 { SHARDS } else { 0 };
-        let shards = (0..shards).map(|_| Mutex::default()).collect();
-        Self(Arc::new(Shared { shards, hasher: RandomState::new(), ended: Mutex::default() }))
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let is_single = partitions <= 1;
+        Self(Arc::new(Shared { shards, hasher: RandomState::new(), is_single }))
     }
 
-    /// The part with the entry of a client; none if there is only one partition.
-    fn shard(&self, client: &str) -> Option<MutexGuard<'_, Shard>> {
+    /// The shard of a client.
+    fn shard(&self, client: &str) -> MutexGuard<'_, Shard> {
         let Shared { shards, hasher, .. } = &*self.0;
-        let shard = hasher.hash_one(client) % shards.len().max(1) as u64;
-        shards.get(shard as usize).map(lock)
+        lock(&shards[(hasher.hash_one(client) % SHARDS as u64) as usize])
     }
 
     /// The partition of a client's session. A client without a session is entered with `partition`.
     pub(crate) fn claim(&self, client: &Arc<str>, partition: u16) -> u16 {
-        match self.shard(client) {
-            Some(mut shard) => *shard.entry(client.clone()).or_insert(partition),
-            None => partition,
+        match self.0.is_single {
+            true => partition,
+            false => *self.shard(client).partitions.entry(client.clone()).or_insert(partition),
         }
     }
 
     /// The partition of a client's session; none if it has no session.
     pub(crate) fn find(&self, client: &str) -> Option<u16> {
-        self.shard(client).map_or(Some(0), |shard| shard.get(client).copied())
+        match self.0.is_single {
+            true => Some(0),
+            false => self.shard(client).partitions.get(client).copied(),
+        }
     }
 
-    /// Removes the entry of a client whose session has ended.
-    pub(crate) fn release(&self, client: &str) {
-        self.shard(client).map(|mut shard| shard.remove(client));
+    /// Removes the entry of a client whose session in `partition` has ended. Another partition's entry remains.
+    pub(crate) fn release(&self, client: &str, partition: u16) {
+        if self.0.is_single {
+            return;
+        }
+        let partitions = &mut self.shard(client).partitions;
+        if partitions.get(client) == Some(&partition) {
+            partitions.remove(client);
+        }
     }
 
-    /// Records that the end of a session was appended to the WAL.
-    pub(crate) fn session_ended(&self, lsn: Lsn) {
-        let mut ended = lock(&self.0.ended);
+    /// Records that the end of a client's session was appended to the WAL.
+    pub(crate) fn session_ended(&self, client: &str, lsn: Lsn) {
+        let ended = &mut self.shard(client).ended;
         *ended = lsn.max(*ended);
     }
 
-    /// The LSN of the last recorded end of a session.
-    pub(crate) fn ended(&self) -> Lsn {
-        *lock(&self.0.ended)
+    /// The LSN of the last recorded session end of the client, or of another one in its shard.
+    pub(crate) fn ended(&self, client: &str) -> Lsn {
+        self.shard(client).ended
     }
 }
 
@@ -87,8 +97,10 @@ mod tests {
         assert_eq!(directory.claim(&client, 1), 1);
         assert_eq!(directory.claim(&client, 0), 1);
         assert_eq!(directory.find("c"), Some(1));
-        directory.release("c");
+        directory.release("c", 1);
         assert_eq!(directory.claim(&client, 0), 0);
+        directory.release("c", 1);
+        assert_eq!(directory.find("c"), Some(0), "the entry is that of partition 0");
     }
 
     #[test]
@@ -96,5 +108,19 @@ mod tests {
         let directory = Directory::new(1);
         assert_eq!(directory.claim(&Arc::from("c"), 0), 0);
         assert_eq!(directory.find("d"), Some(0));
+    }
+
+    #[test]
+    fn few_clients_wait_for_the_session_end_of_another() {
+        for partitions in [1, 2] {
+            let directory = Directory::new(partitions);
+            let [first, second] = [Lsn::from(1), Lsn::from(2)];
+            directory.session_ended("c", second);
+            directory.session_ended("c", first);
+            assert_eq!(directory.ended("c"), second);
+            let others = (0..100).map(|n| directory.ended(&format!("other {n}")));
+            let waiting = others.filter(|lsn| *lsn != Lsn::default()).count();
+            assert!(waiting < 10, "{waiting} of 100");
+        }
     }
 }

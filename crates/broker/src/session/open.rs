@@ -64,7 +64,7 @@ impl Sessions {
         now: Duration,
     ) -> (Result<Opened, Reason>, Effects, Lsn) {
         self.limits.refresh();
-        let most = self.limits.sessions as i64;
+        let most = i64::try_from(self.limits.sessions).unwrap_or(i64::MAX);
         let mut effects = Effects::default();
         let known = self.names.get(&opening.client_id).copied();
         let lasts = opening.expiry > 0;
@@ -100,6 +100,7 @@ impl Sessions {
                 self.add(Session { number, lasts, ..session })
             }
         };
+        let client = opening.client_id;
         self.connections += 1;
         let number = self.connections;
         let key = self.key(slot);
@@ -140,9 +141,12 @@ impl Sessions {
         let opened =
             Opened { key, connection_id: number, present: known.is_some(), durable_id, taken_over };
         let lsn = self.append();
-        // A client without persistent state only depends on the end of its earlier session, not on unrelated
-        // changes.
-        (Ok(opened), effects, if is_durable || was_durable { lsn } else { self.directory.ended() })
+        // A client without persistent state depends on the end of its earlier session, not on unrelated changes.
+        let lsn = match is_durable || was_durable {
+            true => lsn,
+            false => self.directory.ended(&client),
+        };
+        (Ok(opened), effects, lsn)
     }
 
     /// Takes the session in `slot` over for another connection. Returns whether it is resumed: not if it was

@@ -1,7 +1,8 @@
 //! Wills on their way to the router. Their records remain until the router has accepted them, so a crash
 //! loses none, even if the session ends meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::model::client_key::ClientKey;
 use crate::model::message::Message;
@@ -28,8 +29,8 @@ pub(crate) struct PendingWills {
     old: u64,
     /// With the keys of their sessions, which may have ended.
     pub(super) wills: BTreeMap<WillId, (Option<ClientKey>, Message)>,
-    /// Ended sessions whose end is recorded after their last pending will.
-    pub(super) over: BTreeSet<u64>,
+    /// Ended sessions whose end is recorded after their last pending will, with their clients.
+    pub(super) over: BTreeMap<u64, Arc<str>>,
 }
 
 impl PendingWills {
@@ -46,12 +47,9 @@ impl PendingWills {
         id
     }
 
-    /// Adds a recovered will. Its session has ended if it has no key.
+    /// Adds a recovered will.
     pub(super) fn restore(&mut self, session: u64, key: Option<ClientKey>, message: Message) {
         self.old = self.add(session, key, message).number;
-        if key.is_none() {
-            self.over.insert(session);
-        }
     }
 
     /// The recovered wills, to be published.

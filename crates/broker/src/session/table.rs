@@ -41,7 +41,7 @@ pub(crate) struct Sessions {
     free: Vec<u32>,
     pub(super) names: HashMap<Arc<str>, u32>,
     pub(super) directory: Directory,
-    /// Clients of the directory that may have no session any more.
+    /// Clients of the directory that may have no session any more; some twice.
     pub(super) departed: Vec<Arc<str>>,
     /// The number of connections so far.
     pub(super) connections: u64,
@@ -59,8 +59,8 @@ pub(crate) struct Sessions {
     /// Records of changes not yet appended to the WAL, and the LSN of the last append.
     pub(super) records: WalEntry,
     lsn: Lsn,
-    /// Whether the end of a session is recorded but not appended.
-    pub(super) ends: bool,
+    /// Clients whose session's end is recorded but not appended.
+    pub(super) ended: Vec<Arc<str>>,
     pub(super) pending_wills: PendingWills,
     /// Recovered state, until it is resumed.
     pub(super) restored: Option<RecoveredSessions>,
@@ -103,12 +103,13 @@ impl Sessions {
             delivery_limiter,
             records: WalEntry::new(),
             lsn: Lsn::default(),
-            ends: false,
+            ended: Vec::new(),
             pending_wills: PendingWills::default(),
             restored: Some(restored),
         };
-        for (number, will) in pending_wills {
+        for (number, client, will) in pending_wills {
             table.pending_wills.restore(number, None, will);
+            table.pending_wills.over.insert(number, client);
         }
         for mut session in sessions {
             let pending_wills = std::mem::take(&mut session.pending_wills);
@@ -132,20 +133,20 @@ impl Sessions {
     pub(super) fn append(&mut self) -> Lsn {
         if !self.records.is_empty() {
             self.lsn = self.wal.append(&mut self.records);
-            if std::mem::take(&mut self.ends) {
-                self.directory.session_ended(self.lsn);
+            for client in self.ended.drain(..) {
+                self.directory.session_ended(&client, self.lsn);
             }
         }
         self.release_departed();
         self.lsn
     }
 
-    /// Lets another partition create the next session of clients whose session has ended. After the end was appended, so
-    /// that the next session depends on it.
+    /// Lets another partition create the next session of clients whose session has ended. Called after the end was
+    /// appended, so that the next session depends on it; the end of a session with a pending will follows later.
     pub(super) fn release_departed(&mut self) {
         for client in self.departed.drain(..) {
             if !self.names.contains_key(&client) {
-                self.directory.release(&client);
+                self.directory.release(&client, self.partition);
             }
         }
     }
@@ -207,8 +208,7 @@ impl Sessions {
         }
         effects.wills.extend(will.map(|will| self.enqueue_will(session.number, None, will)));
         if session.number != 0 {
-            self.ends = true;
-            self.end(session.number);
+            self.end(session.number, session.client_id);
         }
     }
 

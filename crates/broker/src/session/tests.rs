@@ -35,13 +35,17 @@ fn sessions() -> Sessions {
 }
 
 fn with(limits: Limits) -> Sessions {
+    partition(limits, 0, Directory::new(1))
+}
+
+fn partition(limits: Limits, partition: usize, directory: Directory) -> Sessions {
     let mut config = Config::new();
     config.limits = limits;
     let settings = Arc::new(ArcSwap::from_pointee(Settings::new(config, None)));
     let nothing = RecoveredSessions::default();
     let durable = (Wal::default(), DeliveryLimiter::new(1));
     Sessions::new(
-        (0, Directory::new(1)),
+        (partition, directory),
         LiveLimits::new(settings),
         Counters::new(EventLog::default()),
         durable,
@@ -74,6 +78,38 @@ fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, E
     };
     let (opened, effects, _) = sessions.open(opening, now);
     (opened.expect("the broker accepts the connection"), effects)
+}
+
+#[test]
+fn a_limit_may_have_any_value() {
+    for most in [usize::MAX, i64::MAX as usize + 1, 1] {
+        let mut sessions = with(Limits { sessions: most, ..Limits::default() });
+        open(&mut sessions, true, at(0));
+    }
+}
+
+#[test]
+fn a_partition_does_not_release_the_client_of_another() {
+    let directory = Directory::new(2);
+    let new = |number| partition(Limits::default(), number, directory.clone());
+    let (mut first, mut second) = (new(0), new(1));
+    let client = "c".into();
+    assert_eq!(first.claim(&client), 0);
+    open(&mut first, false, at(0));
+    // The session ends with a CONNECT that is rejected: its client is noted for this claim and for the end.
+    assert_eq!(first.claim(&client), 0);
+    let slot = first.names[&client];
+    first.remove(slot, None, &mut Effects::default());
+    assert_eq!(first.departed, [client.clone(), client.clone()]);
+    // The other partition claims the client between the two releases.
+    let noted = first.departed.pop().expect("noted twice");
+    first.release_departed();
+    assert_eq!(second.claim(&client), 1);
+    open(&mut second, false, at(0));
+    first.departed.push(noted);
+    first.release_departed();
+    assert_eq!(directory.find("c"), Some(1));
+    assert_eq!(first.claim(&client), 1);
 }
 
 fn message(delivery: Delivery, payload: &[u8]) -> Arc<Message> {

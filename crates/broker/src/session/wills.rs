@@ -1,5 +1,7 @@
 //! Wills of sessions: from the session to the router.
 
+use std::sync::Arc;
+
 use phalanx_store::{Record, SessionId};
 
 use crate::model::client_key::ClientKey;
@@ -30,24 +32,24 @@ impl Sessions {
         PendingWill { message, id }
     }
 
-    /// Records the end of a session, now or after its last pending will.
-    pub(super) fn end(&mut self, session: u64) {
+    /// Records the end of a client's session, now or after its last pending will.
+    pub(super) fn end(&mut self, session: u64, client: Arc<str>) {
         if self.pending_wills.of(session).next().is_some() {
-            self.pending_wills.over.insert(session);
+            self.pending_wills.over.insert(session, client);
             return;
         }
         self.pending_wills.over.remove(&session);
-        self.ends = true;
+        self.ended.push(client);
         self.records.push(&Record::SessionEnd { session: SessionId(session) });
     }
 
     /// Records that the router accepted a will.
     pub(super) fn will_published(&mut self, id: WillId) {
         let Some((key, _)) = self.pending_wills.wills.remove(&id) else { return };
-        match key {
-            _ if self.pending_wills.over.contains(&id.session) => self.end(id.session),
-            Some(key) => self.put(key),
-            None => (),
+        match (self.pending_wills.over.get(&id.session), key) {
+            (Some(client), _) => self.end(id.session, client.clone()),
+            (None, Some(key)) => self.put(key),
+            (None, None) => (),
         }
         self.append();
     }
