@@ -68,7 +68,9 @@ pub(crate) fn table(stages: &[&str], visits: &Visits<'_>, out: &mut dyn Write) -
         writeln!(
             out,
             "\nthe memory of a request, if other requests are in flight, has at most {bytes} bytes; where requests\n\
-             stay for several turns, declare it at the stage where they begin, and at the others that use it:\n  \
+             stay for several turns, limit the ingress by a budget, and declare the memory at the stage where they begin,\n\
+             and at the others that use it, there without `entry`:\n  \
+             graph.ingress(Ingress::Budget);\n  \
              graph.stage(…).entry().object::<[u8; {bytes}]>(\"request\")"
         )?;
     }

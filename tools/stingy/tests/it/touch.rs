@@ -17,9 +17,14 @@ fn known_accesses_are_counted_exactly() {
     copy("tests/data/touch.c", folder.path());
     run(folder.path(), "gcc", &["-O1", "-g", "-o", "server", "touch.c"]);
     let stages = ["--stage", "send=send_all", "--stage", "parse=parse"];
-    let rest = ["--skip", "4", "--requests", "8", "--json", "--", "./server"];
-    let text = stingy(folder.path(), &[&["touch"], &stages[..], &rest].concat());
-    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let touch = |format: &[&str]| {
+        let rest = ["--skip", "4", "--requests", "8", "--", "./server"];
+        stingy(folder.path(), &[&["touch"], format, &stages[..], &rest].concat())
+    };
+    let declaration = "  graph.ingress(Ingress::Budget);\n  graph.stage(…).entry().object::<[u8; 768]>(\"request\")\n";
+    let text = touch(&[]);
+    assert!(text.ends_with(declaration), "{text}");
+    let report: Value = serde_json::from_str(&touch(&["--json"])).expect("JSON");
     let parse = row(&report, "parse");
     // The pointer `object`, and three lines of the table.
     let expected = [("visits", 4.0), ("heap", 10.0), ("static", 4.0), ("fresh", 0.0)];
