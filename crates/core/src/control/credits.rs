@@ -93,6 +93,11 @@ impl Credits {
         self.in_flight -= 1;
     }
 
+    #[cfg(test)]
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
     /// The maximum number in flight; none without a limit.
     pub(crate) fn limit(&self) -> Option<u32> {
         self.limit.is_finite().then(|| self.limit.ceil() as u32)

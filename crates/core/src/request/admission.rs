@@ -116,3 +116,81 @@ impl Drop for Permit {
         self.0.credits.borrow_mut().give();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::future::pending;
+    use std::rc::Rc;
+
+    use super::Shed;
+    use crate::{Graph, Ingress, Session, World};
+
+    struct Outside;
+
+    impl World for Outside {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn reap(&self) -> bool {
+            false
+        }
+        fn submit(&self) {}
+        fn park(&self, _: Option<u64>) {}
+    }
+
+    #[test]
+    fn every_permit_is_returned() {
+        let mut graph = Graph::new();
+        graph.ingress(Ingress::Admit { max_queue_delay: Ingress::DEFAULT_MAX_QUEUE_DELAY });
+        let stage = graph.shared("stage", ());
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
+        let credits = &processor.load.ingress.admission.credits;
+        let in_flight = || credits.borrow().in_flight();
+        let run = || while processor.turn(&Outside).ran > 0 {};
+        let refused = Rc::new(Cell::new(0));
+        let session = processor.enter(|| {
+            let session = Session::new();
+            let admit = |count| (0..count).map(|_| Ingress::admit().expect("no limit yet"));
+            // Requests that complete, that panic, and that wait until their session ends.
+            for permit in admit(5) {
+                stage.dispatch(move |_| async move { drop(permit) }).unwrap();
+            }
+            for permit in admit(5) {
+                let fails = move |_| async move {
+                    let _permit = permit;
+                    panic!("a failing request");
+                };
+                stage.dispatch(fails).unwrap();
+            }
+            for permit in admit(5) {
+                let waits = move |_| async move {
+                    let _permit = permit;
+                    pending::<()>().await;
+                };
+                session.scope(|| stage.dispatch(waits)).unwrap();
+            }
+            session
+        });
+        assert_eq!(in_flight(), 15);
+        run();
+        assert_eq!(in_flight(), 5, "those that wait");
+        // Long waits limit the requests in flight to fewer than there are.
+        (0..20).for_each(|_| credits.borrow_mut().interval_over(u64::MAX, 1));
+        let limit = processor.enter(Ingress::limit);
+        assert!(limit.is_some_and(|limit| limit <= 5), "{limit:?}");
+        processor.enter(|| {
+            let refused = refused.clone();
+            let asks = move |_| async move {
+                assert_eq!(Ingress::admit().map(drop), Err(Shed::NoCredit));
+                refused.set(refused.get() + 1);
+            };
+            stage.dispatch(asks).unwrap();
+        });
+        run();
+        assert_eq!((refused.get(), in_flight()), (1, 5), "a refused request holds no permit");
+        drop(processor.enter(|| session.end()));
+        run();
+        assert_eq!((in_flight(), processor.live()), (0, 0));
+    }
+}

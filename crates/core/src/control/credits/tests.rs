@@ -6,10 +6,29 @@ use proptest::test_runner::RngSeed;
 use super::model::{INTERVAL, MS, OBJECTIVE, Server, TARGET, World};
 use super::*;
 
+/// The share of the possible throughput that an overloaded server keeps, and the maximum of its p99.
+const MIN_SHARE: f64 = 0.9;
+const MAX_P99: u64 = 2 * OBJECTIVE;
+
+/// The same for random cases, of which few are worse. The worst of 40,000 kept 0.87 of the possible throughput in its
+/// second, with a p99 of 153 ms; all others kept 0.93.
+const MIN_RANDOM_SHARE: f64 = 0.85;
+const MAX_RANDOM_P99: u64 = 4 * OBJECTIVE;
+
+/// Whether `PROPTEST_CASES` is set: that many random cases. Otherwise every run has the same 64.
+fn is_random() -> bool {
+    std::env::var_os("PROPTEST_CASES").is_some()
+}
+
+fn config() -> ProptestConfig {
+    match is_random() {
+        true => ProptestConfig::default(),
+        false => ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::with_cases(64) },
+    }
+}
+
 proptest! {
-    // The same cases in every run. Of 40,000 random ones, one lost 13 % of the possible throughput for a second, with a p99 of
-    // 153 ms; all others kept 93 %.
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(config())]
 
     /// At any cost of a request and of a rejection, nothing is rejected below saturation.
     #[test]
@@ -43,8 +62,12 @@ proptest! {
         // The throughput left after the cost of rejections.
         let possible = (1.0 - load * refusal) / (1.0 - refusal) * 1e9 / service as f64;
         let good = outcome.good as f64;
-        prop_assert!(good > 0.9 * possible, "{good} of {possible}");
-        prop_assert!(outcome.p99() < 2 * OBJECTIVE, "{} ms", outcome.p99() / MS);
+        let (share, p99) = match is_random() {
+            true => (MIN_RANDOM_SHARE, MAX_RANDOM_P99),
+            false => (MIN_SHARE, MAX_P99),
+        };
+        prop_assert!(good > share * possible, "{good} of {possible}");
+        prop_assert!(outcome.p99() < p99, "{} ms", outcome.p99() / MS);
     }
 
     /// After the overload, nothing is rejected any more and the limit is lifted.
