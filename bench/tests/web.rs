@@ -31,7 +31,8 @@ fn main() -> ExitCode {
         _ => {
             all_servers_are_measured();
             scenes_run();
-            scenes_with_tls_negotiate_it();
+            scenes_with_tls_negotiate_it(Scene::Tls, 2);
+            scenes_with_tls_negotiate_it(Scene::Site, 1);
             no_process_is_left_behind();
             partial_results_are_reported();
             the_other_benchmarks_run();
@@ -97,15 +98,15 @@ fn scenes_run() {
     }
 }
 
-/// All servers with TLS use it; the floor and the twin have none.
-fn scenes_with_tls_negotiate_it() {
+/// All servers with TLS use it, and send the same files; the floor and the twin have none.
+fn scenes_with_tls_negotiate_it(scene: Scene, per_server: usize) {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let mut options: Options = options(&["--only=phalanx,floor,twin,nginx,lighttpd,h2o,caddy"]);
     if executable.is_none() {
         options.only.remove(0);
     }
     options.runner.setup.phalanx = executable.clone();
-    options.scenes = vec![Scene::Tls];
+    options.scenes = vec![scene];
     let report = match web::run(&options) {
         // None of the peers is installed.
         Err(Error::NoServers) => return,
@@ -116,7 +117,7 @@ fn scenes_with_tls_negotiate_it() {
         let rows = report.rows.iter().filter(|row| row.server == *peer).count();
         // lighttpd has it in a separate package.
         let can = version.is_some() && !["sws", "lighttpd"].contains(peer);
-        assert!(rows == 2 || !can && rows == 0, "{peer}: {rows}");
+        assert!(rows == per_server || !can && rows == 0, "{peer}: {rows}");
     }
     assert_eq!(report.rows.iter().any(|row| row.server == "phalanx"), executable.is_some());
     assert!(report.rows.iter().all(|row| row.tls.is_some() && row.cpu_us_per_request_min > 0.0));

@@ -16,6 +16,7 @@ use super::http::protocol::Protocol;
 use super::http::responses::Answer;
 use super::http::wire::Wire;
 use super::in_flight::InFlight;
+use super::visits::{VISITORS, Visit, Visits};
 use crate::load::surge;
 
 /// Back-off after a refused connection: initial and maximum.
@@ -62,6 +63,9 @@ impl Client {
     /// Runs until the end of the run.
     pub(crate) async fn run(mut self) {
         let plan = &self.drive.plan;
+        if let Some(visits) = plan.visits.clone() {
+            return self.visit_pages(&visits).await;
+        }
         let stays = plan.keep_alive && plan.think.is_none();
         if stays { self.keep_alive().await } else { self.reconnect_for_each().await }
     }
@@ -107,6 +111,69 @@ impl Client {
                 self.back_off().await;
             }
         }
+    }
+
+    /// Visits pages, each over a new connection.
+    async fn visit_pages(&mut self, visits: &Visits) {
+        self.drive.connected.set(self.drive.connected.get() + 1);
+        let first = self.drive.random.borrow_mut().usize(..VISITORS);
+        for turn in first.. {
+            let Some(start) = self.drive.wait().await else { return };
+            let visit = visits.draw(turn, &mut self.drive.random.borrow_mut());
+            self.begin();
+            let visited = match self.connect().await {
+                Ok(mut wire) => self.visit(&mut wire, visit).await,
+                Err(failure) => Err(failure),
+            };
+            self.out.clear();
+            match visited {
+                Ok(status) => {
+                    let answer = Answer { status, keep_alive: false, number: None };
+                    self.drive.complete(answer, start, start);
+                }
+                Err(failure) => self.drive.fail(failure, start),
+            }
+            if visited == Err(Failure::Connect) {
+                self.back_off().await;
+            }
+        }
+    }
+
+    /// Requests a page, then all of its files. Returns 200, or the status of an answer that was not expected.
+    async fn visit(&mut self, wire: &mut Wire, visit: &Visit) -> Result<u16, Failure> {
+        self.set_up(wire).await?;
+        let (page, files) = visit.requests.split_at(1);
+        for requests in [page, files] {
+            let (mut asked, mut answered) = (0, 0);
+            while answered < requests.len() {
+                let room = self.protocol.room().unwrap_or_default();
+                while asked < requests.len() && asked - answered < room {
+                    self.protocol.ask(&requests[asked], &mut self.out);
+                    asked += 1;
+                }
+                if asked == answered {
+                    return Err(Failure::Closed);
+                }
+                self.since = now();
+                self.send(wire).await?;
+                let before = answered;
+                while let Some(answer) = self.protocol.next().map_err(|_| Failure::Malformed)? {
+                    answered += 1;
+                    if answer.status != visit.status {
+                        // A redirect, an error, or a file in place of 304. The latter must not count as success.
+                        return Ok(if answer.status == 200 { 304 } else { answer.status });
+                    }
+                }
+                if answered == before {
+                    let timeout = self.remaining_time();
+                    match self.read(wire, timeout).await.map_err(|error| broken(&error))? {
+                        0 => return Err(Failure::Closed),
+                        bytes => self.drive.bytes.set(self.drive.bytes.get() + bytes),
+                    }
+                }
+            }
+        }
+        Ok(200)
     }
 
     async fn back_off(&mut self) {

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::http::requests::Requests;
 use super::http::responses::Answer;
 use super::http::tls::Tls;
 use super::pace::Arrivals;
+use super::visits::Visits;
 
 /// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) keep_alive: bool,
     /// With users: minimum pause between pages.
     pub(crate) think: Option<Duration>,
+    /// Visits of pages, each of which counts as one request.
+    pub(crate) visits: Option<Arc<Visits>>,
     /// Open loop: intended start times of requests.
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) timeout: Duration,

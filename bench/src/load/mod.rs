@@ -17,11 +17,13 @@ mod report;
 pub(crate) mod surge;
 mod text;
 mod together;
+pub(crate) mod visits;
 mod zipf;
 
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ use http::requests::{Form, Requests, read_paths};
 use http::tls::Tls;
 use pace::{Arrivals, Pace};
 use phases::{Schedule, arrive, run_phases};
+use visits::Visits;
 
 /// Connections per cohort; more would exceed the cache with their kernel state.
 const COHORT: usize = 64;
@@ -110,6 +113,11 @@ impl Error {
 /// When no load could be sent. Errors of requests are counted in the report.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let url = &options.url;
+    let visits = options
+        .visits
+        .as_deref()
+        .map(|file| Visits::read(file, url, options.zipf, &options.since).map(Arc::new));
+    let visits = visits.transpose()?;
     let paths = match &options.paths {
         Some(file) => read_paths(file)?,
         None => vec![url.target.clone()],
@@ -145,6 +153,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         depth: if options.no_keep_alive { 1 } else { options.pipeline },
         keep_alive: !options.no_keep_alive,
         think: options.think,
+        visits,
         arrivals: options
             .rate
             .map(|rate| Arrivals::new(Pace::new(rate, options.constant), random.fork())),

@@ -71,16 +71,26 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["rate", "pipeline", "no_keep_alive"], value_parser = seconds)]
     pub think: Option<Duration>,
 
+    /// Visit the pages in this file over HTTP/2, each over a new connection. A line has the path of a page and those of its
+    /// files, separated by spaces, the most popular page first. A third of the visitors is new; the others ask for files
+    /// that have changed since --since, and expect 304. A visit counts as one request
+    #[arg(long, value_name = "FILE", requires = "http2", conflicts_with_all = ["rate", "pipeline"], group = "list")]
+    pub visits: Option<PathBuf>,
+
+    /// With --visits: the time of the files
+    #[arg(long, value_name = "DATE", default_value = super::visits::CHANGED.1)]
+    pub since: String,
+
     /// Concurrent requests per connection
     #[arg(long, value_name = "DEPTH", default_value_t = 1, value_parser = number(1..=1024))]
     pub pipeline: usize,
 
     /// Request the paths in this file, one per line, the most popular first, instead of the URL's path
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "list")]
     pub paths: Option<PathBuf>,
 
     /// Zipf exponent of the popularity: the Nth path has weight 1/N^ALPHA; 0 is uniform
-    #[arg(long, value_name = "ALPHA", default_value_t = 1.0, requires = "paths", value_parser = alpha)]
+    #[arg(long, value_name = "ALPHA", default_value_t = 1.0, requires = "list", value_parser = alpha)]
     pub zipf: f64,
 
     /// Seed of the random numbers
@@ -117,6 +127,8 @@ impl Options {
             objective: Duration::from_millis(50),
             no_keep_alive: false,
             think: None,
+            visits: None,
+            since: super::visits::CHANGED.1.to_owned(),
             pipeline: 1,
             paths: None,
             zipf: 1.0,
@@ -179,6 +191,8 @@ mod tests {
             "http://a/ --duration NaN",
             "http://a/ --no-keep-alive --pipeline 2",
             "http://a/ --zipf 1",
+            "http://a/ --visits f",
+            "http://a/ --http2 --visits f --paths g",
             "http://a/ --think 1 --rate 9",
             "http://a/ --driver epoll",
         ] {

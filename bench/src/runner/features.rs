@@ -9,9 +9,11 @@ pub(crate) struct Features {
     pub(crate) http2: bool,
     /// Write an access log to a file.
     pub(crate) log: bool,
+    /// Send text compressed in advance; lighttpd compresses it once and keeps the result.
+    pub(crate) gzip: bool,
 }
 
 impl Features {
     /// No features.
-    pub(crate) const NONE: Self = Self { tls: false, http2: false, log: false };
+    pub(crate) const NONE: Self = Self { tls: false, http2: false, log: false, gzip: false };
 }

@@ -4,6 +4,7 @@ pub(crate) mod cachegrind;
 mod certificate;
 pub(crate) mod events;
 pub(crate) mod features;
+pub(crate) mod pages;
 pub(crate) mod peers;
 pub(crate) mod server;
 pub(crate) mod servers;

@@ -66,6 +66,8 @@ pub(crate) struct Figures {
     pub(crate) cpu_us: f64,
     pub(crate) client_cpu_us: f64,
     pub(crate) rps: f64,
+    /// Received bytes per request.
+    pub(crate) bytes: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     /// Requests without an answer before the end of the slice.
@@ -119,7 +121,7 @@ impl Load<'_> {
             .args(shot.rate.iter().map(|rate| format!("--rate={rate}")))
             .args(shot.finish.map(|finish| format!("--finish={}", seconds(finish))))
             .args(shot.driver.map(|driver| format!("--driver={driver}")))
-            .arg("--paths")
+            .arg(if self.site.has_pages { "--visits" } else { "--paths" })
             .arg(&self.site.paths)
             .args(["--zipf", &self.site.alpha.to_string()])
             .args(server.process.family.iter().map(|process| format!("--pid={process}")))
@@ -167,6 +169,7 @@ impl Figures {
             cpu_us: report.server_cpu_us_per_request.ok_or("its processor time cannot be read")?,
             client_cpu_us: report.client_cpu_us_per_request,
             rps: report.requests_per_second,
+            bytes: report.bytes as f64 / report.completed.max(1) as f64,
             p50_us: report.latency.p50_us,
             p99_us: report.latency.p99_us,
             failed: report.errors.total() + report.starved,

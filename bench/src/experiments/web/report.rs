@@ -62,6 +62,8 @@ record! {
         p50_us: f64 => "p50 µs", 0;
         /// 99th percentile of the latency: the median of the slices.
         p99_us: f64 => "p99 µs", 0;
+        /// Bytes received per request, including heads: the median of the slices.
+        bytes_per_request: f64;
         /// Processor time of the load per request: the median of the slices.
         client_cpu_us: f64;
         /// Number of measured slices.
@@ -157,6 +159,7 @@ impl Row {
             rps: median(&all(|f| f.rps)),
             p50_us: median(&all(|f| f.p50_us)),
             p99_us: median(&all(|f| f.p99_us)),
+            bytes_per_request: median(&all(|f| f.bytes)),
             client_cpu_us: median(&all(|f| f.client_cpu_us)),
             slices: slices.len(),
             noisy_slices: slices.iter().filter(|f| f.noisy).count(),
@@ -274,6 +277,7 @@ mod tests {
             cpu_us,
             client_cpu_us: 1.0,
             rps: 1.0,
+            bytes: 1.0,
             p50_us: 1.0,
             p99_us: 1.0,
             failed: 0,

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::runner::features::Features;
+use crate::runner::pages;
 use crate::runner::site::Site;
 
 const KIB: usize = 1024;
@@ -32,13 +33,16 @@ pub enum Scene {
     Medium,
     /// 8 files of 10 MiB
     Large,
+    /// Visits of pages as in the HTTP Archive: 70 files and 1.9 MB each, over TLS and HTTP/2, text compressed in
+    /// advance. A third of the visitors is new, the others ask for what has changed. A visit counts as one request
+    Site,
     /// 16,384 files of 64 KiB that are in neither the server's nor the kernel's cache
     Cold,
 }
 
 impl Scene {
     /// All scenes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Small,
         Self::Many,
         Self::Pipelined,
@@ -47,6 +51,7 @@ impl Scene {
         Self::Logged,
         Self::Medium,
         Self::Large,
+        Self::Site,
         Self::Cold,
     ];
 
@@ -59,6 +64,7 @@ impl Scene {
             Self::Http2 => &[4, 16, 64],
             Self::Pipelined | Self::Medium => &[16],
             Self::Large => &[4],
+            Self::Site => &[16],
             Self::Cold => &[64],
         }
     }
@@ -80,9 +86,10 @@ impl Scene {
     /// Required features; the floor and the twin have none.
     pub(crate) fn features(self) -> Features {
         Features {
-            tls: matches!(self, Self::Tls | Self::Http2),
-            http2: self == Self::Http2,
+            tls: matches!(self, Self::Tls | Self::Http2 | Self::Site),
+            http2: matches!(self, Self::Http2 | Self::Site),
             log: self == Self::Logged,
+            gzip: self == Self::Site,
         }
     }
 
@@ -108,6 +115,7 @@ impl Scene {
             }
             Self::Medium => Site::of(directory, &[100 * KIB; 64], 0.0),
             Self::Large => Site::of(directory, &[10 * MIB; 8], 0.0),
+            Self::Site => pages::make(directory, if quick { 2 } else { 20 }),
             Self::Cold => {
                 Site::of(directory, &vec![64 * KIB; if quick { 256 } else { 16_384 }], 0.0)
             }

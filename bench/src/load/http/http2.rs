@@ -210,6 +210,18 @@ pub(crate) fn fields(out: &mut Vec<u8>, tls: bool, authority: &str, path: &str) 
     }
 }
 
+/// Appends the fields of a browser: the coding that all servers have, and the time of its version of the file, if any.
+pub(crate) fn browser_fields(out: &mut Vec<u8>, since: Option<&str>) {
+    // Names of the static table: `accept-encoding` is 16, and `if-modified-since` 40, in a prefix of four bits.
+    for (name, value) in [(16, Some("gzip")), (40, since)] {
+        if let Some(value) = value {
+            out.extend_from_slice(&[0x0f, name - 15]);
+            integer(out, value.len());
+            out.extend_from_slice(value.as_bytes());
+        }
+    }
+}
+
 /// Appends a length (RFC 7541 §5.1) with a prefix of seven bits; the text follows without Huffman coding.
 fn integer(out: &mut Vec<u8>, value: usize) {
     const PREFIX_MAX: usize = 127;
@@ -395,5 +407,8 @@ mod tests {
             [0x82, 0x87, 1, 3, b'a', b':', b'8', 4, 127, 173, 1]
         );
         assert_eq!(out[out.len() / 2 + 8], 3);
+        let mut more = Vec::new();
+        browser_fields(&mut more, Some("x"));
+        assert_eq!(more, b"\x0f\x01\x04gzip\x0f\x19\x01x");
     }
 }

@@ -45,6 +45,15 @@ pub enum PathsError {
 /// # Errors
 /// [`PathsError`].
 pub(crate) fn read_paths(file: &Path) -> Result<Vec<String>, PathsError> {
+    read_pages(file, 1)
+}
+
+/// The lines in `file` with up to `most` paths each, separated by spaces, without empty lines and lines that begin with
+/// `#`.
+///
+/// # Errors
+/// [`PathsError`].
+pub(crate) fn read_pages(file: &Path, most: usize) -> Result<Vec<String>, PathsError> {
     let path = || file.to_owned();
     let text =
         fs::read_to_string(file).map_err(|source| PathsError::Read { path: path(), source })?;
@@ -54,7 +63,7 @@ pub(crate) fn read_paths(file: &Path) -> Result<Vec<String>, PathsError> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if !is_target(line) {
+        if line.split(' ').count() > most || !line.split(' ').all(is_target) {
             let text = line.chars().take(80).collect();
             return Err(PathsError::Line { path: path(), line: at + 1, text });
         }

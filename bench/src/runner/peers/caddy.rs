@@ -32,8 +32,9 @@ fn caddy(environment: &Environment<'_>) -> String {
         ),
         false => String::new(),
     };
+    let gzip = if environment.features.gzip { " {\n\t\tprecompressed gzip\n\t}" } else { "" };
     format!(
         "{{\n\tadmin off\n\tauto_https off\n\tlog {{\n\t\tlevel ERROR\n\t}}\n}}\n\
-         :{port} {{\n{tls}{log}\tbind 127.0.0.1\n\troot * {root}\n\tfile_server\n}}\n"
+         :{port} {{\n{tls}{log}\tbind 127.0.0.1\n\troot * {root}\n\tfile_server{gzip}\n}}\n"
     )
 }

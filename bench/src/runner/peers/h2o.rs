@@ -33,8 +33,9 @@ fn h2o(environment: &Environment<'_>) -> String {
         true => format!("access-log: {here}/h2o-{port}.access.log\n"),
         false => String::new(),
     };
+    let gzip = if features.gzip { "file.send-compressed: ON\n" } else { "" };
     format!(
-        "{user}{log}\
+        "{user}{log}{gzip}\
          num-threads: {processors}\n\
          max-connections: 16384\n\
          http1-request-timeout: 600\n\

@@ -21,8 +21,11 @@ pub(super) const LIGHTTPD: Peer = Peer {
             arguments: &["-D", "-f", "{}.conf"],
         },
     ],
-    // In a separate package: lighttpd-mod-openssl.
-    can: |features| !features.tls || Path::new("/usr/lib/lighttpd/mod_openssl.so").exists(),
+    // In separate packages: lighttpd-mod-openssl, lighttpd-mod-deflate.
+    can: |features| {
+        let has = |module: &str| Path::new("/usr/lib/lighttpd").join(module).exists();
+        (!features.tls || has("mod_openssl.so")) && (!features.gzip || has("mod_deflate.so"))
+    },
     environment: &[],
 };
 
@@ -47,9 +50,28 @@ fn lighttpd(environment: &Environment<'_>, backend: &str) -> String {
         ),
         false => String::new(),
     };
+    let gzip = match environment.features.gzip {
+        true => format!(
+            "server.modules += ( \"mod_deflate\" )\n\
+             deflate.mimetypes = ( \"text/\", \"application/json\" )\n\
+             deflate.allowed-encodings = ( \"gzip\" )\n\
+             deflate.cache-dir = \"{here}/lighttpd-{port}-deflate\"\n"
+        ),
+        false => String::new(),
+    };
+    // It never answers with 304 for a file without a type.
+    let types = [
+        (".html", "text/html"),
+        (".css", "text/css"),
+        (".js", "text/javascript"),
+        (".json", "application/json"),
+        (".jpg", "image/jpeg"),
+        (".woff2", "font/woff2"),
+    ];
+    let types = types.map(|(ending, kind)| format!("\"{ending}\" => \"{kind}\"")).join(", ");
     // The maximum number of requests per connection.
     format!(
-        "{ssl}{log}server.document-root = \"{root}\"\n\
+        "{ssl}{log}{gzip}server.document-root = \"{root}\"\n\
          server.bind = \"127.0.0.1\"\n\
          server.port = {port}\n\
          server.errorlog = \"{here}/lighttpd-{port}.log\"\n\
@@ -62,7 +84,7 @@ fn lighttpd(environment: &Environment<'_>, backend: &str) -> String {
          server.max-connections = 16384\n\
          server.listen-backlog = 4096\n\
          server.max-worker = {workers}\n\
-         mimetype.assign = ( \".html\" => \"text/html\" )\n"
+         mimetype.assign = ( {types} )\n"
     )
 }
 

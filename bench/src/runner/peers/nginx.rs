@@ -37,7 +37,10 @@ fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
         None => ("", String::new()),
         Some(Certificate { chain, key }) => {
             let (chain, key) = (chain.display(), key.display());
-            let lines = format!("    ssl_certificate {chain};\n    ssl_certificate_key {key};\n");
+            // Its older versions do not offer TLS 1.3 by default.
+            let lines = format!(
+                "    ssl_protocols TLSv1.2 TLSv1.3;\n    ssl_certificate {chain};\n    ssl_certificate_key {key};\n"
+            );
             (if features.http2 { " ssl http2" } else { " ssl" }, lines)
         }
     };
@@ -47,6 +50,7 @@ fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
         true => format!("{here}/nginx-{port}.access.log combined buffer=64k flush=1s"),
         false => "off".to_owned(),
     };
+    let gzip = if features.gzip { "  gzip_static on;\n" } else { "" };
     format!(
         "daemon off;\n\
          worker_processes {processors};\n\
@@ -66,7 +70,7 @@ fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
          \x20 open_file_cache max=4096 inactive=600s;\n\
          \x20 open_file_cache_valid 600s;\n\
          \x20 open_file_cache_min_uses 1;\n\
-         {scratch}\
+         {gzip}{scratch}\
          \x20 server {{\n\
          \x20   listen 127.0.0.1:{port}{ssl} backlog=4096{reuse};\n\
          {lines}\

@@ -22,6 +22,7 @@ fn sws(environment: &Environment<'_>) -> String {
     // Threads per core that it may use.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = environment.processors.div_ceil(cores);
+    let gzip = environment.features.gzip;
     let tls = match environment.certificate {
         None => String::new(),
         Some(Certificate { chain, key }) => format!(
@@ -38,6 +39,7 @@ fn sws(environment: &Environment<'_>) -> String {
          log-level = \"error\"\n\
          threads-multiplier = {threads}\n\
          compression = false\n\
+         compression-static = {gzip}\n\
          cache-control-headers = false\n\
          {tls}"
     )
