@@ -223,7 +223,13 @@ impl Pass<'_, '_> {
         match &mut self.0 {
             Kind::Read(reading) => match reading.boolean(name) {
                 Some(on) => *value = on.then(T::default),
-                None if reading.has(name) => self.table(name, value.get_or_insert_default()),
+                None if reading.has(name) => {
+                    // A table may be spread over files, but not one that another file sets to `false`.
+                    if value.is_none() {
+                        reading.check_unset(name);
+                    }
+                    self.table(name, value.get_or_insert_default());
+                }
                 None => reading.known(name),
             },
             Kind::Print(table) if value.is_none() => {
@@ -325,7 +331,10 @@ impl Pass<'_, '_> {
                     list.push(blank());
                 }
                 match list.iter().position(default) {
-                    Some(at) => self.table(name, &mut list[at]),
+                    Some(at) => {
+                        let value = &mut list[at];
+                        reading.table_of_list(name, at, |pass| value.keys(pass));
+                    }
                     None => reading.reject(name, "there is no default: all have names"),
                 }
             }

@@ -124,7 +124,7 @@ impl<'a, 'r> Reading<'a, 'r> {
     }
 
     /// Reports a key that another file has set.
-    fn check_unset(&mut self, name: &str) {
+    pub(crate) fn check_unset(&mut self, name: &str) {
         let key = self.path(name);
         if self.reader.included
             && let Some(at) = self.table.get(name).map(|found| found.span().start)
@@ -183,14 +183,34 @@ impl<'a, 'r> Reading<'a, 'r> {
     }
 
     pub(crate) fn table(&mut self, name: &'static str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
-        let Some(found) = self.take(name) else { return };
         let key = self.path(name);
+        self.table_as(name, &key, keys);
+    }
+
+    /// As [`table`](Self::table), for the element `at` of a list. An included file uses the keys under which another
+    /// file has given that element.
+    pub(crate) fn table_of_list(
+        &mut self,
+        name: &'static str,
+        at: usize,
+        keys: impl FnOnce(&mut Pass<'_, '_>),
+    ) {
+        let element = format!("{}[{at}]", self.path(name));
+        if self.reader.included && self.reader.origins.place(&element).is_some() {
+            self.table_as(name, &element, keys);
+        } else {
+            self.table(name, keys);
+        }
+    }
+
+    fn table_as(&mut self, name: &'static str, key: &str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
+        let Some(found) = self.take(name) else { return };
         match found.get_ref() {
             DeValue::Table(table) => {
                 let table = (table, found.span().start);
                 Pass::read(self.reader, &format!("{key}."), table, keys);
             }
-            _ => self.reader.expected(found, &key, "a table", ""),
+            _ => self.reader.expected(found, key, "a table", ""),
         }
     }
 

@@ -126,6 +126,40 @@ fn errors_name_the_file_and_the_line() {
     }
     write(&site, "a.toml", "");
     assert_eq!(run(site.outside(), "--check"), (Some(0), String::new()));
+    // A key in another form of the same table.
+    for (main, text, error) in [
+        (
+            "[[host]]\nroot = 'root'",
+            "[host]\nroot = '.'",
+            "host[0].root: is already set at web.toml:3:8",
+        ),
+        (
+            "[host]\nroot = 'root'",
+            "[host]\nroot = '.'",
+            "host.root: is already set at web.toml:3:8",
+        ),
+        (
+            "access-log = false",
+            "[access-log]\nformat = 'json'",
+            "access-log: is already set at web.toml:2:14",
+        ),
+        (
+            "[access-log]\nformat = 'json'",
+            "access-log = false",
+            "access-log: is already set at web.toml:2:1",
+        ),
+    ] {
+        write(&site, "web.toml", &format!("include = 'a.toml'\n{main}"));
+        write(&site, "a.toml", text);
+        let (code, printed) = run(site.outside(), "--check");
+        assert!(code == Some(2) && printed.contains(error), "{main}, {text}: {printed}");
+    }
+    write(&site, "web.toml", "include = 'a.toml'\n[[host]]\nproxy = ['/a=http://a']\n");
+    write(&site, "a.toml", "[host]\nlisting = true\nproxy = ['/b=http://b']\n");
+    let (code, printed) = run(site.outside(), "--print-config");
+    let has = |text: &str| printed.contains(text);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(has("http://a") && has("http://b") && has("listing = true"), "{printed}");
     // A chain of files has an end, and so have their number and other sources of `include`.
     (0..9).for_each(|n| write(&site, &format!("{n}"), &format!("include = '{}'", n + 1)));
     write(&site, "web.toml", "include = '0'");
