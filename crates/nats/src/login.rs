@@ -71,7 +71,8 @@ pub(crate) async fn login(
 ) -> Result<Session, String> {
     let (begun, limit) = (now(), options.connect_timeout);
     let host = (&*server.host, server.port);
-    let (wire, _) = dial(resolver, host, None, IoTimeout::after(limit).until_shutdown()).await?;
+    let dialled = dial(resolver, host, None, IoTimeout::after(limit).until_shutdown()).await;
+    let (wire, _) = dialled.map_err(|error| error.to_string())?;
     let mut stage = Stage { wire, input: Vec::new(), begun, limit };
     let mut info: Info = loop {
         let info = stage.next(FIRST, |frame| match frame {

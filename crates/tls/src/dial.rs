@@ -11,38 +11,59 @@ use crate::connector::Connector;
 use crate::wire::Wire;
 
 /// Connects to one of the addresses of a host; encrypted, if there is a connector. The system resolves the name on
-/// `resolver`. The limit is that of all steps together: each attempt to connect to an address gets an equal part of the
-/// rest.
+/// `resolver`. The limit is that of all steps together: each attempt at an address, with its handshake, gets an equal
+/// part of the rest.
 ///
 /// # Errors
-/// A description of the last error.
+/// The error at the last address.
 pub async fn dial(
     resolver: &BlockingStage<()>,
     (host, port): (&str, u16),
     connector: Option<&Connector>,
     limit: IoTimeout,
-) -> Result<(Wire, SocketAddr), String> {
+) -> io::Result<(Wire, SocketAddr)> {
     let begun = now();
-    let left = || limit.remaining(now().saturating_sub(begun));
     let found = timeout(limit.duration(), resolve(resolver, host, port)).await;
-    let found = found.map_err(|_| format!("cannot resolve {host} in time"))??;
-    let mut last = format!("the host name {host} has no address");
-    for (n, address) in found.iter().copied().enumerate() {
-        match Stream::connect(address, part(left(), found.len() - n)).await {
-            Ok(stream) => {
-                let wire = match connector {
-                    None => Wire::Plain(stream),
-                    Some(connector) => {
-                        let made = connector.connect(stream, host, left()).await;
-                        Wire::Tls(made.map_err(|error| format!("TLS: {error}"))?)
-                    }
-                };
-                return Ok((wire, address));
-            }
-            Err(error) => last = error.to_string(),
+    let found = found.map_err(|_| {
+        io::Error::new(io::ErrorKind::TimedOut, format!("cannot resolve {host} in time"))
+    })??;
+    let left = limit.remaining(now().saturating_sub(begun));
+    // Boxed, so that its callers do not reserve the memory of a handshake all the time.
+    Box::pin(dial_any(&found, host, connector, left)).await
+}
+
+/// As [`dial`], with the addresses of the host. Another program may listen on one of them, so a failed handshake is a
+/// reason to try the next.
+async fn dial_any(
+    addresses: &[SocketAddr],
+    host: &str,
+    connector: Option<&Connector>,
+    limit: IoTimeout,
+) -> io::Result<(Wire, SocketAddr)> {
+    let begun = now();
+    let mut last = io::Error::other(format!("the host name {host} has no address"));
+    for (n, address) in addresses.iter().copied().enumerate() {
+        let left = limit.remaining(now().saturating_sub(begun));
+        match attempt(address, host, connector, part(left, addresses.len() - n)).await {
+            Ok(wire) => return Ok((wire, address)),
+            Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+async fn attempt(
+    address: SocketAddr,
+    host: &str,
+    connector: Option<&Connector>,
+    limit: IoTimeout,
+) -> io::Result<Wire> {
+    let begun = now();
+    let stream = Stream::connect(address, limit).await?;
+    let Some(connector) = connector else { return Ok(Wire::Plain(stream)) };
+    let left = limit.remaining(now().saturating_sub(begun));
+    let made = connector.connect(stream, host, left).await;
+    made.map(Wire::Tls).map_err(|error| io::Error::new(error.kind(), format!("TLS: {error}")))
 }
 
 /// One of `count` equal parts of a limit.
@@ -57,7 +78,7 @@ async fn resolve(
     resolver: &BlockingStage<()>,
     host: &str,
     port: u16,
-) -> Result<Vec<SocketAddr>, String> {
+) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);
     }
@@ -65,16 +86,55 @@ async fn resolve(
     let found = resolver.call(move |()| {
         let found: io::Result<Vec<_>> =
             (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        found.map_err(|error| format!("cannot resolve {host}: {error}"))
+        let failed = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot resolve {host}: {error}"))
+        };
+        found.map_err(failed)
     });
-    found.await.map_err(|error| error.to_string())?
+    found.await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::{Ipv4Addr, TcpListener};
     use std::time::Duration;
 
+    use phalanx::Runtime;
+    use rcgen::generate_simple_self_signed;
+
     use super::*;
+
+    #[test]
+    fn a_failed_handshake_leads_to_the_next_address() {
+        let listeners = [0; 2].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap());
+        let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        let authority = tempfile::NamedTempFile::new().unwrap();
+        let pair = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(authority.path(), pair.cert.pem()).unwrap();
+        let connector = Connector::load(Some(authority.path()), None, &[]).unwrap();
+        // Neither speaks TLS: both close the first connection, and report whether it has sent anything.
+        let servers = listeners.map(|listener| {
+            std::thread::spawn(move || {
+                let (mut client, _) = listener.accept().unwrap();
+                client.read(&mut [0]).unwrap()
+            })
+        });
+        let main = move |()| async move {
+            let limit = IoTimeout::after(Duration::from_secs(60));
+            let dialled = dial_any(&addresses, "localhost", Some(&connector), limit);
+            let made = Box::pin(dialled).await;
+            made.err().map(|error| error.to_string())
+        };
+        let runtime = Runtime::new().processors(1).signals(false);
+        let error = runtime.block_on(|_| (), main).unwrap();
+        assert!(error.as_ref().is_some_and(|error| error.starts_with("TLS: ")), "{error:?}");
+        // A server without a connection still waits for one, which sends nothing.
+        for address in addresses {
+            drop(std::net::TcpStream::connect(address));
+        }
+        assert_eq!(servers.map(|server| server.join().unwrap()), [1, 1]);
+    }
 
     #[test]
     fn parts_of_a_limit() {

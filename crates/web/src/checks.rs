@@ -1,40 +1,72 @@
 //! Starts the health checks of servers behind the reverse proxy.
 
+use std::future::pending;
+use std::mem::replace;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use phalanx::shutdown::draining;
 use phalanx::task::Either;
-use phalanx::{SharedStage, select};
+use phalanx::{SharedStage, select, sleep};
 
 use crate::site::CurrentSite;
 use crate::upstream::{Group, check};
 
+/// Time after which checks begin that the operation limit has prevented.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A group with checks.
+struct Checked {
+    group: Weak<Group>,
+    /// Its first servers, whose checks have begun.
+    begun: usize,
+}
+
 /// Starts the checks of all servers that have some, as operations of `stage`, and those of each later version of the
 /// configuration, until the program drains.
 pub(crate) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
-    let (mut checked, mut draining) = (Vec::<Weak<Group>>::new(), draining());
+    let (mut checked, mut draining) = (Vec::<Checked>::new(), draining());
+    let mut has_reported = false;
     loop {
         let site = current.load();
         let generation = site.generation;
         // Groups of unchanged hosts are those of the previous version.
-        checked.retain(|group| group.strong_count() > 0);
+        checked.retain(|checked| checked.group.strong_count() > 0);
+        let mut is_complete = true;
         if let Some(blocking) = site.blocking() {
             for group in site.groups().filter(|group| group.rule.health.is_some()) {
                 let weak = Arc::downgrade(group);
-                if checked.iter().any(|other| other.ptr_eq(&weak)) {
-                    continue;
-                }
-                for number in 0..group.members.len() {
+                let own = checked.iter().position(|checked| checked.group.ptr_eq(&weak));
+                let own = own.unwrap_or_else(|| {
+                    checked.push(Checked { group: weak.clone(), begun: 0 });
+                    checked.len() - 1
+                });
+                let begun = &mut checked[own].begun;
+                while *begun < group.members.len() {
                     let (group, counters) = (weak.clone(), site.upstreams.clone());
-                    let names = blocking.names;
-                    // If the operation limit is reached, requests find out whether the server is up.
-                    let _ = stage.dispatch(move |_| check(group, number, names, counters));
+                    let (number, names) = (*begun, blocking.names);
+                    if stage.dispatch(move |_| check(group, number, names, counters)).is_err() {
+                        is_complete = false;
+                        break;
+                    }
+                    *begun += 1;
                 }
-                checked.push(weak);
             }
         }
         drop(site);
-        if let Either::Left(()) = select(&mut draining, current.changed(generation)).await {
+        if !is_complete && !replace(&mut has_reported, true) {
+            eprintln!(
+                "phalanx: too many operations are in progress to begin all health checks; the others begin later"
+            );
+        }
+        let later = async {
+            match is_complete {
+                true => pending().await,
+                false => sleep(RETRY_INTERVAL).await,
+            }
+        };
+        let next = select(later, current.changed(generation));
+        if let Either::Left(()) = select(&mut draining, next).await {
             return;
         }
     }

@@ -189,7 +189,8 @@ impl Supervisor {
         let resolver = &self.context.bridges.blocking;
         let host = (&*remote.host, remote.port);
         let limit = IoTimeout::after(limits.connect).until_shutdown();
-        let (wire, address) = dial(resolver, host, connector, limit).await?;
+        let dialled = dial(resolver, host, connector, limit).await;
+        let (wire, address) = dialled.map_err(|error| error.to_string())?;
         let of_bridge = (&*self.bridge, &*self.map);
         let broker_id = self.context.bridges.broker_id.clone();
         let broker_id = self.bridge.loop_detection.then_some(broker_id);

@@ -75,6 +75,11 @@ impl<M: Member> Family<M> {
         member
     }
 
+    /// Removes the member with this value of the label, if there is one. Values for `other` share one that stays.
+    pub fn remove(&self, value: &str) {
+        self.lock().retain(|(own, _)| **own != *value);
+    }
+
     /// All members, in the order of their creation.
     pub fn members(&self) -> Vec<M> {
         self.lock().iter().map(|(_, member)| member.clone()).collect()
@@ -100,6 +105,8 @@ mod tests {
         assert_eq!(members.len(), MAX_MEMBERS + 1);
         let (name, value) = members.last().unwrap().label().unwrap();
         assert_eq!((name, value), ("listener", "other"));
+        family.remove("a");
+        assert_eq!((family.members().len(), family.member("a").count()), (MAX_MEMBERS, 0));
         assert!(std::panic::catch_unwind(|| Family::gauges("a", "", "A")).is_err());
     }
 }

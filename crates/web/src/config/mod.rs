@@ -115,9 +115,13 @@ impl Config {
         self.access_log.iter().chain(hosts)
     }
 
-    /// Files that stay open, beside the fixed reserve: large ones, and logs.
+    /// Descriptors beside those of clients and the fixed reserve: large files, logs, and connections to other servers.
     pub(crate) fn kept_files(&self) -> usize {
-        self.open_files + self.access_logs().count()
+        let workers = self.runtime.workers;
+        let upstream = self.hosts.iter().flat_map(|host| &host.proxies);
+        let upstream = upstream.map(|proxy| proxy.max_connections(workers));
+        let upstream = upstream.fold(0, usize::saturating_add);
+        (self.open_files + self.access_logs().count()).saturating_add(upstream)
     }
 
     /// The first port with TLS, which other addresses redirect to.

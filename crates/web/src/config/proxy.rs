@@ -105,6 +105,13 @@ impl Proxy {
             health: None,
         }
     }
+
+    /// Connections to all servers of this many workers: those in use, unused ones and those of health checks.
+    pub(crate) fn max_connections(&self, workers: usize) -> usize {
+        let in_use = self.max_requests.div_ceil(workers.max(1));
+        let of_worker = in_use.saturating_add(self.max_idle);
+        of_worker.saturating_mul(workers).saturating_add(1).saturating_mul(self.to.len())
+    }
 }
 
 impl Default for Proxy {
@@ -288,6 +295,20 @@ mod tests {
         for wrong in ["", "/api", "/api=", "api=http://a", "/api/=http://a", "/api=http://a/b"] {
             assert!(Proxy::add(&mut list, wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn connections_take_descriptors() {
+        let to = ["http://a", "http://b"].map(|url| url.parse().unwrap()).to_vec();
+        let rule = Proxy { max_requests: 5, max_idle: 3, to, ..Proxy::new() };
+        // Two workers with 3 requests and 3 unused connections each, and one health check.
+        assert_eq!(rule.max_connections(2), 26);
+        assert_eq!(Proxy { max_requests: usize::MAX, ..rule }.max_connections(2), usize::MAX);
+        let mut config = crate::Config::of(".");
+        let before = config.kept_files();
+        let rule = Proxy { to: vec!["http://a".parse().unwrap()], ..Proxy::new() };
+        config.hosts[0].proxies = vec![rule];
+        assert!(config.kept_files() > before, "they are reserved");
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl Exchange {
         let reply = if is_done { self.reply } else { self.reply.closing() };
         let out = &mut self.out.buffer;
         match failure {
-            Failure::Busy => refuse(out, Status::ServiceUnavailable, reply),
+            Failure::Busy | Failure::Exhausted => refuse(out, Status::ServiceUnavailable, reply),
             Failure::ConnectTimeout | Failure::ResponseTimeout => {
                 error_page(out, Status::GatewayTimeout, reply);
             }

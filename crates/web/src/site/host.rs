@@ -12,7 +12,7 @@ use crate::auth::passwords::Passwords;
 use crate::config::{Config, HostConfig, Proxy};
 use crate::error::ServeError;
 use crate::site::rules::Rules;
-use crate::upstream::Group;
+use crate::upstream::{Group, Trust};
 
 /// Distinguishes files of different hosts in the cache. A host whose rules change at a reload gets a new id,
 /// because cached entries depend on its rules.
@@ -46,7 +46,7 @@ pub(crate) struct Root {
     aliases: Vec<Folder>,
     passwords: Vec<Arc<Passwords>>,
     /// For the rules of the reverse proxy, in their order.
-    connectors: Vec<Option<Connector>>,
+    trusts: Vec<Option<Trust>>,
 }
 
 impl Root {
@@ -62,7 +62,7 @@ impl Root {
             folder: Folder::open(&host.root)?,
             aliases: aliases.collect::<Result<_, _>>()?,
             passwords: files::open(host)?,
-            connectors: host.proxies.iter().map(connector).collect::<Result<_, _>>()?,
+            trusts: host.proxies.iter().map(trust).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -70,13 +70,19 @@ impl Root {
 impl From<Dir> for Root {
     fn from(dir: Dir) -> Self {
         let folder = Folder { dir, place: None };
-        Self { folder, aliases: Vec::new(), passwords: Vec::new(), connectors: Vec::new() }
+        Self { folder, aliases: Vec::new(), passwords: Vec::new(), trusts: Vec::new() }
     }
 }
 
 /// Loads the authorities of servers with TLS. They choose HTTP/1.1. May block.
-fn connector(proxy: &Proxy) -> Result<Option<Connector>, CertificateError> {
-    let load = || Connector::load(proxy.authorities.as_deref(), None, &[b"http/1.1"]);
+fn trust(proxy: &Proxy) -> Result<Option<Trust>, CertificateError> {
+    let load = || {
+        let path = proxy.authorities.as_deref();
+        // Before they are loaded: if the file changes meanwhile, the next reload notices. An error is that of loading.
+        let authorities = path.and_then(|path| std::fs::read(path).ok());
+        let connector = Connector::load(path, None, &[b"http/1.1"])?;
+        Ok(Trust { connector, authorities })
+    };
     proxy.to.iter().any(|server| server.is_tls).then(load).transpose()
 }
 
@@ -96,19 +102,30 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Compiles a host whose configuration was checked.
+    /// Compiles a host whose configuration was checked. Takes the groups of servers that have not changed from `old`, so
+    /// that their health and their connections stay.
     ///
     /// # Panics
     /// If the configuration contains an error.
-    pub(crate) fn new(id: HostId, config: HostConfig, root: Root, workers: usize) -> Self {
+    pub(crate) fn new(
+        id: HostId,
+        config: HostConfig,
+        root: Root,
+        (workers, old): (usize, &mut Vec<Arc<Group>>),
+    ) -> Self {
         let Ok(rules) = Rules::new(&config) else { panic!("the rules of a host were not checked") };
-        let Root { folder: root, aliases, passwords, connectors } = root;
+        let Root { folder: root, aliases, passwords, trusts } = root;
         assert_eq!(config.auth.len(), passwords.len(), "one password file for each rule");
         assert_eq!(config.aliases.len(), aliases.len(), "one directory for each alias");
-        let connectors = connectors.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        let upstreams = config.proxies.iter().zip(connectors);
-        let upstreams = upstreams.map(|(rule, connector)| Group::new(rule, workers, connector));
-        let upstreams = upstreams.collect();
+        let trusts = trusts.into_iter().chain(std::iter::repeat_with(|| None));
+        let group = |(rule, trust): (&Proxy, Option<Trust>)| match old
+            .iter()
+            .position(|group| group.is(rule, trust.as_ref()))
+        {
+            Some(same) => old.remove(same),
+            None => Group::new(rule, workers, trust),
+        };
+        let upstreams = config.proxies.iter().zip(trusts).map(group).collect();
         Self { id, root, aliases, config, rules, passwords, upstreams }
     }
 
@@ -122,12 +139,18 @@ impl Host {
         (&folder.dir, if path.is_empty() { b"." } else { path })
     }
 
+    /// Whether the groups have the authorities of `root`.
+    fn has_groups(&self, root: &Root) -> bool {
+        let trusts = root.trusts.iter().map(Option::as_ref);
+        self.upstreams.iter().zip(trusts).all(|(group, trust)| group.is(&group.rule, trust))
+    }
+
     /// Whether this host equals one compiled from `config` and `root`. A path that now leads to another
-    /// directory is another root. A file with authorities may have changed.
+    /// directory is another root.
     pub(crate) fn is(&self, config: &HostConfig, root: &Root) -> bool {
         let own = self.passwords.iter();
         self.config == *config
-            && config.proxies.iter().all(|proxy| proxy.authorities.is_none())
+            && self.has_groups(root)
             && self.root.is(&root.folder)
             && self.aliases.iter().zip(&root.aliases).all(|(own, other)| own.is(other))
             && own.zip(&root.passwords).all(|(own, other)| own.is_same(other))

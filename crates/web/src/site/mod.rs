@@ -131,6 +131,30 @@ impl Hashing {
     }
 }
 
+/// Compiles the hosts of a configuration, and takes unchanged ones and unchanged groups of servers from `old`. The number
+/// of the first host is `first`.
+fn compile_hosts(
+    config: &Config,
+    roots: Vec<Root>,
+    first: u32,
+    old: &[Arc<Host>],
+) -> Vec<Arc<Host>> {
+    let unchanged = config.hosts.iter().zip(&roots);
+    let unchanged = unchanged.map(|(host, root)| old.iter().find(|other| other.is(host, root)));
+    let unchanged: Vec<_> = unchanged.collect();
+    let is_kept = |host: &Arc<Host>| unchanged.iter().flatten().any(|kept| Arc::ptr_eq(kept, host));
+    let changed = old.iter().filter(|host| !is_kept(host));
+    let mut groups = changed.flat_map(|host| host.upstreams.iter().cloned()).collect();
+    let mut hosts = Vec::new();
+    for ((host, root), same) in config.hosts.iter().zip(roots).zip(unchanged) {
+        let id = HostId(first + hosts.len() as u32);
+        hosts.push(same.cloned().unwrap_or_else(|| {
+            Arc::new(Host::new(id, host.clone(), root, (config.runtime.workers, &mut groups)))
+        }));
+    }
+    hosts
+}
+
 impl Site {
     /// Compiles a configuration with its `logs`; `roots` are the directories of its hosts, in order. Takes over the unchanged
     /// parts of an `old` version, so that cached files stay valid.
@@ -142,16 +166,7 @@ impl Site {
     ) -> Arc<Self> {
         assert_eq!(config.hosts.len(), roots.len(), "one root for each host");
         let first = old.map_or(0, |old| old.next_host);
-        let hosts = config.hosts.iter().zip(roots).enumerate().map(|(n, (host, root))| {
-            let same = |other: &&Arc<Host>| other.is(host, &root);
-            match old.and_then(|old| old.hosts.iter().find(same)) {
-                Some(same) => same.clone(),
-                None => {
-                    let (id, workers) = (HostId(first + n as u32), config.runtime.workers);
-                    Arc::new(Host::new(id, host.clone(), root, workers))
-                }
-            }
-        });
+        let hosts = compile_hosts(config, roots, first, old.map_or(&[], |old| &old.hosts));
         let addresses = match old.filter(|old| old.per_address == config.per_address) {
             Some(old) => old.addresses.clone(),
             None => Addresses::new(bounds(&config.per_address)),
@@ -169,7 +184,7 @@ impl Site {
         };
         Arc::new(Self {
             generation: old.map_or(1, |old| old.generation + 1),
-            hosts: hosts.collect(),
+            hosts,
             next_host: first + config.hosts.len() as u32,
             per_address: config.per_address,
             names: Names::new(config),
@@ -291,5 +306,50 @@ impl Site {
     /// Cache key of something other than a path.
     pub(crate) fn cache_key(&self, value: impl Hash) -> u64 {
         self.hashing.hash(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_testkit::authority::Authority;
+
+    use super::*;
+    use crate::config::Proxy;
+
+    #[test]
+    fn unchanged_groups_of_servers_stay() {
+        let (home, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+        let ca = home.path().join("ca.pem");
+        std::fs::copy(authority.certificate(), &ca).unwrap();
+        let rule = |prefix: &str, to: &str| {
+            let (prefix, to) = (prefix.to_owned(), vec![to.parse().unwrap()]);
+            Proxy { prefix, to, ..Proxy::new() }
+        };
+        let mut config = Config::of(home.path());
+        let tls = Proxy { authorities: Some(ca.clone()), ..rule("/b", "https://b") };
+        config.hosts[0].proxies = vec![rule("/a", "http://a"), tls];
+        let site = |config: &Config, old: Option<&Site>| {
+            let logs = Logs::open(config, None).unwrap();
+            Site::new(config, Root::open_all(config).unwrap(), logs, old)
+        };
+        let same = |site: &Site, other: &Site| {
+            let pairs = site.groups().zip(other.groups());
+            pairs.map(|(one, other)| Arc::ptr_eq(one, other)).collect::<Vec<_>>()
+        };
+        let first = site(&config, None);
+        let second = site(&config, Some(&first));
+        assert!(Arc::ptr_eq(&first.hosts[0], &second.hosts[0]), "nothing has changed");
+        // Another key of the host, and the same authorities.
+        config.hosts[0].listing = true;
+        let third = site(&config, Some(&second));
+        assert!(!Arc::ptr_eq(&second.hosts[0], &third.hosts[0]));
+        assert_eq!(same(&second, &third), [true, true]);
+        // Other authorities in the same file, and two rules that are equal.
+        std::fs::copy(Authority::new().certificate(), &ca).unwrap();
+        config.hosts[0].proxies.push(rule("/a", "http://a"));
+        let fourth = site(&config, Some(&third));
+        assert_eq!(same(&third, &fourth), [true, false]);
+        let groups: Vec<_> = fourth.groups().collect();
+        assert!(!Arc::ptr_eq(groups[0], groups[2]), "each rule has its own");
     }
 }

@@ -1,5 +1,6 @@
 //! Health checks: regular requests to a server, so that it gets no requests of clients while it is down.
 
+use std::io::{self, Error};
 use std::sync::Weak;
 
 use phalanx::blocking::BlockingStage;
@@ -14,6 +15,7 @@ use phalanx_tls::dial;
 use crate::config::HealthCheck;
 use crate::upstream::counters::UpstreamCounters;
 use crate::upstream::group::{Group, Member};
+use crate::upstream::health::is_exhausted;
 
 /// Size of the head of a response to a check, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -26,20 +28,24 @@ pub(crate) async fn check(
     counters: UpstreamCounters,
 ) {
     let (mut results, mut draining) = (Results::default(), draining());
+    let mut gauge = None;
     loop {
         let interval = {
             let Some(group) = group.upgrade() else { return };
             let Some(check) = &group.rule.health else { return };
             let member = &group.members[number];
+            let gauge = gauge.get_or_insert_with(|| counters.check(&member.upstream));
             let probed = timeout(check.timeout, probe(member, check, &resolver));
             let Either::Right(found) = select(&mut draining, probed).await else { return };
             let failure = match found {
                 Ok(found) => found.err(),
-                Err(_) => Some(format!("no response within {:?}", check.timeout)),
+                Err(_) => Some(Error::other(format!("no response within {:?}", check.timeout))),
             };
-            if let Some(is_up) = results.add(failure.is_none(), check) {
+            // A check that this machine cannot make has no result.
+            let is_result = !failure.as_ref().is_some_and(is_exhausted);
+            if is_result && let Some(is_up) = results.add(failure.is_none(), check) {
                 member.health.checked(is_up);
-                counters.up(&member.upstream).set(is_up.into());
+                gauge.set(is_up);
                 report(member, failure, results.is_first);
             }
             check.interval
@@ -51,7 +57,7 @@ pub(crate) async fn check(
 }
 
 /// Reports on stderr that a server is down, or up again.
-fn report(member: &Member, failure: Option<String>, is_first: bool) {
+fn report(member: &Member, failure: Option<Error>, is_first: bool) {
     let server = &member.upstream;
     match failure {
         Some(why) => eprintln!("phalanx: {server} is down and gets no requests: {why}"),
@@ -65,7 +71,7 @@ async fn probe(
     member: &Member,
     check: &HealthCheck,
     resolver: &BlockingStage<()>,
-) -> Result<(), String> {
+) -> io::Result<()> {
     let address = (&*member.upstream.host, member.upstream.port);
     let (wire, _) =
         dial(resolver, address, member.connector.as_ref(), IoTimeout::after(check.timeout)).await?;
@@ -73,24 +79,23 @@ async fn probe(
         "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: phalanx\r\nConnection: close\r\n\r\n",
         check.path, member.authority
     );
-    let failed = |error: std::io::Error| error.to_string();
-    wire.write(request.into_bytes(), IoTimeout::NONE).await.map_err(failed)?;
+    wire.write(request.into_bytes(), IoTimeout::NONE).await?;
     let mut input = Vec::new();
     while input.len() < MAX_HEAD {
-        if wire.read(&mut input, IoTimeout::NONE).await.map_err(failed)? == 0 {
-            return Err("it closed the connection before the head of its response".into());
+        if wire.read(&mut input, IoTimeout::NONE).await? == 0 {
+            return Err(Error::other("it closed the connection before the head of its response"));
         }
         while let Some(response) =
-            parse_response(&input, false).map_err(|_| "its response is malformed".to_owned())?
+            parse_response(&input, false).map_err(|_| Error::other("its response is malformed"))?
         {
             match response.status {
                 100..200 => drop(input.drain(..response.head)),
                 200..400 => return Ok(()),
-                status => return Err(format!("status {status} of {}", check.path)),
+                status => return Err(Error::other(format!("status {status} of {}", check.path))),
             }
         }
     }
-    Err(format!("the head of its response exceeds {MAX_HEAD} bytes"))
+    Err(Error::other(format!("the head of its response exceeds {MAX_HEAD} bytes")))
 }
 
 /// The results of the checks so far.

@@ -3,6 +3,7 @@
 use phalanx::metrics::{Counter, CounterBlock, Family, Gauge};
 
 use crate::config::Upstream;
+use crate::upstream::up::{CheckGauge, UpGauges};
 
 /// Why a request got no response of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub(crate) enum Failure {
     Busy,
     /// No connection: 502.
     Connect,
+    /// This process or machine has no descriptor, port or memory left for a connection: 503.
+    Exhausted,
     /// No connection in time: 504.
     ConnectTimeout,
     /// The server closed the connection before the head of the response: 502.
@@ -26,9 +29,10 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    const ALL: [(Self, &'static str); 8] = [
+    const ALL: [(Self, &'static str); 9] = [
         (Self::Busy, "busy"),
         (Self::Connect, "connect"),
+        (Self::Exhausted, "exhausted"),
         (Self::ConnectTimeout, "connect-timeout"),
         (Self::Closed, "closed"),
         (Self::ResponseTimeout, "response-timeout"),
@@ -47,8 +51,7 @@ impl Failure {
 #[derive(Clone)]
 pub(crate) struct UpstreamCounters {
     counters: CounterBlock,
-    /// By server: whether its checks succeed.
-    up: Family<Gauge>,
+    up: UpGauges,
 }
 
 /// Numbers of the counters. The failures follow, in the order of [`Failure::ALL`].
@@ -76,16 +79,12 @@ impl UpstreamCounters {
             let help = "Requests without a complete response of another server, by reason.";
             Counter::with_label("http_upstream_failures", help, ("reason", reason))
         });
-        let help = "Whether the health checks of a server succeed, by server.";
-        Self {
-            counters: CounterBlock::new(first.into_iter().chain(failures)),
-            up: Family::gauges("http_upstream_up", help, "server"),
-        }
+        Self { counters: CounterBlock::new(first.into_iter().chain(failures)), up: UpGauges::new() }
     }
 
-    /// The result of the checks of a server.
-    pub(super) fn up(&self, server: &Upstream) -> Gauge {
-        self.up.member(&server.to_string())
+    /// The gauge of the checks of a server for one rule.
+    pub(super) fn check(&self, server: &Upstream) -> CheckGauge {
+        self.up.check(server)
     }
 
     pub(crate) fn request(&self) {
@@ -115,6 +114,6 @@ impl UpstreamCounters {
 
     /// The gauges of all checked servers.
     pub(crate) fn gauges(&self) -> &Family<Gauge> {
-        &self.up
+        &self.up.family
     }
 }

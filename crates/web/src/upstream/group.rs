@@ -14,6 +14,14 @@ pub(crate) struct Group {
     /// Requests in progress at each server, and waiting ones, of one worker.
     pub(crate) max_requests: usize,
     pub(crate) max_queue: usize,
+    authorities: Option<Vec<u8>>,
+}
+
+/// How servers with TLS are verified.
+pub(crate) struct Trust {
+    pub(crate) connector: Connector,
+    /// Content of the file with the authorities; `None` for those of the system.
+    pub(crate) authorities: Option<Vec<u8>>,
 }
 
 /// One of the servers.
@@ -31,7 +39,8 @@ impl Group {
     ///
     /// # Panics
     /// If one of the servers speaks TLS, and there is no connector.
-    pub(crate) fn new(rule: &Proxy, workers: usize, connector: Option<&Connector>) -> Arc<Self> {
+    pub(crate) fn new(rule: &Proxy, workers: usize, trust: Option<Trust>) -> Arc<Self> {
+        let connector = trust.as_ref().map(|trust| &trust.connector);
         let member = |upstream: &Upstream| Member {
             authority: upstream.authority(),
             upstream: upstream.clone(),
@@ -40,12 +49,20 @@ impl Group {
                 .is_tls
                 .then(|| connector.expect("a connector for servers with TLS").clone()),
         };
+        let members = rule.to.iter().map(member).collect();
         Arc::new(Self {
-            members: rule.to.iter().map(member).collect(),
+            members,
             max_requests: rule.max_requests.div_ceil(workers.max(1)),
             max_queue: rule.max_queue.div_ceil(workers.max(1)),
             rule: rule.clone(),
+            authorities: trust.and_then(|trust| trust.authorities),
         })
+    }
+
+    /// Whether this group equals one compiled from `rule` and `trust`.
+    pub(crate) fn is(&self, rule: &Proxy, trust: Option<&Trust>) -> bool {
+        self.rule == *rule
+            && self.authorities.as_ref() == trust.and_then(|trust| trust.authorities.as_ref())
     }
 
     /// The path for the servers of a request for `path`, as the client sends it. `None` if the rule does not apply.
@@ -57,7 +74,8 @@ impl Group {
         match rest.is_empty() || rest.starts_with('/') {
             true if !self.rule.strip_prefix => Some(path),
             true if rest.is_empty() => Some("/"),
-            true => Some(rest),
+            // A path that begins with two slashes could be read as a host.
+            true => Some(&rest[rest.bytes().take_while(|byte| *byte == b'/').count() - 1..]),
             false => None,
         }
     }
@@ -75,6 +93,9 @@ mod tests {
         for (prefix, path, whole, stripped) in [
             ("/api", "/api", Some("/api"), Some("/")),
             ("/api", "/api/", Some("/api/"), Some("/")),
+            ("/api", "/api//b//c", Some("/api//b//c"), Some("/b//c")),
+            ("/api", "/api///", Some("/api///"), Some("/")),
+            ("/", "//a", Some("//a"), Some("/a")),
             ("/api", "/api/a%2fb", Some("/api/a%2fb"), Some("/a%2fb")),
             ("/api", "/apis", None, None),
             ("/api", "/", None, None),

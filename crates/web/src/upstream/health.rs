@@ -3,6 +3,7 @@
 //! The time doubles with each further failure. The first request after it is a trial like any other; a success resets
 //! the count.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -11,6 +12,14 @@ const MAX_FAILURES: u32 = 3;
 /// Time of the first ejection, and of all from the seventh on.
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(60);
+
+/// Whether an attempt to connect has failed because this process or machine has no descriptor, port or memory left. It
+/// says nothing about the server.
+pub(super) fn is_exhausted(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let codes = [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM];
+    codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
+}
 
 /// The health of one server, as all processors see it.
 #[derive(Default)]
@@ -64,6 +73,14 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_this_machine() {
+        let is = |code: rustix::io::Errno| is_exhausted(&code.into());
+        assert!(is(rustix::io::Errno::MFILE) && is(rustix::io::Errno::ADDRNOTAVAIL));
+        assert!(!is(rustix::io::Errno::CONNREFUSED));
+        assert!(!is_exhausted(&io::ErrorKind::TimedOut.into()));
+    }
 
     #[test]
     fn failures_in_a_row_eject() {

@@ -11,6 +11,7 @@ use phalanx_tls::{Wire, dial};
 
 use crate::upstream::counters::{Failure, UpstreamCounters};
 use crate::upstream::group::{Group, Member};
+use crate::upstream::health::is_exhausted;
 use crate::upstream::local::{Busy, Slot};
 use crate::upstream::pools::Pools;
 use crate::upstream::tried::Tried;
@@ -82,14 +83,18 @@ impl<'a> Search<'a> {
                     self.counters.connection();
                     return Ok(Lease { group: group.clone(), slot, wire, is_reused: false });
                 }
-                Err(why) => {
-                    self.failed(member, &why);
+                Err(error) => {
+                    let is_exhausted = is_exhausted(&error);
+                    if !is_exhausted {
+                        self.failed(member, &error.to_string());
+                    }
                     self.tried.add(slot.member);
                     let elapsed = now().saturating_sub(begun);
                     to_dial = to_dial.saturating_sub(elapsed);
                     if self.tried.left(group.members.len()) == 0 {
                         return Err(match elapsed >= limit {
                             true => Failure::ConnectTimeout,
+                            false if is_exhausted => Failure::Exhausted,
                             false => Failure::Connect,
                         });
                     }

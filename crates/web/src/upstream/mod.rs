@@ -14,6 +14,7 @@
 //! | `lease.rs` | a connection that one request uses |
 //! | `pools.rs` | the groups that a processor has connections to, and the end of unused connections |
 //! | `counters.rs` | metrics |
+//! | `up.rs` | the results of health checks in the metrics |
 //!
 //! # Bounds
 //!
@@ -29,9 +30,10 @@ mod local;
 mod pools;
 mod queue;
 mod tried;
+mod up;
 
 pub(crate) use check::check;
 pub(crate) use counters::{Failure, UpstreamCounters};
-pub(crate) use group::{Group, Member};
+pub(crate) use group::{Group, Member, Trust};
 pub(crate) use lease::{Lease, Search};
 pub(crate) use pools::{NamedPools, Pools};
