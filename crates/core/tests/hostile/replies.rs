@@ -99,7 +99,7 @@ fn a_reply_sent_elsewhere_panics_and_the_caller_gets_an_error() {
     let reply = NUMBERS.take().pop().expect("kept");
     let sent = catch_unwind(AssertUnwindSafe(|| two.enter(|| reply.send(1))));
     let panic = sent.expect_err("refused");
-    let text = panic.downcast_ref::<&str>().expect("a text");
+    let text = panic.downcast_ref::<String>().expect("a text");
     assert!(text.contains("away from the processor that made it"), "{text}");
     one.enter(|| assert!(!call.is_finished()));
     one.turn(&world);
