@@ -62,7 +62,8 @@ impl Connection {
         self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
         match end? {
             End::KeepAlive => Ok(Next::Request),
-            End::Close => self.last(!is_read).await,
+            // A client that does not expect the close may be sending its next request.
+            End::Close => self.last(!is_read || reply.keep_alive).await,
             End::Tunnel => Ok(Next::Close),
         }
     }

@@ -1,8 +1,9 @@
 //! Simulation of the server. Clients pipeline, split their requests anywhere, request ranges and encodings,
 //! send invalid data, stall and disconnect, with and without TLS, while network and disk fail. Every response
-//! must be correct.
+//! must be correct. `proxy.rs` simulates the reverse proxy.
 
 mod ask;
+mod proxy;
 mod site;
 pub(crate) mod wire;
 

@@ -1,0 +1,406 @@
+//! Simulation of the reverse proxy. Clients pipeline requests with and without bodies, and leave in between; servers are
+//! slow, divide their responses anywhere, close connections at every point and fail; the network resets connections and
+//! the program shuts down. Each request is answered at most once, in order, and only by the response to itself.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::net::{IoTimeout, Listener, Stream};
+use phalanx::sim::{self, Client, Faults, Net, World};
+use phalanx::{Graph, SharedStage, sleep};
+use phalanx_http::client::{Content, parse_response};
+use phalanx_http::{Body, Discard, Limits, Parse, parse};
+use phalanx_web::{Config, HealthCheck, Proxy, Scheme, Server};
+
+use crate::simulation::site::address;
+
+/// Longer than a run.
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Conditions of a run.
+#[derive(Clone, Copy, Debug)]
+struct Weather {
+    /// The network fails.
+    fails: bool,
+    /// Servers fail.
+    is_rude: bool,
+    /// Servers close unused connections without announcing it.
+    closes: bool,
+    /// Bounds and time limits are small.
+    is_tight: bool,
+    /// Clients leave before their responses.
+    leaves: bool,
+    /// The program drains while clients are connected.
+    finishes: bool,
+}
+
+impl Weather {
+    /// Whether a request may remain without a response of a server.
+    fn may_fail(self, ask: &Ask) -> bool {
+        let is_repeated = ask.method == "GET" || ask.method == "HEAD";
+        let is_fair = !self.fails && !self.is_rude && !self.is_tight && !self.finishes;
+        !is_fair || self.closes && !is_repeated
+    }
+}
+
+/// How often each request has reached a server.
+type Seen = Rc<RefCell<HashMap<String, usize>>>;
+
+/// A request.
+struct Ask {
+    method: &'static str,
+    name: String,
+    body: usize,
+    text: String,
+}
+
+impl Ask {
+    fn drawn(net: &Net, name: String) -> Self {
+        let method = ["GET", "GET", "HEAD", "POST", "PUT"][net.draw(5) as usize];
+        let mut text = format!("{method} /{name} HTTP/1.1\r\nHost: sim\r\n");
+        let mut body = 0;
+        if matches!(method, "POST" | "PUT") {
+            body = drawn_length(net, 5000);
+            if net.draw(2) == 0 {
+                text += &format!("Content-Length: {body}\r\n\r\n{}", "b".repeat(body));
+            } else {
+                let first = net.draw(body as u64 + 1) as usize;
+                text += "Transfer-Encoding: chunked\r\n\r\n";
+                for length in [first, body - first].into_iter().filter(|length| *length > 0) {
+                    text += &format!("{length:x}\r\n{}\r\n", "b".repeat(length));
+                }
+                text += "0\r\n\r\n";
+            }
+        } else {
+            text += "\r\n";
+        }
+        Self { method, name, body, text }
+    }
+}
+
+/// The length of a body below `most`. Few are long: the program may receive as little as five bytes at a time, and takes
+/// several steps for each piece.
+fn drawn_length(net: &Net, most: u64) -> usize {
+    let most = if net.draw(16) == 0 { most } else { 200 };
+    net.draw(most) as usize
+}
+
+async fn converse(net: Net, weather: Weather, client: u64) {
+    let Ok(mut wire) = net.connect(address()).await else {
+        assert!(weather.finishes, "the server listens until it is asked to finish");
+        return;
+    };
+    let mut got = Vec::new();
+    for round in 0..1 + net.draw(3) {
+        let name = |n| format!("{client}-{round}-{n}");
+        let asks: Vec<_> = (0..1 + net.draw(4)).map(|n| Ask::drawn(&net, name(n))).collect();
+        let text: String = asks.iter().map(|ask| &*ask.text).collect();
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            let length =
+                if net.draw(3) == 0 { rest.len() as u64 } else { 1 + net.draw(rest.len() as u64) };
+            if wire.write_all(&rest[..length as usize]).await.is_err() {
+                break;
+            }
+            rest = &rest[length as usize..];
+            let pause = if net.draw(8) == 0 { 100_000 } else { 5000 };
+            net.sleep(Duration::from_micros(net.draw(pause))).await;
+        }
+        for ask in &asks {
+            if weather.leaves && net.draw(4) == 0 {
+                net.sleep(Duration::from_micros(net.draw(3_000_000))).await;
+                return if net.draw(2) == 0 { wire.reset() } else { drop(wire) };
+            }
+            match response(&mut wire, &mut got, ask, weather).await {
+                Some(true) => (),
+                Some(false) => return,
+                None => {
+                    assert!(weather.may_fail(ask), "no response to {} in {weather:?}", ask.name);
+                    return;
+                }
+            }
+        }
+    }
+    let _ = wire.shutdown(Shutdown::Write);
+    while matches!(wire.read(&mut got).await, Ok(1..)) {}
+    assert!(got.is_empty(), "a response too many: {:?}", String::from_utf8_lossy(&got));
+}
+
+/// Reads a response and checks it. Returns whether the connection stays open; `None` if the response is incomplete.
+async fn response(
+    wire: &mut Client,
+    got: &mut Vec<u8>,
+    ask: &Ask,
+    weather: Weather,
+) -> Option<bool> {
+    let head = loop {
+        if let Some(head) = parse_response(got, ask.method == "HEAD").expect("a response") {
+            break head;
+        }
+        read(wire, got).await?;
+    };
+    let Content::Framed(framing) = head.content else {
+        panic!("its end is that of the connection")
+    };
+    let limits = Limits { body: u64::MAX, ..Limits::default() };
+    let (mut parser, mut body) = (Discard::new(framing, &limits).unwrap(), Vec::new());
+    got.drain(..head.head);
+    loop {
+        let taken = parser.copy(got, &mut body).expect("a body");
+        got.drain(..taken);
+        if parser.is_done() {
+            break;
+        }
+        let is_own = head.status != 200 || is_start(&body, ask);
+        assert!(is_own, "another response to {} in {weather:?}", ask.name);
+        read(wire, got).await?;
+    }
+    match head.status {
+        200 => {
+            let text = String::from_utf8(body).unwrap();
+            let mut parts = text.splitn(3, ' ');
+            if ask.method == "HEAD" {
+                assert_eq!(text, "");
+            } else {
+                assert_eq!(parts.next(), Some(&*ask.name), "the response to another request");
+                let length = parts.next().and_then(|length| length.parse::<usize>().ok());
+                // Some servers answer before they have read the body.
+                assert!(
+                    length.is_some_and(|length| length <= ask.body),
+                    "{length:?} bytes of the body of {}",
+                    ask.name
+                );
+                assert!(parts.next().is_some_and(|rest| rest.ends_with('.')), "the end");
+            }
+        }
+        502..=504 => {
+            assert!(weather.may_fail(ask), "{} to {} in {weather:?}", head.status, ask.name)
+        }
+        // Time may pass at any step, so a client can be late.
+        408 => assert!(weather.is_tight && ask.body > 0, "408 to {} in {weather:?}", ask.name),
+        status => panic!("{status} to {} in {weather:?}", ask.name),
+    }
+    Some(head.keep_alive)
+}
+
+/// Whether a response to this request may start with `body`.
+fn is_start(body: &[u8], ask: &Ask) -> bool {
+    let start = format!("{} ", ask.name);
+    let length = start.len().min(body.len());
+    body[..length] == start.as_bytes()[..length]
+}
+
+async fn read(wire: &mut Client, got: &mut Vec<u8>) -> Option<()> {
+    matches!(wire.read(got).await, Ok(1..)).then_some(())
+}
+
+/// Addresses of the servers behind the proxy.
+fn servers() -> [SocketAddr; 2] {
+    [8081, 8082].map(|port| (Ipv4Addr::LOCALHOST, port).into())
+}
+
+/// Accepts connections of the proxy.
+async fn accept(
+    listener: Listener,
+    stage: SharedStage<()>,
+    (net, weather, seen): (Net, Weather, Seen),
+) {
+    while let Some(stream) = listener.accept_next().await {
+        let (net, seen) = (net.clone(), seen.clone());
+        let _ = stage.dispatch(move |_| async move {
+            let mut input = Vec::new();
+            while serve(&stream, &mut input, &net, weather, &seen).await.is_some() {}
+        });
+    }
+}
+
+/// Serves one request. Returns `None` at the end of the connection.
+async fn serve(
+    stream: &Stream,
+    input: &mut Vec<u8>,
+    net: &Net,
+    weather: Weather,
+    seen: &Seen,
+) -> Option<()> {
+    let (name, is_head, may_repeat, framing, length) = loop {
+        if let Parse::Complete(request, length) =
+            parse(input, &Limits::default()).expect("a request")
+        {
+            let method = request.method.as_str();
+            let may_repeat = request.body == Body::None && method != "POST";
+            break (
+                request.path[1..].to_owned(),
+                method == "HEAD",
+                may_repeat,
+                request.body,
+                length,
+            );
+        }
+        let idle = IoTimeout::NONE;
+        let idle = if input.is_empty() { idle.until_shutdown() } else { idle };
+        matches!(stream.read(input, idle).await, Ok(1..)).then_some(())?;
+    };
+    input.drain(..length);
+    if name != "health" {
+        let mut seen = seen.borrow_mut();
+        let count = seen.entry(name.clone()).or_default();
+        *count += 1;
+        assert!(*count <= 1 + usize::from(may_repeat), "{name} is sent {count} times");
+    }
+    let limits = Limits { body: u64::MAX, ..Limits::default() };
+    let (mut parser, mut body) = (Discard::new(framing, &limits).unwrap(), Vec::new());
+    let fault = if weather.is_rude { net.draw(8) } else { 8 };
+    let is_early = net.draw(4) == 0;
+    loop {
+        let taken = parser.copy(input, &mut body).expect("a body");
+        input.drain(..taken);
+        if parser.is_done() || is_early {
+            break;
+        }
+        matches!(stream.read(input, IoTimeout::NONE).await, Ok(1..)).then_some(())?;
+    }
+    let length = body.len();
+    match fault {
+        1 => return None,
+        2 => sleep(Duration::from_secs(100)).await,
+        _ if is_early => (),
+        _ => sleep(Duration::from_micros(net.draw(20_000))).await,
+    }
+    let content = format!("{name} {} {}.", length, "r".repeat(drawn_length(net, 10_000)));
+    let (mut bytes, closes) = answer(net, &content, is_head);
+    // The close of the connection ends some responses, so nobody can tell that a part is missing.
+    if fault == 3 && !closes {
+        bytes.truncate(net.draw(bytes.len() as u64) as usize);
+    }
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let length =
+            if net.draw(3) == 0 { rest.len() } else { 1 + net.draw(rest.len() as u64) as usize };
+        stream.write(rest[..length].to_vec(), IoTimeout::NONE).await.ok()?;
+        rest = &rest[length..];
+        if net.draw(3) == 0 {
+            sleep(Duration::from_micros(net.draw(5000))).await;
+        }
+    }
+    while !parser.is_done() {
+        let taken = parser.copy(input, &mut body).expect("a body");
+        input.drain(..taken);
+        if !parser.is_done() {
+            matches!(stream.read(input, IoTimeout::NONE).await, Ok(1..)).then_some(())?;
+        }
+    }
+    let ends = closes || matches!(fault, 0 | 3) || weather.closes && net.draw(3) == 0;
+    (!ends).then_some(())
+}
+
+/// A response with this content, and whether the connection closes behind it.
+fn answer(net: &Net, content: &str, is_head: bool) -> (Vec<u8>, bool) {
+    let interim =
+        if net.draw(5) == 0 { "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" } else { "" };
+    let (framing, body) = match net.draw(6) {
+        0..3 => (format!("Content-Length: {}\r\n", content.len()), content.to_owned()),
+        3..5 => {
+            let (one, other) = content.split_at(net.draw(content.len() as u64) as usize);
+            let chunk = |part: &str| match part.len() {
+                0 => String::new(),
+                length => format!("{length:x}\r\n{part}\r\n"),
+            };
+            let chunks = format!("{}{}0\r\n\r\n", chunk(one), chunk(other));
+            ("Transfer-Encoding: chunked\r\n".to_owned(), chunks)
+        }
+        _ => ("Connection: close\r\n".to_owned(), content.to_owned()),
+    };
+    let closes = framing.starts_with("Connection");
+    let body = if is_head { "" } else { &body };
+    (format!("{interim}HTTP/1.1 200 OK\r\n{framing}\r\n{body}").into_bytes(), closes)
+}
+
+fn proxy(world: &mut World) {
+    let mut one_in = |bound| world.draw(bound) == 0;
+    let weather = Weather {
+        fails: one_in(3),
+        is_rude: one_in(2),
+        closes: one_in(3),
+        is_tight: one_in(3),
+        leaves: one_in(2),
+        finishes: one_in(5),
+    };
+    if weather.fails {
+        world.set_faults(Faults::drawn(world.seed()));
+    }
+    world.set_most_steps(1_000_000);
+    let mut rule = Proxy::new();
+    rule.prefix = "/".into();
+    let used = 1 + world.draw(2) as usize;
+    rule.to = servers()[..used]
+        .iter()
+        .map(|server| format!("http://{server}").parse().unwrap())
+        .collect();
+    (rule.connect_timeout, rule.response_timeout, rule.idle_timeout) = (DAY, DAY, DAY);
+    if weather.is_tight {
+        rule.connect_timeout = Duration::from_millis(world.draw(100) + 1);
+        rule.response_timeout = Duration::from_millis(world.draw(10_000) + 1);
+        rule.idle_timeout = Duration::from_millis(world.draw(10_000) + 500);
+        rule.max_queue = world.draw(3) as usize;
+    }
+    // If a slot got lost, the next request would wait for a day and get 503.
+    rule.max_requests = 1 + world.draw(4) as usize;
+    rule.max_idle = world.draw(4) as usize;
+    rule.keep_alive = Duration::from_millis(world.draw(20_000) + 1);
+    rule.health = (world.draw(3) == 0).then(|| HealthCheck {
+        path: "/health".into(),
+        interval: Duration::from_millis(500),
+        ..HealthCheck::default()
+    });
+    let mut config = Config::new();
+    config.runtime.workers = world.processors();
+    config.hash_seed = Some(world.seed());
+    config.listen = vec![Scheme::Http.at(address())];
+    config.max_queue_delay = None;
+    let timeouts = &mut config.timeouts;
+    (timeouts.request, timeouts.idle, timeouts.send) = (DAY, DAY, DAY);
+    config.hosts[0].proxies = vec![rule];
+    let mut graph = Graph::new();
+    let server = Server::declare(&mut graph, &config, [world.root()]).expect("all is there");
+    let stage = graph.shared("servers", ());
+    let (net, seen) = (world.net(), Seen::default());
+    let fronts = RefCell::new(world.listen(address()));
+    let backs = RefCell::new(servers().map(|address| world.listen(address)));
+    world.program(graph, move |_| {
+        for back in &mut *backs.borrow_mut() {
+            let listener = Listener::new(back.pop().expect("one for each"))?;
+            let context = (net.clone(), weather, seen.clone());
+            stage.dispatch(move |_| accept(listener, stage, context))?;
+        }
+        let front = fronts.borrow_mut().pop().expect("one for each");
+        Ok(server.accept([Listener::new(front)?])?)
+    });
+    if weather.finishes {
+        let net = world.net();
+        world.client(async move {
+            net.sleep(Duration::from_micros(net.draw(200_000))).await;
+            net.drain();
+        });
+    }
+    let count = 1 + world.draw(6);
+    let left = Rc::new(Cell::new(count));
+    for client in 0..count {
+        let (net, left) = (world.net(), left.clone());
+        world.client(async move {
+            converse(net.clone(), weather, client).await;
+            left.set(left.get() - 1);
+            // While servers are checked, the program is never at rest.
+            if left.get() == 0 {
+                net.drain();
+            }
+        });
+    }
+}
+
+#[test]
+fn each_request_gets_its_own_response() {
+    sim::explore(60, proxy);
+}
