@@ -6,7 +6,7 @@
 //! - Resets, pings, settings, priorities and GOAWAY: a number within a time is allowed. The same number of
 //!   streams may be reset by the server, for errors of the client's.
 //! - Window updates, continuations, frames of unknown kinds and small pieces of content come with useful
-//!   work. Each takes a credit, and the frames that the server sends earn credits.
+//!   work. Each takes a credit. Frames that the server sends, and content that an operation takes, earn credits.
 
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ const MAX_CREDITS: u32 = 10_000;
 const PER_ANSWER: u32 = 4;
 /// Bytes of content that earn a credit. A frame with fewer takes one.
 const PER_CREDIT: usize = 256;
+/// Bytes of a request's content that earn a credit when an operation takes them. Any piece earns another one.
+const PER_CREDIT_TAKEN: usize = 16;
 
 /// Reason for which a connection ended with ENHANCE_YOUR_CALM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +117,15 @@ impl Flood {
         self.content = content % PER_CREDIT;
         let earned = u32::try_from(content / PER_CREDIT).unwrap_or(u32::MAX);
         self.credits = self.credits.saturating_add(earned).min(MAX_CREDITS);
+    }
+
+    /// Counts content of a request that an operation has taken, such as that for another server. Frames of a client
+    /// that streams small messages are no idle ones, but empty ones are.
+    pub(crate) fn passed_on(&mut self, length: usize) {
+        if length > 0 {
+            let earned = u32::try_from(length / PER_CREDIT_TAKEN).unwrap_or(u32::MAX);
+            self.credits = self.credits.saturating_add(earned).saturating_add(1).min(MAX_CREDITS);
+        }
     }
 
     /// Counts a stream that the server resets.
@@ -217,6 +228,21 @@ mod tests {
             flood.sent(1);
         }
         assert_eq!(flood.excess(), Some(Excess::IdleFrames));
+    }
+
+    #[test]
+    fn content_that_is_taken_earns_credits() {
+        let taken = |frames: usize, length: usize| {
+            let mut flood = Flood::new();
+            for _ in 0..2 * MAX_PER_WINDOW {
+                (0..frames).for_each(|_| flood.received(&frame(kind::DATA, length)));
+                flood.passed_on(frames * length);
+            }
+            flood.excess()
+        };
+        assert_eq!((taken(1, 1), taken(100, 16)), (None, None));
+        let flood = Some(Excess::IdleFrames);
+        assert_eq!((taken(1, 0), taken(100, 15)), (flood, flood));
     }
 
     #[test]

@@ -31,8 +31,8 @@ impl Connection {
     pub fn poll_body(&mut self, context: &mut Context<'_>, id: u32) -> Poll<Result<Body, Closed>> {
         let limit = self.limits.body;
         let Some(stream) = self.streams.get(id) else { return Poll::Ready(Err(Closed)) };
-        if !std::mem::replace(&mut stream.discards, true) {
-            self.take(id);
+        if !stream.discards {
+            self.discard(id);
         }
         let Some(stream) = self.streams.get(id) else { return Poll::Ready(Err(Closed)) };
         if stream.received > limit {
@@ -43,6 +43,15 @@ impl Connection {
         }
         stream.waker = Some(context.waker().clone());
         Poll::Pending
+    }
+
+    /// Discards the content of a request from now on, so that it does not count towards the content that is kept of all
+    /// requests.
+    pub fn discard(&mut self, id: u32) {
+        if let Some(stream) = self.streams.get(id) {
+            stream.discards = true;
+            self.take(id);
+        }
     }
 
     /// Waits for content of a request and appends it to `out`, at most 64 KiB. Returns whether more may follow; nothing
@@ -62,7 +71,9 @@ impl Connection {
             stream.waker = Some(context.waker().clone());
             return Poll::Pending;
         }
-        out.append(&mut self.take(id));
+        let mut content = self.take(id);
+        self.flood.passed_on(content.len());
+        out.append(&mut content);
         Poll::Ready(Ok(is_receiving))
     }
 
@@ -131,11 +142,14 @@ impl Connection {
             stream.content.extend_from_slice(content);
             self.kept += content.len();
         }
+        // Otherwise nobody takes anything: padding alone opens the window as well.
+        let is_for_operation = match stream.discards {
+            true => stream.received > self.limits.body,
+            false => !stream.content.is_empty(),
+        };
         if frame.has(flag::END_STREAM) {
             self.end_content(id)?;
-        } else if !stream.discards {
-            wake(stream.waker.take());
-        } else if stream.received > self.limits.body {
+        } else if is_for_operation {
             // The window stays as it is.
             wake(stream.waker.take());
         } else if let Some(by) = stream.receive_window.open() {

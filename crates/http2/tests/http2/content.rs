@@ -74,11 +74,25 @@ fn a_slow_recipient_slows_the_client_down() {
     assert!(server.content(3).is_ready());
 }
 
+/// Padding without content opens the window, although there is nothing to take.
+#[test]
+fn padding_opens_the_window() {
+    let mut server = Server::new(LIMITS);
+    server.feed(&post(1));
+    let padding = [&[255][..], &[0; 255]].concat();
+    for _ in 0..WINDOW.div_ceil(256) {
+        server.feed(&frame(DATA, 8, 1, &padding));
+    }
+    assert_eq!(server.reset(1), None);
+    assert!(server.content(1).is_pending());
+}
+
 /// All streams together keep at most 256 KiB and a window.
 #[test]
 fn the_content_of_a_connection_is_bounded() {
     type Release = fn(&mut Server);
-    let releases: [Release; 3] = [
+    let releases: [Release; 4] = [
+        |server| server.connection.discard(1),
         |server| assert!(server.content(1).is_ready()),
         |server| drop(server.feed(&frame(RST_STREAM, 0, 1, &[0; 4]))),
         |server| {

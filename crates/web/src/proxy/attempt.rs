@@ -155,7 +155,10 @@ async fn upload(body: &mut RequestBody, wire: &Wire, framing: Body, rule: &Proxy
         if !memory.is_empty() {
             match wire.write(memory, timeout).await {
                 Ok(empty) => memory = empty,
-                Err(_) => return Upload::Stopped,
+                Err(_) => {
+                    body.abandon();
+                    return Upload::Stopped;
+                }
             }
         }
         if is_last || !is_chunked && body.is_done() {

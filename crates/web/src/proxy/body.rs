@@ -196,6 +196,13 @@ impl RequestBody {
         }
     }
 
+    /// Nobody reads the rest. That of a stream is discarded, so that the bodies of other streams have its memory.
+    pub(super) fn abandon(&self) {
+        if let Self::Stream(body) = self {
+            body.connection.borrow_mut().discard(body.stream);
+        }
+    }
+
     /// Sends 100 (Continue), unless the client has begun to send.
     pub(super) async fn invite(&mut self, timeout: IoTimeout) -> io::Result<()> {
         match self {
