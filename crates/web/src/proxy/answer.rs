@@ -11,33 +11,38 @@ use crate::proxy::job::Job;
 use crate::respond::writer::ResponseWriter;
 use crate::upstream::Failure;
 
-/// Size of a response's head, in bytes.
+/// Size of a response's head and of the interim responses before it, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 /// Interim responses before a response.
 const MAX_INTERIM: usize = 16;
 
 /// Receives the head of a response into `input`, which holds at most a piece of the body behind it. Interim responses
-/// are dropped: 100 has been sent to the client already. The caller limits the time.
+/// are dropped: 100 has been sent to the client already. If there is no response, they stay in `input`, which is empty
+/// only if nothing has arrived. The caller limits the time.
 pub(super) async fn receive_head(
     wire: &Wire,
     input: &mut Vec<u8>,
     job: &Job,
 ) -> Result<Response, Failure> {
-    let mut interim = 0;
+    // The length of the interim responses, and their number.
+    let (mut start, mut interim) = (0, 0);
     // Only a line end can complete a head, and a head has few lines. So a server that sends single bytes costs no more
     // than another.
     let mut has_line = false;
     loop {
         if has_line {
-            match parse_response(input, job.head_only) {
+            match parse_response(&input[start..], job.head_only) {
                 Ok(Some(response)) if response.head > MAX_HEAD => return Err(Failure::Malformed),
-                Ok(Some(response)) if is_final(&response, input, job)? => return Ok(response),
+                Ok(Some(response)) if is_final(&response, &input[start..], job)? => {
+                    input.drain(..start);
+                    return Ok(response);
+                }
                 Ok(Some(response)) => {
                     interim += 1;
                     if interim > MAX_INTERIM {
                         return Err(Failure::Malformed);
                     }
-                    input.drain(..response.head);
+                    start += response.head;
                     continue;
                 }
                 Ok(None) => (),

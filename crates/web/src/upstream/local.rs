@@ -60,9 +60,9 @@ impl Local {
         tried: Tried,
         limit: Duration,
     ) -> Result<Slot, Busy> {
-        if let Some(member) = self.choose(group, tried) {
-            let slots = &self.members[member];
-            slots.in_use.set(slots.in_use.get() + 1);
+        // A server may have recovered meanwhile; those that wait are first.
+        self.serve_waiting(group);
+        if let Some(member) = self.occupy(group, tried) {
             return Ok(Slot { local: self.clone(), member });
         }
         if self.queue.len() >= group.max_queue {
@@ -91,12 +91,30 @@ impl Local {
         Some(best)
     }
 
-    /// Frees a slot, or gives it to the first request that waits and has not tried this server.
+    /// Takes a slot of the server for the next request.
+    fn occupy(&self, group: &Group, tried: Tried) -> Option<usize> {
+        let member = self.choose(group, tried)?;
+        let slots = &self.members[member];
+        slots.in_use.set(slots.in_use.get() + 1);
+        Some(member)
+    }
+
+    /// Frees a slot.
     fn release(&self, member: usize) {
-        if !self.queue.grant(member) {
-            let slots = &self.members[member];
-            slots.in_use.set(slots.in_use.get() - 1);
+        let slots = &self.members[member];
+        slots.in_use.set(slots.in_use.get() - 1);
+        // A request that waits keeps the group.
+        if let Some(group) = self.group.upgrade() {
+            self.serve_waiting(&group);
         }
+    }
+
+    /// Gives the free slots to the requests that wait, in order, as if they had just arrived.
+    fn serve_waiting(&self, group: &Group) {
+        let is_free = |slots: &Slots| slots.in_use.get() < group.max_requests;
+        while self.members.iter().any(is_free)
+            && self.queue.grant(|tried| self.occupy(group, tried))
+        {}
     }
 
     /// Takes the connection that was used last, if any is unused for less than `limit`. Closes those on which something
@@ -147,5 +165,62 @@ pub(super) struct Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.local.release(self.member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use phalanx::sim;
+
+    use super::*;
+    use crate::config::Proxy;
+
+    /// Whether a request that waits has got a slot, and of which server.
+    async fn granted(
+        mut request: std::pin::Pin<&mut impl Future<Output = Result<Slot, Busy>>>,
+    ) -> Option<Slot> {
+        poll_fn(|context| {
+            Poll::Ready(match request.as_mut().poll(context) {
+                Poll::Ready(slot) => slot.ok(),
+                Poll::Pending => None,
+            })
+        })
+        .await
+    }
+
+    #[test]
+    fn requests_wait_for_a_server_in_good_health() {
+        sim::block_on(
+            1,
+            Some(1),
+            |_| (),
+            |()| async {
+                let to = ["http://a", "http://b"].map(|url| url.parse().unwrap()).to_vec();
+                let group = Group::new(&Proxy { to, max_requests: 1, ..Proxy::new() }, 1, None);
+                let local = Rc::new(Local::new(&group));
+                let take = || local.take_slot(&group, Tried::default(), Duration::MAX);
+                let [Ok(one), Ok(other)] = [take().await, take().await] else {
+                    panic!("both are free")
+                };
+                let mut waiting = pin!(take());
+                assert!(granted(waiting.as_mut()).await.is_none());
+                group.members[one.member].health.checked(false);
+                let down = one.member;
+                drop(one);
+                assert!(granted(waiting.as_mut()).await.is_none(), "it is down");
+                // It recovers. The next request is behind the first.
+                group.members[down].health.checked(true);
+                let mut next = pin!(take());
+                assert!(granted(next.as_mut()).await.is_none());
+                let first = granted(waiting.as_mut()).await.expect("a slot");
+                assert_eq!(first.member, down);
+                drop(other);
+                assert!(granted(next.as_mut()).await.is_some());
+            },
+        );
     }
 }

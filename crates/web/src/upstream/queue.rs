@@ -29,11 +29,14 @@ impl Queue {
         self.0.borrow().len()
     }
 
-    /// Gives the slot of a server to the first request that has not tried it. Returns false if none waits.
-    pub(super) fn grant(&self, member: usize) -> bool {
+    /// Gives a slot to the first request for which `occupy` finds one. It gets the servers whose slots are of no use to
+    /// the request. Returns false if there is none.
+    pub(super) fn grant(&self, occupy: impl Fn(Tried) -> Option<usize>) -> bool {
         let mut waiting = self.0.borrow_mut();
-        let first = waiting.iter().position(|waiter| !waiter.tried.has(member));
-        let Some(first) = first.and_then(|first| waiting.remove(first)) else { return false };
+        let found = waiting.iter().enumerate();
+        let mut found = found.filter_map(|(n, waiter)| Some((n, occupy(waiter.tried)?)));
+        let Some((n, member)) = found.next() else { return false };
+        let Some(first) = waiting.remove(n) else { return false };
         first.granted.set(Some(member));
         first.changed.notify();
         true

@@ -91,6 +91,29 @@ fn requests_that_may_be_repeated_are() {
     );
 }
 
+/// A request is not repeated once a part of a response has arrived.
+#[test]
+fn an_interim_response_is_an_answer() {
+    let backend = || {
+        Backend::new(|mut peer, number| {
+            peer.head();
+            peer.say(if number == 0 { OK } else { "HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n" });
+            if peer.head().is_some() {
+                peer.say("HTTP/1.1 103 Early Hints\r\n\r\n");
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, backend| {
+            let mut client = Client::connect(server.address);
+            assert_eq!(client.get("/api").text(), "hi");
+            assert_eq!((client.get("/api").status, backend.accepted()), (502, 1));
+        },
+    );
+}
+
 /// Another server gets the requests that one cannot take.
 #[test]
 fn another_server_takes_over() {
