@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use phalanx_tls::CertificateError;
+
 /// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
@@ -24,7 +26,7 @@ impl fmt::Display for LineError {
     }
 }
 
-/// A file is unusable.
+/// A file or a URL is unusable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
@@ -46,6 +48,12 @@ pub enum FileError {
         /// All errors, at least one.
         errors: Vec<LineError>,
     },
+    /// A URL, or the file of a field of requests, is unusable.
+    #[error("{0}")]
+    Unusable(String),
+    /// The authorities of a URL's server cannot be loaded.
+    #[error(transparent)]
+    Authorities(#[from] CertificateError),
 }
 
 impl FileError {

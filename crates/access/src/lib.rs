@@ -11,8 +11,8 @@
 //! | `passwords` | the stage that verifies passwords, on threads of its own |
 //! | `memory_pool` | working memory of password checks |
 //! | `token` | the token of operators |
-//! | `jwt` | JSON Web Tokens as passwords |
-//! | `jwks` | the keys that sign them |
+//! | `jwt/` | JSON Web Tokens as passwords, and the keys that sign them |
+//! | `http/` | requests to HTTP services, and logins that they decide |
 //! | `passwd` | sets passwords in a file |
 //! | `subject` | the client that requests access |
 //! | `pattern` | topic patterns, with `%u` and `%c` for the user and the client |
@@ -26,7 +26,7 @@
 
 mod error;
 mod htpasswd;
-mod jwks;
+mod http;
 mod jwt;
 mod memory_pool;
 mod parse;
@@ -42,7 +42,8 @@ mod users;
 
 pub use error::{FileError, LineError};
 pub use htpasswd::Htpasswd;
-pub use jwt::{Claims, Jwt};
+pub use http::{CallOutOptions, CallOuts, Candidate, Endpoint, Fetcher, Undecided};
+pub use jwt::{Claims, Jwt, KEYS_MISSING, RemoteKeys};
 pub use passwords::{Attempt, Passwords};
 pub use rules::{Coverage, Rules};
 pub use subject::Subject;

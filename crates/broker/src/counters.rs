@@ -27,6 +27,8 @@ pub(crate) fn cost(key: &str) -> usize {
 pub(crate) struct Counters {
     pub(crate) connections: Counter,
     pub(crate) logins_rejected: Counter,
+    pub(crate) key_fetches: Family<Counter>,
+    pub(crate) auth_requests: Family<Counter>,
     pub(crate) received: Counter,
     pub(crate) delivered: Counter,
     pub(crate) drops: Drops,
@@ -59,6 +61,16 @@ impl Counters {
             logins_rejected: counter(
                 "mqtt_logins_rejected",
                 "Rejected logins: wrong, locked out, or too many at once.",
+            ),
+            key_fetches: Family::counters(
+                "mqtt_key_fetches",
+                "Fetches of the keys of tokens from their URL, by result.",
+                "result",
+            ),
+            auth_requests: Family::counters(
+                "mqtt_auth_requests",
+                "Requests to the HTTP service that decides about logins, by result.",
+                "result",
             ),
             received: counter("mqtt_messages_received", "Messages published by clients."),
             delivered: counter("mqtt_messages_delivered", "Deliveries of messages to sessions."),
@@ -136,6 +148,9 @@ impl Counters {
                 .fold(runtime, Runtime::register_gauge);
         let runtime =
             [queued, queued_bytes, inflight].into_iter().fold(runtime, Runtime::register_gauges);
+        let runtime = [&self.key_fetches, &self.auth_requests]
+            .into_iter()
+            .fold(runtime, Runtime::register_counters);
         let runtime = bridges.show(listeners.show(runtime));
         match &self.peers {
             Some(peers) => peers.status.show(runtime),

@@ -49,8 +49,9 @@ mod transport;
 mod wire;
 
 pub use config::{
-    Bridge, BridgeTls, BridgeTopic, Cluster, Config, ConfigError, Direction, JwtConfig, Limits,
-    LogConfig, NatsServer, Origins, Remote, RuntimeConfig, Security, Tls, WhenFull,
+    AuthHttp, BodyFormat, Bridge, BridgeTls, BridgeTopic, Cluster, Config, ConfigError, Direction,
+    JwtConfig, Limits, LogConfig, NatsServer, Origins, Remote, RuntimeConfig, Security, Tls,
+    WhenFull,
 };
 pub use events::{EventClass, LogFormat};
 pub use listen::{Listen, Scheme};

@@ -39,7 +39,7 @@ const ALLOWED: &Table = &[
     ),
     ("store", &["phalanx"]),
     ("postgres", &["phalanx", "testkit", "tls"]),
-    ("access", &["guard", "phalanx"]),
+    ("access", &["guard", "http", "phalanx", "tls"]),
     (
         "broker",
         &[

@@ -69,7 +69,7 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/access",
         layers: &[
             &["error", "memory_pool", "subject"],
-            &["htpasswd", "jwks", "pattern", "token"],
+            &["htpasswd", "http", "pattern", "token"],
             &["jwt", "scram", "stored_hash", "users"],
             &["passwd", "passwords", "rules"],
             &["parse"],

@@ -2,3 +2,4 @@
 
 mod passwords;
 mod rules;
+mod services;

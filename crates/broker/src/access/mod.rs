@@ -6,16 +6,20 @@
 pub(crate) mod bans;
 pub(crate) mod scram;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Cache};
 
-use phalanx_access::{Attempt, Coverage, FileError, Jwt, Passwords, Rules, Subject, Token, Users};
+use phalanx_access::{
+    Attempt, CallOuts, Candidate, Coverage, Fetcher, FileError, Jwt, KEYS_MISSING, Passwords,
+    Rules, Subject, Token, Undecided, Users,
+};
 use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
-use crate::config::{JwtConfig, Security, weak_passwords};
+use crate::config::{AuthHttp, Security, weak_passwords};
 use crate::events::Origin;
 use crate::events::drops::Dropped;
 
@@ -24,6 +28,16 @@ pub(crate) const BRIDGE_CLIENTS: &str = "$bridge/";
 
 /// The prefix of the client identifiers of other nodes of the cluster. No client may have such an identifier.
 pub(crate) const NODE_CLIENTS: &str = "$cluster/";
+
+/// The stages that verify credentials.
+#[derive(Clone)]
+pub(crate) struct Verifiers {
+    /// If there is a password file.
+    pub(crate) passwords: Option<Passwords>,
+    pub(crate) fetcher: Fetcher,
+    /// The same stages, with the counters of call-outs.
+    pub(crate) callouts: Fetcher,
+}
 
 /// The owner of a session.
 #[derive(Clone, Debug)]
@@ -67,6 +81,7 @@ pub(crate) struct Policy {
     version: u32,
     users: Option<Arc<Users>>,
     jwt: Option<Jwt>,
+    callouts: Option<CallOuts>,
     rules: Option<Rules>,
     anonymous: bool,
     admin_token: Option<Token>,
@@ -83,14 +98,20 @@ impl Covered {
 }
 
 impl Policy {
-    fn read(security: &Security, generation: u32) -> Result<Self, FileError> {
+    fn read(
+        security: &Security,
+        (generation, earlier): (u32, Option<&Self>),
+    ) -> Result<Self, FileError> {
         let users = security.password_file.as_deref().map(Users::open).transpose()?.map(Arc::new);
         let rules = security.acl_file.as_deref().map(Rules::open).transpose()?;
-        let jwt = security.jwt.as_ref().map(JwtConfig::open).transpose()?;
-        let anonymous = security.allow_anonymous || users.is_none() && jwt.is_none();
+        let earlier = earlier.and_then(|earlier| earlier.jwt.as_ref());
+        let jwt = security.jwt.as_ref().map(|jwt| jwt.open(earlier)).transpose()?;
+        let callouts = security.auth_http.as_ref().map(AuthHttp::open).transpose()?;
+        let has_users = users.is_some() || jwt.is_some() || callouts.is_some();
+        let anonymous = security.allow_anonymous || !has_users;
         let admin_token = security.admin_token_file.as_deref().map(Token::open).transpose()?;
         let version = if rules.is_some() { generation } else { 0 };
-        Ok(Self { generation, version, users, jwt, rules, anonymous, admin_token })
+        Ok(Self { generation, version, users, jwt, callouts, rules, anonymous, admin_token })
     }
 
     /// Whether operators have a token, without which they cannot use the admin API.
@@ -149,12 +170,26 @@ impl Policy {
     /// The reason code of the rejection, and its explanation.
     pub(crate) async fn authenticate(
         &self,
-        passwords: Option<&Passwords>,
+        verifiers: &Verifiers,
         login: Login,
     ) -> Result<Option<Arc<str>>, (Reason, &'static str)> {
         match &self.jwt {
-            Some(jwt) if Jwt::is_token(&login.password) => by_token(jwt, &login).map(Some),
-            _ => self.by_password(passwords, login).await,
+            Some(jwt) if Jwt::is_token(&login.password) => {
+                by_token(jwt, &verifiers.fetcher, &login).await.map(Some)
+            }
+            _ => match (&self.callouts, login.name.clone()) {
+                (Some(callouts), Some(name)) => {
+                    by_service(callouts, &verifiers.callouts, &name, login).await.map(Some)
+                }
+                _ => self.by_password(verifiers.passwords.as_ref(), login).await,
+            },
+        }
+    }
+
+    /// Fetches what is configured by URL, so that the first login does not wait for it.
+    pub(crate) async fn fetch(&self, verifiers: &Verifiers) {
+        if let Some(jwt) = &self.jwt {
+            jwt.fetch(&verifiers.fetcher).await;
         }
     }
 
@@ -163,6 +198,7 @@ impl Policy {
         passwords: Option<&Passwords>,
         login: Login,
     ) -> Result<Option<Arc<str>>, (Reason, &'static str)> {
+        let client = login.address_key();
         let has_login = login.name.is_some() || !login.password.is_empty();
         if self.users.is_none() && self.jwt.is_some() && has_login {
             return Err((Reason::BAD_USER_NAME_OR_PASSWORD, "the password is not a token"));
@@ -175,7 +211,7 @@ impl Policy {
             };
         };
         let user: Arc<str> = name.as_str().into();
-        let attempt = Attempt { name, password: login.password, client: login.client };
+        let attempt = Attempt { name, password: login.password, client };
         match passwords.verify(users, attempt).await {
             Ok(true) => Ok(Some(user)),
             Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
@@ -190,10 +226,17 @@ fn locked_out() -> (Reason, &'static str) {
 }
 
 /// The user of a token. The user name of CONNECT may be left out, or must be the same.
-fn by_token(jwt: &Jwt, login: &Login) -> Result<Arc<str>, (Reason, &'static str)> {
-    let refused = |why| (Reason::BAD_USER_NAME_OR_PASSWORD, why);
+async fn by_token(
+    jwt: &Jwt,
+    fetcher: &Fetcher,
+    login: &Login,
+) -> Result<Arc<str>, (Reason, &'static str)> {
+    let refused = |why| match why {
+        KEYS_MISSING => (Reason::SERVER_UNAVAILABLE, why),
+        _ => (Reason::BAD_USER_NAME_OR_PASSWORD, why),
+    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let user = jwt.verify(&login.password, now).map_err(refused)?;
+    let user = jwt.verify_with(fetcher, &login.password, now).await.map_err(refused)?;
     match login.name.as_deref() {
         Some(name) if !name.is_empty() && name != user => {
             Err(refused("the token is for another user name"))
@@ -202,12 +245,53 @@ fn by_token(jwt: &Jwt, login: &Login) -> Result<Arc<str>, (Reason, &'static str)
     }
 }
 
+/// The user that an HTTP service accepts.
+async fn by_service(
+    callouts: &CallOuts,
+    fetcher: &Fetcher,
+    name: &str,
+    login: Login,
+) -> Result<Arc<str>, (Reason, &'static str)> {
+    let Login { password, client_id, address, .. } = &login;
+    let (password, address) = (&password[..], *address);
+    let candidate = Candidate { user: name, password, client_id, address };
+    match callouts.verify(candidate, login.address_key(), fetcher).await {
+        Ok(true) => Ok(name.into()),
+        Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
+        Err(Undecided::Refused(Refusal::LockedOut)) => Err(locked_out()),
+        Err(Undecided::Refused(Refusal::Busy)) => {
+            Err((Reason::SERVER_BUSY, "too many logins wait"))
+        }
+        Err(Undecided::Unavailable) => {
+            Err((Reason::SERVER_UNAVAILABLE, "the service of auth-http does not decide"))
+        }
+    }
+}
+
 /// The credentials of a CONNECT.
 pub(crate) struct Login {
     pub(crate) name: Option<String>,
     pub(crate) password: Vec<u8>,
-    /// The client's address as a key: see [`phalanx_guard::client`].
-    pub(crate) client: u64,
+    pub(crate) client_id: Arc<str>,
+    pub(crate) address: Option<IpAddr>,
+}
+
+impl Login {
+    /// The credentials of a client whose address is not yet known.
+    pub(crate) fn new(name: Option<&str>, password: Option<&[u8]>, client_id: &Arc<str>) -> Self {
+        let (name, password) = (name.map(str::to_owned), password.unwrap_or_default().to_vec());
+        Self { name, password, client_id: client_id.clone(), address: None }
+    }
+
+    /// The client's address as a key.
+    fn address_key(&self) -> u64 {
+        address_key(self.address)
+    }
+}
+
+/// An address as a key: see [`phalanx_guard::client`].
+pub(crate) fn address_key(address: Option<IpAddr>) -> u64 {
+    address.map_or(0, phalanx_guard::client)
 }
 
 /// Whether only the broker publishes to a topic.
@@ -226,7 +310,7 @@ pub(crate) type CachedPolicy = Cache<Access, Arc<Policy>>;
 /// # Errors
 /// If a file cannot be read or contains an error.
 pub(crate) fn open(security: &Security) -> Result<Access, FileError> {
-    Policy::read(security, 1).map(|policy| Arc::new(ArcSwap::from_pointee(policy)))
+    Policy::read(security, (1, None)).map(|policy| Arc::new(ArcSwap::from_pointee(policy)))
 }
 
 /// Reads the files for the policy that will replace the one in force. May block.
@@ -234,14 +318,18 @@ pub(crate) fn open(security: &Security) -> Result<Access, FileError> {
 /// # Errors
 /// If a file cannot be read or contains an error.
 pub(crate) fn prepare(access: &Access, security: &Security) -> Result<Policy, FileError> {
-    Policy::read(security, access.load().generation.wrapping_add(1).max(1))
+    let earlier = access.load();
+    Policy::read(security, (earlier.generation.wrapping_add(1).max(1), Some(&earlier)))
 }
 
 #[cfg(test)]
 mod tests {
+    use phalanx::blocking::blocking;
+    use phalanx::metrics::Counter;
     use phalanx::sim;
 
     use super::*;
+    use crate::config::JwtConfig;
 
     #[test]
     fn with_tokens_only_no_password_is_valid() {
@@ -250,20 +338,25 @@ mod tests {
         let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
         let keys = format!(r#"{{"keys":[{{"kty":"oct","k":"{key}"}}]}}"#);
         std::fs::write(&keys_file, keys).unwrap();
-        let jwt = Some(JwtConfig { keys_file, ..JwtConfig::default() });
+        let jwt = Some(JwtConfig { keys_file: Some(keys_file), ..JwtConfig::default() });
         let security = Security { jwt, allow_anonymous: true, ..Security::default() };
-        let policy = Policy::read(&security, 1).unwrap();
+        let policy = Policy::read(&security, (1, None)).unwrap();
         let logins = [(None, ""), (Some("eve"), "apple"), (Some("eve"), ""), (None, "apple")];
         let mut anonymous = Vec::new();
         sim::block_on(
             0,
             None,
-            |_| (),
-            move |()| async move {
+            |graph| {
+                let stage = graph.shared("fetches", ());
+                let resolver = blocking(graph, "names").threads(1).state(());
+                let counter = || Counter::new("fetches", "");
+                let fetcher = Fetcher { stage, resolver, fetched: counter(), failed: counter() };
+                Verifiers { passwords: None, callouts: fetcher.clone(), fetcher }
+            },
+            move |verifiers| async move {
                 for (name, password) in logins {
-                    let (name, password) = (name.map(str::to_owned), password.into());
-                    let login = Login { name, password, client: 0 };
-                    let result = policy.authenticate(None, login).await;
+                    let login = Login::new(name, Some(password.as_bytes()), &"a".into());
+                    let result = policy.authenticate(&verifiers, login).await;
                     let is_anonymous = matches!(result, Ok(None));
                     let is_refused = result.is_err_and(|(reason, what)| {
                         reason == Reason::BAD_USER_NAME_OR_PASSWORD && what.contains("not a token")

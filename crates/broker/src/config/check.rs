@@ -3,7 +3,7 @@
 use phalanx_config::ConfigError;
 use phalanx_service::duplicate_addresses;
 
-use crate::config::{Config, MAX_DURABLE_PACKET};
+use crate::config::{AuthHttp, Config, JwtConfig, MAX_DURABLE_PACKET};
 use crate::listen::Listen;
 
 impl Config {
@@ -27,6 +27,7 @@ impl Config {
             let public = !address.is_local();
             let open = security.password_file.is_none()
                 && security.jwt.is_none()
+                && security.auth_http.is_none()
                 && !security.allow_anonymous
                 && !(listen.is_tls() && named);
             let what = format!(
@@ -50,6 +51,8 @@ impl Config {
                 &what,
             );
         }
+        let both = security.auth_http.is_some() && security.password_file.is_some();
+        wrong(both, "auth-http", "excludes `password-file`; remove one of the two");
         let tls = security.tls.is_none() && listen.iter().any(Listen::is_tls);
         let what =
             "an address uses TLS, but there is no certificate; set tls.certificate and tls.key";
@@ -63,6 +66,8 @@ impl Config {
         let range = 128..=phalanx_mqtt::Frame::MAX_BODY;
         let large = range.contains(&limits.packet_size) && limits.packet_size > most;
         wrong(self.persistence_dir.is_some() && large, "max-packet-size", &what);
+        errors.extend(security.jwt.iter().flat_map(JwtConfig::check));
+        errors.extend(security.auth_http.iter().flat_map(AuthHttp::check));
         errors.extend(self.check_bridges());
         errors.extend(self.cluster.check());
         errors.extend(self.runtime.check());

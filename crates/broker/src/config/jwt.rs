@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 
-use phalanx_access::{Claims, FileError, Jwt};
-use phalanx_config::{Keys, Pass};
+use phalanx_access::{Claims, Endpoint, FileError, Jwt, RemoteKeys};
+use phalanx_config::{ConfigError, Keys, Pass};
 
 /// JSON Web Tokens as passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtConfig {
-    /// A JSON Web Key Set: the keys of the issuers.
-    pub keys_file: PathBuf,
+    /// A JSON Web Key Set: the keys of the issuers. Excludes `keys_url`.
+    pub keys_file: Option<PathBuf>,
+    /// The URL of a JSON Web Key Set, which the broker fetches.
+    pub keys_url: Option<String>,
+    /// PEM file: certificate authorities of `keys_url`, by default those of the system.
+    pub keys_ca: Option<PathBuf>,
     /// The claim that contains the user name.
     pub user_claim: String,
     /// The audience that tokens must name.
@@ -20,24 +24,66 @@ pub struct JwtConfig {
 
 impl Default for JwtConfig {
     fn default() -> Self {
-        let user_claim = "sub".into();
-        Self { keys_file: PathBuf::new(), user_claim, audience: None, issuer: None }
+        Self {
+            keys_file: None,
+            keys_url: None,
+            keys_ca: None,
+            user_claim: "sub".into(),
+            audience: None,
+            issuer: None,
+        }
     }
 }
 
 impl JwtConfig {
-    /// Reads the keys. May block.
-    pub(crate) fn open(&self) -> Result<Jwt, FileError> {
-        let Self { keys_file, user_claim, audience, issuer } = self.clone();
-        Jwt::open(&keys_file, Claims { user: user_claim, audience, issuer })
+    /// Reads the keys of a file. Keys at a URL are fetched later; until then those of `earlier` stay in use. May block.
+    pub(crate) fn open(&self, earlier: Option<&Jwt>) -> Result<Jwt, FileError> {
+        let Self { keys_file, keys_url, keys_ca, user_claim, audience, issuer } = self.clone();
+        let claims = Claims { user: user_claim, audience, issuer };
+        match keys_url {
+            Some(url) => {
+                let endpoint = Endpoint::open(&url, keys_ca.as_deref())?;
+                let keys = RemoteKeys::new(endpoint, earlier.and_then(Jwt::remote_keys));
+                Ok(Jwt::remote(keys, claims))
+            }
+            None => Ok(Jwt::open(&keys_file.unwrap_or_default(), claims)?),
+        }
+    }
+
+    /// Errors that can be found without opening a file.
+    pub(super) fn check(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        let mut wrong = |key: &str, what: String| errors.push(ConfigError::of(key, what));
+        match (&self.keys_file, &self.keys_url) {
+            (None, None) => wrong("jwt", "`keys-file` or `keys-url` is missing".into()),
+            (Some(_), Some(_)) => {
+                wrong("jwt.keys-url", "excludes `keys-file`; remove one of the two".into())
+            }
+            (_, Some(url)) => {
+                if let Err(what) = Endpoint::check(url) {
+                    wrong("jwt.keys-url", what);
+                }
+            }
+            (Some(_), None) if self.keys_ca.is_some() => {
+                wrong("jwt.keys-ca", "is for `keys-url`, which is not set".into());
+            }
+            (Some(_), None) => (),
+        }
+        errors
     }
 }
 
 impl Keys for JwtConfig {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self { keys_file, user_claim, audience, issuer } = self;
+        let Self { keys_file, keys_url, keys_ca, user_claim, audience, issuer } = self;
         let help = "JSON Web Key Set with the keys that sign tokens; SIGHUP rereads it";
-        pass.required("keys-file", keys_file, help);
+        pass.key("keys-file", keys_file, help);
+        let help = "URL of the key set, such as https://id.example.org/jwks.json, instead of keys-file; fetched at the start \
+                    and again when it is too old or a token has an unknown key";
+        pass.key("keys-url", keys_url, help);
+        let help =
+            "PEM file with the certificate authorities of keys-url, by default those of the system";
+        pass.key("keys-ca", keys_ca, help);
         pass.key("user-claim", user_claim, "claim that contains the user name");
         pass.key("audience", audience, "audience (aud) that tokens must name");
         pass.key("issuer", issuer, "issuer (iss) that tokens must name");

@@ -62,6 +62,7 @@ impl Keys for Security {
             admin_token_file,
             allow_anonymous,
             jwt,
+            auth_http,
         } = self;
         pass.section("Access");
         let help = "require user names and passwords of this file (see phalanx passwd)";
@@ -78,6 +79,8 @@ impl Keys for Security {
         pass.key("admin-token-file", admin_token_file, help);
         pass.optional("tls", tls, "certificate of the TLS addresses");
         pass.optional("jwt", jwt, "accept JSON Web Tokens as passwords");
+        let help = "let an HTTP service decide about logins, instead of a password file";
+        pass.optional("auth-http", auth_http, help);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The configuration of a broker, as plain data.
 
+mod auth_http;
 pub(crate) mod bridge;
 mod check;
 pub(crate) mod cluster;
@@ -13,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use auth_http::{AuthHttp, BodyFormat};
 pub use bridge::{Bridge, BridgeTls, BridgeTopic, Direction, Remote};
 pub use cluster::{Cluster, NatsServer};
 pub use jwt::JwtConfig;
@@ -117,6 +119,8 @@ pub struct Security {
     pub allow_anonymous: bool,
     /// JSON Web Tokens as passwords. If set, clients have to authenticate.
     pub jwt: Option<JwtConfig>,
+    /// An HTTP service that decides about logins. If set, clients have to authenticate. Excludes `password_file`.
+    pub auth_http: Option<AuthHttp>,
 }
 
 /// A certificate and its key. The broker reloads them when the files change.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use phalanx_access::{Rules, Token, Users};
 use phalanx_tls::{check, warnings};
 
-use crate::config::{Config, JwtConfig, Tls};
+use crate::config::{AuthHttp, Config, Tls};
 
 impl Config {
     /// Errors for files and directories that this configuration names but that cannot be used: password file,
@@ -27,7 +27,10 @@ impl Config {
         if let Some(Err(error)) = security.admin_token_file.as_deref().map(Token::open) {
             wrong(error.to_string());
         }
-        if let Some(Err(error)) = security.jwt.as_ref().map(JwtConfig::open) {
+        if let Some(Err(error)) = security.jwt.as_ref().map(|jwt| jwt.open(None)) {
+            wrong(error.to_string());
+        }
+        if let Some(Err(error)) = security.auth_http.as_ref().map(AuthHttp::open) {
             wrong(error.to_string());
         }
         if let Some(tls) = &security.tls {

@@ -1,6 +1,7 @@
 //! Authentication of a client: by its certificate, by user name and password, or by an exchange of AUTH packets (§4.12).
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use phalanx_mqtt::{
 };
 
 use crate::access::scram::ScramLogin;
-use crate::access::{Login, Policy};
+use crate::access::{Login, Policy, address_key};
 use crate::connection::client::Connection;
 use crate::connection::end::End;
 use crate::connection::logging;
@@ -75,16 +76,15 @@ impl Candidate<'_> {
             (None, false) => match method {
                 Some(method) => self.exchange((method, most), (login.name, claimed), input).await?,
                 None => {
-                    let login = Login { client: self.address(), ..login };
-                    let passwords = self.context.passwords.as_ref();
-                    self.policy.authenticate(passwords, login).await.map(of_user)
+                    let login = Login { address: self.address(), ..login };
+                    let verifiers = &self.context.verifiers;
+                    self.policy.authenticate(verifiers, login).await.map(of_user)
                 }
             },
         };
         if let Err((reason, _)) = found {
-            let address = self.peer.origin.address.map(|address| address.ip());
             let Context { refused_logins, stages, .. } = self.context;
-            refused_logins.refused(reason, (claimed.as_deref(), address), stages.control);
+            refused_logins.refused(reason, (claimed.as_deref(), self.address()), stages.control);
         }
         Some(found)
     }
@@ -95,9 +95,8 @@ impl Candidate<'_> {
         self.stream.is_tls() && tls.is_some_and(|tls| tls.client_authorities.is_some())
     }
 
-    /// The client's address as a key.
-    fn address(&self) -> u64 {
-        address_key(self.peer.origin.address.map(|address| address.ip()))
+    fn address(&self) -> Option<IpAddr> {
+        self.peer.origin.address.map(|address| address.ip())
     }
 
     /// Exchanges AUTH packets, for at most the time of CONNECT.
@@ -129,7 +128,8 @@ impl Candidate<'_> {
             Ok(last) => last,
             Err(rejection) => return Some(Err(rejection)),
         };
-        let proof = login.finish(self.context.passwords.as_ref(), (&last, self.address()));
+        let (passwords, client) = (&self.context.verifiers.passwords, address_key(self.address()));
+        let proof = login.finish(passwords.as_ref(), (&last, client));
         Some(proof.map(|proof| Authenticated {
             user: Some(login.user().into()),
             proof: Some((login.mechanism, proof)),
@@ -199,13 +199,14 @@ impl Connection {
         let mechanism = again.mechanism;
         let data = data(auth, mechanism).map_err(|(reason, what)| End::Because(reason, what))?;
         let begins = auth.reason == Reason::RE_AUTHENTICATE;
+        let address = self.peer.origin.address.map(|address| address.ip());
         let (reason, answer) = match again.exchange.take() {
             None if begins => {
                 let login = self.policy.load().begin_scram(mechanism.name(), data);
-                let login = login.map_err(|why| refused(&self.context, None, why))?;
+                let login = login.map_err(|why| refused(&self.context, (None, address), why))?;
                 if self.identity.user.as_deref() != Some(login.user()) {
                     let why = (Reason::NOT_AUTHORIZED, OTHER_USER);
-                    return Err(refused(&self.context, Some(&login), why));
+                    return Err(refused(&self.context, (Some(login.user()), address), why));
                 }
                 let challenge = login.challenge().to_owned();
                 again.exchange = Some((login, now()));
@@ -216,9 +217,11 @@ impl Connection {
                     let what = "the exchange of AUTH took longer than connect-timeout";
                     return Err(End::Because(Reason::NOT_AUTHORIZED, what));
                 }
-                let address = address_key(self.peer.origin.address.map(|address| address.ip()));
-                let proof = login.finish(self.context.passwords.as_ref(), (data, address));
-                let proof = proof.map_err(|why| refused(&self.context, Some(&login), why))?;
+                let client = address_key(address);
+                let passwords = self.context.verifiers.passwords.as_ref();
+                let proof = login.finish(passwords, (data, client));
+                let who = (Some(login.user()), address);
+                let proof = proof.map_err(|why| refused(&self.context, who, why))?;
                 (Reason::SUCCESS, proof)
             }
             _ => return Err(End::Because(Reason::PROTOCOL_ERROR, "AUTH at the wrong time")),
@@ -236,14 +239,13 @@ impl Connection {
 
 const OTHER_USER: &str = "SCRAM authenticates another user";
 
-fn address_key(address: Option<std::net::IpAddr>) -> u64 {
-    address.map_or(0, phalanx_guard::client)
-}
-
-/// Counts a refused login of an accepted client, which ends its connection.
-fn refused(context: &Context, login: Option<&ScramLogin>, (reason, what): Rejection) -> End {
-    let user = login.map(ScramLogin::user);
-    context.refused_logins.refused(reason, (user, None), context.stages.control);
+/// Counts a refused login of an accepted client of this address, which ends its connection.
+fn refused(
+    context: &Context,
+    (user, address): (Option<&str>, Option<IpAddr>),
+    (reason, what): Rejection,
+) -> End {
+    context.refused_logins.refused(reason, (user, address), context.stages.control);
     // DISCONNECT has no reason code for wrong passwords.
     let is_wrong = reason == Reason::BAD_USER_NAME_OR_PASSWORD;
     End::Because(if is_wrong { Reason::NOT_AUTHORIZED } else { reason }, what)

@@ -396,8 +396,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         most_aliases,
         will,
     };
-    let name = connect.username.map(str::to_owned);
-    let login = Login { name, password: connect.password.unwrap_or_default().to_vec(), client: 0 };
+    let login = Login::new(connect.username, connect.password, &opening.client_id);
     Ok(ConnectRequest {
         opening,
         credentials: Credentials { login, method, most },

@@ -6,12 +6,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use phalanx_access::Passwords;
 use phalanx_service::ConnectionLimit;
 use phalanx_tls::TlsStages;
 
-use crate::access::Access;
 use crate::access::bans::Bans;
+use crate::access::{Access, Verifiers};
 use crate::config::Config;
 use crate::context::stages::Stages;
 use crate::counters::Counters;
@@ -32,8 +31,7 @@ pub(crate) struct Context {
     pub(crate) counters: Arc<Counters>,
     pub(crate) names: Arc<Names>,
     pub(crate) access: Access,
-    /// The stage that verifies passwords, if there is a password file.
-    pub(crate) passwords: Option<Passwords>,
+    pub(crate) verifiers: Arc<Verifiers>,
     pub(crate) refused_logins: Arc<RefusedLogins>,
     pub(crate) connection_limit: Arc<ConnectionLimit>,
     /// The limit of connections that wait for a rejecting CONNACK.

@@ -79,7 +79,7 @@ impl RefusedLogins {
         let mut untold = self.untold();
         match reason {
             Reason::CONNECTION_RATE_EXCEEDED => untold.locked_out += 1,
-            Reason::SERVER_BUSY => untold.busy += 1,
+            Reason::SERVER_BUSY | Reason::SERVER_UNAVAILABLE => untold.busy += 1,
             _ => untold.wrong += 1,
         }
         let name: String = name.unwrap_or_default().chars().take(SHOWN_CHARACTERS).collect();
@@ -106,7 +106,7 @@ impl Untold {
         let Self { wrong, locked_out, busy, last, .. } = std::mem::take(self);
         self.told = Some(now);
         format!(
-            "logins refused: {wrong} wrong, {locked_out} locked out, {busy} too many at once; the last {last}"
+            "logins refused: {wrong} wrong, {locked_out} locked out, {busy} too many at once or undecided; the last {last}"
         )
     }
 }

@@ -20,7 +20,7 @@ pub enum ServeError {
     /// An address is unavailable.
     #[error(transparent)]
     Listen(#[from] BindError),
-    /// The password file or the access list is unusable.
+    /// The password file, the access list or another part of the access control is unusable.
     #[error(transparent)]
     Access(#[from] FileError),
     /// A certificate is unusable.

@@ -14,7 +14,7 @@ use phalanx::blocking::blocking;
 use phalanx::net::Listener;
 use phalanx::runtime::{StartContext, Started};
 use phalanx::{CallError, Graph, Runtime};
-use phalanx_access::Passwords;
+use phalanx_access::{Fetcher, Passwords};
 use phalanx_service::{
     Inherited, ListenerControl, ListenerManager, Listeners, Operator, Serving, SighupHandler,
     reload_at_sighup,
@@ -22,7 +22,7 @@ use phalanx_service::{
 use phalanx_store::{Checked, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, TlsStages};
 
-use crate::access::{self, Access};
+use crate::access::{self, Access, Verifiers};
 use crate::admin;
 use crate::bridge::manage;
 use crate::cluster::serve_cluster;
@@ -112,6 +112,19 @@ impl Broker {
         let names = Arc::new(Names::new());
         // Two threads, so that an unreachable name server delays only one bridge.
         let resolver = blocking(graph, "bridges").threads(2).state(());
+        let fetcher = Fetcher {
+            stage: stages.control,
+            // Threads of their own, so that lookups of an unreachable name server do not delay bridges.
+            resolver: blocking(graph, "access").threads(2).state(()),
+            fetched: counters.key_fetches.member("ok"),
+            failed: counters.key_fetches.member("failed"),
+        };
+        let callouts = Fetcher {
+            fetched: counters.auth_requests.member("ok"),
+            failed: counters.auth_requests.member("failed"),
+            ..fetcher.clone()
+        };
+        let verifiers = Arc::new(Verifiers { passwords, fetcher, callouts });
         let bridges = Arc::new(Bridges::new(names.broker_id(), resolver));
         let current = settings.load();
         let (config, guard) = (current.config.clone(), current.guard.clone());
@@ -124,7 +137,7 @@ impl Broker {
             counters,
             names,
             access,
-            passwords,
+            verifiers,
             connection_limit,
             rejections: Arc::default(),
             guard,
@@ -159,6 +172,12 @@ impl Broker {
             let own = (self.context.clone(), self.settings.clone());
             let cluster = (config.cluster.clone(), peers);
             let _ = stages.control.dispatch(move |_| serve_cluster(own, cluster));
+        }
+        if start.processor() == 0 {
+            let own = self.context.clone();
+            let _ = stages.control.dispatch(move |_| async move {
+                own.access.load_full().fetch(&own.verifiers).await;
+            });
         }
         if start.processor() == 0 && wal.is_enabled() {
             wal.begin();

@@ -56,7 +56,10 @@ impl Reload for Reloader {
         let policy = access::prepare(&self.access, security)?;
         let Security { password_file, acl_file, admin_token_file, jwt, .. } = security;
         let of_clients = [password_file, acl_file, admin_token_file].into_iter().flatten();
-        files.extend(of_clients.chain(jwt.as_ref().map(|jwt| &jwt.keys_file)).cloned());
+        let of_jwt = jwt.iter().flat_map(|jwt| jwt.keys_file.iter().chain(&jwt.keys_ca));
+        let of_http = security.auth_http.iter();
+        let of_http = of_http.flat_map(|http| http.ca.iter().chain(&http.authorization_file));
+        files.extend(of_clients.chain(of_jwt).chain(of_http).cloned());
         let change = self.listeners.prepare(&followed.listen)?;
         let mut warnings = Vec::new();
         if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {

@@ -82,7 +82,9 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         ),
         "ciphers" | "ciphers_tls1.3" | "tls_version" | "dhparamfile" | "tls_engine"
         | "tls_keyform" => left_out("TLS 1.2 and 1.3 are offered, with the ciphers of rustls"),
-        "psk_file" | "psk_hint" => left_out("pre-shared keys are not supported"),
+        "psk_file" | "psk_hint" => {
+            left_out("pre-shared keys are not supported by rustls; use SCRAM or certificates")
+        }
         "mount_point" => left_out("topics are not rewritten"),
         "bind_interface" => left_out("name the interface's address in `listen`"),
         "http_dir" => left_out("`phalanx web` serves files"),
@@ -91,6 +93,8 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         "auto_id_prefix" | "allow_duplicate_messages" | "check_retain_source" | "global_plugin" => {
             left_out("there is no equivalent")
         }
+        _ if key.starts_with("auth_opt_http_") => left_out("see `auth-http`, for logins by HTTP"),
+        _ if key.starts_with("auth_opt_jwt_") => left_out("see `jwt`, for tokens as passwords"),
         _ if key.contains("plugin") || key.starts_with("auth_opt_") => {
             left_out("plugins are not supported")
         }

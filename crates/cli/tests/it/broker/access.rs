@@ -25,8 +25,8 @@ crate::on_each_driver!(
 );
 
 /// A key set with an RSA key, a token of eve that it signed and that is valid until 2090, and one that expired.
-const KEYS: &str = r#"{"keys":[{"kty":"RSA","kid":"k1","e":"AQAB","n":"vrq5gvi1Ov2Dp8sjX6PpUMcvsctGf_EKCX8VZlQpcb52XiKAljl_VAL3YHrCUEYcuX3qexQii-s96xIaOtf0T_06KLrTVc5yAC1Ldh2SANVNB1n0-W3OGJ7feDg_uf3-aDCAVxhtA2A0V4pzKd0HSlBRJZ_BmIwynU9UWYDFhL3OYlUFqF3-qGIFdwS0_1zfGFokYfVVZv57zNt22ayiuhwD0QdZNgF0CKOTYuaGZBZU1-MxyyVVA6PgyhH3SJoXSGrfKcMiNANRMUzpJTfRzpAXVzN2_YuCf0lbdZozmxNcvXq4HV_VpN8sdfhTXTQPB5KmLCth-Ya2hvrYyeo5jw"}]}"#;
-const TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiJldmUiLCJhdWQiOiJtcXR0IiwiZXhwIjozNzg2OTEyMDAwfQ.LrSd_\
+pub(super) const KEYS: &str = r#"{"keys":[{"kty":"RSA","kid":"k1","e":"AQAB","n":"vrq5gvi1Ov2Dp8sjX6PpUMcvsctGf_EKCX8VZlQpcb52XiKAljl_VAL3YHrCUEYcuX3qexQii-s96xIaOtf0T_06KLrTVc5yAC1Ldh2SANVNB1n0-W3OGJ7feDg_uf3-aDCAVxhtA2A0V4pzKd0HSlBRJZ_BmIwynU9UWYDFhL3OYlUFqF3-qGIFdwS0_1zfGFokYfVVZv57zNt22ayiuhwD0QdZNgF0CKOTYuaGZBZU1-MxyyVVA6PgyhH3SJoXSGrfKcMiNANRMUzpJTfRzpAXVzN2_YuCf0lbdZozmxNcvXq4HV_VpN8sdfhTXTQPB5KmLCth-Ya2hvrYyeo5jw"}]}"#;
+pub(super) const TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiJldmUiLCJhdWQiOiJtcXR0IiwiZXhwIjozNzg2OTEyMDAwfQ.LrSd_\
     fasFj252onPp0fyq6BvnKtav1jtQUnbOyqY4HQfPM2Rn1iEPuQyQWlKCjqMwH92XDBGGmNZw3nVXph13F2qiB_N4mteFlzoG6IQ4\
     6kzgJwCUYGvDhDooWO2vPMt6JPdw_b9R2c8maOy6ZfXhxDdNtV5oVXtpwT5Ign1U6J1RYf3PC7dlKBBucXpZak4SXItZPbJbxoVB\
     WodLVZyop-cZHhxeae7Y6eN6rSdGoWCjpYA36El0etSL4P72PB2mQszY9A25jfEw0x-w8FioPEOC44caMuX_PWdzEZTCyAWIVw5n\

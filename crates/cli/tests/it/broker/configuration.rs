@@ -103,9 +103,8 @@ fn sources_have_an_order_of_precedence() {
 /// Each key has a flag and an environment variable, with which the printed configuration reads back.
 #[test]
 fn every_key_has_a_flag_and_a_variable() {
-    let printed_by = |command: &mut Command| printed(command.args(["--persistence-dir=d"]));
     let tables = ["--tls-certificate=c", "--tls-key=k", "--tls-client-ca=c", "--jwt-keys-file=k"];
-    let before = printed_by(&mut print(&tables));
+    let before = printed(print(&tables).arg("--persistence-dir=d"));
     let mut flags = 0;
     for line in before.lines().filter(|line| !line.starts_with('[') && !line.is_empty()) {
         let (name, value) = line.split_once(" = ").unwrap();
@@ -114,6 +113,8 @@ fn every_key_has_a_flag_and_a_variable() {
             "keys-file" | "user-claim" | "audience" | "issuer" => format!("jwt-{name}"),
             // A list of tables has neither.
             "persistence-dir" | "ephemeral" | "bridge" => continue,
+            // These exclude others: see below.
+            "auth-http" | "keys-url" | "keys-ca" => continue,
             name => name.to_owned(),
         };
         // Another value of the same type.
@@ -143,15 +144,42 @@ fn every_key_has_a_flag_and_a_variable() {
             _ => "7",
         };
         let value = if flag == "admin-hosts" { "a" } else { value };
-        let with: Vec<_> = tables.iter().filter(|other| !other.contains(&flag)).copied().collect();
-        let by_flag = printed_by(print(&with).arg(format!("--{flag}={value}")));
-        let variable = format!("PHALANX_BROKER_{}", flag.to_uppercase().replace('-', "_"));
-        let by_variable = printed_by(print(&with).env(&variable, value));
-        assert_eq!(by_flag, by_variable, "{variable}");
-        assert_ne!(by_flag, before, "--{flag}={value}");
+        check_flag((&flag, value), &tables, &before);
         flags += 1;
     }
     assert!(flags > 35, "{flags}");
+}
+
+#[test]
+fn keys_of_services_have_flags_and_variables() {
+    let tables = ["--auth-http-login-url=https://a", "--jwt-keys-url=https://a"];
+    let before = printed(print(&tables).arg("--persistence-dir=d"));
+    for (flag, value) in [
+        ("jwt-keys-url", "https://b"),
+        ("jwt-keys-ca", "file"),
+        ("auth-http-login-url", "https://b"),
+        ("auth-http-format", "form"),
+        ("auth-http-ca", "file"),
+        ("auth-http-authorization-file", "file"),
+        ("auth-http-timeout", "7s"),
+        ("auth-http-max-requests", "7"),
+        ("auth-http-allow-lifetime", "7s"),
+        ("auth-http-deny-lifetime", "7s"),
+        ("auth-http-max-answers", "7"),
+    ] {
+        check_flag((flag, value), &tables, &before);
+    }
+}
+
+/// Checks that a flag and its variable have the same effect on the configuration `before`, which other flags set.
+fn check_flag((flag, value): (&str, &str), others: &[&str], before: &str) {
+    let others: Vec<_> = others.iter().filter(|other| !other.contains(flag)).copied().collect();
+    let printed_by = |command: &mut Command| printed(command.arg("--persistence-dir=d"));
+    let by_flag = printed_by(print(&others).arg(format!("--{flag}={value}")));
+    let variable = format!("PHALANX_BROKER_{}", flag.to_uppercase().replace('-', "_"));
+    let by_variable = printed_by(print(&others).env(&variable, value));
+    assert_eq!(by_flag, by_variable, "{variable}");
+    assert_ne!(by_flag, before, "--{flag}={value}");
 }
 
 /// A folder with all files that a configuration may name.

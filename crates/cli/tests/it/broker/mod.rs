@@ -23,6 +23,7 @@ mod refusals;
 mod restart;
 mod retained;
 mod scram;
+mod services;
 mod sessions;
 mod subscriptions;
 mod system;

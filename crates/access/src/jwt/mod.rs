@@ -1,16 +1,30 @@
 //! JSON Web Tokens (RFC 7519) as passwords: a service that knows the users signs them, and the broker has its keys.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `key_set.rs` | the keys that sign them |
+//! | `remote_keys.rs` | the same, fetched from a URL |
+
+mod key_set;
+mod remote_keys;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::FileError;
-use crate::jwks::KeySet;
+use crate::http::Fetcher;
+use key_set::{KeySet, UNKNOWN_KEY};
+use remote_keys::Need;
+pub use remote_keys::RemoteKeys;
 
 /// Maximum length of a token, in bytes.
 const MAX_BYTES: usize = 16 * 1024;
+/// The reason for a refusal while no fetch of the keys has succeeded: the client should try again later.
+pub const KEYS_MISSING: &str = "the keys of tokens were not fetched";
 /// How far the clocks of the broker and of the issuer may differ, in seconds.
 const TOLERANCE: f64 = 30.0;
 
@@ -28,8 +42,14 @@ pub struct Claims {
 /// Verifies tokens.
 #[derive(Debug)]
 pub struct Jwt {
-    keys: KeySet,
+    keys: Keys,
     claims: Claims,
+}
+
+#[derive(Debug)]
+enum Keys {
+    OfFile(Arc<KeySet>),
+    Remote(RemoteKeys),
 }
 
 #[derive(Deserialize)]
@@ -46,7 +66,49 @@ impl Jwt {
     /// # Errors
     /// If the file cannot be read, or is invalid.
     pub fn open(keys: &Path, claims: Claims) -> Result<Self, FileError> {
-        Ok(Self { keys: KeySet::open(keys)?, claims })
+        Ok(Self { keys: Keys::OfFile(Arc::new(KeySet::open(keys)?)), claims })
+    }
+
+    /// Uses the keys of the issuers at a URL, which logins fetch.
+    pub fn remote(keys: RemoteKeys, claims: Claims) -> Self {
+        Self { keys: Keys::Remote(keys), claims }
+    }
+
+    /// The keys at a URL, if these are used.
+    pub fn remote_keys(&self) -> Option<&RemoteKeys> {
+        match &self.keys {
+            Keys::OfFile(_) => None,
+            Keys::Remote(keys) => Some(keys),
+        }
+    }
+
+    /// Fetches the keys at a URL if they are missing or too old.
+    pub async fn fetch(&self, fetcher: &Fetcher) {
+        if let Keys::Remote(keys) = &self.keys {
+            keys.fetch_if(Need::Current, fetcher).await;
+        }
+    }
+
+    /// As [`verify`](Self::verify), after [`fetch`](Self::fetch). If the token names an unknown key, the keys are fetched
+    /// again, at most every ten seconds.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    pub async fn verify_with(
+        &self,
+        fetcher: &Fetcher,
+        token: &[u8],
+        now: u64,
+    ) -> Result<String, &'static str> {
+        self.fetch(fetcher).await;
+        match (self.verify(token, now), &self.keys) {
+            (Err(UNKNOWN_KEY), Keys::Remote(keys))
+                if keys.fetch_if(Need::Unknown, fetcher).await =>
+            {
+                self.verify(token, now)
+            }
+            (verified, _) => verified,
+        }
     }
 
     /// Whether a password has the form of a token.
@@ -74,7 +136,12 @@ impl Jwt {
             return Err("the token has an unknown critical extension");
         }
         let key = (header.kid.as_deref(), header.alg.as_str());
-        self.keys.verify(key, signed.as_bytes(), &bytes(signature)?)?;
+        let keys = match &self.keys {
+            Keys::OfFile(keys) => Some(keys.clone()),
+            Keys::Remote(keys) => keys.keys(),
+        };
+        let keys = keys.ok_or(KEYS_MISSING)?;
+        keys.verify(key, signed.as_bytes(), &bytes(signature)?)?;
         let claims: Map<String, Value> =
             serde_json::from_slice(&bytes(claims)?).map_err(|_| FORM)?;
         self.check(&claims, now as f64)?;
@@ -143,7 +210,8 @@ mod tests {
     }
 
     fn jwt(keys: &Value, claims: Claims) -> Jwt {
-        Jwt { keys: KeySet::parse(keys.to_string().as_bytes()).unwrap(), claims }
+        let keys = KeySet::parse(keys.to_string().as_bytes()).unwrap();
+        Jwt { keys: Keys::OfFile(Arc::new(keys)), claims }
     }
 
     fn of_user() -> Claims {

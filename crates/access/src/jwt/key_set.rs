@@ -12,10 +12,13 @@ use crate::error::{FileError, LineError};
 
 /// Maximum number of keys, size of the file, and length of a modulus, in bytes.
 const MAX_KEYS: usize = 64;
-const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 const MAX_MODULUS: usize = 512;
 /// Minimum length of a secret, in bytes: that of the shortest signature made with it (RFC 7518 §3.2).
 const MIN_SECRET: usize = 32;
+
+/// The reason for a refusal that other keys could change.
+pub(crate) const UNKNOWN_KEY: &str = "no key for the token's key identifier and algorithm";
 
 /// A set of keys.
 #[derive(Debug)]
@@ -113,7 +116,7 @@ impl KeySet {
             named && allowed && key.material.has_algorithm(algorithm)
         });
         let Some(key) = fitting.next() else {
-            return Err("no key for the token's key identifier and algorithm");
+            return Err(UNKNOWN_KEY);
         };
         if id.is_none() && fitting.next().is_some() {
             return Err("the token has no key identifier, and several keys fit");

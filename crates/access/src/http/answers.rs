@@ -1,0 +1,62 @@
+//! Answers of a service that are used again.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The kept answers by a keyed hash of the credentials, with the time of their end.
+#[derive(Default)]
+pub(super) struct Answers {
+    by_login: HashMap<u64, (bool, Duration)>,
+}
+
+impl Answers {
+    pub(super) fn get(&self, login: u64, at: Duration) -> Option<bool> {
+        self.by_login.get(&login).filter(|(_, end)| at < *end).map(|(allowed, _)| *allowed)
+    }
+
+    /// Keeps an answer. If there are too many, drops those that have ended, and an eighth of the others: those that end
+    /// next.
+    pub(super) fn keep(
+        &mut self,
+        login: u64,
+        (allowed, end): (bool, Duration),
+        (at, most): (Duration, usize),
+    ) {
+        let answers = &mut self.by_login;
+        if answers.len() >= most {
+            answers.retain(|_, (_, end)| at < *end);
+            if answers.len() >= most - most / 8 && !answers.is_empty() {
+                let mut ends: Vec<_> = answers.values().map(|(_, end)| *end).collect();
+                let eighth = ends.len() / 8;
+                let (_, last, _) = ends.select_nth_unstable(eighth);
+                answers.retain(|_, (_, end)| *end > *last);
+            }
+        }
+        if at < end && most > 0 {
+            self.by_login.insert(login, (allowed, end));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_end_and_are_bounded() {
+        let (mut answers, at) = (Answers::default(), Duration::from_secs);
+        for login in 0..10 {
+            answers.keep(login, (login % 2 == 0, at(10 + login)), (at(0), 4));
+        }
+        assert_eq!(answers.by_login.len(), 4);
+        assert_eq!(
+            [5, 6, 7].map(|login| answers.get(login, at(0))),
+            [None, Some(true), Some(false)]
+        );
+        assert_eq!(answers.get(6, at(16)), None);
+        answers.keep(20, (true, at(30)), (at(17), 4));
+        assert_eq!(answers.by_login.len(), 3, "those that have ended are dropped");
+        answers.keep(21, (true, at(17)), (at(17), 4));
+        assert_eq!(answers.get(21, at(17)), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! A JSON Web Key Set at a URL.
+//!
+//! A login that finds the keys too old starts a fetch and waits for it; others join. One fetch at a time is in progress.
+//! If it fails, the keys of the last one stay in use.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use phalanx::blocking::BlockingStage;
+use phalanx::net::IoTimeout;
+use phalanx::sync::oneshot;
+use phalanx::time::now;
+
+use super::key_set::{KeySet, MAX_BYTES};
+use crate::http::{Endpoint, Fetcher, Request, exchange};
+
+/// Time limit of a fetch.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Lifetime of keys whose server states none (`Cache-Control`), and limits of a stated one.
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
+const MIN_LIFETIME: Duration = Duration::from_secs(60);
+const MAX_LIFETIME: Duration = Duration::from_secs(86_400);
+
+/// Minimum time between two fetches that tokens with unknown keys cause.
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Delays after failures, which double.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(60);
+
+/// Logins that wait for a fetch. Further ones use the keys at hand.
+const MAX_WAITING: usize = 1000;
+
+/// The keys at a URL. Clones share them.
+#[derive(Clone)]
+pub struct RemoteKeys {
+    endpoint: Arc<Endpoint>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    keys: Option<Arc<KeySet>>,
+    /// The end of the keys' lifetime, by the runtime's clock.
+    due: Duration,
+    /// No fetch begins before.
+    not_before: Duration,
+    /// Failures since the last success.
+    failures: u32,
+    is_fetching: bool,
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// The reason for a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The lifetime of the keys has ended, if it has.
+    Current,
+    /// A token has a key that is not in the set.
+    Unknown,
+}
+
+impl fmt::Debug for RemoteKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteKeys({})", self.endpoint)
+    }
+}
+
+impl RemoteKeys {
+    /// The keys at the URL of `endpoint`: those of `earlier`, if it has the same URL, until the next login fetches them
+    /// again.
+    pub fn new(endpoint: Endpoint, earlier: Option<&Self>) -> Self {
+        let same = earlier.filter(|earlier| earlier.endpoint.url == endpoint.url);
+        let state = same.map(|earlier| earlier.state.clone()).unwrap_or_default();
+        let own = Self { endpoint: Arc::new(endpoint), state };
+        let mut state = own.state();
+        (state.due, state.not_before) = (Duration::ZERO, Duration::ZERO);
+        drop(state);
+        own
+    }
+
+    pub(crate) fn keys(&self) -> Option<Arc<KeySet>> {
+        self.state().keys.clone()
+    }
+
+    /// Fetches the keys if they are needed, and waits for the result; after a failure, only a login that needs other keys
+    /// than those at hand waits. Returns whether a fetch has ended.
+    pub(crate) async fn fetch_if(&self, need: Need, fetcher: &Fetcher) -> bool {
+        let (answer, starts, waits) = {
+            let mut state = self.state();
+            let at = now();
+            let is_current = state.keys.is_some() && at < state.due;
+            let may_start = state.is_fetching || at >= state.not_before;
+            let has_room = state.waiting.len() < MAX_WAITING;
+            if need == Need::Current && is_current || !may_start || !has_room {
+                return false;
+            }
+            let (sender, answer) = oneshot::shared();
+            let waits = need == Need::Unknown || state.keys.is_none() || state.failures == 0;
+            if waits {
+                state.waiting.push(sender);
+            }
+            (answer, !std::mem::replace(&mut state.is_fetching, true), waits)
+        };
+        if starts {
+            let result = Err("no fetch could start".into());
+            let guard = Fetching { keys: self.clone(), result, at: now() };
+            let own = fetcher.clone();
+            // If the stage is full, the guard is dropped and answers.
+            let _ = fetcher.stage.dispatch(move |_| guard.run(own));
+        }
+        waits && answer.await.is_some()
+    }
+
+    async fn fetch(&self, resolver: &BlockingStage<()>) -> Result<(KeySet, Duration), String> {
+        let (begun, limit) = (now(), IoTimeout::after(TIMEOUT).until_shutdown());
+        let wire = self.endpoint.connect(resolver, limit).await?;
+        let fields = "Accept: application/json\r\nConnection: close\r\n";
+        let request = Request { method: "GET", fields, body: b"", max_body: MAX_BYTES };
+        let left = limit.remaining(now().saturating_sub(begun));
+        let answer = exchange(&wire, &self.endpoint, &request, left).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        if answer.status != 200 {
+            return Err(format!("the server answered with status {}", answer.status));
+        }
+        let lifetime = answer.max_age.unwrap_or(DEFAULT_LIFETIME);
+        Ok((KeySet::parse(&answer.body)?, lifetime.clamp(MIN_LIFETIME, MAX_LIFETIME)))
+    }
+
+    /// Stores the result of a fetch, and answers those that wait.
+    fn ended(&self, result: Result<(KeySet, Duration), String>, at: Duration) {
+        let mut state = self.state();
+        state.is_fetching = false;
+        let line = match result {
+            Ok((keys, lifetime)) => {
+                state.keys = Some(Arc::new(keys));
+                (state.due, state.not_before) = (at + lifetime, at + MIN_INTERVAL);
+                let failures = std::mem::take(&mut state.failures);
+                (failures > 0).then(|| format!("fetched again, after {failures} failures"))
+            }
+            Err(error) => {
+                let delay = FIRST_DELAY.saturating_mul(1 << state.failures.min(10)).min(MAX_DELAY);
+                state.not_before = at + delay;
+                state.failures = state.failures.saturating_add(1);
+                let rest = match state.keys {
+                    Some(_) => "the keys of the last fetch stay in use",
+                    None => "tokens are refused until it succeeds",
+                };
+                (state.failures == 1).then(|| format!("cannot fetch the keys: {error}; {rest}"))
+            }
+        };
+        for waiting in std::mem::take(&mut state.waiting) {
+            waiting.send(());
+        }
+        drop(state);
+        if let Some(line) = line {
+            eprintln!("phalanx: {}: {line}", self.endpoint);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A fetch in progress, which ends also if its operation is dropped.
+struct Fetching {
+    keys: RemoteKeys,
+    result: Result<(KeySet, Duration), String>,
+    /// The time of its begin, and then of its end.
+    at: Duration,
+}
+
+impl Fetching {
+    async fn run(mut self, fetcher: Fetcher) {
+        self.result = self.keys.fetch(&fetcher.resolver).await;
+        self.at = now();
+        let counter = if self.result.is_ok() { &fetcher.fetched } else { &fetcher.failed };
+        counter.add(1);
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        let result = std::mem::replace(&mut self.result, Err(String::new()));
+        // The processor may have ended, and with it the clock.
+        self.keys.ended(result, self.at);
+    }
+}

@@ -1,0 +1,164 @@
+//! Settings of an HTTP service that decides about logins.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use phalanx_access::{CallOutOptions, CallOuts, Endpoint, FileError};
+use phalanx_config::{ConfigError, Keys, Pass, choices};
+
+use crate::config::first_line;
+
+/// An HTTP service that decides about logins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthHttp {
+    /// The URL that gets the credentials of each login.
+    pub login_url: String,
+    /// The form of the request's body.
+    pub format: BodyFormat,
+    /// PEM file: certificate authorities of the service, by default those of the system.
+    pub ca: Option<PathBuf>,
+    /// A file whose first line is the value of `Authorization` in requests.
+    pub authorization_file: Option<PathBuf>,
+    /// Time limit of a request, and of the wait before it. Logins are refused with *server unavailable* beyond.
+    pub timeout: Duration,
+    /// Concurrent requests. Further logins wait, up to 2,000; beyond that they are refused with *server busy*.
+    pub max_requests: usize,
+    /// How long an answer that allows is used again.
+    pub allow_lifetime: Duration,
+    /// How long an answer that denies is used again.
+    pub deny_lifetime: Duration,
+    /// Maximum number of kept answers. The broker drops those that end next beyond it.
+    pub max_answers: usize,
+}
+
+/// The form of a request's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyFormat {
+    /// A JSON object.
+    #[default]
+    Json,
+    /// `application/x-www-form-urlencoded`.
+    Form,
+}
+
+choices! {
+    BodyFormat as BodyFormat: BodyFormat::Json = "json", BodyFormat::Form = "form";
+}
+
+impl Default for AuthHttp {
+    fn default() -> Self {
+        Self {
+            login_url: String::new(),
+            format: BodyFormat::default(),
+            ca: None,
+            authorization_file: None,
+            timeout: Duration::from_secs(2),
+            max_requests: 64,
+            allow_lifetime: Duration::from_secs(60),
+            deny_lifetime: Duration::from_secs(5),
+            max_answers: 10_000,
+        }
+    }
+}
+
+impl AuthHttp {
+    /// Reads the files. May block.
+    pub(crate) fn open(&self) -> Result<CallOuts, FileError> {
+        let endpoint = Endpoint::open(&self.login_url, self.ca.as_deref())?;
+        let authorization = self.authorization_file.as_deref().map(field_value).transpose();
+        let authorization = authorization.map_err(FileError::Unusable)?;
+        let options = CallOutOptions {
+            is_form: self.format == BodyFormat::Form,
+            authorization,
+            timeout: self.timeout,
+            max_requests: self.max_requests,
+            allowed: self.allow_lifetime,
+            denied: self.deny_lifetime,
+            max_answers: self.max_answers,
+        };
+        Ok(CallOuts::new(endpoint, options))
+    }
+
+    /// Errors that can be found without opening a file.
+    pub(super) fn check(&self) -> Vec<ConfigError> {
+        let wrong = |what| ConfigError::of("auth-http.login-url", what);
+        // A missing URL is reported by its key.
+        let checked = Some(&self.login_url).filter(|url| !url.is_empty());
+        checked.and_then(|url| Endpoint::check(url).err()).map(wrong).into_iter().collect()
+    }
+}
+
+/// The first line of a file, as the value of a field.
+fn field_value(path: &Path) -> Result<String, String> {
+    let line = first_line(path)?;
+    let value = line.trim();
+    if value.is_empty() || value.bytes().any(|byte| byte.is_ascii_control()) {
+        let path = path.display();
+        return Err(format!("{path}: the first line is empty, or contains control characters"));
+    }
+    Ok(value.to_owned())
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Keys for AuthHttp {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let Self {
+            login_url,
+            format,
+            ca,
+            authorization_file,
+            timeout,
+            max_requests,
+            allow_lifetime,
+            deny_lifetime,
+            max_answers,
+        } = self;
+        let help = "URL that gets username, password, clientid and peerhost of each login by POST; 2xx accepts the login, 4xx \
+                    rejects it";
+        pass.required("login-url", login_url, help);
+        pass.key("format", format, "form of the request's body");
+        let help = "PEM file with the certificate authorities of the service, by default those of the system";
+        pass.key("ca", ca, help);
+        let help = "file whose first line is sent as Authorization, such as Bearer TOKEN";
+        pass.key("authorization-file", authorization_file, help);
+        let help = "time limit of a request, and of the wait for it; then the login is rejected";
+        pass.range("timeout", timeout, MILLISECOND..=MINUTE, help);
+        pass.range(
+            "max-requests",
+            max_requests,
+            1..=4096,
+            "concurrent requests; logins wait beyond",
+        );
+        let help =
+            "time for which the answer that accepts a login is used for the same credentials";
+        pass.range("allow-lifetime", allow_lifetime, Duration::ZERO..=DAY, help);
+        let help = "the same for an answer that rejects a login";
+        pass.range("deny-lifetime", deny_lifetime, Duration::ZERO..=DAY, help);
+        pass.range("max-answers", max_answers, 0..=100_000, "answers that are kept");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_value_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("authorization");
+        for (text, wanted) in [
+            ("Bearer a", Some("Bearer a")),
+            (" Bearer a \r\nX: b\n", Some("Bearer a")),
+            ("Bearer a\rX: b", None),
+            ("Bearer \0", None),
+            ("", None),
+            ("\nBearer a", None),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(field_value(&path).ok().as_deref(), wanted, "{text:?}");
+        }
+    }
+}

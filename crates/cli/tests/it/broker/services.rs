@@ -1,0 +1,198 @@
+//! HTTP services of the access control: keys of tokens at a URL, and logins that a service decides.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use phalanx_mqtt::{Reason, Version};
+use phalanx_testkit::authority::Authority;
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::process::Signal;
+use phalanx_testkit::site::Site;
+
+use crate::broker::access::{KEYS, TOKEN};
+use crate::broker::process::Broker;
+use crate::server::Server;
+
+crate::on_each_driver!(
+    keys_of_tokens_are_fetched,
+    keys_are_fetched_from_a_trusted_server_only,
+    a_service_decides_about_logins,
+    a_silent_service_delays_only_its_logins,
+);
+
+/// A service with one answer at a time: status and body; none for status 0. It ends with the test's process.
+struct Service {
+    address: SocketAddr,
+    answer: Arc<Mutex<(u16, &'static str)>>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Service {
+    fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (answer, requests) = (Arc::new(Mutex::new((200, ""))), Arc::<Mutex<Vec<_>>>::default());
+        let (of_server, kept) = (answer.clone(), requests.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (answer, requests) = (of_server.clone(), kept.clone());
+                thread::spawn(move || serve(stream.unwrap(), &answer, &requests));
+            }
+        });
+        Self { address, answer, requests }
+    }
+
+    fn answers(&self, status: u16, body: &'static str) {
+        *self.answer.lock().unwrap() = (status, body);
+    }
+
+    fn count(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    answer: &Mutex<(u16, &'static str)>,
+    requests: &Mutex<Vec<String>>,
+) {
+    let (mut input, mut bytes) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = stream.read(&mut bytes) {
+        input.extend_from_slice(&bytes[..count]);
+        let text = String::from_utf8(input.clone()).unwrap();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        if body.len() < length.map_or(0, |length| length.parse().unwrap()) {
+            continue;
+        }
+        requests.lock().unwrap().push(text);
+        input.clear();
+        let (status, body) = *answer.lock().unwrap();
+        if status == 0 {
+            continue;
+        }
+        let length = body.len();
+        let _ = write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
+    }
+}
+
+fn begin<'a>(version: Version, user: &'a str, password: &'a str) -> Begin<'a> {
+    Begin { login: Some((user, password)), ..Begin::of(version, "c") }
+}
+
+fn keys_of_tokens_are_fetched(driver: &str) {
+    let service = Service::start();
+    service.answers(200, KEYS);
+    let home = tempfile::tempdir().unwrap();
+    let config = home.path().join("broker.toml");
+    let with = |url: &str| fs::write(&config, format!("[jwt]\nkeys-url = \"{url}\"\n")).unwrap();
+    with(&format!("http://{}/keys", service.address));
+    let broker = Broker::start_with(driver, &["--config", config.to_str().unwrap()]);
+    for version in [Version::V5, Version::V3] {
+        Client::begin(&broker, &begin(version, "eve", TOKEN));
+        let refused = Client::refused(&broker, &begin(version, "eve", &TOKEN[..TOKEN.len() - 4]));
+        assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
+    }
+    assert_eq!(service.count(), 1);
+    assert!(service.requests.lock().unwrap()[0].starts_with("GET /keys HTTP/1.1\r\n"));
+    // After a failed fetch, the keys of the last one stay in use.
+    service.answers(500, "");
+    broker.rereads("reloaded: ");
+    Client::begin(&broker, &begin(Version::V5, "eve", TOKEN));
+    assert_eq!(service.count(), 2);
+    let line = "the keys of the last fetch stay in use";
+    eventually(line, || broker.stderr().contains(line).then_some(()));
+    // Keys of another URL are not those of this one.
+    with(&format!("http://{}/other", service.address));
+    broker.rereads("reloaded: ");
+    let refused = Client::refused(&broker, &begin(Version::V5, "eve", TOKEN));
+    assert_eq!((refused, service.count()), (Reason::SERVER_UNAVAILABLE, 3));
+}
+
+fn keys_are_fetched_from_a_trusted_server_only(driver: &str) {
+    let (site, authority) = (Site::new(), Authority::new());
+    site.file("keys", KEYS);
+    let start = |name: &str| {
+        let pair = authority.sign(name, &[name]);
+        Server::start_with(driver, &site.root(), &pair.arguments())
+    };
+    let (right, of_other_name) = (start("localhost"), start("a.test"));
+    let (own, other) = (authority.certificate(), Authority::new());
+    let (own, other) = (own.to_str().unwrap(), other.certificate());
+    for (server, authorities, is_trusted) in [
+        (&right, own, true),
+        (&right, other.to_str().unwrap(), false),
+        (&of_other_name, own, false),
+    ] {
+        let url = format!("https://localhost:{}/keys", server.address.port());
+        let arguments = ["--jwt-keys-url", &url, "--jwt-keys-ca", authorities];
+        let broker = Broker::start_with(driver, &arguments);
+        let begin = begin(Version::V5, "eve", TOKEN);
+        if is_trusted {
+            Client::begin(&broker, &begin);
+        } else {
+            assert_eq!(Client::refused(&broker, &begin), Reason::SERVER_UNAVAILABLE);
+            let line = "cannot fetch the keys: TLS: ";
+            eventually(line, || broker.stderr().contains(line).then_some(()));
+        }
+    }
+}
+
+fn a_service_decides_about_logins(driver: &str) {
+    let service = Service::start();
+    let url = format!("http://{}/login", service.address);
+    let mut arguments = vec!["--auth-http-login-url", &*url, "--auth-http-timeout", "1m"];
+    arguments.extend(["--auth-http-allow-lifetime", "1h", "--auth-http-deny-lifetime", "1h"]);
+    let broker = Broker::start_with(driver, &arguments);
+    for version in [Version::V5, Version::V3] {
+        service.answers(200, r#"{"result": "allow"}"#);
+        Client::begin(&broker, &begin(version, "eve", "apple"));
+        service.answers(403, "");
+        let refused = Client::refused(&broker, &begin(version, "eve", "pear"));
+        assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
+        // A client without a user name is not anonymous.
+        let refused = Client::refused(&broker, &Begin::of(version, "c"));
+        assert_eq!(refused, Reason::NOT_AUTHORIZED);
+        service.answers(500, "");
+        let refused = Client::refused(&broker, &begin(version, "eve", "plum"));
+        assert_eq!(refused, Reason::SERVER_UNAVAILABLE);
+        Client::begin(&broker, &begin(version, "eve", "apple"));
+    }
+    // One each for apple and pear, and two for plum.
+    assert_eq!(service.count(), 4);
+    let first = service.requests.lock().unwrap()[0].clone();
+    assert!(
+        first.ends_with(
+            r#"{"clientid":"c","password":"apple","peerhost":"127.0.0.1","username":"eve"}"#
+        ),
+        "{first}"
+    );
+}
+
+fn a_silent_service_delays_only_its_logins(driver: &str) {
+    let service = Service::start();
+    let url = format!("http://{}/login", service.address);
+    let mut arguments = vec!["--auth-http-login-url", &*url, "--auth-http-timeout", "1m"];
+    arguments.extend(["--auth-http-max-requests", "1", "--auth-http-allow-lifetime", "1h"]);
+    let mut broker = Broker::start_with(driver, &arguments);
+    Client::begin(&broker, &begin(Version::V5, "eve", "apple"));
+    service.answers(0, "");
+    // One request is sent, and the other logins wait.
+    let waiting = ["pear", "plum", "fig"].map(|password| {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&begin(Version::V5, "eve", password));
+        client
+    });
+    eventually("a request", || (service.count() == 2).then_some(()));
+    // A login with a kept answer does not wait.
+    Client::begin(&broker, &begin(Version::V3, "eve", "apple"));
+    assert_eq!(service.count(), 2);
+    // Neither does a shutdown.
+    broker.signal(Signal::TERM);
+    broker.exits_well();
+    drop(waiting);
+}
