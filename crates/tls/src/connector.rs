@@ -74,6 +74,11 @@ impl Connector {
     }
 }
 
+/// Whether a certificate can be for this host name or IP address.
+pub fn is_server_name(host: &str) -> bool {
+    ServerName::try_from(host).is_ok()
+}
+
 /// The authorities that every program of the system trusts.
 fn of_system() -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();

@@ -39,7 +39,7 @@ pub use backoff::Backoff;
 pub use certificate::{CertificateError, check, warnings};
 pub use certificates::{Certificates, Source};
 pub use clients::Clients;
-pub use connector::Connector;
+pub use connector::{Connector, is_server_name};
 pub use dial::dial;
 pub use handshake::TlsStages;
 pub use polled::PolledTls;

@@ -1,8 +1,12 @@
 //! Semantic checks of a configuration.
 
 use phalanx_service::duplicate_addresses;
+use phalanx_tls::is_server_name;
 
-use crate::config::{Config, ConfigError, EXPECTED_PREFIX, Listen, Scheme, is_prefix, is_target};
+use crate::config::{
+    Config, ConfigError, EXPECTED_PREFIX, Listen, Proxy, Scheme, Upstream, is_below, is_prefix,
+    is_target,
+};
 use crate::site::rules::Rules;
 
 impl Config {
@@ -75,6 +79,20 @@ impl Config {
             for (n, proxy) in host.proxies.iter().enumerate() {
                 if !is_prefix(&proxy.prefix) {
                     let what = format!("found {:?}, {EXPECTED_PREFIX}", proxy.prefix);
+                    wrong(key(&format!("proxy[{n}].prefix")), what);
+                }
+                let is_named = |server: &&Upstream| !server.is_tls || is_server_name(&server.host);
+                for server in proxy.to.iter().filter(|server| !is_named(server)) {
+                    let what = format!("found {:?}, which no certificate can name", server.host);
+                    wrong(key(&format!("proxy[{n}].to")), what);
+                }
+                // The first rule that matches applies.
+                let is_shadowing = |other: &&Proxy| is_below(&proxy.prefix, &other.prefix);
+                if let Some(other) = host.proxies[..n].iter().find(is_shadowing) {
+                    let what = format!(
+                        "no request for {:?} reaches this rule, because an earlier one is for {:?}; put this one first, or add its servers to that one",
+                        proxy.prefix, other.prefix
+                    );
                     wrong(key(&format!("proxy[{n}].prefix")), what);
                 }
                 if proxy.authorities.is_some() && !proxy.to.iter().any(|server| server.is_tls) {

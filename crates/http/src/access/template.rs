@@ -8,8 +8,8 @@ use super::{Access, LogTime, address, name, number, text};
 
 /// A line format: text in which `$NAME` stands for a field, and `$$` for a dollar sign.
 ///
-/// Data from clients is escaped as in the other text formats. A field without a quotation mark in front of it contains
-/// no spaces either, so that it remains one word.
+/// Data from clients is escaped as in the other text formats. A field that is not between two quotation marks
+/// contains no spaces either, so that it remains one word.
 ///
 /// ```
 /// use phalanx_http::LogTemplate;
@@ -28,7 +28,7 @@ pub struct LogTemplate {
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Text(Box<str>),
-    /// A field, and whether there is a quotation mark in front of it.
+    /// A field, and whether it is between quotation marks.
     Field(Field, bool),
 }
 
@@ -72,7 +72,7 @@ impl FromStr for LogTemplate {
         }
         let mut pieces = template.split('$');
         let mut plain = pieces.next().unwrap_or_default().to_owned();
-        let mut parts = Vec::new();
+        let (mut parts, mut quotes) = (Vec::new(), 0);
         while let Some(piece) = pieces.next() {
             let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
             let (name, rest) = piece.split_at(piece.find(|c| !is_name(c)).unwrap_or(piece.len()));
@@ -90,7 +90,8 @@ impl FromStr for LogTemplate {
                     all.join(", ")
                 ));
             };
-            let is_quoted = plain.ends_with('"');
+            quotes += plain.matches('"').count();
+            let is_quoted = quotes % 2 == 1;
             if !plain.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut plain).into()));
             }

@@ -45,6 +45,9 @@ fn a_template() {
                   [06/Nov/1994:08:49:37 +0000] 12 $\n";
     assert_eq!(written(access(b"GET /", b"\"x\"\n"), template(all)), wanted);
     assert_eq!(written(access(b"", b""), template("$request,$user.")), "-,-.\n");
+    // A closing quotation mark is no opening one.
+    let line = written(access(b"", b"a b"), template("\"$status\"$agent \"x $agent\""));
+    assert_eq!(line, "\"404\"a\\x20b \"x a b\"\n");
 }
 
 #[test]

@@ -195,6 +195,12 @@ pub(crate) fn is_target(path: &str) -> bool {
     path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
+/// Whether a rule for `prefix` applies to `path` and all paths below it.
+pub(crate) fn is_below(path: &str, prefix: &str) -> bool {
+    let rest = path.strip_prefix(prefix);
+    prefix == "/" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Whether `prefix` is a path that requests can have, without a slash at its end.
 pub(crate) fn is_prefix(prefix: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~!$&'()+,;=:@".contains(c);
@@ -280,6 +286,38 @@ mod tests {
         assert!(["/", "/api", "/a/b.c"].into_iter().all(is_prefix));
         for wrong in ["", "api", "/api/", "/a//b", "/a/../b", "/a b", "/a?", "/%61", "/a*"] {
             assert!(!is_prefix(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rules_hide_later_ones() {
+        for (prefixes, is_hidden) in [
+            (["/", "/api"], true),
+            (["/api", "/api/v1"], true),
+            (["/api", "/api"], true),
+            (["/api", "/apis"], false),
+            (["/api", "/"], false),
+        ] {
+            let rule = |prefix: &str| {
+                let (prefix, to) = (prefix.to_owned(), vec!["http://a".parse().unwrap()]);
+                Proxy { prefix, to, ..Proxy::new() }
+            };
+            let mut config = crate::Config::of(".");
+            config.hosts[0].proxies = prefixes.map(rule).to_vec();
+            let errors: Vec<_> = config.check().iter().map(ToString::to_string).collect();
+            assert_eq!(errors.len(), usize::from(is_hidden), "{prefixes:?}: {errors:?}");
+            assert!(errors.iter().all(|error| error.starts_with("host[0].proxy[1].prefix: ")));
+        }
+    }
+
+    #[test]
+    fn certificates_name_hosts() {
+        for (url, is_valid) in [("https://a..b", false), ("http://a..b", true), ("https://a", true)]
+        {
+            let mut config = crate::Config::of(".");
+            config.hosts[0].proxies =
+                vec![Proxy { prefix: "/".into(), to: vec![url.parse().unwrap()], ..Proxy::new() }];
+            assert_eq!(config.check().is_empty(), is_valid, "{url}");
         }
     }
 

@@ -3,12 +3,15 @@
 use std::io;
 use std::time::Duration;
 
+use phalanx::CallError;
 use phalanx::time::now;
-use phalanx_http::Reply;
+use phalanx_http::{Reply, Status};
 
 use crate::http1::connection::{Connection, Next};
 use crate::proxy::{ConnectionBody, End, Exchange, Finished, Job, Prepared, RequestBody};
+use crate::respond::refusal::refuse;
 use crate::respond::writer::ResponseWriter;
+use crate::upstream::Failure;
 
 impl Connection {
     /// Continues after the first steps of a request, which began to arrive at `begun`.
@@ -53,7 +56,19 @@ impl Connection {
             body: RequestBody::Connection(body),
             reply,
         };
-        let Finished { out, body, end } = exchange.start().await.map_err(io::Error::other)?;
+        let Finished { out, body, end } = match exchange.start().await {
+            Ok(finished) => finished,
+            // The operation limit is reached: the exchange has not begun, and its input is gone.
+            Err(CallError::Full { .. }) => {
+                self.taken = 0;
+                self.out.buffer.begin();
+                refuse(&mut self.out.buffer, Status::ServiceUnavailable, reply.closing());
+                self.site.upstreams.failure(Failure::Exhausted);
+                self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
+                return self.last(true).await;
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        };
         let is_read = body.is_done();
         self.out = out;
         if let RequestBody::Connection(body) = body {

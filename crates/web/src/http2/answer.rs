@@ -15,6 +15,8 @@ pub(super) struct StreamAnswer {
     /// The connection uses TLS.
     is_tls: bool,
     state: State,
+    /// Whether the request may have had an effect. Until then, the client may repeat a request that is dropped.
+    has_begun: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -28,7 +30,7 @@ enum State {
 
 impl StreamAnswer {
     pub(super) fn new(connection: SharedConnection, stream: u32, is_tls: bool) -> Self {
-        Self { connection, stream, is_tls, state: State::Head }
+        Self { connection, stream, is_tls, state: State::Head, has_begun: false }
     }
 
     /// Ends the stream without a complete response.
@@ -41,6 +43,10 @@ impl StreamAnswer {
 }
 
 impl ResponseStream for StreamAnswer {
+    fn set_begun(&mut self, has_begun: bool) {
+        self.has_begun = has_begun;
+    }
+
     fn is_tls(&self) -> bool {
         self.is_tls
     }
@@ -94,7 +100,7 @@ impl ResponseStream for StreamAnswer {
 
 impl Drop for StreamAnswer {
     fn drop(&mut self) {
-        self.reset(Code::INTERNAL_ERROR);
+        self.reset(if self.has_begun { Code::INTERNAL_ERROR } else { Code::REFUSED_STREAM });
     }
 }
 

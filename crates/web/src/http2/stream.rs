@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use phalanx::overload::Permit;
 use phalanx::time::now;
-use phalanx::timeout;
+use phalanx::{CallError, timeout};
 use phalanx_http::{Body as Framing, Reply, Request, Status, Version};
 use phalanx_http2::{Body, Code, Head};
 use phalanx_tls::Wire;
@@ -27,7 +27,7 @@ use crate::socket::buffers;
 use crate::socket::gauge_guard::GaugeGuard;
 use crate::socket::peer::{Peer, named, named_tls};
 use crate::stages::Stages;
-use crate::upstream::Group;
+use crate::upstream::{Failure, Group};
 
 /// State shared by a connection's streams.
 pub(super) struct Streams {
@@ -85,7 +85,7 @@ pub(super) fn accept(streams: &mut Streams, request: phalanx_http2::Request) {
     streams.current.refresh(&mut streams.site);
     let (site, control) = (streams.site.clone(), shared.stages.control);
     let answer = StreamAnswer::new(shared.connection.clone(), request.stream, shared.is_tls);
-    // If the operation limit is reached, the answer is dropped, which resets the stream.
+    // If the operation limit is reached, the answer is dropped, which refuses the stream.
     let _ = control.dispatch(move |_| async move {
         let _open = open;
         serve(shared, site, request, answer).await;
@@ -126,6 +126,7 @@ async fn serve(
     };
     let timeouts = &site.timeouts;
     let mut out = ResponseWriter::stream(Box::new(answer), *stages, timeouts, buffers::get());
+    out.set_begun(true);
     let mut recorder = peer.recorder.as_deref().map(AccessRecorder::for_stream);
     // Held until the connection has all of the response.
     let (mut permit, mut path) = (None, Vec::new());
@@ -153,7 +154,7 @@ async fn serve(
                         out = own;
                         answered
                     }
-                    // The operation limit is reached; the stream was reset.
+                    // The operation limit is reached, and the stream was refused.
                     None => return,
                 }
             } else if admit(&mut out.buffer, &context, &mut permit, &request, reply) {
@@ -206,11 +207,20 @@ async fn proxied(
     };
     // Waiting for a server is no work of this one.
     *permit = None;
-    let (site, pools) = (site.clone(), pools.pools.clone());
+    let (counters, site, pools) = (&site.upstreams, site.clone(), pools.pools.clone());
     let body = RequestBody::Stream(StreamBody::new(shared.connection.clone(), stream, &job));
+    // Until its operation begins, no server gets the request.
+    out.set_begun(false);
     let exchange = Exchange { job, site, pools, out, body, reply };
-    let Finished { out, end, .. } = exchange.start().await.ok()?;
-    Some((out, end.map(drop)))
+    match exchange.start().await {
+        Ok(Finished { out, end, .. }) => Some((out, end.map(drop))),
+        Err(error) => {
+            if matches!(error, CallError::Full { .. }) {
+                counters.failure(Failure::Exhausted);
+            }
+            None
+        }
+    }
 }
 
 /// The request with this head.

@@ -62,6 +62,7 @@ impl Exchange {
     }
 
     async fn run(mut self) -> Finished {
+        self.out.set_begun(true);
         let client = self.body.client();
         let end = match self.respond_unless(client.gone()).await {
             Either::Left(Ok(Step::End(end))) => Ok(end),

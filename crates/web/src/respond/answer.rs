@@ -16,8 +16,8 @@ use crate::respond::negotiate::negotiate;
 use crate::respond::password::{check_access, route_protected};
 use crate::respond::redirect::{redirect, redirect_directory};
 use crate::respond::writer::ResponseWriter;
-use crate::site::Site;
 use crate::site::rules::Route;
+use crate::site::{Site, is_preflight};
 use crate::stages::Stages;
 
 /// Whether the client may access the path of a request that another server answers. If not, the response is already
@@ -36,6 +36,9 @@ pub(crate) async fn is_permitted(
     let Some(host) = site.host(request.host).filter(|host| site[*host].rules.has_auth()) else {
         return Ok(true);
     };
+    if request.method == Method::Options && is_preflight(request) {
+        return Ok(true);
+    }
     let ask = Ask { stages, site, host, request, reply };
     match path::resolve(request.path.as_bytes(), path) {
         Ok(resolved) => check_access(out, ask, path, resolved.directory).await,

@@ -28,6 +28,10 @@ pub(crate) trait ResponseStream {
     /// Whether the connection uses TLS.
     fn is_tls(&self) -> bool;
 
+    /// Sets whether an operation has begun with the request. A response that is dropped before tells the client that it
+    /// may repeat the request.
+    fn set_begun(&mut self, has_begun: bool);
+
     /// Starts the response. `block` is the field block of its head; `content` is the length of its content, if
     /// that is known.
     ///
@@ -93,6 +97,13 @@ impl ResponseWriter {
         match &self.to {
             To::Connection(transport) => transport.is_tls(),
             To::Stream(stream) => stream.is_tls(),
+        }
+    }
+
+    /// Sets whether an operation has begun with a stream's request ([`ResponseStream::set_begun`]).
+    pub(crate) fn set_begun(&mut self, has_begun: bool) {
+        if let To::Stream(stream) = &mut self.to {
+            stream.set_begun(has_begun);
         }
     }
 

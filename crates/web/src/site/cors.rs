@@ -73,7 +73,12 @@ impl CrossOrigin {
     /// The fields of the response to a preflight request, in addition to [`fields`](Self::fields). Returns `None`
     /// if this is not one.
     pub(crate) fn preflight(&self, request: &Request<'_>) -> Option<&FieldBlock> {
-        let asks = |name| request.values(name).next().is_some();
-        (asks("origin") && asks("access-control-request-method")).then_some(&self.preflight)
+        is_preflight(request).then_some(&self.preflight)
     }
+}
+
+/// Whether a browser asks with this `OPTIONS` request which requests a script may send. It never contains a password.
+pub(crate) fn is_preflight(request: &Request<'_>) -> bool {
+    let asks = |name| request.values(name).next().is_some();
+    asks("origin") && asks("access-control-request-method")
 }

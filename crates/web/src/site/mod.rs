@@ -26,6 +26,7 @@ use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, TrustedProxies,
 use phalanx_http::{Limits, Request, Status};
 
 pub(crate) use blocking::BlockingStages;
+pub(crate) use cors::is_preflight;
 pub(crate) use current::CurrentSite;
 pub(crate) use host::{Host, HostId, Root};
 pub(crate) use kind::Kind;

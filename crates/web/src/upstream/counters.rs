@@ -12,7 +12,7 @@ pub(crate) enum Failure {
     Busy,
     /// No connection: 502.
     Connect,
-    /// This process or machine has no descriptor, port or memory left for a connection: 503.
+    /// This process or machine has no operation, descriptor, port or memory left: 503, or a refused stream.
     Exhausted,
     /// No connection in time: 504.
     ConnectTimeout,

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use phalanx_testkit::http::Client;
+use phalanx_web::Auth;
 
 use crate::common::{all, get, on_each_driver};
 use crate::proxy::backend::{Backend, passing};
@@ -155,6 +156,41 @@ fn the_prefix_and_the_host_may_be_replaced() {
         for path in ["/api/../x", "/api/%2e%2e/x", "/api/x/..%2f..%2fy"] {
             assert!(get(server, path).starts_with("HTTP/1.1 400 "), "{path}");
         }
+    });
+}
+
+/// A browser sends it without a password. Other requests for these paths need one.
+#[test]
+fn a_preflight_request_needs_no_password() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while let Some(head) = peer.head() {
+                assert!(head.starts_with("OPTIONS /api"), "{head}");
+                peer.say("HTTP/1.1 204 No Content\r\n\r\n");
+            }
+        })
+    };
+    let running = Mutex::new(None);
+    let configure = |home: &std::path::Path| {
+        let backend = backend();
+        let mut config = passing(backend.address, |_| ());
+        let users = home.join("users");
+        let hash = "$2y$04$Tln9qjnheNhKhSrqEN6qAOdLkHDRWIeSQUROpBDi84XFI8Zi7hgNG";
+        std::fs::write(&users, format!("adam:{hash}\n")).unwrap();
+        config.hosts[0].auth = vec![Auth { path: "/**".into(), realm: "r".into(), users }];
+        *running.lock().unwrap() = Some(backend);
+        config
+    };
+    on_each_driver(configure, |server, _| {
+        let ask = |method: &str, fields: &str| {
+            let line = format!("{method} /api HTTP/1.1\r\nHost: a\r\nConnection: close\r\n");
+            all(server, &format!("{line}{fields}\r\n"))
+        };
+        let preflight = "Origin: http://b\r\nAccess-Control-Request-Method: PUT\r\n";
+        assert!(ask("OPTIONS", preflight).starts_with("HTTP/1.1 204 "));
+        assert!(ask("OPTIONS", "Origin: http://b\r\n").starts_with("HTTP/1.1 401 "));
+        assert!(ask("GET", preflight).starts_with("HTTP/1.1 401 "));
+        drop(running.lock().unwrap().take());
     });
 }
 
