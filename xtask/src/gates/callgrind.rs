@@ -12,7 +12,7 @@ const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,8
 /// Functions of the allocator that allocate. The ones that free are called equally often.
 const ALLOCATOR: [&str; 5] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc"];
 
-/// Sums of a run over all threads.
+/// Sums of a run, over all threads or of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) instructions: f64,
@@ -63,9 +63,17 @@ pub(super) fn command(program: &Path, directory: &Path) -> (Command, PathBuf) {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet", "--cache-sim=yes"]).args(CACHES);
     // Shortens names and merges functions of the same name.
-    command.args(["--compress-strings=yes", "--separate-threads=no", "--skip-plt=yes"]);
+    command.args(["--compress-strings=yes", "--skip-plt=yes"]);
     command.arg(format!("--log-file={}", log.display()));
     command.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
+    (command, out)
+}
+
+/// As [`command`], with an output for each thread: the path, with `-01` for the first thread.
+pub(super) fn command_by_thread(program: &Path, directory: &Path) -> (Command, PathBuf) {
+    let (inner, out) = command(program, directory);
+    let mut command = Command::new(inner.get_program());
+    command.arg("--separate-threads=yes").args(inner.get_args());
     (command, out)
 }
 
