@@ -10,7 +10,7 @@ pub fn reference(keys: &mut impl Keys, command: &str) -> String {
     let mut page = format!(
         "# Reference of phalanx {command}\n\n\
          The keys of the [configuration](configuration.md). This page is generated from their declarations.\n\n\
-         Each key outside of lists of tables, except `include`, has a flag and an environment variable. The flag is the name of the key\n\
+         Each key outside of lists of tables, except `include` and the `access-log` of a host, has a flag and an environment variable. The flag is the name of the key\n\
          without `runtime.` and `host.`, with hyphens for dots; the variable is the flag in capitals after\n\
          `PHALANX_{}_`. Keys, flags and variables accept the same values:\n\n\
          | type | in a file | flag or variable |\n|---|---|---|\n\

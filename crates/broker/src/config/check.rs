@@ -31,8 +31,8 @@ impl Config {
                 && !security.allow_anonymous
                 && !(listen.is_tls() && named);
             let what = format!(
-                "{address} is reachable from other machines, and anyone could connect; set --password-file or jwt, listen \
-                 on 127.0.0.1, or set --allow-anonymous"
+                "{address} is reachable from other machines, and anyone could connect; set --password-file, jwt or \
+                 auth-http, listen on 127.0.0.1, or set --allow-anonymous"
             );
             wrong(public && open, "listen", &what);
         }

@@ -28,7 +28,8 @@ impl Keys for Config {
         } = self;
         let help = "listen addresses: mqtt://ADDR:PORT, mqtts:// for TLS, ws:// for WebSocket, wss:// for both; port 0 \
                     selects a free port, an address alone means mqtt://, and a port alone 127.0.0.1; addresses other \
-                    than loopback require password-file or allow-anonymous; sockets passed by systemd replace this list";
+                    than loopback require password-file, jwt, auth-http, allow-anonymous or, for TLS, tls.client-ca; sockets \
+                    passed by systemd replace this list";
         pass.key("listen", listen, help);
         pass.include();
         let help = "directory of sessions, subscriptions, queued and retained messages, which survive a restart or \

@@ -158,7 +158,7 @@ impl Keys for HostConfig {
         pass.list("header", &mut self.headers, rule);
         let rule = || TypeRule { path: String::new(), value: String::new() };
         pass.list("content-type", &mut self.content_types, rule);
-        pass.section("Redirects, rewrites and passwords");
+        pass.section("Redirects, rewrites, proxy and passwords");
         let status = RedirectStatus::default();
         let rule = || Redirect { from: String::new(), to: String::new(), status };
         pass.list("redirect", &mut self.redirects, rule);

@@ -78,9 +78,9 @@ impl Keys for BridgeTopic {
         pass.key("pattern", pattern, help);
         pass.key("direction", direction, "direction, seen from this broker");
         pass.range("qos", qos, 0..=2, "highest QoS of forwarded messages");
-        let help = "begin of the topics at this broker, in place of remote-prefix";
+        let help = "prefix of the topics at this broker, in place of remote-prefix";
         pass.key("local-prefix", local_prefix, help);
-        let help = "begin of the topics at the remote broker, in place of local-prefix";
+        let help = "prefix of the topics at the remote broker, in place of local-prefix";
         pass.key("remote-prefix", remote_prefix, help);
         pass.key("filter", filter, "condition on the content of messages to the remote broker");
         pass.key("json-payload", json_payload, "apply the filter to the fields of JSON payloads");

@@ -130,7 +130,7 @@ fn links(driver: &'static str) {
     }
     assert_eq!(get(server.address, "/dangling").status, 404);
     // By default links within the root are followed if they have the owner of their target: see
-    // crates/web/tests/symlinks.rs. Elsewhere than on Linux they are not.
+    // crates/web/tests/it/symlinks.rs. Elsewhere than on Linux they are not.
     let within = [("/in.txt", 200), ("/indir/file.txt", 200), ("/indir/", 200), ("/indir", 301)];
     for (path, status) in within.into_iter().chain([("/dir/around.txt", 200)]) {
         let status = if cfg!(target_os = "linux") { status } else { 403 };

@@ -22,7 +22,7 @@
 //!
 //! A move does not preserve the order of one caller's operations: one that has waited at the old owner
 //! continues from there, and a later one goes straight to the new owner and may arrive first
-//! (`tests/every_turn.rs` shows it). Waiting operations continue in the order of their arrival.
+//! (`tests/it/every_turn.rs` shows it). Waiting operations continue in the order of their arrival.
 //!
 //! # Safety
 //! [`RoutedCall`] is pinned with the future in `Running`, which never moves out. The other two states are not
