@@ -65,11 +65,13 @@ impl<M: Member> Family<M> {
     /// The member with this value of the label; created if missing. Takes a lock, so keep the member.
     pub fn member(&self, value: &str) -> M {
         let mut members = self.lock();
-        let value = if members.len() < MAX_MEMBERS { value } else { "other" };
-        if let Some((_, member)) = members.iter().find(|(own, _)| **own == *value) {
+        let find = |value: &str| members.iter().find(|(own, _)| **own == *value);
+        let others = find("other");
+        let is_full = members.len() - usize::from(others.is_some()) >= MAX_MEMBERS;
+        if let Some((_, member)) = find(value).or(others.filter(|_| is_full)) {
             return member.clone();
         }
-        let value: Arc<str> = value.into();
+        let value: Arc<str> = if is_full { "other" } else { value }.into();
         let member = self.template.labelled(self.label, value.clone());
         members.push((value, member.clone()));
         member
@@ -105,6 +107,7 @@ mod tests {
         assert_eq!(members.len(), MAX_MEMBERS + 1);
         let (name, value) = members.last().unwrap().label().unwrap();
         assert_eq!((name, value), ("listener", "other"));
+        assert_eq!(family.member("a").count(), 2, "it stays although the family is full");
         family.remove("a");
         assert_eq!((family.members().len(), family.member("a").count()), (MAX_MEMBERS, 0));
         assert!(std::panic::catch_unwind(|| Family::gauges("a", "", "A")).is_err());
