@@ -40,7 +40,7 @@ pub(crate) struct Verifiers {
 }
 
 /// The owner of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     /// The authenticated user; `None` for an anonymous client.
     pub(crate) user: Option<Arc<str>>,

@@ -123,7 +123,7 @@ impl Node {
         let filter = self.subject(&format!("to.{name}.*"));
         client.subscribe(&filter, None, move |message| own.received(&message));
         let own = self.clone();
-        client.subscribe(&self.subject("claims"), None, move |message| {
+        client.subscribe(&takeover::subject(&self), None, move |message| {
             takeover::claimed(&own, message.payload);
         });
     }

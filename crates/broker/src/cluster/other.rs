@@ -15,7 +15,7 @@ use crate::lane::Lane;
 use crate::lane::frame::Side;
 
 /// Version of the protocol between nodes.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Announcement of a node.
 #[derive(Clone, Debug, Deserialize, Serialize)]

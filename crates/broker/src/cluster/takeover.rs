@@ -2,28 +2,36 @@
 
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use phalanx::shutdown::draining;
+use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
 use phalanx::{select, sleep};
 use phalanx_mqtt::Reason;
+use phalanx_nats::Rejected;
 
+use crate::access::Identity;
 use crate::cluster::node::Node;
+use crate::cluster::other::VERSION;
+use crate::events::drops::{DropReason, Dropped};
 use crate::lane::frame::NodeFrame;
 use crate::lane::{Lane, Sent};
 use crate::peers::{Claim, fitting};
 use crate::session::operations::RETRY_DELAY;
 
-/// Claims in one message, and bytes of their client identifiers: with all characters escaped, and with the rest of the
-/// claims, they are less than 1 MiB, the default limit of NATS.
+/// Claims in one message, and bytes of their client identifiers and users: with all characters escaped, and with the
+/// rest of the claims, they are less than 1 MiB, the default limit of NATS. So is one claim with the longest names.
 const MAX_AT_ONCE: usize = 1000;
 const MAX_BYTES: usize = 64 * 1024;
+
+/// The subject of claims. Nodes with another version of the protocol do not hear them.
+pub(super) fn subject(node: &Node) -> String {
+    node.subject(&format!("claims.{VERSION}"))
+}
 
 /// Tells the other nodes which clients connected here, until shutdown.
 pub(super) async fn claim(node: Rc<Node>) {
     let mut drained = pin!(draining());
-    let subject = node.subject("claims");
+    let subject = subject(&node);
     loop {
         let changed = node.peers.claims.changed();
         loop {
@@ -31,11 +39,31 @@ pub(super) async fn claim(node: Rc<Node>) {
             if all.is_empty() {
                 break;
             }
-            // Nodes that this does not reach get it with the next lane.
-            let _ = node.client.publish(&subject, None, None, &json(&node, &all));
+            publish(&node, &subject, &all).await;
         }
         if let Either::Right(()) = select(changed, drained.as_mut()).await {
             return;
+        }
+    }
+}
+
+/// Sends claims to all nodes. While too much is unsent they wait, and later claims behind them.
+async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
+    let mut most = left.len();
+    while !left.is_empty() {
+        let (some, rest) = left.split_at(most.min(left.len()));
+        match node.client.publish(subject, None, None, &json(node, some)) {
+            Err(Rejected::Full(_)) if is_draining() => return,
+            // The lanes last, so that they do not repeat these claims.
+            Err(Rejected::Full(_)) => sleep(RETRY_DELAY).await,
+            Err(Rejected::TooLarge(..)) if some.len() > 1 => most = some.len() / 2,
+            Err(Rejected::TooLarge(..)) => {
+                let drops = &node.context.counters.drops;
+                drops.add(DropReason::ClusterClaim, 1, Dropped::default);
+                left = rest;
+            }
+            // Without a connection, the lanes end. The next ones repeat the claims.
+            Ok(()) | Err(_) => left = rest,
         }
     }
 }
@@ -55,17 +83,18 @@ pub(super) async fn repeat(node: &Node, lane: &Lane, since: u64) {
 }
 
 /// Claims as a payload.
-fn json(node: &Node, claims: &[(Arc<str>, u64)]) -> Vec<u8> {
-    let claim = |(client, at): &(Arc<str>, u64)| Claim {
+fn json(node: &Node, claims: &[(Identity, u64)]) -> Vec<u8> {
+    let claim = |(own, at): &(Identity, u64)| Claim {
         at: *at,
         node: node.name.to_string(),
-        client: client.to_string(),
+        client: own.client.to_string(),
+        user: own.user.as_deref().map(str::to_owned),
     };
     let all: Vec<_> = claims.iter().map(claim).collect();
     serde_json::to_vec(&all).unwrap_or_default()
 }
 
-/// Clients connected to another node: their sessions here end.
+/// Clients connected to another node: the sessions of the same users here end.
 pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
     let Ok(claims) = serde_json::from_slice::<Vec<Claim>>(payload) else { return };
     let stages = node.context.stages;
@@ -73,9 +102,8 @@ pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
         if claim.node == *node.name || !node.peers.claims.yields_to(&claim, &node.name) {
             continue;
         }
-        let client = claim.client;
         let reason = Reason::SESSION_TAKEN_OVER;
         // If the broker is full, the client stays here until it connects again.
-        let _ = stages.sessions.end_session(client, reason, stages.routing).detach();
+        let _ = stages.sessions.end_session_of(claim.identity(), reason, stages.routing).detach();
     }
 }

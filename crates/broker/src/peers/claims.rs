@@ -1,4 +1,4 @@
-//! Client identifiers that connected here. A client with the same identifier at another node is disconnected.
+//! Clients that connected here. A client with the same identifier and user at another node is disconnected.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -7,6 +7,7 @@ use std::time::Duration;
 use phalanx::sync::oneshot;
 use serde::{Deserialize, Serialize};
 
+use crate::access::Identity;
 use crate::lock::lock;
 
 /// Maximum number of claims that wait to be sent, and of those that are remembered.
@@ -19,6 +20,15 @@ pub(crate) struct Claim {
     pub(crate) at: u64,
     pub(crate) node: String,
     pub(crate) client: String,
+    /// `None` for an anonymous client.
+    pub(crate) user: Option<String>,
+}
+
+impl Claim {
+    /// The client that connected.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { user: self.user.as_deref().map(Arc::from), client: self.client.as_str().into() }
+    }
 }
 
 /// The claims of this node.
@@ -27,10 +37,10 @@ pub(crate) struct Claims(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    new: Vec<(Arc<str>, u64)>,
+    new: Vec<(Identity, u64)>,
     /// The last claims, the latest last.
-    last: HashMap<Arc<str>, u64>,
-    order: VecDeque<(Arc<str>, u64)>,
+    last: HashMap<Identity, u64>,
+    order: VecDeque<(Identity, u64)>,
     /// The latest time of a claim, also of those of other nodes.
     latest: u64,
     wake: Option<oneshot::Sender<()>>,
@@ -39,7 +49,7 @@ struct State {
 impl Claims {
     /// A client connected here at this time since 1970. Returns false if too many claims wait, so that this one is not
     /// sent.
-    pub(crate) fn add(&self, client: &Arc<str>, at: Duration) -> bool {
+    pub(crate) fn add(&self, client: &Identity, at: Duration) -> bool {
         let mut state = lock(&self.0);
         // Later than what is known, even if the clock of another node is ahead.
         let at = (at.as_micros() as u64).max(state.latest.saturating_add(1));
@@ -62,18 +72,18 @@ impl Claims {
         true
     }
 
-    /// Takes claims that were not sent: up to `most`, and up to one beyond `most_bytes` of client identifiers.
-    pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<(Arc<str>, u64)> {
+    /// Takes claims that were not sent: up to `most`, and up to `most_bytes` of names, but at least one.
+    pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<(Identity, u64)> {
         let mut state = lock(&self.0);
         let count = fitting(&state.new, most, most_bytes);
         state.new.drain(..count).collect()
     }
 
     /// The remembered claims from a time on, unless another node has a later one.
-    pub(crate) fn since(&self, at: u64) -> Vec<(Arc<str>, u64)> {
+    pub(crate) fn since(&self, at: u64) -> Vec<(Identity, u64)> {
         let state = lock(&self.0);
         let is_right =
-            |(client, own): &&(Arc<str>, u64)| *own >= at && state.last.get(client) == Some(own);
+            |(client, own): &&(Identity, u64)| *own >= at && state.last.get(client) == Some(own);
         state.order.iter().filter(is_right).cloned().collect()
     }
 
@@ -88,23 +98,25 @@ impl Claims {
     pub(crate) fn yields_to(&self, claim: &Claim, own: &str) -> bool {
         let mut state = lock(&self.0);
         state.latest = state.latest.max(claim.at);
-        let here = state.last.get(claim.client.as_str());
+        // Another user neither ends this user's session nor stops the claim for it.
+        let client = claim.identity();
+        let here = state.last.get(&client);
         let yields = here.is_none_or(|at| (*at, own) < (claim.at, claim.node.as_str()));
         if yields {
             // It must not be repeated: the other node may have forgotten its claim.
-            state.last.remove(claim.client.as_str());
+            state.last.remove(&client);
         }
         yields
     }
 }
 
-/// The number of the first claims that fit: up to `most`, and up to one beyond `most_bytes` of client identifiers.
-pub(crate) fn fitting(claims: &[(Arc<str>, u64)], most: usize, most_bytes: usize) -> usize {
+/// The number of the first claims that fit: up to `most`, and up to `most_bytes` of names, but at least one.
+pub(crate) fn fitting(claims: &[(Identity, u64)], most: usize, most_bytes: usize) -> usize {
     let mut bytes = 0;
-    let is_within = |(client, _): &&(Arc<str>, u64)| {
-        let is_within = bytes < most_bytes;
-        bytes += client.len();
-        is_within
+    let is_within = |(own, _): &&(Identity, u64)| {
+        let is_first = bytes == 0;
+        bytes += own.client.len() + own.user.as_deref().map_or(0, str::len);
+        is_first || bytes <= most_bytes
     };
     claims.iter().take(most).take_while(is_within).count()
 }
@@ -113,10 +125,18 @@ pub(crate) fn fitting(claims: &[(Arc<str>, u64)], most: usize, most_bytes: usize
 mod tests {
     use super::*;
 
+    fn client(name: &str, user: Option<&str>) -> Identity {
+        Identity { user: user.map(Arc::from), client: name.into() }
+    }
+
+    fn claim(at: u64, user: Option<&str>) -> Claim {
+        Claim { at, node: "b".into(), client: "c".into(), user: user.map(str::to_owned) }
+    }
+
     #[test]
     fn the_later_of_two_claims_is_right() {
-        let (claims, client) = (Claims::default(), Arc::from("c"));
-        let claim = |at| Claim { at, node: "b".into(), client: "c".into() };
+        let (claims, client) = (Claims::default(), client("c", None));
+        let claim = |at| claim(at, None);
         assert!(claims.add(&client, Duration::from_micros(5)));
         assert!(!claims.yields_to(&claim(4), "a"));
         // The clock of the other node is ahead, and the client returns.
@@ -131,14 +151,31 @@ mod tests {
     #[test]
     fn claims_are_repeated_until_another_one_is_later() {
         let claims = Claims::default();
-        let [c, d]: [Arc<str>; 2] = ["c", "d"].map(Arc::from);
+        let [c, d] = ["c", "d"].map(|name| client(name, Some("eve")));
         for (client, at) in [(&c, 5), (&d, 6), (&c, 7)] {
             claims.add(client, Duration::from_micros(at));
         }
         assert_eq!(claims.since(0), [(d.clone(), 6), (c.clone(), 7)]);
         assert_eq!(claims.since(7), [(c, 7)]);
-        let later = Claim { at: 8, node: "b".into(), client: "c".into() };
-        assert!(claims.yields_to(&later, "a"));
+        assert!(claims.yields_to(&claim(8, Some("eve")), "a"));
         assert_eq!(claims.since(0), [(d, 6)]);
+    }
+
+    #[test]
+    fn a_claim_of_another_user_does_not_stop_that_of_a_client() {
+        let (claims, eves) = (Claims::default(), client("c", Some("eve")));
+        claims.add(&eves, Duration::from_micros(5));
+        for user in [Some("mallory"), None] {
+            claims.yields_to(&claim(8, user), "a");
+            assert_eq!(claims.since(0), [(eves.clone(), 5)], "{user:?}");
+        }
+    }
+
+    #[test]
+    fn users_count_towards_the_size_of_a_message() {
+        let all = ["a", "b", "c"].map(|name| (client(name, Some("eve")), 1));
+        assert_eq!(fitting(&all, 3, 0), 1, "at least one");
+        assert_eq!(fitting(&all, 3, 8), 2);
+        assert_eq!(fitting(&all, 3, 11), 2);
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `interest.rs` | the topic filters of this node's clients, and which nodes have them |
 //! | `filters.rs` | the filters that are announced: coarse, where a topic filter has many conditions |
-//! | `claims.rs` | client identifiers that connected here |
+//! | `claims.rs` | clients that connected here |
 //! | `status.rs` | the states of the other nodes |
 
 mod claims;

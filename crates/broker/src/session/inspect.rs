@@ -1,11 +1,12 @@
 //! Sessions as the admin pages show them, and the disconnection of clients by an operator.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use phalanx::{Call, CallError};
 use phalanx_mqtt::{Reason, Version};
 use serde::Serialize;
 
+use crate::access::Identity;
 use crate::model::session::{Session, SessionLoad};
 use crate::requests::Routes;
 use crate::session::effects::Effects;
@@ -14,6 +15,9 @@ use crate::session::table::Sessions;
 
 /// Sessions examined by one call.
 const MAX_EXAMINED: usize = 20_000;
+
+/// Reports once that a session of another user stayed.
+static OTHER_USER: Once = Once::new();
 
 /// A client as shown.
 #[derive(Debug, Serialize)]
@@ -140,10 +144,16 @@ impl Sessions {
         session.map_or_else(Vec::new, |session| session.keys.iter().cloned().collect())
     }
 
-    /// Ends a session, connected or not. Returns whether it existed.
-    fn end_session(&mut self, client: &str, reason: Reason, effects: &mut Effects) -> bool {
+    /// Ends a session that is meant, connected or not. Returns whether there was one.
+    fn end_session(
+        &mut self,
+        client: &str,
+        is_meant: impl FnOnce(&Session) -> bool,
+        reason: Reason,
+        effects: &mut Effects,
+    ) -> bool {
         let Some(slot) = self.names.get(client).copied() else { return false };
-        let Some(session) = self.at(slot) else { return false };
+        let Some(session) = self.at(slot).filter(|session| is_meant(session)) else { return false };
         if let Some(attachment) = &mut session.attachment {
             // The session ends with its connection.
             attachment.ended = Some(reason);
@@ -224,13 +234,47 @@ impl SessionStage {
         reason: Reason,
         routes: Routes,
     ) -> Call<Result<bool, CallError>> {
-        let client = Arc::from(client);
+        self.end_session_if(client.into(), |_| true, reason, routes)
+    }
+
+    /// Ends a session with its connection, unless it belongs to another user. Returns whether it ended.
+    pub(crate) fn end_session_of(
+        self,
+        owner: Identity,
+        reason: Reason,
+        routes: Routes,
+    ) -> Call<Result<bool, CallError>> {
+        let user = owner.user;
+        let is_meant = move |session: &Session| {
+            let is_owner = session.user == user;
+            if !is_owner {
+                OTHER_USER.call_once(|| {
+                    let (client, own) = (&session.client_id, &session.user);
+                    eprintln!(
+                        "phalanx: cluster: the client {client:?} of user {user:?} connected to another node; the \
+                         session of user {own:?} stays here. Each user needs own client identifiers. Later cases are \
+                         not reported"
+                    );
+                });
+            }
+            is_owner
+        };
+        self.end_session_if(owner.client, is_meant, reason, routes)
+    }
+
+    fn end_session_if(
+        self,
+        client: Arc<str>,
+        is_meant: impl FnOnce(&Session) -> bool + Send + 'static,
+        reason: Reason,
+        routes: Routes,
+    ) -> Call<Result<bool, CallError>> {
         self.call_client(Arc::clone(&client), move |sessions| async move {
             let mut effects = Effects::default();
-            let existed =
-                sessions.with(|sessions| sessions.end_session(&client, reason, &mut effects));
+            let ended = sessions
+                .with(|sessions| sessions.end_session(&client, is_meant, reason, &mut effects));
             self.apply_effects(&sessions, effects, routes).await;
-            existed
+            ended
         })
     }
 }

@@ -1,9 +1,12 @@
 //! A client identifier is connected once in a cluster.
 
-use phalanx_mqtt::{QoS, Reason};
-use phalanx_testkit::mqtt::Client;
+use std::fs;
 
-use super::cluster;
+use phalanx_access::passwd;
+use phalanx_mqtt::{QoS, Reason, Version};
+use phalanx_testkit::mqtt::{Begin, Client};
+
+use super::{cluster, cluster_of};
 
 #[test]
 fn a_client_that_connects_elsewhere_is_disconnected() {
@@ -35,9 +38,39 @@ fn a_client_that_moves_while_nats_is_away_is_disconnected_later() {
 }
 
 #[test]
+fn another_user_does_not_end_a_session_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let users = directory.path().join("users");
+    let text = passwd::set("", "eve", b"apple").unwrap();
+    fs::write(&users, passwd::set(&text, "mallory", b"pear").unwrap()).unwrap();
+    let Some((_nats, nodes)) = cluster_of(&["a", "b"], |config| {
+        config.security.password_file = Some(users.clone());
+        config.security.allow_anonymous = true;
+    }) else {
+        return;
+    };
+    let (eve, mallory) = (Some(("eve", "apple")), Some(("mallory", "pear")));
+    let kept = || Begin { login: eve, ..Begin::lasting("kept") };
+    let (mut offline, _) = Client::begin(nodes[1].address, &kept());
+    offline.subscribe("t", QoS::AtLeastOnce);
+    drop(offline);
+    let begin = |id, login| Begin { login, ..Begin::of(Version::V5, id) };
+    let (mut connected, _) = Client::begin(nodes[1].address, &begin("connected", eve));
+    let (mut last, _) = Client::begin(nodes[1].address, &begin("last", eve));
+    let _others = [("kept", mallory), ("connected", None)]
+        .map(|(id, login)| Client::begin(nodes[0].address, &begin(id, login)));
+    // The claims arrive in order: the others came before that of the same user.
+    let _last = Client::begin(nodes[0].address, &begin("last", eve));
+    assert_eq!(last.ended(), Some(Reason::SESSION_TAKEN_OVER));
+    connected.receives_nothing();
+    let (_back, present) = Client::begin(nodes[1].address, &kept());
+    assert!(present, "the session of the other user stays");
+}
+
+#[test]
 fn clients_cannot_be_nodes() {
     let Some((_nats, nodes)) = cluster(&["a"]) else { return };
-    let begin = phalanx_testkit::mqtt::Begin::of(phalanx_mqtt::Version::V5, "$cluster/a");
+    let begin = Begin::of(Version::V5, "$cluster/a");
     let refused = Client::refused(nodes[0].address, &begin);
     assert_eq!(refused, Reason::CLIENT_IDENTIFIER_NOT_VALID);
 }
