@@ -316,7 +316,7 @@ impl Worker {
         if answer.keep_alive {
             self.wire = Some(wire);
         }
-        decision(answer.status, &answer.body)
+        decision(&answer, options.authorization.is_some())
     }
 }
 

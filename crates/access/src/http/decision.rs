@@ -2,13 +2,20 @@
 
 use serde_json::Value;
 
-/// The decision in an answer: a status, a JSON object with `result` or `ok`, or a word.
-pub(super) fn decision(status: u16, body: &[u8]) -> Result<bool, String> {
+use super::exchange::Answer;
+
+/// The decision in an answer: a status, a JSON object with `result` or `ok`, or a word. If the request had the
+/// broker's own `Authorization`, 401 is about that, and not about the login.
+pub(super) fn decision(answer: &Answer, has_authorization: bool) -> Result<bool, String> {
+    let Answer { status, body, is_until_close, .. } = answer;
     match status {
         200..300 => (),
-        408 | 429 => return Err(format!("status {status}")),
-        400..500 => return Ok(false),
+        400 | 403 => return Ok(false),
+        401 if !has_authorization => return Ok(false),
         _ => return Err(format!("status {status}")),
+    }
+    if body.is_empty() && *is_until_close {
+        return Err("an empty body without Content-Length: 0, which may be cut off".into());
     }
     let text = str::from_utf8(body).unwrap_or_default().trim();
     let word = match serde_json::from_str::<Value>(text) {
@@ -38,6 +45,13 @@ mod tests {
 
     #[test]
     fn decisions() {
+        let answer = |status, body: &str, is_until_close| Answer {
+            status,
+            max_age: None,
+            body: body.into(),
+            is_until_close,
+            keep_alive: false,
+        };
         for (status, body, wanted) in [
             (200, "", Some(true)),
             (204, "", Some(true)),
@@ -54,14 +68,26 @@ mod tests {
             (200, "<html>Log in</html>", None),
             (401, "", Some(false)),
             (403, "ok", Some(false)),
-            (404, "", Some(false)),
+            (400, "", Some(false)),
+            (404, "", None),
+            (405, "", None),
+            (407, "", None),
+            (413, "", None),
+            (415, "deny", None),
             (302, "", None),
             (408, "", None),
             (429, "", None),
             (500, "", None),
             (503, "ok", None),
         ] {
-            assert_eq!(decision(status, body.as_bytes()).ok(), wanted, "{status} {body}");
+            let decided = decision(&answer(status, body, false), false).ok();
+            assert_eq!(decided, wanted, "{status} {body}");
         }
+        // The service refuses the broker's own credentials.
+        assert!(decision(&answer(401, "", false), true).is_err());
+        // The end of the connection is no answer.
+        assert!(decision(&answer(200, "", true), false).is_err());
+        assert_eq!(decision(&answer(200, "ok", true), false), Ok(true));
+        assert_eq!(decision(&answer(403, "", true), false), Ok(false));
     }
 }

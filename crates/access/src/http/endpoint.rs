@@ -63,7 +63,9 @@ impl fmt::Display for Endpoint {
 
 /// Whether the URL has TLS, its host and port, and its path and query.
 fn parse(url: &str) -> Result<(bool, Authority, String), String> {
-    let wrong = |what: &str| format!("found {url:?}, expected https://HOST[:PORT][/PATH]: {what}");
+    let shown = shown(url);
+    let wrong =
+        |what: &str| format!("found {shown:?}, expected https://HOST[:PORT][/PATH]: {what}");
     let (is_tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
         (_, Some(rest)) => (false, rest),
@@ -71,7 +73,10 @@ fn parse(url: &str) -> Result<(bool, Authority, String), String> {
     };
     let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let authority = Authority::parse(host, if is_tls { 443 } else { 80 });
-    let authority = authority.map_err(|what| wrong(&what))?;
+    let authority = authority.map_err(|what| match url.contains('@') {
+        true => wrong("the host is invalid; a user name and a password are not supported"),
+        false => wrong(&what),
+    })?;
     let is_local = authority.host == "localhost"
         || authority.host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
     if !is_tls && !is_local {
@@ -85,9 +90,37 @@ fn parse(url: &str) -> Result<(bool, Authority, String), String> {
     Ok((is_tls, authority, target))
 }
 
+/// The URL without what may be secret: query, fragment, user name and password.
+fn shown(url: &str) -> &str {
+    match url.contains('@') {
+        // Where a password ends is ambiguous.
+        true => url.find("://").map_or("", |at| &url[..at + 3]),
+        false => url.split(['?', '#']).next().unwrap_or_default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_not_shown_in_errors() {
+        for url in [
+            "http://a.example/?key=hidden",
+            "ftp://a?hidden",
+            "https://a:0?hidden",
+            "https://a/ b?hidden",
+            "https://a/#hidden",
+            "https://hidden@a",
+            "https://user:hidden@a",
+            "https://user:hidden/@a",
+            "https://user:hidden?hidden@a",
+            "user:hidden@a",
+        ] {
+            let error = Endpoint::check(url).unwrap_err();
+            assert!(!error.contains("hidden"), "{error}");
+        }
+    }
 
     #[test]
     fn queries_are_not_shown() {
@@ -113,8 +146,8 @@ mod tests {
             ("ftp://a", "another scheme"),
             ("https://", "no host"),
             ("https://a:0", "not a port"),
-            ("https://user:password@a", "not a port"),
-            ("https://user@a", "is neither"),
+            ("https://user:password@a", "not supported"),
+            ("https://user@a", "not supported"),
             ("http://a.example/", "without TLS"),
             ("http://10.0.0.1/", "without TLS"),
             ("https://a/ b", "white space"),

@@ -31,6 +31,8 @@ pub(crate) struct Answer {
     /// How long the answer may be used, if it says that (`Cache-Control`); zero for `no-store` and `no-cache`.
     pub(crate) max_age: Option<Duration>,
     pub(crate) body: Vec<u8>,
+    /// Whether the end of the connection is the end of the body, so that the body may be cut off.
+    pub(crate) is_until_close: bool,
     /// Whether the connection accepts another request.
     pub(crate) keep_alive: bool,
 }
@@ -84,7 +86,8 @@ pub(crate) async fn exchange(
     }
     // Bytes after the answer would be taken for the next one.
     let keep_alive = response.keep_alive && rest.is_empty();
-    Ok(Answer { status: response.status, max_age, body, keep_alive })
+    let is_until_close = response.content == Content::UntilClose;
+    Ok(Answer { status: response.status, max_age, body, is_until_close, keep_alive })
 }
 
 async fn read(wire: &Wire, input: &mut Vec<u8>, limit: IoTimeout) -> io::Result<()> {

@@ -7,6 +7,7 @@ use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use ring::{hmac, rsa};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{FileError, LineError};
 
@@ -43,7 +44,7 @@ enum Material {
 
 #[derive(Deserialize)]
 struct JsonSet {
-    keys: Vec<JsonKey>,
+    keys: Vec<Value>,
 }
 
 /// A key as the file has it.
@@ -63,20 +64,24 @@ struct JsonKey {
 }
 
 impl KeySet {
-    /// Reads a set. Keys of unknown types and keys that do not sign are left out, as the standard requires. May
-    /// block.
+    /// Reads a set, which may contain secrets. May block.
     ///
     /// # Errors
-    /// If the file cannot be read, has an invalid key, or none that can be used.
+    /// If the file cannot be read, or as [`parse`](Self::parse).
     pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
         let text = fs::read(path).map_err(FileError::io("read", path))?;
-        Self::parse(&text).map_err(|what| {
+        Self::parse(&text, true).map_err(|what| {
             let errors = vec![LineError { line: 0, column: 0, what }];
             FileError::Invalid { path: path.into(), errors }
         })
     }
 
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+    /// Parses a set. Keys that cannot be used are left out, as the standard requires (RFC 7517 §5): malformed ones,
+    /// those of unknown types or other uses, and secrets unless they are allowed.
+    ///
+    /// # Errors
+    /// If the text is no set, has too many keys, or none that can be used.
+    pub(crate) fn parse(text: &[u8], secrets: bool) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
             return Err(format!("the key set is longer than {MAX_BYTES} bytes"));
         }
@@ -85,16 +90,16 @@ impl KeySet {
         if set.keys.len() > MAX_KEYS {
             return Err(format!("the key set has more than {MAX_KEYS} keys"));
         }
-        let mut keys = Vec::new();
+        let (mut keys, mut unusable) = (Vec::new(), String::new());
         for (at, key) in set.keys.into_iter().enumerate() {
-            let signs = key.purpose.as_deref().is_none_or(|purpose| purpose == "sig");
-            let material = key.material().map_err(|what| format!("key {}: {what}", at + 1))?;
-            if let (true, Some(material)) = (signs, material) {
-                keys.push(Key { id: key.kid, algorithm: key.alg, material });
+            match Key::new(key, secrets) {
+                Ok(key) => keys.push(key),
+                Err(what) if unusable.is_empty() => unusable = format!("; key {}: {what}", at + 1),
+                Err(_) => (),
             }
         }
         match keys.is_empty() {
-            true => Err("the key set has no key for signatures".into()),
+            true => Err(format!("the key set has no key that can be used{unusable}")),
             false => Ok(Self(keys)),
         }
     }
@@ -128,9 +133,22 @@ impl KeySet {
     }
 }
 
+impl Key {
+    fn new(key: Value, secrets: bool) -> Result<Self, String> {
+        let key: JsonKey = serde_json::from_value(key).map_err(|_| "expected a JSON Web Key")?;
+        if key.purpose.as_deref().is_some_and(|purpose| purpose != "sig") {
+            return Err("`use` is not `sig`".into());
+        }
+        let material = key.material()?;
+        if matches!(material, Material::Secret(_)) && !secrets {
+            return Err("secrets are used from a file only".into());
+        }
+        Ok(Self { id: key.kid, algorithm: key.alg, material })
+    }
+}
+
 impl JsonKey {
-    /// The key's material; `None` for an unknown type or curve.
-    fn material(&self) -> Result<Option<Material>, String> {
+    fn material(&self) -> Result<Material, String> {
         let bytes = |name: &str, text: &Option<String>| {
             let text = text.as_deref().ok_or_else(|| format!("`{name}` is missing"))?;
             Base64UrlUnpadded::decode_vec(text).map_err(|_| format!("`{name}` is not base64url"))
@@ -143,7 +161,7 @@ impl JsonKey {
                 false => Err(format!("`x` and `y` must have {size} bytes")),
             }
         };
-        Ok(Some(match (self.kty.as_str(), self.crv.as_deref()) {
+        Ok(match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", _) => {
                 let (n, e) = (bytes("n", &self.n)?, bytes("e", &self.e)?);
                 if n.len() > MAX_MODULUS {
@@ -158,8 +176,8 @@ impl JsonKey {
                 secret if secret.len() >= MIN_SECRET => Material::Secret(secret),
                 _ => return Err(format!("`k` must have at least {MIN_SECRET} bytes")),
             },
-            _ => return Ok(None),
-        }))
+            _ => return Err("unknown `kty` or `crv`".into()),
+        })
     }
 }
 

@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn jwt(keys: &Value, claims: Claims) -> Jwt {
-        let keys = KeySet::parse(keys.to_string().as_bytes()).unwrap();
+        let keys = KeySet::parse(keys.to_string().as_bytes(), true).unwrap();
         Jwt { keys: Keys::OfFile(Arc::new(keys)), claims }
     }
 
@@ -328,6 +328,37 @@ mod tests {
     }
 
     #[test]
+    fn unusable_keys_are_ignored() {
+        let x = encoded([1; 32]);
+        let own = json!({ "kty": "OKP", "crv": "Ed25519", "kid": "own", "x": x });
+        let secret = json!({ "kty": "oct", "kid": "s", "k": encoded([7; 32]) });
+        for other in [
+            json!(1),
+            json!({ "kid": "no type" }),
+            json!({ "kty": 1 }),
+            json!({ "kty": "RSA", "n": "AA" }),
+            json!({ "kty": "RSA", "n": encoded([255; 1024]), "e": "AQAB", "use": "enc" }),
+            json!({ "kty": "OKP", "crv": "Ed25519", "x": "?" }),
+        ] {
+            for keys in [[own.clone(), other.clone()], [other, own.clone()]] {
+                let text = json!({ "keys": keys }).to_string();
+                assert!(KeySet::parse(text.as_bytes(), false).is_ok(), "{text}");
+            }
+        }
+        // Secrets are for files.
+        let only = json!({ "keys": [secret] }).to_string();
+        assert!(KeySet::parse(only.as_bytes(), true).is_ok());
+        assert!(KeySet::parse(only.as_bytes(), false).unwrap_err().contains("file only"));
+        let both = json!({ "keys": [own, secret] }).to_string();
+        let verified = |secrets| {
+            let keys = KeySet::parse(both.as_bytes(), secrets).unwrap();
+            let signature = with_secret(&[7; 32])(b"message");
+            keys.verify((Some("s"), "HS256"), b"message", &signature).is_ok()
+        };
+        assert_eq!((verified(true), verified(false)), (true, false));
+    }
+
+    #[test]
     fn invalid_key_sets_are_refused() {
         for (text, said) in [
             ("", "expected a JSON Web Key Set"),
@@ -338,7 +369,7 @@ mod tests {
             (r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"#, "expected"),
             (r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA","use":"enc"}]}"#, "no key"),
         ] {
-            let error = KeySet::parse(text.as_bytes()).unwrap_err();
+            let error = KeySet::parse(text.as_bytes(), true).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
         }
     }

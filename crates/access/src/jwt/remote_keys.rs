@@ -126,7 +126,7 @@ impl RemoteKeys {
             return Err(format!("the server answered with status {}", answer.status));
         }
         let lifetime = answer.max_age.unwrap_or(DEFAULT_LIFETIME);
-        Ok((KeySet::parse(&answer.body)?, lifetime.clamp(MIN_LIFETIME, MAX_LIFETIME)))
+        Ok((KeySet::parse(&answer.body, false)?, lifetime.clamp(MIN_LIFETIME, MAX_LIFETIME)))
     }
 
     /// Stores the result of a fetch, and answers those that wait.

@@ -17,7 +17,7 @@ use phalanx_access::{
     Undecided,
 };
 use phalanx_guard::{PAIR_FAILURES, Refusal};
-use ring::hmac;
+use ring::signature::{Ed25519KeyPair, KeyPair};
 
 const URL: &str = "http://127.0.0.1:8080/path";
 
@@ -35,6 +35,8 @@ struct Service {
     requests: Rc<RefCell<Vec<String>>>,
     connections: Rc<Cell<usize>>,
     open: Rc<Cell<usize>>,
+    /// Whether it closes the connection after each answer.
+    is_closing: Rc<Cell<bool>>,
 }
 
 impl Service {
@@ -75,6 +77,9 @@ impl Service {
             if !answer.is_empty() {
                 // The client may close the connection before it has read all of a long answer.
                 let _ = stream.write(answer.into_bytes(), IoTimeout::NONE).await;
+            }
+            if self.is_closing.get() {
+                break;
             }
         }
         self.open.set(self.open.get() - 1);
@@ -137,23 +142,24 @@ fn encoded(bytes: impl AsRef<[u8]>) -> String {
     Base64UrlUnpadded::encode_string(bytes.as_ref())
 }
 
-/// The secret of a key, which is the same byte 32 times.
-fn secret(key: u8) -> [u8; 32] {
-    [key; 32]
+/// The key whose seed is the same byte 32 times.
+fn pair(key: u8) -> Ed25519KeyPair {
+    Ed25519KeyPair::from_seed_unchecked(&[key; 32]).unwrap()
 }
 
 fn token(key: u8) -> Vec<u8> {
-    let header = format!(r#"{{"alg":"HS256","kid":"{key}"}}"#);
+    let header = format!(r#"{{"alg":"EdDSA","kid":"{key}"}}"#);
     let claims = r#"{"sub":"eve","exp":2000}"#;
     let signed = format!("{}.{}", encoded(header), encoded(claims));
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &secret(key));
-    let signature = hmac::sign(&key, signed.as_bytes());
+    let signature = pair(key).sign(signed.as_bytes());
     format!("{signed}.{}", encoded(signature)).into()
 }
 
 fn key_set(keys: &[u8]) -> String {
-    let key =
-        |key: &u8| format!(r#"{{"kty":"oct","kid":"{key}","k":"{}"}}"#, encoded(secret(*key)));
+    let key = |key: &u8| {
+        let x = encoded(pair(*key).public_key());
+        format!(r#"{{"kty":"OKP","crv":"Ed25519","kid":"{key}","x":"{x}"}}"#)
+    };
     format!(r#"{{"keys":[{}]}}"#, keys.iter().map(key).collect::<Vec<_>>().join(","))
 }
 
@@ -270,7 +276,11 @@ fn answers_are_used_for_their_lifetime() {
         let wanted =
             r#"{"clientid":"a&b","password":"apple","peerhost":"10.0.0.1","username":"eve"}"#;
         assert_eq!(body, wanted);
+        // The service refuses the broker, and not the login.
         service.answers(401, "", "");
+        assert_eq!(verify("fig").await, Err(Undecided::Unavailable));
+        service.requests.borrow_mut().pop();
+        service.answers(403, "", "");
         for _ in 0..3 {
             assert_eq!(verify("pear").await, Ok(false));
         }
@@ -340,6 +350,28 @@ fn a_request_is_repeated_only_after_a_closed_connection() {
         service.answer.borrow_mut().clear();
         assert_eq!(verify("pear").await, Err(Undecided::Unavailable));
         assert_eq!((service.count(), service.connections.get()), (7, 4));
+    });
+}
+
+/// A service that fails before the body and closes the connection has not accepted the login.
+#[test]
+fn an_empty_body_accepts_only_with_its_length() {
+    run(|service, fetcher, _| async move {
+        let logins = service_with(options());
+        let verify = async |password| logins.verify(candidate(password), 1, &fetcher).await;
+        service.is_closing.set(true);
+        for (head, wanted) in [
+            ("HTTP/1.0 200 X\r\n\r\n", Err(Undecided::Unavailable)),
+            ("HTTP/1.1 200 X\r\n\r\n", Err(Undecided::Unavailable)),
+            ("HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n", Err(Undecided::Unavailable)),
+            ("HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Ok(true)),
+            ("HTTP/1.1 204 X\r\n\r\n", Ok(true)),
+            ("HTTP/1.0 200 X\r\nContent-Length: 0\r\n\r\n", Ok(true)),
+            ("HTTP/1.0 200 X\r\n\r\nok", Ok(true)),
+        ] {
+            *service.answer.borrow_mut() = head.into();
+            assert_eq!(verify(head).await, wanted, "{head}");
+        }
     });
 }
 

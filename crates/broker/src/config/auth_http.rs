@@ -116,8 +116,8 @@ impl Keys for AuthHttp {
             deny_lifetime,
             max_answers,
         } = self;
-        let help = "URL that gets username, password, clientid and peerhost of each login by POST; 2xx accepts the login, 4xx \
-                    rejects it";
+        let help = "URL that gets username, password, clientid and peerhost of each login by POST; 2xx accepts the login, \
+                    400, 401 and 403 reject it";
         pass.required("login-url", login_url, help);
         pass.key("format", format, "form of the request's body");
         let help = "PEM file with the certificate authorities of the service, by default those of the system";
