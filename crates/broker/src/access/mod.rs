@@ -107,8 +107,7 @@ impl Policy {
         let earlier = earlier.and_then(|earlier| earlier.jwt.as_ref());
         let jwt = security.jwt.as_ref().map(|jwt| jwt.open(earlier)).transpose()?;
         let callouts = security.auth_http.as_ref().map(AuthHttp::open).transpose()?;
-        let has_users = users.is_some() || jwt.is_some() || callouts.is_some();
-        let anonymous = security.allow_anonymous || !has_users;
+        let anonymous = security.allow_anonymous || !security.has_logins();
         let admin_token = security.admin_token_file.as_deref().map(Token::open).transpose()?;
         let version = if rules.is_some() { generation } else { 0 };
         Ok(Self { generation, version, users, jwt, callouts, rules, anonymous, admin_token })

@@ -25,16 +25,13 @@ impl Config {
         for listen in listen {
             let address = listen.address;
             let public = !address.is_local();
-            let open = security.password_file.is_none()
-                && security.jwt.is_none()
-                && security.auth_http.is_none()
-                && !security.allow_anonymous
-                && !(listen.is_tls() && named);
+            let closed =
+                security.has_logins() || security.allow_anonymous || listen.is_tls() && named;
             let what = format!(
                 "{address} is reachable from other machines, and anyone could connect; set --password-file, jwt or \
                  auth-http, listen on 127.0.0.1, or set --allow-anonymous"
             );
-            wrong(public && open, "listen", &what);
+            wrong(public && !closed, "listen", &what);
         }
         for what in duplicate_addresses(listen) {
             wrong(true, "listen", &what);

@@ -1,5 +1,7 @@
 //! The part of a configuration that can change without a restart.
 
+use phalanx_config::ConfigError;
+
 use crate::config::{Config, Limits, MAX_DURABLE_PACKET, Security, Tls};
 
 impl Config {
@@ -36,9 +38,36 @@ impl Config {
         let (bridges, cluster) = (self.bridges.clone(), self.cluster.over(&running.cluster));
         Self { listen, security, limits, bridges, cluster, log, ..running.clone() }
     }
+
+    /// Checks that the ways to log in of this configuration can follow those in force, if `followed` is what a reload
+    /// would put in force.
+    pub(crate) fn check_logins(&self, followed: &Self, in_force: &Self) -> Result<(), ConfigError> {
+        let [new, followed, old] = [self, followed, in_force].map(|config| &config.security);
+        let wrong = |key, what| Err(ConfigError::of(key, what));
+        if followed.password_file.is_some() && followed.auth_http.is_some() {
+            return wrong("auth-http", "`password-file` stays until a restart; restart to apply");
+        }
+        let opens = old.has_logins() && !new.allow_anonymous;
+        match (followed.has_logins(), new.has_logins()) {
+            (false, true) => wrong(
+                "password-file",
+                "is used after a restart only, and anyone could log in until then; restart to apply",
+            ),
+            (false, false) if opens => wrong(
+                "allow-anonymous",
+                "no way to log in is left, so anyone could connect; restart to apply, or set --allow-anonymous",
+            ),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Security {
+    /// Whether there are users. Otherwise all clients are anonymous.
+    pub(crate) fn has_logins(&self) -> bool {
+        self.password_file.is_some() || self.jwt.is_some() || self.auth_http.is_some()
+    }
+
     /// Password and certificate authentication have stages of their own, so they cannot be switched on or
     /// off.
     fn over(&self, running: &Self) -> Self {
@@ -66,6 +95,7 @@ mod tests {
     use phalanx_config::differences;
 
     use super::*;
+    use crate::config::{AuthHttp, JwtConfig};
 
     #[test]
     fn fixed_settings_are_named() {
@@ -90,6 +120,60 @@ mod tests {
         let keys = differences(&new, &followed);
         let all = "max-persistence-bytes max-retained password-file persistence-dir receive-maximum runtime.pin tls";
         assert_eq!(keys.join(" "), all);
+    }
+
+    /// A configuration with one way to log in, or none.
+    fn with(login: &str) -> Config {
+        let mut config = Config::new();
+        match login {
+            "password-file" => config.security.password_file = Some("users".into()),
+            "jwt" => config.security.jwt = Some(JwtConfig::default()),
+            "auth-http" => config.security.auth_http = Some(AuthHttp::default()),
+            _ => (),
+        }
+        config
+    }
+
+    #[test]
+    fn a_reload_opens_no_broker() {
+        let all = ["password-file", "jwt", "auth-http", "none"];
+        for (old, new) in all.into_iter().flat_map(|old| all.map(|new| (old, new))) {
+            let wanted = match (old, new) {
+                ("password-file", "auth-http") => Err("auth-http"),
+                ("jwt" | "auth-http" | "none", "password-file") => Err("password-file"),
+                ("jwt" | "auth-http", "none") => Err("allow-anonymous"),
+                _ => Ok(()),
+            };
+            let (old_config, mut new_config) = (with(old), with(new));
+            let check = |new: &Config| {
+                let followed = new.over(&old_config);
+                let checked = new.check_logins(&followed, &old_config);
+                let stays =
+                    followed.security.has_logins() || old == "none" || new.security.allow_anonymous;
+                assert!(checked.is_err() || stays, "{old} to {new:?}");
+                checked.map_err(|error| error.to_string())
+            };
+            let checked = check(&new_config);
+            match wanted {
+                Ok(()) => assert_eq!(checked, Ok(()), "{old} to {new}"),
+                Err(key) => {
+                    let error = checked.unwrap_err();
+                    assert!(
+                        error.contains(key) && error.contains("restart"),
+                        "{old} to {new}: {error}"
+                    );
+                }
+            }
+            new_config.security.allow_anonymous = true;
+            assert_eq!(
+                check(&new_config).is_err(),
+                wanted.is_err() && new != "none",
+                "{old} to {new}"
+            );
+        }
+        // The start had no way to log in, and an earlier reload has added one.
+        let (start, new) = (with("none"), with("none"));
+        assert!(new.check_logins(&new.over(&start), &with("jwt")).is_err());
     }
 
     #[test]

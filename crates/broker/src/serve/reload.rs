@@ -38,12 +38,14 @@ impl Reload for Reloader {
     fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
         let mut followed = new.over(&self.running);
         // A valid new configuration may be invalid in combination with settings that stay.
-        for config in [&new, &followed] {
-            let errors = config.check();
-            if !errors.is_empty() {
-                return Err(ServeError::Config(errors));
-            }
-        }
+        let checked = |errors: Vec<_>| match errors.is_empty() {
+            true => Ok(()),
+            false => Err(ServeError::Config(errors)),
+        };
+        checked(new.check())?;
+        let in_force = self.settings.load();
+        checked(new.check_logins(&followed, &in_force.config).err().into_iter().collect())?;
+        checked(followed.check())?;
         let Cluster { password_file, authorities, .. } = &followed.cluster;
         let of_cluster = [password_file, authorities].into_iter().flatten().cloned();
         let mut files: Vec<_> = of_cluster.collect();

@@ -19,6 +19,7 @@ crate::on_each_driver!(
     a_file_is_reloaded,
     listen_addresses_are_reloaded,
     reloads_are_atomic,
+    a_reload_does_not_admit_everyone,
     other_authorities,
 );
 
@@ -358,6 +359,24 @@ fn reloads_are_atomic(driver: &str) {
     broker.rereads("reloaded: ");
     assert!(told(&broker, said).contains("password-file: changed"), "{}", told(&broker, said));
     assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
+}
+
+fn a_reload_does_not_admit_everyone(driver: &str) {
+    let home = files();
+    let file = home.path().join("broker.toml");
+    let with =
+        |logins: &str| fs::write(&file, format!("listen = '127.0.0.1:0'\n{logins}")).unwrap();
+    with("[auth-http]\nlogin-url = 'http://127.0.0.1:9/'\n");
+    let broker = Broker::start_by(driver, &file);
+    let refused = || Client::refused(&broker, &Begin::of(Version::V5, "b"));
+    assert_eq!(refused(), Reason::NOT_AUTHORIZED);
+    for logins in ["password-file = 'users'\n", ""] {
+        with(logins);
+        let said = broker.stderr().len();
+        broker.rereads("not reloaded; the old configuration remains in effect");
+        assert!(told(&broker, said).contains("restart to apply"), "{}", told(&broker, said));
+        assert_eq!(refused(), Reason::NOT_AUTHORIZED, "{logins}");
+    }
 }
 
 /// Whether the broker accepts a client with this certificate.
