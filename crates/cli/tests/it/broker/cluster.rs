@@ -35,10 +35,11 @@ impl Cluster {
         own.nodes = (0..3).map(|n| own.node(n, (own_address(), 0).into())).collect();
         for (n, to) in own.nodes.iter().enumerate() {
             let topic = format!("lanes/{n}");
-            let mut subscriber = Client::new(to, "await");
+            // Clients of the same identifier at several nodes would take each other's sessions over.
+            let mut subscriber = Client::new(to, &format!("await {n}"));
             subscriber.subscribe(&topic, QoS::AtMostOnce);
             for from in own.nodes.iter().filter(|from| from.address != to.address) {
-                let mut publisher = Client::new(from, "awaiting");
+                let mut publisher = Client::new(from, &format!("from {} to {n}", from.address));
                 eventually("a message is wanted", || {
                     (publisher.publish(&topic, "") == Reason::SUCCESS).then_some(())
                 });
