@@ -20,7 +20,8 @@ struct Response {
 
 /// Serves until the client leaves. A response consists of the request's fields and as many bytes of content
 /// as the path says.
-async fn serve(mut socket: DuplexStream) {
+async fn serve(socket: DuplexStream) {
+    let (mut reader, mut writer) = tokio::io::split(socket);
     let mut connection = Connection::new(Limits { streams: 100, head: 16_384, body: 1 << 20 });
     let (mut input, mut responses) = (Vec::new(), Vec::<Response>::new());
     loop {
@@ -63,9 +64,15 @@ async fn serve(mut socket: DuplexStream) {
         responses
             .retain(|response| !response.is_answered || response.sent < response.content.len());
         let output = connection.take_output(Vec::new());
-        if !output.is_empty() {
-            socket.write_all(&output).await.unwrap();
-        } else if !matches!(socket.read_buf(&mut input).await, Ok(1..)) {
+        // It reads while it writes: a client whose own pipe is full may not read before it has written.
+        let mut rest = &output[..];
+        while !rest.is_empty() {
+            tokio::select! {
+                sent = writer.write(rest) => rest = &rest[sent.unwrap()..],
+                Ok(1..) = reader.read_buf(&mut input) => (),
+            }
+        }
+        if output.is_empty() && !matches!(reader.read_buf(&mut input).await, Ok(1..)) {
             return;
         }
     }
