@@ -90,3 +90,22 @@ pub trait World {
         std::hint::spin_loop();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+pub(crate) mod tests {
+    use super::World;
+
+    /// A world where the time stands still and no input arrives.
+    pub(crate) struct Still;
+
+    impl World for Still {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn reap(&self) -> bool {
+            false
+        }
+        fn submit(&self) {}
+        fn park(&self, _: Option<u64>) {}
+    }
+}

@@ -142,20 +142,8 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::{Call, Cohort, CohortStage, Graph, Session, World};
-
-    struct Still;
-
-    impl World for Still {
-        fn now(&self) -> u64 {
-            0
-        }
-        fn reap(&self) -> bool {
-            false
-        }
-        fn submit(&self) {}
-        fn park(&self, _: Option<u64>) {}
-    }
+    use crate::world::tests::Still;
+    use crate::{Call, Cohort, CohortStage, Graph, Session};
 
     thread_local! {
         static RETAINED: RefCell<Vec<Reply<u64>>> = const { RefCell::new(Vec::new()) };

@@ -124,20 +124,8 @@ mod tests {
     use std::rc::Rc;
 
     use super::Shed;
-    use crate::{Graph, Ingress, Session, World};
-
-    struct Outside;
-
-    impl World for Outside {
-        fn now(&self) -> u64 {
-            0
-        }
-        fn reap(&self) -> bool {
-            false
-        }
-        fn submit(&self) {}
-        fn park(&self, _: Option<u64>) {}
-    }
+    use crate::world::tests::Still;
+    use crate::{Graph, Ingress, Session};
 
     #[test]
     fn every_permit_is_returned() {
@@ -147,7 +135,7 @@ mod tests {
         let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let credits = &processor.load.ingress.admission.credits;
         let in_flight = || credits.borrow().in_flight();
-        let run = || while processor.turn(&Outside).ran > 0 {};
+        let run = || while processor.turn(&Still).ran > 0 {};
         let refused = Rc::new(Cell::new(0));
         let session = processor.enter(|| {
             let session = Session::new();

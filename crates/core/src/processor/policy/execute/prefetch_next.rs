@@ -79,20 +79,8 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::{Graph, World, oneshot};
-
-    struct Still;
-
-    impl World for Still {
-        fn now(&self) -> u64 {
-            0
-        }
-        fn reap(&self) -> bool {
-            false
-        }
-        fn submit(&self) {}
-        fn park(&self, _: Option<u64>) {}
-    }
+    use crate::world::tests::Still;
+    use crate::{Graph, oneshot};
 
     /// Resumes many operations of several sizes again and again, in either order; each continues where it
     /// was.
