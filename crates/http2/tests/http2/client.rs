@@ -20,8 +20,7 @@ struct Response {
 
 /// Serves until the client leaves. A response consists of the request's fields and as many bytes of content
 /// as the path says.
-async fn serve(socket: DuplexStream) {
-    let (mut reader, mut writer) = tokio::io::split(socket);
+async fn serve(mut socket: DuplexStream) {
     let mut connection = Connection::new(Limits { streams: 100, head: 16_384, body: 1 << 20 });
     let (mut input, mut responses) = (Vec::new(), Vec::<Response>::new());
     loop {
@@ -37,6 +36,7 @@ async fn serve(socket: DuplexStream) {
             }
             connection.recycle(request.head);
         }
+        assert_eq!(connection.excess(), None, "the client is honest");
         input.drain(..taken);
         for response in &mut responses {
             if !response.is_answered {
@@ -64,15 +64,9 @@ async fn serve(socket: DuplexStream) {
         responses
             .retain(|response| !response.is_answered || response.sent < response.content.len());
         let output = connection.take_output(Vec::new());
-        // It reads while it writes: a client whose own pipe is full may not read before it has written.
-        let mut rest = &output[..];
-        while !rest.is_empty() {
-            tokio::select! {
-                sent = writer.write(rest) => rest = &rest[sent.unwrap()..],
-                Ok(1..) = reader.read_buf(&mut input) => (),
-            }
-        }
-        if output.is_empty() && !matches!(reader.read_buf(&mut input).await, Ok(1..)) {
+        if !output.is_empty() {
+            socket.write_all(&output).await.unwrap();
+        } else if !matches!(socket.read_buf(&mut input).await, Ok(1..)) {
             return;
         }
     }
@@ -160,12 +154,7 @@ fn exchanges() -> impl Strategy<Value = Vec<Exchange>> {
 }
 
 proptest! {
-    // The cases are the same in every run: about one random case in 2,500 does not end, and the cause is not known.
-    #![proptest_config(ProptestConfig {
-        rng_seed: proptest::test_runner::RngSeed::Fixed(1),
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(64)
-    })]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn responses_arrive_whole(
         exchanges in exchanges(),
@@ -174,8 +163,8 @@ proptest! {
         table in 0..5000_u32,
         pipe in 1..100_000_usize,
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), async {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
             let (ours, theirs) = tokio::io::duplex(pipe);
             let server = tokio::spawn(serve(ours));
             let (sender, connection) = client::Builder::new()
@@ -186,8 +175,9 @@ proptest! {
                 .await
                 .unwrap();
             let client = tokio::spawn(connection);
-            // Small windows and pipes take many turns for little content.
-            let most = pipe.min(window as usize) * 500;
+            // Small windows and pipes take many turns for little content, and the window updates of 20 responses must not
+            // exceed the flood limit.
+            let most = pipe.min(window as usize) * 16;
             let all: Vec<_> = exchanges
                 .into_iter()
                 .map(|(length, body, fields)| (length.min(most), body.min(most), fields))
@@ -199,6 +189,6 @@ proptest! {
             }
             client.await.unwrap().unwrap();
             server.await.unwrap();
-        }).await.expect("hangs") });
+        });
     }
 }
