@@ -12,6 +12,10 @@
 //! gains, and stops polling when the balance falls below zero. Each unsuccessful trial doubles the
 //! distance to the next one. All times are wall time, so a processor that is preempted while it polls
 //! correctly measures that its work arrived late.
+//!
+//! A processor that does not poll still looks for input between its last work and its sleep, which takes a turn, and a
+//! system call with some drivers. The sleep looks for input, too, but costs more if there is some. So the look is left
+//! out after [`VAIN_LOOKS`] that found nothing, until a sleep ends sooner than a sleep takes.
 
 /// Polling times that a trial compares: the longest, then repeatedly half of the previous one.
 const CANDIDATES: usize = 4;
@@ -19,6 +23,8 @@ const CANDIDATES: usize = 4;
 const TRIAL_PERIODS: u8 = 8;
 /// Idle periods between two trials: minimum and maximum.
 const TRIAL_SPACING: (u32, u32) = (64, 8192);
+/// After this number of looks in vain, a processor parks without one.
+const VAIN_LOOKS: u8 = 4;
 
 /// The spin state of one processor.
 pub(crate) struct AdaptiveSpin {
@@ -35,6 +41,8 @@ pub(crate) struct AdaptiveSpin {
     /// Idle periods left until the next trial, and the distance between the last trial and the next.
     until_trial: u32,
     spacing: u32,
+    /// The number of looks for input in a row that found none before a sleep.
+    vain_looks: u8,
 }
 
 impl AdaptiveSpin {
@@ -50,6 +58,7 @@ impl AdaptiveSpin {
             gains,
             until_trial: 0,
             spacing: TRIAL_SPACING.0,
+            vain_looks: 0,
         }
     }
 
@@ -62,10 +71,31 @@ impl AdaptiveSpin {
         if self.trial > 0 { self.longest } else { self.chosen }
     }
 
+    /// Whether to sleep after work without another look for input.
+    #[inline]
+    pub(crate) fn parks_at_once(&mut self, longest: u64) -> bool {
+        self.moment(longest) == 0 && self.vain_looks >= VAIN_LOOKS
+    }
+
+    /// Records that the look for input before a sleep found none.
+    #[inline]
+    pub(crate) fn found_nothing(&mut self) {
+        self.vain_looks = self.vain_looks.saturating_add(1);
+    }
+
+    /// Records that input had arrived during the last work.
+    #[inline]
+    pub(crate) fn found_input(&mut self) {
+        self.vain_looks = 0;
+    }
+
     /// Records that work arrived after `idle` nanoseconds. A sleep costs `sleep` nanoseconds of
     /// processor time.
     #[inline]
     pub(crate) fn came(&mut self, idle: u64, sleep: u64) {
+        if idle < sleep {
+            self.found_input();
+        }
         if self.trial > 0 {
             return self.tried(idle, sleep);
         }
@@ -167,6 +197,32 @@ mod tests {
         assert_eq!(chosen, 0, "it stops at a loss of eight sleeps");
         let (_, chosen) = gained([1000; 100].into_iter().chain([1; 600]));
         assert!(chosen > 0, "the next trials find it");
+    }
+
+    #[test]
+    fn looks_that_find_nothing_are_left_out_until_input_is_there() {
+        let mut spinning = AdaptiveSpin::new(0);
+        let looks = |spinning: &mut AdaptiveSpin, number| {
+            (0..number).for_each(|_| spinning.found_nothing());
+            spinning.parks_at_once(0)
+        };
+        assert!(!looks(&mut spinning, VAIN_LOOKS - 1));
+        spinning.found_input();
+        assert!(!looks(&mut spinning, VAIN_LOOKS - 1), "not in a row");
+        assert!(looks(&mut spinning, 1));
+        spinning.came(SLEEP, SLEEP);
+        assert!(spinning.parks_at_once(0));
+        spinning.came(SLEEP - 1, SLEEP);
+        assert!(!spinning.parks_at_once(0), "there was input already");
+    }
+
+    #[test]
+    fn a_processor_that_polls_does_not_park_at_once() {
+        let mut spinning = AdaptiveSpin::new(LONGEST);
+        (0..VAIN_LOOKS).for_each(|_| spinning.found_nothing());
+        assert!(!spinning.parks_at_once(LONGEST), "in a trial");
+        (0..TRIAL_PERIODS).for_each(|_| spinning.came(1000, SLEEP));
+        assert!(spinning.parks_at_once(LONGEST), "polling does not pay");
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod oneshot;
 mod operations;
 mod order;
 mod overload;
+mod parking;
 mod policies;
 mod prefetch;
 mod rebuild;

@@ -62,10 +62,17 @@ impl Processor {
                     if let Some(idle) = idle.take() {
                         self.load.take_overs.was_idle(idle);
                         spinning.came(u64::saturating_sub(idle, last_work), world.sleep_cost());
+                    } else if turn.received {
+                        spinning.found_input();
                     }
                     last_work = self.now();
                     if phase == Phase::Running && self.is_quiet() {
                         world.coalesce(self.next_timer());
+                        // A turn steals first what another processor has for a balanced stage.
+                        let steals = !self.stages.balanced.is_empty();
+                        if !steals && spinning.parks_at_once(world.spin(spin)) {
+                            idle = Some(self.sleep(world));
+                        }
                     }
                 } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
                     // Another processor runs an exclusive stage that is ready here, or its ring is full.
@@ -75,6 +82,7 @@ impl Processor {
                     idle = Some(self.now());
                     world.relax();
                 } else {
+                    spinning.found_nothing();
                     idle = Some(self.sleep(world));
                 }
             }
