@@ -1,25 +1,27 @@
 //! Parses requests into commands.
 
+use std::array::from_fn;
+use std::borrow::Cow;
 use std::time::Duration;
 
 use phalanx::net::Bytes;
 
 use crate::fixed;
 use crate::reply::Reply;
-use crate::resp::Request;
+use crate::resp::{self, Request, Word};
 use crate::store::{Action, OnlyIf, Set};
 
-/// A parsed command.
+/// A parsed command, with keys in the received bytes.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum Command<'a> {
     /// No action: the answer is known.
     Answer(Reply),
     /// The answer, after which the connection closes.
     Quit,
     /// An action on one key, whose result is the answer.
-    One(Vec<u8>, Action),
+    One(Word<'a>, Action),
     /// An action on each of several keys, whose results are combined.
-    Each(Vec<(Vec<u8>, Action)>, Gather),
+    Each(Vec<(Word<'a>, Action)>, Gather),
     /// An action on every partition, whose results are combined.
     Everywhere(Whole, Gather),
     /// A step of an iteration over all keys.
@@ -56,16 +58,23 @@ type Wrong = Reply;
 
 const SYNTAX: &str = "ERR syntax error";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+/// The names of all commands are shorter.
+const MAX_NAME: usize = 16;
 
-impl Command {
-    /// Parses `request`, which has at least one word.
-    pub(crate) fn understand(mut request: Request) -> Self {
-        let name = request.remove(0).to_ascii_uppercase();
-        let arguments = Arguments { name: &name, words: request };
-        Self::named(&name, arguments).unwrap_or_else(Self::Answer)
+impl<'a> Command<'a> {
+    /// Parses `request`.
+    pub(crate) fn understand(request: Request<'a>) -> Self {
+        let mut words = request.into_iter();
+        let name = words.next().unwrap_or_default();
+        let mut upper = [0; MAX_NAME];
+        let upper = upper.get_mut(..name.len()).unwrap_or_default();
+        upper.copy_from_slice(&name[..upper.len()]);
+        upper.make_ascii_uppercase();
+        Self::named(upper, Arguments { name: &name, words }).unwrap_or_else(Self::Answer)
     }
 
-    fn named(name: &[u8], mut arguments: Arguments<'_>) -> Result<Self, Wrong> {
+    /// The command with this name in capitals, which is empty for a name that is too long.
+    fn named(name: &[u8], arguments: Arguments<'_, 'a>) -> Result<Self, Wrong> {
         let one = |key, action| Ok(Self::One(key, action));
         match name {
             b"GET" => arguments.exactly().map(|[key]| Self::One(key, Action::Get)),
@@ -86,7 +95,8 @@ impl Command {
                 one(key, Action::Add(by))
             }
             b"APPEND" => {
-                arguments.exactly().map(|[key, more]| Self::One(key, Action::Append(more)))
+                let [key, more] = arguments.exactly()?;
+                one(key, Action::Append(more.into_owned()))
             }
             b"STRLEN" => arguments.exactly().map(|[key]| Self::One(key, Action::Length)),
             b"EXPIRE" => {
@@ -99,21 +109,21 @@ impl Command {
             b"PTTL" => arguments.exactly().map(|[key]| Self::One(key, Action::TimeLeft(1))),
             b"KEYS" => {
                 let [pattern] = arguments.exactly()?;
-                Ok(Self::Everywhere(Whole::Keys(pattern), Gather::Flatten))
+                Ok(Self::Everywhere(Whole::Keys(pattern.into_owned()), Gather::Flatten))
             }
             b"SCAN" => scan(arguments),
             b"DBSIZE" => arguments.exactly().map(|[]| Self::Everywhere(Whole::Count, Gather::Sum)),
             b"FLUSHALL" | b"FLUSHDB" => Ok(Self::Everywhere(Whole::Clear, Gather::Done)),
             b"INFO" => Ok(Self::Everywhere(Whole::Count, Gather::Info)),
             b"QUIT" => Ok(Self::Quit),
-            b"PING" if arguments.words.is_empty() => Ok(Self::Answer(Reply::Simple("PONG"))),
+            b"PING" if arguments.words.len() == 0 => Ok(Self::Answer(Reply::Simple("PONG"))),
             b"PING" | b"ECHO" => {
                 let [word] = arguments.exactly()?;
-                Ok(Self::Answer(Reply::bulk(word)))
+                Ok(Self::Answer(Reply::bulk(word.into_owned())))
             }
-            b"HELLO" => fixed::hello(&arguments.words).map(Self::Answer),
-            b"CONFIG" => fixed::config(&arguments.words).map(Self::Answer),
-            b"COMMAND" => Ok(Self::Answer(fixed::command(&arguments.words))),
+            b"HELLO" => fixed::hello(arguments.words.as_slice()).map(Self::Answer),
+            b"CONFIG" => fixed::config(arguments.words.as_slice()).map(Self::Answer),
+            b"COMMAND" => Ok(Self::Answer(fixed::command(arguments.words.as_slice()))),
             b"SELECT" => {
                 let [database] = arguments.exactly()?;
                 match integer(&database)? {
@@ -123,8 +133,7 @@ impl Command {
             }
             b"CLIENT" => Ok(Self::Answer(Reply::OK)),
             _ => {
-                arguments.words.clear();
-                let name = name[..name.len().min(64)].escape_ascii();
+                let name = arguments.name[..arguments.name.len().min(64)].escape_ascii();
                 Err(Reply::error(format!("ERR unknown command '{name}'")))
             }
         }
@@ -132,10 +141,9 @@ impl Command {
 }
 
 /// `SET key value [EX seconds | PX milliseconds] [NX | XX] [GET]`
-fn set(arguments: Arguments<'_>) -> Result<Command, Wrong> {
-    let (key, value, options) = arguments.two_and_more()?;
-    let mut set = Set { value: Bytes::from(value), ..Set::default() };
-    let mut options = options.into_iter();
+fn set<'a>(arguments: Arguments<'_, 'a>) -> Result<Command<'a>, Wrong> {
+    let ([key, value], mut options) = arguments.at_least()?;
+    let mut set = Set { value: owned(value), ..Set::default() };
     while let Some(option) = options.next() {
         match option.to_ascii_uppercase().as_slice() {
             b"NX" if set.only_if.is_none() => set.only_if = Some(OnlyIf::Absent),
@@ -157,13 +165,11 @@ fn set(arguments: Arguments<'_>) -> Result<Command, Wrong> {
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count]`
-fn scan(arguments: Arguments<'_>) -> Result<Command, Wrong> {
-    let mut words = arguments.at_least(1)?.into_iter();
-    let cursor = std::str::from_utf8(&words.next().unwrap_or_default())
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .ok_or(Reply::error("ERR invalid cursor"))?;
-    let (mut pattern, mut count) = (b"*".to_vec(), 10);
+fn scan<'a>(arguments: Arguments<'_, 'a>) -> Result<Command<'a>, Wrong> {
+    let ([cursor], mut words) = arguments.at_least()?;
+    let cursor = std::str::from_utf8(&cursor).ok().and_then(|text| text.parse().ok());
+    let cursor = cursor.ok_or(Reply::error("ERR invalid cursor"))?;
+    let (mut pattern, mut count) = (Cow::Borrowed(&b"*"[..]), 10);
     while let Some(option) = words.next() {
         let value = words.next().ok_or(Reply::error(SYNTAX))?;
         match option.to_ascii_uppercase().as_slice() {
@@ -175,59 +181,65 @@ fn scan(arguments: Arguments<'_>) -> Result<Command, Wrong> {
             _ => return Err(Reply::error(SYNTAX)),
         }
     }
-    Ok(Command::Scan { cursor, pattern, count })
+    Ok(Command::Scan { cursor, pattern: pattern.into_owned(), count })
 }
 
 fn integer(word: &[u8]) -> Result<i64, Wrong> {
-    let number = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
-    number.ok_or(Reply::error(NOT_AN_INTEGER))
+    resp::integer(word).ok_or(Reply::error(NOT_AN_INTEGER))
+}
+
+fn owned(value: Word<'_>) -> Bytes {
+    value.into_owned().into()
 }
 
 /// Arguments of a command, and its name for error messages.
-struct Arguments<'a> {
-    name: &'a [u8],
-    words: Request,
+struct Arguments<'n, 'a> {
+    name: &'n [u8],
+    words: smallvec::IntoIter<[Word<'a>; 4]>,
 }
 
-impl Arguments<'_> {
+impl<'a> Arguments<'_, 'a> {
+    #[cold]
     fn wrong_number(&self) -> Wrong {
         let name = self.name.to_ascii_lowercase();
         let name = name.escape_ascii();
         Reply::error(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    fn exactly<const N: usize>(self) -> Result<[Vec<u8>; N], Wrong> {
-        let wrong = self.wrong_number();
-        self.words.try_into().map_err(|_| wrong)
+    fn exactly<const N: usize>(mut self) -> Result<[Word<'a>; N], Wrong> {
+        if self.words.len() != N {
+            return Err(self.wrong_number());
+        }
+        Ok(from_fn(|_| self.words.next().unwrap_or_default()))
     }
 
-    fn at_least(self, count: usize) -> Result<Request, Wrong> {
-        if self.words.len() < count { Err(self.wrong_number()) } else { Ok(self.words) }
-    }
-
-    fn two_and_more(self) -> Result<(Vec<u8>, Vec<u8>, Request), Wrong> {
-        let mut words = self.at_least(2)?;
-        let more = words.split_off(2);
-        let second = words.pop().unwrap_or_default();
-        let first = words.pop().unwrap_or_default();
-        Ok((first, second, more))
+    /// The first arguments, and the others.
+    fn at_least<const N: usize>(
+        mut self,
+    ) -> Result<([Word<'a>; N], impl Iterator<Item = Word<'a>>), Wrong> {
+        if self.words.len() < N {
+            return Err(self.wrong_number());
+        }
+        Ok((from_fn(|_| self.words.next().unwrap_or_default()), self.words))
     }
 
     /// The same action on each of the keys.
-    fn each(self, action: impl Fn() -> Action, gather: Gather) -> Result<Command, Wrong> {
-        let keys = self.at_least(1)?;
-        Ok(Command::Each(keys.into_iter().map(|key| (key, action())).collect(), gather))
+    fn each(self, action: impl Fn() -> Action, gather: Gather) -> Result<Command<'a>, Wrong> {
+        if self.words.len() == 0 {
+            return Err(self.wrong_number());
+        }
+        Ok(Command::Each(self.words.map(|key| (key, action())).collect(), gather))
     }
 
     /// The arguments of MSET.
-    fn pairs(self) -> Result<Command, Wrong> {
-        if self.words.is_empty() || !self.words.len().is_multiple_of(2) {
+    fn pairs(mut self) -> Result<Command<'a>, Wrong> {
+        let count = self.words.len();
+        if count == 0 || !count.is_multiple_of(2) {
             return Err(self.wrong_number());
         }
-        let mut sets = Vec::with_capacity(self.words.len() / 2);
-        let mut words = self.words.into_iter();
-        while let (Some(key), Some(value)) = (words.next(), words.next()) {
-            let set = Set { value: Bytes::from(value), ..Set::default() };
+        let mut sets = Vec::with_capacity(count / 2);
+        while let (Some(key), Some(value)) = (self.words.next(), self.words.next()) {
+            let set = Set { value: owned(value), ..Set::default() };
             sets.push((key, Action::Set(set)));
         }
         Ok(Command::Each(sets, Gather::Done))
@@ -238,8 +250,8 @@ impl Arguments<'_> {
 mod tests {
     use super::*;
 
-    fn understand(line: &str) -> Command {
-        Command::understand(line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+    fn understand(line: &str) -> Command<'_> {
+        Command::understand(line.split(' ').map(|word| word.as_bytes().into()).collect())
     }
 
     fn error(line: &str) -> String {
@@ -256,7 +268,7 @@ mod tests {
         };
         let expires = Some(Duration::from_millis(1500));
         let value = Bytes::from("v");
-        assert_eq!(key, b"k");
+        assert_eq!(&*key, b"k");
         assert_eq!(set, Set { value, expires, only_if: Some(OnlyIf::Absent), get: true });
         for line in ["SET k v NX XX", "SET k v EX", "SET k v EX 1 PX 1", "SET k v KEEP"] {
             assert_eq!(error(line), SYNTAX, "{line}");
@@ -271,6 +283,7 @@ mod tests {
             assert!(error(line).starts_with("ERR wrong number of arguments for '"), "{line}");
         }
         assert_eq!(error("FLY a"), "ERR unknown command 'FLY'");
+        assert_eq!(error("subscribe a"), "ERR unknown command 'subscribe'");
         assert_eq!(error("DECRBY a -9223372036854775808"), NOT_AN_INTEGER);
         assert_eq!(error("SCAN x"), "ERR invalid cursor");
         assert_eq!(error("SCAN 0 COUNT 0"), SYNTAX);

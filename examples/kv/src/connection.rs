@@ -1,10 +1,9 @@
-//! Serves a connection as one operation: read, fork over the store, join, write, repeat.
+//! Serves a connection as one operation: read, fork over the store, join, write all answers at once, repeat.
 
 use std::io;
 use std::net::Shutdown;
 use std::time::Duration;
 
-use phalanx::join;
 use phalanx::net::{IoTimeout, Stream};
 
 use crate::round::Round;
@@ -36,11 +35,9 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
             }
             continue;
         }
-        // One suspension for the whole pipeline, however many partitions it uses...
-        let results = join(round.fork(&stages)).await;
+        let results = round.run(&stages).await;
         let last = round.last;
         round.answer(results, &mut out);
-        // ...and one write for all its answers.
         out = stream.write(out, SEND_TIMEOUT).await?;
         if last {
             return linger(stream).await;

@@ -1,13 +1,16 @@
 //! Answers that do not depend on keys: requests of clients about the server when they connect.
 
+use std::ops::Deref;
+
 use crate::reply::Reply;
+use crate::resp::Word;
 
 /// HELLO: only version 2 of the protocol is supported.
 ///
 /// # Errors
 /// The error to answer.
-pub(crate) fn hello(words: &[Vec<u8>]) -> Result<Reply, Reply> {
-    match words.first().map(Vec::as_slice) {
+pub(crate) fn hello(words: &[Word<'_>]) -> Result<Reply, Reply> {
+    match words.first().map(Deref::deref) {
         None | Some(b"2") => Ok(Reply::Array(vec![
             Reply::bulk("server"),
             Reply::bulk("phalanx-kv"),
@@ -30,7 +33,7 @@ pub(crate) fn hello(words: &[Vec<u8>]) -> Result<Reply, Reply> {
 ///
 /// # Errors
 /// The error to answer.
-pub(crate) fn config(words: &[Vec<u8>]) -> Result<Reply, Reply> {
+pub(crate) fn config(words: &[Word<'_>]) -> Result<Reply, Reply> {
     match words.split_first() {
         Some((get, [_, ..])) if get.eq_ignore_ascii_case(b"GET") => Ok(Reply::Array(Vec::new())),
         _ => Err(Reply::error("ERR only CONFIG GET is known here")),
@@ -38,7 +41,7 @@ pub(crate) fn config(words: &[Vec<u8>]) -> Result<Reply, Reply> {
 }
 
 /// COMMAND and its subcommands: an empty list, so that clients use their built-in tables.
-pub(crate) fn command(words: &[Vec<u8>]) -> Reply {
+pub(crate) fn command(words: &[Word<'_>]) -> Reply {
     match words.first() {
         Some(word) if word.eq_ignore_ascii_case(b"COUNT") => Reply::Integer(0),
         _ => Reply::Array(Vec::new()),

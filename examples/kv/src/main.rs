@@ -10,6 +10,7 @@ mod command;
 mod connection;
 mod fixed;
 mod glob;
+mod key;
 mod reply;
 mod resp;
 mod round;

@@ -1,7 +1,6 @@
 //! Encodes replies of the Redis protocol (RESP2).
 
 use std::borrow::Cow;
-use std::io::Write;
 
 use phalanx::net::Bytes;
 
@@ -30,24 +29,32 @@ impl Reply {
 
     /// Appends the reply to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        // Writing to memory does not fail.
-        let _ = match self {
-            Self::Simple(text) => write!(out, "+{text}\r\n"),
-            Self::Error(text) => write!(out, "-{text}\r\n"),
-            Self::Integer(number) => write!(out, ":{number}\r\n"),
+        match self {
+            Self::Simple(text) => line(b'+', text.as_bytes(), out),
+            Self::Error(text) => line(b'-', text.as_bytes(), out),
+            Self::Integer(number) => integer(b':', *number, out),
             Self::Bulk(bytes) => {
-                let _ = write!(out, "${}\r\n", bytes.len());
+                integer(b'$', bytes.len(), out);
                 out.extend_from_slice(bytes);
-                write!(out, "\r\n")
+                out.extend_from_slice(b"\r\n");
             }
-            Self::Nil => write!(out, "$-1\r\n"),
+            Self::Nil => out.extend_from_slice(b"$-1\r\n"),
             Self::Array(replies) => {
-                let _ = write!(out, "*{}\r\n", replies.len());
+                integer(b'*', replies.len(), out);
                 replies.iter().for_each(|reply| reply.write(out));
-                Ok(())
             }
-        };
+        }
     }
+}
+
+fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn integer(kind: u8, number: impl itoa::Integer, out: &mut Vec<u8>) {
+    line(kind, itoa::Buffer::new().format(number).as_bytes(), out);
 }
 
 #[cfg(test)]

@@ -2,13 +2,17 @@
 //! use.
 //!
 //! This module performs no I/O: [`parse`] returns the first request in the received bytes, or that it is
-//! incomplete or malformed. Every announced length is checked against a bound before memory is allocated for it,
-//! and nothing is copied before the request is complete.
+//! incomplete or malformed. Every announced length is checked against a bound before memory is allocated for it.
+//! Words are not copied, except those of an inline command.
 
-use std::ops::Range;
+use std::borrow::Cow;
 
-/// The words of a request: the command's name and its arguments.
-pub(crate) type Request = Vec<Vec<u8>>;
+use smallvec::SmallVec;
+
+/// A word of a request.
+pub(crate) type Word<'a> = Cow<'a, [u8]>;
+/// The words of a request: the command's name and its arguments. The most frequent commands need no memory for them.
+pub(crate) type Request<'a> = SmallVec<[Word<'a>; 4]>;
 
 /// Maximum size of an argument in bytes.
 const MAX_BULK: usize = 16 * 1024 * 1024;
@@ -36,7 +40,7 @@ impl Malformed {
 ///
 /// # Errors
 /// [`Malformed`], as soon as the error is certain.
-pub(crate) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
+pub(crate) fn parse(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Malformed> {
     match input.first() {
         None => Ok(None),
         Some(b'*') => array(input),
@@ -44,7 +48,7 @@ pub(crate) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed>
     }
 }
 
-fn array(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
+fn array(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Malformed> {
     let Some((count, mut at)) = number(input, 1, "invalid multibulk length")? else {
         return Ok(None);
     };
@@ -52,7 +56,7 @@ fn array(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
         return Err(Malformed::new("invalid multibulk length"));
     }
     // Grows with the received words, not with the announced number.
-    let mut words: Vec<Range<usize>> = Vec::new();
+    let mut words = Request::new();
     for _ in 0..count.max(0) {
         match input.get(at) {
             None => return Ok(None),
@@ -73,12 +77,12 @@ fn array(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
         }
         match input.get(end..end + 2) {
             None => return Ok(None),
-            Some(b"\r\n") => words.push(start..end),
+            Some(b"\r\n") => words.push(Cow::Borrowed(&input[start..end])),
             Some(_) => return Err(Malformed::new("expected CRLF after a bulk string")),
         }
         at = end + 2;
     }
-    Ok(Some((words.into_iter().map(|word| input[word].to_vec()).collect(), at)))
+    Ok(Some((words, at)))
 }
 
 /// The number in the line that begins at `at`, and the position of the next line.
@@ -94,13 +98,25 @@ fn number(input: &[u8], at: usize, wrong: &str) -> Result<Option<(i64, usize)>, 
         Some(b'\n') => (),
         Some(_) => return Err(Malformed::new(wrong)),
     }
-    let number = std::str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse().ok());
-    let number = number.ok_or_else(|| Malformed::new(wrong))?;
+    let number = integer(&rest[..digits]).ok_or_else(|| Malformed::new(wrong))?;
     Ok(Some((number, at + digits + 2)))
 }
 
+/// A decimal number with an optional sign, as `str::parse` takes it.
+pub(crate) fn integer(text: &[u8]) -> Option<i64> {
+    let (digits, sign) = match text {
+        [b'-', digits @ ..] => (digits, -1),
+        [b'+', digits @ ..] | digits => (digits, 1),
+    };
+    let add = |number: i64, digit: &u8| {
+        let digit = digit.is_ascii_digit().then(|| i64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(sign * digit)
+    };
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
+}
+
 /// Words in a line as typed by a user: `SET greeting "hello there"`.
-fn inline(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
+fn inline(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Malformed> {
     let Some(end) = input.iter().take(MAX_INLINE).position(|byte| *byte == b'\n') else {
         return match input.len() < MAX_INLINE {
             true => Ok(None),
@@ -110,7 +126,7 @@ fn inline(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
     Ok(Some((words(&input[..end])?, end + 1)))
 }
 
-fn words(line: &[u8]) -> Result<Request, Malformed> {
+fn words(line: &[u8]) -> Result<Request<'_>, Malformed> {
     let unbalanced = || Malformed::new("unbalanced quotes in request");
     let mut words = Request::new();
     let mut rest = line.trim_ascii();
@@ -149,7 +165,7 @@ fn words(line: &[u8]) -> Result<Request, Malformed> {
             word.extend_from_slice(&rest[..end]);
             rest = &rest[end..];
         }
-        words.push(word);
+        words.push(Cow::Owned(word));
         rest = rest.trim_ascii_start();
     }
     Ok(words)
@@ -172,7 +188,7 @@ mod tests {
         bytes
     }
 
-    fn request() -> impl Strategy<Value = Request> {
+    fn request() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let word = prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..40),
             proptest::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'$')], 0..8),
@@ -181,6 +197,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn integers_are_those_of_the_standard_library(
+            text in "[-+]?[0-9]{0,20}|[-+0-9a ]{0,4}|[-+]?922337203685477580[0-9]",
+        ) {
+            prop_assert_eq!(integer(text.as_bytes()), text.parse().ok());
+        }
+
         /// Requests of another encoder are parsed, whatever bytes follow, and no prefix is taken for a complete
         /// request.
         #[test]
@@ -191,6 +214,7 @@ mod tests {
             }
             let length = bytes.len();
             let bytes = [bytes, behind].concat();
+            let words: Request<'_> = words.into_iter().map(Cow::Owned).collect();
             prop_assert_eq!(parse(&bytes), Ok(Some((words, length))));
         }
 
@@ -214,11 +238,16 @@ mod tests {
         }
     }
 
+    fn read(line: &str) -> Result<Request<'_>, Malformed> {
+        parse(line.as_bytes()).map(|found| found.expect("a line").0)
+    }
+
+    fn words<'a>(words: &[&'a str]) -> Result<Request<'a>, Malformed> {
+        Ok(words.iter().map(|word| Cow::Borrowed(word.as_bytes())).collect())
+    }
+
     #[test]
     fn inline_commands_are_words_with_quotes() {
-        let read = |line: &str| parse(line.as_bytes()).map(|found| found.expect("a line").0);
-        let words =
-            |words: &[&str]| Ok(words.iter().map(|word| word.as_bytes().to_vec()).collect());
         assert_eq!(read("  SET a  b\r\n"), words(&["SET", "a", "b"]));
         assert_eq!(
             read("SET a \"b\\\"\\n c\" 'd\\' e'\n"),
@@ -243,7 +272,7 @@ mod tests {
         let mut long = format!("*3\r\n$16777216\r\n{}\r\n", "a".repeat(MAX_BULK)).into_bytes();
         long.extend_from_slice(b"$16777216\r\n");
         assert_eq!(wrong(&long), "too big request");
-        assert_eq!(parse(b"*0\r\n"), Ok(Some((vec![], 4))));
-        assert_eq!(parse(b"*-1\r\n"), Ok(Some((vec![], 5))));
+        assert_eq!(parse(b"*0\r\n"), Ok(Some((Request::new(), 4))));
+        assert_eq!(parse(b"*-1\r\n"), Ok(Some((Request::new(), 5))));
     }
 }

@@ -4,10 +4,9 @@
 //! The steps of an operation run in the order of the commands, and a round begins after the previous one has ended. So
 //! the commands of a connection run in order on each key, although the partitions [migrate](crate::stages::Stages).
 
-use std::vec::IntoIter;
-
 use phalanx::time::now;
-use phalanx::{Call, CallError};
+use phalanx::{Call, CallError, join};
+use smallvec::{SmallVec, smallvec};
 
 use crate::command::{Command, Gather};
 use crate::fixed;
@@ -20,17 +19,21 @@ use crate::step::{Scan, Step, end_of_scan};
 /// So a single client does not keep a partition for long.
 const MAX_STEPS: usize = 1024;
 
+/// The steps in one partition, in order. A round with one step needs no memory of its own, here and below.
+type Steps = SmallVec<[Step; 1]>;
 /// The replies of the steps in one partition, in order.
-pub(crate) type Replies = Vec<Reply>;
+type Replies = SmallVec<[Reply; 1]>;
+/// The results of the partitions that a round uses.
+pub(crate) type Results = SmallVec<[Result<Replies, CallError>; 1]>;
 
 /// The commands of a round, in progress.
 #[derive(Default)]
 pub(crate) struct Round {
     /// The partitions that the round uses, each with its steps.
-    used: Vec<(usize, Vec<Step>)>,
+    used: SmallVec<[(usize, Steps); 1]>,
     /// For each step of all commands, in order, the index of its partition in `used`.
-    places: Vec<usize>,
-    answers: Vec<Answer>,
+    places: SmallVec<[usize; 1]>,
+    answers: SmallVec<[Answer; 1]>,
     /// Whether the connection closes after this round: by request of the client, or because of malformed input.
     pub(crate) last: bool,
 }
@@ -72,7 +75,7 @@ impl Round {
     }
 
     /// Adds the steps of `command`.
-    fn add(&mut self, stages: &Stages, command: Command) -> Answer {
+    fn add(&mut self, stages: &Stages, command: Command<'_>) -> Answer {
         let before = self.places.len();
         let gather = match command {
             Command::Answer(reply) => return Answer::Ready(reply),
@@ -81,12 +84,14 @@ impl Round {
                 return Answer::Ready(Reply::OK);
             }
             Command::One(key, action) => {
-                self.step(stages.partition(&key), Step::Key(key, action));
+                let (partition, key) = stages.locate(&key);
+                self.step(partition, Step::Key(key, action));
                 Gather::One
             }
             Command::Each(keys, gather) => {
                 for (key, action) in keys {
-                    self.step(stages.partition(&key), Step::Key(key, action));
+                    let (partition, key) = stages.locate(&key);
+                    self.step(partition, Step::Key(key, action));
                 }
                 gather
             }
@@ -110,27 +115,31 @@ impl Round {
     fn step(&mut self, partition: usize, step: Step) {
         let place = self.used.iter().position(|(other, _)| *other == partition);
         let place = place.unwrap_or_else(|| {
-            self.used.push((partition, Vec::new()));
+            self.used.push((partition, Steps::new()));
             self.used.len() - 1
         });
         self.used[place].1.push(step);
         self.places.push(place);
     }
 
-    /// Calls the steps of all commands, with one operation for each partition.
-    pub(crate) fn fork(&mut self, stages: &Stages) -> Vec<Call<Replies>> {
-        let call = |(partition, steps): (usize, Vec<Step>)| {
-            stages.store.call_partition(partition, move |partition| async move {
-                let run = |step: Step| partition.with(|store| step.run(store, now()));
-                steps.into_iter().map(run).collect()
-            })
-        };
-        self.used.drain(..).map(call).collect()
+    /// Executes the steps of all commands, with one operation for each partition. There is one suspension for the whole
+    /// pipeline, however many partitions it uses.
+    pub(crate) async fn run(&mut self, stages: &Stages) -> Results {
+        let call = |(partition, steps)| call(stages, partition, steps);
+        if self.used.len() > 1 {
+            let calls: Vec<_> = self.used.drain(..).map(call).collect();
+            return join(calls).await.into();
+        }
+        match self.used.pop().map(call) {
+            // Runs at once if the partition belongs to this processor, because the stage is direct.
+            Some(only) => smallvec![only.await],
+            None => Results::new(),
+        }
     }
 
     /// Writes all answers to `out`, given the results of the operations.
-    pub(crate) fn answer(self, results: Vec<Result<Replies, CallError>>, out: &mut Vec<u8>) {
-        let mut replies: Vec<_> =
+    pub(crate) fn answer(self, results: Results, out: &mut Vec<u8>) {
+        let mut replies: SmallVec<[_; 1]> =
             results.into_iter().map(|result| result.map(IntoIterator::into_iter)).collect();
         let mut steps = self.places.into_iter().map(|place| next_reply(&mut replies[place]));
         for answer in self.answers {
@@ -144,7 +153,15 @@ impl Round {
     }
 }
 
-fn next_reply(replies: &mut Result<IntoIter<Reply>, CallError>) -> Reply {
+/// Calls `steps` in one partition.
+fn call(stages: &Stages, partition: usize, steps: Steps) -> Call<Replies> {
+    stages.store.call_partition(partition, move |partition| async move {
+        let run = |step: Step| partition.with(|store| step.run(store, now()));
+        steps.into_iter().map(run).collect()
+    })
+}
+
+fn next_reply(replies: &mut Result<smallvec::IntoIter<[Reply; 1]>, CallError>) -> Reply {
     match replies {
         Ok(replies) => replies.next().unwrap_or(Reply::Nil),
         // The processor is full or the operation failed: the client receives an error and may continue.

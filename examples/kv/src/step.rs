@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::command::Whole;
+use crate::key::Key;
 use crate::reply::Reply;
 use crate::store::{Action, Store};
 
@@ -10,7 +11,7 @@ use crate::store::{Action, Store};
 #[derive(Debug)]
 pub(crate) enum Step {
     /// On one key.
-    Key(Vec<u8>, Action),
+    Key(Key, Action),
     /// On all of its keys.
     Whole(Whole),
     /// A part of an iteration over all keys.

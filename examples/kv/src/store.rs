@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use phalanx::net::Bytes;
 
 use crate::glob;
+use crate::key::{Key, OwnHash};
 use crate::reply::Reply;
 
 /// An action on one key.
@@ -55,12 +56,12 @@ struct Entry {
 /// while it changes.
 #[derive(Default)]
 pub(crate) struct Store {
-    entries: IndexMap<Vec<u8>, Entry>,
+    entries: IndexMap<Key, Entry, OwnHash>,
 }
 
 impl Store {
     /// Applies `action` to `key` at the time `now`.
-    pub(crate) fn apply(&mut self, key: Vec<u8>, action: Action, now: Duration) -> Reply {
+    pub(crate) fn apply(&mut self, key: Key, action: Action, now: Duration) -> Reply {
         // No command sees an expired entry; the sweep only frees its memory.
         if self.entries.get(&key).is_some_and(|entry| is_over(entry, now)) {
             self.entries.swap_remove(&key);
@@ -82,11 +83,11 @@ impl Store {
         }
     }
 
-    fn get(&self, key: &[u8]) -> Reply {
+    fn get(&self, key: &Key) -> Reply {
         self.entries.get(key).map_or(Reply::Nil, |entry| Reply::Bulk(entry.value.clone()))
     }
 
-    fn set(&mut self, key: Vec<u8>, set: Set, now: Duration) -> Reply {
+    fn set(&mut self, key: Key, set: Set, now: Duration) -> Reply {
         let Set { value, expires, only_if, get } = set;
         let old = if get { self.get(&key) } else { Reply::Nil };
         let present = only_if.is_some() && self.entries.contains_key(&key);
@@ -98,7 +99,7 @@ impl Store {
         if get { old } else { Reply::OK }
     }
 
-    fn add(&mut self, key: Vec<u8>, by: i64) -> Reply {
+    fn add(&mut self, key: Key, by: i64) -> Reply {
         let old = match self.entries.get(&key) {
             None => Some(0),
             Some(entry) => {
@@ -117,7 +118,7 @@ impl Store {
         Reply::Integer(new)
     }
 
-    fn append(&mut self, key: Vec<u8>, more: &[u8]) -> Reply {
+    fn append(&mut self, key: Key, more: &[u8]) -> Reply {
         let entry = self.entries.entry(key).or_insert(Entry { value: Bytes::new(), expires: None });
         // Copies only if an answer with the old value is still being sent.
         let mut value = Vec::from(std::mem::take(&mut entry.value));
@@ -127,7 +128,7 @@ impl Store {
         Reply::Integer(length)
     }
 
-    fn expire(&mut self, key: &[u8], at: Option<Duration>) -> Reply {
+    fn expire(&mut self, key: &Key, at: Option<Duration>) -> Reply {
         match (self.entries.get_mut(key), at) {
             (None, _) => return Reply::Integer(0),
             (Some(entry), Some(_)) => entry.expires = at,
@@ -136,7 +137,7 @@ impl Store {
         Reply::Integer(1)
     }
 
-    fn time_left(&self, key: &[u8], unit: u64, now: Duration) -> Reply {
+    fn time_left(&self, key: &Key, unit: u64, now: Duration) -> Reply {
         Reply::Integer(match self.entries.get(key).map(|entry| entry.expires) {
             None => -2,
             Some(None) => -1,
@@ -173,7 +174,7 @@ impl Store {
         let next = before.saturating_sub(count);
         let entries = self.entries.get_range(next..before).into_iter().flatten();
         let found = entries.filter(|(key, entry)| !is_over(entry, now) && glob::fits(pattern, key));
-        (next, found.map(|(key, _)| Reply::bulk(key.as_slice())).collect())
+        (next, found.map(|(key, _)| Reply::bulk(&**key)).collect())
     }
 
     /// Removes expired entries among up to `count` entries below `before`. Returns the position to continue from

@@ -1,6 +1,7 @@
 //! Tests of a partition's state with a simulated clock.
 
 use std::collections::HashSet;
+use std::hash::RandomState;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -9,8 +10,15 @@ use super::*;
 
 const NOW: Duration = Duration::from_secs(100);
 
-fn set(store: &mut Store, key: &str, set: Set, now: Duration) -> Reply {
-    store.apply(key.into(), Action::Set(set), now)
+fn key(name: &str) -> Key {
+    thread_local! {
+        static HASHER: RandomState = RandomState::new();
+    }
+    HASHER.with(|hasher| Key::new(name.as_bytes(), hasher))
+}
+
+fn set(store: &mut Store, name: &str, set: Set, now: Duration) -> Reply {
+    store.apply(key(name), Action::Set(set), now)
 }
 
 fn value(value: &'static str) -> Set {
@@ -26,33 +34,33 @@ fn set_respects_its_conditions() {
     assert_eq!(set(&mut store, "k", Set { only_if: absent, ..value("c") }, NOW), Reply::Nil);
     let asked = Set { only_if: present, get: true, ..value("d") };
     assert_eq!(set(&mut store, "k", asked, NOW), Reply::bulk("b"));
-    assert_eq!(store.apply("k".into(), Action::Get, NOW), Reply::bulk("d"));
+    assert_eq!(store.apply(key("k"), Action::Get, NOW), Reply::bulk("d"));
 }
 
 #[test]
 fn expired_keys_are_absent() {
     let (mut store, second) = (Store::default(), Duration::from_secs(1));
-    let left = |store: &mut Store, now| store.apply("k".into(), Action::TimeLeft(1000), now);
+    let left = |store: &mut Store, now| store.apply(key("k"), Action::TimeLeft(1000), now);
     set(&mut store, "k", Set { expires: Some(2 * second), ..value("a") }, NOW);
     assert_eq!(left(&mut store, NOW), Reply::Integer(2));
-    assert_eq!(store.apply("k".into(), Action::Get, NOW + second), Reply::bulk("a"));
+    assert_eq!(store.apply(key("k"), Action::Get, NOW + second), Reply::bulk("a"));
     assert_eq!(store.scan(usize::MAX, 9, b"*", NOW + 2 * second), (0, vec![]));
-    assert_eq!(store.apply("k".into(), Action::Get, NOW + 2 * second), Reply::Nil);
+    assert_eq!(store.apply(key("k"), Action::Get, NOW + 2 * second), Reply::Nil);
     assert_eq!(left(&mut store, NOW), Reply::Integer(-2));
     set(&mut store, "k", value("a"), NOW);
     assert_eq!(left(&mut store, NOW), Reply::Integer(-1));
-    assert_eq!(store.apply("k".into(), Action::Expire(None), NOW), Reply::Integer(1));
-    assert_eq!(store.apply("k".into(), Action::Expire(Some(second)), NOW), Reply::Integer(0));
+    assert_eq!(store.apply(key("k"), Action::Expire(None), NOW), Reply::Integer(1));
+    assert_eq!(store.apply(key("k"), Action::Expire(Some(second)), NOW), Reply::Integer(0));
 }
 
 #[test]
 fn numbers_do_not_wrap() {
     let mut store = Store::default();
-    assert_eq!(store.apply("n".into(), Action::Add(i64::MAX), NOW), Reply::Integer(i64::MAX));
-    assert!(matches!(store.apply("n".into(), Action::Add(1), NOW), Reply::Error(_)));
-    assert_eq!(store.apply("n".into(), Action::Add(-1), NOW), Reply::Integer(i64::MAX - 1));
-    assert_eq!(store.apply("n".into(), Action::Append(b"x".to_vec()), NOW), Reply::Integer(20));
-    assert!(matches!(store.apply("n".into(), Action::Add(1), NOW), Reply::Error(_)));
+    assert_eq!(store.apply(key("n"), Action::Add(i64::MAX), NOW), Reply::Integer(i64::MAX));
+    assert!(matches!(store.apply(key("n"), Action::Add(1), NOW), Reply::Error(_)));
+    assert_eq!(store.apply(key("n"), Action::Add(-1), NOW), Reply::Integer(i64::MAX - 1));
+    assert_eq!(store.apply(key("n"), Action::Append(b"x".to_vec()), NOW), Reply::Integer(20));
+    assert!(matches!(store.apply(key("n"), Action::Add(1), NOW), Reply::Error(_)));
 }
 
 proptest! {
@@ -84,7 +92,7 @@ proptest! {
                     set(&mut store, &name(n), value("v"), NOW);
                 } else {
                     always.remove(&n);
-                    store.apply(name(n).into(), Action::Delete, NOW);
+                    store.apply(key(&name(n)), Action::Delete, NOW);
                 }
             }
         }
@@ -92,7 +100,7 @@ proptest! {
             prop_assert!(found.contains(name(n).as_bytes()), "missed {}", n);
         }
         for n in 0..keys / 2 {
-            store.apply(name(n).into(), Action::Expire(Some(Duration::from_secs(1))), NOW);
+            store.apply(key(&name(n)), Action::Expire(Some(Duration::from_secs(1))), NOW);
         }
         let (later, mut before) = (NOW + Duration::from_secs(2), usize::MAX);
         let alive = store.scan(before, usize::MAX, b"*", later).1.len();
