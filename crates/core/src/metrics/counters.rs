@@ -72,6 +72,8 @@ pub(crate) struct ProcessorCounters {
     pub(crate) turns: Counter,
     pub(crate) parks: Counter,
     pub(crate) parked: Counter,
+    /// The time at which the current sleep began; 0 while the processor is awake.
+    pub(crate) parked_since: Counter,
     pub(crate) busy: Counter,
     pub(crate) wakes_sent: Counter,
     pub(crate) operations: Counter,

@@ -36,14 +36,14 @@ impl Control {
         self.0.counters[index].view()
     }
 
-    /// Nanoseconds that processor number `index` has slept, except for a sleep that it is in now; and
-    /// whether it is in one.
+    /// Nanoseconds that processor number `index` has slept until `now`, a time of the clock in nanoseconds.
     ///
     /// # Panics
     /// If `index` is out of range.
-    pub fn parked(&self, index: usize) -> (u64, bool) {
-        let parked = self.0.counters[index].parked.get();
-        (parked, self.0.mailboxes[index].parking.is_parked())
+    pub fn parked(&self, index: usize, now: u64) -> u64 {
+        let counters = &self.0.counters[index];
+        let (ended, since) = (counters.parked.get(), counters.parked_since.get());
+        ended + if since == 0 { 0 } else { now.saturating_sub(since) }
     }
 
     /// The bytes of a processor's second-level cache, as set by

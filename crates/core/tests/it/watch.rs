@@ -1,12 +1,14 @@
 //! The current work of a processor, observed from another thread.
 
+use std::cell::RefCell;
 use std::future::{Ready, ready};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use crate::common::{Bench, alone, run, settle};
-use phalanx_core::{Cohort, Control, Graph, Running, Session};
+use phalanx_core::{Cohort, Control, Graph, Running, Session, World, sleep};
 
 async fn a_long_one() {
     LOOKED.wait();
@@ -150,4 +152,49 @@ fn the_line_of_an_invocation_is_recorded_for_every_handle() {
     let mut seen: Vec<_> = lines.try_iter().collect();
     seen.sort_unstable();
     assert_eq!(seen, expected);
+}
+
+/// Reads, in the middle of each sleep of the processor, the time that it has slept.
+struct Observed {
+    bench: Bench,
+    control: Control,
+    asleep: RefCell<Vec<u64>>,
+}
+
+impl World for Observed {
+    fn now(&self) -> u64 {
+        self.bench.now()
+    }
+    fn reap(&self) -> bool {
+        self.bench.reap()
+    }
+    fn submit(&self) {}
+    fn park(&self, timeout: Option<u64>) {
+        let half = timeout.map(|timeout| timeout / 2);
+        self.bench.park(half);
+        self.asleep.borrow_mut().push(self.control.parked(0, self.now()));
+        self.bench.park(half);
+    }
+}
+
+#[test]
+fn the_time_asleep_includes_the_current_sleep() {
+    let mut graph = Graph::new();
+    let a = graph.shared("a", ());
+    let processor = alone(graph);
+    let (control, asleep) = (processor.control(), RefCell::default());
+    let world = Observed { bench: Bench::default(), control, asleep };
+    world.bench.now.set(1_000_000);
+    processor.enter(|| {
+        let control = processor.control();
+        a.dispatch(move |_| async move {
+            sleep(Duration::from_millis(4)).await;
+            sleep(Duration::from_millis(6)).await;
+            control.drain();
+        })
+        .unwrap();
+    });
+    processor.run(&world, 0);
+    assert_eq!(*world.asleep.borrow(), [2_000_000, 7_000_000]);
+    assert_eq!(world.control.parked(0, world.now() + 50), 10_000_000, "it is awake");
 }

@@ -91,8 +91,8 @@ impl Loads {
                 let (before, at) = (sample.get(), now());
                 let elapsed = before.age(at);
                 if elapsed >= LOAD_INTERVAL {
-                    let (parked_ns, is_parked) = control.parked(processor);
-                    sample.set(before.next(at, elapsed, parked_ns, is_parked));
+                    let parked_ns = control.parked(processor, at.as_nanos() as u64);
+                    sample.set(before.next(at, elapsed, parked_ns));
                 }
                 sample.get().load()
             }

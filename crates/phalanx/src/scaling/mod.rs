@@ -148,9 +148,9 @@ impl Scaler {
     }
 
     fn load(&mut self, index: usize, at: Duration) -> ProcessorLoad {
-        let (parked_ns, is_parked) = self.control.parked(index);
+        let parked_ns = self.control.parked(index, at.as_nanos() as u64);
         let before = self.samples[index];
-        let sample = before.next(at, before.age(at), parked_ns, is_parked);
+        let sample = before.next(at, before.age(at), parked_ns);
         self.samples[index] = sample;
         let load = sample.load();
         // The load of a single connection cannot be divided. Other keys are not known here.
