@@ -31,7 +31,7 @@ fn look(segment: &[u8]) -> Option<Recovered> {
             }
             for session in recovered.sessions.values() {
                 for delivery in session.queue.values() {
-                    let there = recovered.messages.contains_key(&delivery.message);
+                    let there = recovered.message(delivery.message).is_some();
                     assert!(there || matches!(delivery.phase, phalanx_store::Phase::Received(_)));
                 }
             }

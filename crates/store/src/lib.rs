@@ -17,7 +17,9 @@
 //! | `directory/reserve` | disk space set aside for when the disk is full |
 //! | `directory/source` | sources of segments for recovery |
 //! | `index` | the live records and their positions |
+//! | `recovery/segments` | reads and verifies segments |
 //! | `recovery/replay` | recovery |
+//! | `recovery/live` | decodes the live records on all processors |
 //! | `recovery/recovered` | the recovered state |
 //! | `recovery/position` | the known end of the journal |
 //! | `write/writer` | the journal's end |

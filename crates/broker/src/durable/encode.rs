@@ -85,19 +85,14 @@ pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
 /// Decodes a message written by [`put_message`]; `None` if it is invalid.
 pub(crate) fn read_message(
     number: u64,
-    from: &phalanx_store::Message,
+    from: phalanx_store::Message,
     clocks: Clocks,
 ) -> Option<Message> {
-    let (qos, retain) = of_flags(from.flags)?;
-    let stored = StoredMessage {
-        topic: &from.topic,
-        payload: &from.payload,
-        properties: Properties::of_message(&from.properties).ok()?,
-        qos,
-        retain,
-    };
-    let expires = (from.expires > 0).then(|| clocks.of_day_ms(from.expires));
-    Some(Message::from_stored(number, &stored, expires))
+    let phalanx_store::Message { topic, payload, properties, flags, expires, .. } = from;
+    let (qos, retain) = of_flags(flags)?;
+    let properties = Properties::of_message(&properties).ok()?;
+    let expires = (expires > 0).then(|| clocks.of_day_ms(expires));
+    Some(Message::from_buffers(number, (topic, payload), (properties, qos, retain), expires))
 }
 
 /// Appends the record of a persistent session and its pending wills.

@@ -14,11 +14,13 @@
 //! | `disk_timeout.rs` | the timeout for the disk |
 //! | `encode.rs` | encoding of messages, wills and sessions |
 //! | `recovery.rs` | restores the state at the start |
+//! | `recovered_messages.rs` | decodes the stored messages on all processors |
 
 pub(crate) mod bounds;
 pub(crate) mod disk_state;
 pub(crate) mod disk_timeout;
 mod encode;
+mod recovered_messages;
 pub(crate) mod recovery;
 pub(crate) mod wal;
 

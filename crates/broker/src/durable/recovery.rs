@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_mqtt::{PacketId, SubscribeOptions};
-use phalanx_store::{Delivery, MessageId, Phase, Recovered, SessionId};
+use phalanx_store::{Delivery, Phase, Recovered, SessionId};
 
 use crate::access::{Covered, Identity};
 use crate::content::parse::{self, ParsedSubscription};
-use crate::durable::encode::{Clocks, Extras, of_flags, read_message};
+use crate::durable::encode::{Clocks, Extras, of_flags};
+use crate::durable::recovered_messages::RecoveredMessages;
 use crate::model::client_key::{ClientKey, partition_of};
 use crate::model::delivery::How;
 use crate::model::message::Message;
@@ -106,21 +107,16 @@ impl RecoveredState {
     /// # Errors
     /// A description of data that this version does not understand.
     pub(crate) fn of(
-        recovered: Recovered,
+        mut recovered: Recovered,
         partitions: usize,
         day: Duration,
     ) -> Result<Self, String> {
         let clocks = Clocks { now: Duration::ZERO, day };
         let mut all = Self::nothing(partitions);
-        let mut messages = HashMap::with_capacity(recovered.messages.len());
-        for (MessageId(number), message) in &recovered.messages {
-            let message = read_message(*number, message, clocks)
-                .ok_or_else(|| format!("message {number} has an unknown format"))?;
-            messages.insert(*number, Arc::new(message));
-        }
-        let retained = recovered.retained.values();
+        let messages = RecoveredMessages::decode(std::mem::take(&mut recovered.messages), clocks)?;
+        let retained = recovered.retained.iter();
         all.routes.retained =
-            retained.filter_map(|MessageId(number)| messages.get(number).cloned()).collect();
+            retained.filter_map(|(_, message)| messages.get(*message).cloned()).collect();
         all.routes.next_message = recovered.next_message.0.max(1);
         all.routes.next_delivery = 1;
         all.next_session = recovered.next_session.0.max(1);
@@ -173,7 +169,7 @@ impl RecoveredState {
 fn session(
     SessionId(number): SessionId,
     stored: &phalanx_store::Session,
-    messages: &HashMap<u64, Arc<Message>>,
+    messages: &RecoveredMessages,
 ) -> Result<RecoveredSession, String> {
     let mut session = RecoveredSession {
         client_id: stored.client.as_str().into(),
@@ -194,7 +190,7 @@ fn session(
     }
     for (delivery, own) in &stored.queue {
         let how = how(own).ok_or("a message's delivery")?;
-        let message = || messages.get(&own.message.0).cloned().ok_or("a queued message");
+        let message = || messages.get(own.message).cloned().ok_or("a queued message");
         let (packet, message) = match own.phase {
             Phase::Queued => {
                 session.queue.push_back(Queued { message: message()?, how, number: delivery.0 });

@@ -145,15 +145,27 @@ impl Message {
         stored: &StoredMessage<'_>,
         expires: Option<Duration>,
     ) -> Self {
+        let StoredMessage { topic, payload, properties, qos, retain } = *stored;
+        let buffers = (topic.into(), payload.into());
+        Self::from_buffers(number, buffers, (properties, qos, retain), expires)
+    }
+
+    /// As [`from_stored`](Self::from_stored), from the buffers of the topic and the payload.
+    pub(crate) fn from_buffers(
+        number: u64,
+        (topic, payload): (String, Vec<u8>),
+        (stored, qos, retain): (Properties<'_>, QoS, bool),
+        expires: Option<Duration>,
+    ) -> Self {
         let mut properties = PropertyBuffer::new();
-        properties.append(stored.properties);
+        properties.append(stored);
         Self {
-            topic: stored.topic.into(),
-            payload: stored.payload.into(),
+            is_invalid: check(&topic, stored, &payload).is_err(),
+            topic,
+            payload,
             properties,
-            qos: stored.qos,
-            retain: stored.retain,
-            is_invalid: check(stored.topic, stored.properties, stored.payload).is_err(),
+            qos,
+            retain,
             expires,
             from: None,
             source: Source::Here,

@@ -10,7 +10,7 @@ use crate::directory::names::segment_name;
 /// A set of named files to recover from.
 ///
 /// Implemented by a directory, and by a map from names to contents for simulated power failures.
-pub trait Source {
+pub trait Source: Sync {
     /// The names of all files.
     ///
     /// # Errors

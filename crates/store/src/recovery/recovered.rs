@@ -7,6 +7,7 @@ use phalanx::net::Bytes;
 use crate::error::Torn;
 use crate::format::record::{DeliveryId, MessageId, Phase, Record, SessionId};
 use crate::index::Index;
+use crate::recovery::live::LiveRecords;
 
 /// The state of a store when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,10 +15,10 @@ use crate::index::Index;
 pub struct Recovered {
     /// All sessions.
     pub sessions: BTreeMap<SessionId, Session>,
-    /// All messages, queued or retained.
-    pub messages: BTreeMap<MessageId, Message>,
-    /// The retained message of each topic.
-    pub retained: BTreeMap<String, MessageId>,
+    /// All messages, queued or retained, in the order of their IDs.
+    pub messages: Vec<(MessageId, Message)>,
+    /// The topics with a retained message, in the journal's order.
+    pub retained: Vec<(String, MessageId)>,
     /// The lowest unused session ID.
     pub next_session: SessionId,
     /// The lowest unused message ID.
@@ -73,15 +74,15 @@ pub struct Delivery {
 }
 
 /// A message; see [`Record::Message`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
     /// The topic.
     pub topic: String,
     /// The payload.
-    pub payload: Bytes,
+    pub payload: Vec<u8>,
     /// The broker's encoding of the properties.
-    pub properties: Bytes,
+    pub properties: Vec<u8>,
     /// The broker's encoding of the flags.
     pub flags: u8,
     /// The broker's encoding of the expiry; 0 for never.
@@ -89,8 +90,21 @@ pub struct Message {
 }
 
 impl Recovered {
-    /// Adds a live record. Records may come in any order.
-    pub(crate) fn apply(&mut self, record: &Record<'_>) {
+    /// The message with this ID.
+    pub fn message(&self, message: MessageId) -> Option<&Message> {
+        let at = self.messages.binary_search_by_key(&message, |(id, _)| *id).ok()?;
+        Some(&self.messages[at].1)
+    }
+
+    /// Adds live records, which may come in any order.
+    pub(crate) fn add(&mut self, mut records: LiveRecords<'_>) {
+        self.messages.append(&mut records.messages);
+        self.retained.append(&mut records.retained);
+        records.others.iter().for_each(|record| self.apply(record));
+    }
+
+    /// Adds a live record of a session.
+    fn apply(&mut self, record: &Record<'_>) {
         match *record {
             Record::Session { session, client, expiry, left, will } => {
                 let session = self.session(session);
@@ -103,27 +117,20 @@ impl Recovered {
                 let subscription = Subscription { options, identifier, condition };
                 self.session(session).subscriptions.insert(filter.to_owned(), subscription);
             }
-            Record::Message { message, topic, payload, properties, flags, expires } => {
-                let (topic, payload) = (topic.to_owned(), Bytes::copy_from_slice(payload));
-                let properties = Bytes::copy_from_slice(properties);
-                let new = Message { topic, payload, properties, flags, expires };
-                self.messages.insert(message, new);
-            }
-            Record::Retain { topic, message } => {
-                self.retained.insert(topic.to_owned(), message);
-            }
             Record::Queue { session, delivery, message, options, properties, phase } => {
                 let properties = Bytes::copy_from_slice(properties);
                 let new = Delivery { message, options, properties, phase };
                 self.session(session).queue.insert(delivery, new);
             }
             Record::Incoming { session, packet } => self.session(session).incoming.push(packet),
-            _ => unreachable!("deletions are not live"),
+            _ => unreachable!("deletions are not live, and messages have no session"),
         }
     }
 
     pub(crate) fn finish(&mut self, index: &Index) {
         (self.next_session, self.next_message) = index.next();
+        // Cleaning moved some to the journal's end.
+        self.messages.sort_by_key(|(message, _)| *message);
         self.sessions.values_mut().for_each(|session| session.incoming.sort_unstable());
     }
 

@@ -2,30 +2,24 @@
 //!
 //! The newest segment with a valid header is the last one. Its header names the first segment, and each
 //! header names the previous segment and the length of its valid part. All batches are read in order to build
-//! the index; then the live records are read again.
+//! the index, one thread for each half of it; then the [live records](super::live) are read again. Only a few segments
+//! are in memory at once, because a journal may be longer than the memory.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::{ScopedJoinHandle, scope};
 
-use crate::directory::names::{segment_name, segment_number};
+use crate::directory::names::segment_number;
 use crate::directory::source::Source;
 use crate::error::{OpenError, Torn};
 use crate::format::entry::records;
-use crate::format::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
-use crate::index::{Index, Place};
+use crate::format::frame::{HEAD_BYTES, Head};
+use crate::index::{Index, Place, Replayed};
+use crate::recovery::live::recover_live;
 use crate::recovery::recovered::Recovered;
-
-/// A valid segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) number: u64,
-    /// Position of its first byte in the journal.
-    pub(crate) base: u64,
-    /// The length of its valid part.
-    pub(crate) end: u64,
-    /// The number of its first batch.
-    pub(crate) sequence: u64,
-}
+use crate::recovery::segments::{Batches, Files, Segment};
 
 /// The result of a replay.
 #[derive(Debug)]
@@ -80,18 +74,76 @@ pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recove
         next_sequence: 1,
     };
     let chain = chain(&files, &heads, &mut replay)?;
-    let mut recovered = Recovered::default();
-    for (place, head) in chain.iter().enumerate() {
-        let end = chain.get(place + 1).map(|next| next.previous_end);
-        let segment = files.batches(head, end, &mut replay, &mut recovered.torn)?;
-        replay.segments.push(segment);
-    }
+    let torn = index_all(&files, &chain, &mut replay)?;
     replay.index.finish_replay();
+    let (places, salt) = (replay.index.places(), replay.salt.unwrap_or_default());
+    let mut recovered = Recovered { torn, ..Recovered::default() };
     for segment in &replay.segments {
-        recover_live(&files, segment, &replay, &mut recovered)?;
+        recover_live(&files, segment, (&places, salt), &mut recovered)?;
     }
     recovered.finish(&replay.index);
     Ok((replay, recovered))
+}
+
+/// Reads and verifies all segments, while two threads apply their records to the halves of the index. Returns the torn
+/// write at the end.
+fn index_all(
+    files: &Files<'_>,
+    chain: &[Head],
+    replay: &mut Replay,
+) -> Result<Option<Torn>, OpenError> {
+    let Replay { index, segments, next_sequence, .. } = replay;
+    let (sessions, messages) = index.halves();
+    scope(|scope| {
+        // Nothing is buffered: a segment has up to 64 MiB.
+        let ((to_sessions, of_sessions), (to_messages, of_messages)) =
+            (sync_channel(0), sync_channel(0));
+        let sessions = scope.spawn(move || apply_all(files, &of_sessions, sessions));
+        let messages = scope.spawn(move || apply_all(files, &of_messages, messages));
+        let mut torn = None;
+        let read = chain.iter().enumerate().try_for_each(|(place, head)| {
+            let end = chain.get(place + 1).map(|next| next.previous_end);
+            let mut read = files.batches(head, end, *next_sequence)?;
+            *next_sequence += read.batches.len() as u64;
+            segments.push(read.segment);
+            torn = read.torn.take();
+            let read = Arc::new(read);
+            // Fails if the thread has found an error, which is returned below.
+            let _ = to_sessions.send(read.clone());
+            let _ = to_messages.send(read);
+            Ok(())
+        });
+        drop((to_sessions, to_messages));
+        // An invalid record precedes any batch that was read after it.
+        joined(sessions).and(joined(messages)).and(read).map(|()| torn)
+    })
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Applies the records of all segments to a half of the index.
+fn apply_all(
+    files: &Files<'_>,
+    segments: &Receiver<Arc<Batches>>,
+    half: &mut impl Replayed,
+) -> Result<(), OpenError> {
+    for read in segments {
+        let Batches { segment, bytes, batches, .. } = &*read;
+        for batch in batches {
+            for (record, range) in records(&bytes[batch.clone()]) {
+                let offset = (batch.start + range.start) as u64;
+                let Some(record) = record else {
+                    let what = "the record is of an unknown kind";
+                    return Err(files.corrupt(segment.number, offset, what));
+                };
+                let place = Place { at: segment.base + offset, length: range.len() as u32 };
+                half.replay(&record, place);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The valid segments, oldest first. Others are leftovers.
@@ -127,115 +179,4 @@ fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<H
     replay.next_sequence = here.sequence;
     chain.reverse();
     Ok(chain)
-}
-
-/// Collects the live records of a segment.
-fn recover_live(
-    files: &Files<'_>,
-    segment: &Segment,
-    replay: &Replay,
-    recovered: &mut Recovered,
-) -> Result<(), OpenError> {
-    let salt = replay.salt.unwrap_or_default();
-    let bytes = files.read(segment.number, segment.end)?;
-    let (mut at, mut sequence) = (HEAD_BYTES, segment.sequence);
-    while at < bytes.len() {
-        let Some(body) = frame::open(&bytes[at..], salt, sequence) else {
-            return Err(files.corrupt(
-                segment.number,
-                at as u64,
-                "the segment changed while it was read",
-            ));
-        };
-        for (record, range) in records(body) {
-            let place = segment.base + (at + FRAME_BYTES + range.start) as u64;
-            if let Some(record) = record.and_then(|record| replay.index.current(&record, place)) {
-                recovered.apply(&record);
-            }
-        }
-        (at, sequence) = (at + FRAME_BYTES + body.len(), sequence + 1);
-    }
-    Ok(())
-}
-
-struct Files<'a> {
-    source: &'a dyn Source,
-    path: &'a Path,
-}
-
-impl Files<'_> {
-    fn file(&self, number: u64) -> PathBuf {
-        self.path.join(segment_name(number))
-    }
-
-    fn io<T>(
-        &self,
-        what: &'static str,
-        path: PathBuf,
-        result: io::Result<T>,
-    ) -> Result<T, OpenError> {
-        result.map_err(|source| OpenError::Io { what, path, source })
-    }
-
-    fn read(&self, number: u64, most: u64) -> Result<Vec<u8>, OpenError> {
-        self.io("read", self.file(number), self.source.read(&segment_name(number), most))
-    }
-
-    fn corrupt(&self, number: u64, offset: u64, what: &'static str) -> OpenError {
-        OpenError::Corrupt { file: self.file(number), offset, what }
-    }
-
-    /// Applies all batches of a segment, up to `end` or a torn write.
-    fn batches(
-        &self,
-        head: &Head,
-        end: Option<u64>,
-        replay: &mut Replay,
-        torn: &mut Option<Torn>,
-    ) -> Result<Segment, OpenError> {
-        if head.sequence != replay.next_sequence {
-            return Err(self.corrupt(head.number, 0, "earlier batches are missing"));
-        }
-        let bytes = self.read(head.number, end.unwrap_or(u64::MAX))?;
-        if end.is_some_and(|end| (bytes.len() as u64) < end) {
-            return Err(self.corrupt(head.number, bytes.len() as u64, "the segment is too short"));
-        }
-        let mut at = HEAD_BYTES;
-        while at < bytes.len() {
-            let sequence = replay.next_sequence;
-            let Some(body) = frame::open(&bytes[at..], head.salt, sequence) else {
-                let rest = &bytes[at..];
-                if end.is_some() || frame::find_later(rest, head.salt, sequence).is_some() {
-                    return Err(self.corrupt(head.number, at as u64, "the batch is corrupt"));
-                }
-                let file = self.file(head.number);
-                *torn = Some(Torn { file, offset: at as u64, bytes: rest.len() as u64 });
-                break;
-            };
-            self.apply(head, at, body, &mut replay.index)?;
-            at += FRAME_BYTES + body.len();
-            replay.next_sequence += 1;
-        }
-        let Head { number, base, sequence, .. } = *head;
-        Ok(Segment { number, base, end: at as u64, sequence })
-    }
-
-    fn apply(
-        &self,
-        head: &Head,
-        at: usize,
-        body: &[u8],
-        index: &mut Index,
-    ) -> Result<(), OpenError> {
-        for (record, range) in records(body) {
-            let offset = (at + FRAME_BYTES + range.start) as u64;
-            let Some(record) = record else {
-                let what = "the record is of an unknown kind";
-                return Err(self.corrupt(head.number, offset, what));
-            };
-            let length = range.len() as u32;
-            index.apply(&record, Place { at: head.base + offset, length });
-        }
-        Ok(())
-    }
 }

@@ -17,7 +17,8 @@ use crate::format::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
 use crate::options::{MAX_BATCH_BYTES, Options};
 use crate::recovery::position::{Position, PositionFile};
-use crate::recovery::replay::{Replay, Segment};
+use crate::recovery::replay::Replay;
+use crate::recovery::segments::Segment;
 use crate::write::cleaning::Cleaning;
 
 /// The end of the journal, used by one operation at a time.

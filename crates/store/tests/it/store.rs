@@ -121,7 +121,7 @@ fn acknowledged_entries_are_recovered() {
     let messages: Vec<_> =
         recovered.messages.iter().map(|(id, message)| (id.0, &message.payload[..])).collect();
     assert_eq!(messages, [(1, &b"first"[..]), (2, b"second"), (3, b"kept")]);
-    assert_eq!(recovered.retained["t"], MessageId(3));
+    assert_eq!(recovered.retained, [("t".to_owned(), MessageId(3))]);
     assert_eq!((recovered.next_session, recovered.next_message), (SessionId(2), MessageId(5)));
     let (checked, _) = check(&path).unwrap();
     assert_eq!(
@@ -154,7 +154,7 @@ fn released_data_is_cleaned() {
     let session = &recovered.sessions[&SessionId(1)];
     assert_eq!((session.queue.len(), session.subscriptions.len()), (3, 1));
     assert_eq!(session.queue[&DeliveryId(5)].phase, Phase::Received(50));
-    assert_eq!(recovered.messages[&MessageId(1)].payload, "first");
+    assert_eq!(recovered.message(MessageId(1)).unwrap().payload, b"first");
     assert_eq!(recovered.retained.len(), 1);
     assert_eq!(recovered.next_message, MessageId(800));
 }

@@ -64,8 +64,9 @@ impl Model {
     /// The recovered content, limited to the sessions and topics for which `of` is true: it gets a session's
     /// client or a topic.
     pub(crate) fn recovered(recovered: &Recovered, of: impl Fn(&str) -> bool) -> Self {
-        let payload =
-            |message: &phalanx_store::MessageId| recovered.messages[message].payload.to_vec();
+        let payload = |message: &phalanx_store::MessageId| {
+            recovered.message(*message).unwrap().payload.clone()
+        };
         let session = |session: &phalanx_store::Session| Session {
             about: (session.client.clone(), session.expiry, session.left, session.will.to_vec()),
             subscriptions: session
