@@ -8,6 +8,7 @@ use argon2::Argon2;
 use argon2::password_hash::PasswordHasher;
 
 use crate::error::{FileError, LineError};
+use crate::scram::decoys::DecoySecret;
 use crate::scram::keys::{Keys, Mechanism};
 use crate::users::check_name;
 
@@ -42,7 +43,8 @@ impl Scheme {
 }
 
 /// Returns the text of a password file with this user's password replaced, or appended. All other lines are
-/// unchanged. Takes tens of milliseconds.
+/// unchanged; with the first keys of SCRAM, the secret of the salts of unknown users becomes the first line. Takes tens
+/// of milliseconds.
 ///
 /// # Errors
 /// If the user name is invalid or the password is empty.
@@ -70,6 +72,12 @@ pub fn set_as(
     let new = format!("{name}:{hash}");
     let mut there = false;
     let mut lines: Vec<&str> = Vec::new();
+    let has_secret = text.lines().any(|line| DecoySecret::read(line).is_some());
+    let secret = match scheme {
+        Scheme::Scram { .. } if !has_secret => Some(DecoySecret::new_line().map_err(wrong)?),
+        _ => None,
+    };
+    lines.extend(secret.as_deref());
     for line in text.lines() {
         match line.split_once(':') {
             Some((of, _)) if of == name && there => (),
@@ -189,5 +197,23 @@ mod tests {
         let error = set_in_file(&path, "eve", b"plum", Scheme::default()).unwrap_err();
         assert!(error.to_string().contains("users.new"), "{error}");
         assert_eq!(fs::read_to_string(home.path().join("users.new")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn the_first_keys_bring_a_secret() {
+        let scram = Scheme::Scram { mechanism: Mechanism::Sha256, iterations: 4096 };
+        let first = set_as("# people\n", "eve", b"apple", scram).unwrap();
+        let secret = first.lines().next().unwrap();
+        assert!(DecoySecret::read(secret).is_some(), "{first}");
+        let second = set_as(&first, "adam", b"rib", scram).unwrap();
+        let secrets = second.lines().filter(|line| DecoySecret::read(line).is_some());
+        assert_eq!(secrets.collect::<Vec<_>>(), [secret]);
+        let decoy =
+            |text: &str| Users::parse(text).unwrap().scram(Mechanism::Sha256, "abel").unwrap().0;
+        let changed = set_as(&second, "eve", b"pear", scram).unwrap();
+        assert_eq!(decoy(&changed), decoy(&first), "the first user's password determines no decoy");
+        let error = Users::parse(&first.replace(secret, "#scram-decoys=x")).unwrap_err();
+        assert_eq!((error.len(), error[0].line), (1, 1));
+        assert!(!set("", "eve", b"apple").unwrap().starts_with('#'));
     }
 }

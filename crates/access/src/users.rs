@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::error::{FileError, LineError};
 use crate::memory_pool::Memory;
-use crate::scram::decoys::Decoys;
+use crate::scram::decoys::{DecoySecret, Decoys};
 use crate::scram::keys::{Keys, Mechanism};
 use crate::stored_hash::StoredHash;
 
@@ -49,7 +49,13 @@ impl Users {
     /// All errors, at least one.
     pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
         let (mut hashes, mut wrong, mut keys) = (HashMap::new(), Vec::new(), Vec::new());
+        let mut secret = None;
         for (n, line) in text.lines().enumerate() {
+            match DecoySecret::read(line) {
+                Some(Ok(own)) => secret = Some(own),
+                Some(Err(what)) => wrong.push(LineError { line: n + 1, column: 1, what }),
+                None => (),
+            }
             if line.trim().is_empty() || line.trim_start().starts_with('#') {
                 continue;
             }
@@ -73,7 +79,8 @@ impl Users {
         match dearest.map(StoredHash::of_nobody) {
             Some(nobody) if wrong.is_empty() => {
                 let decoys = Mechanism::ALL.into_iter();
-                let decoys = decoys.filter_map(|one| Decoys::new(one, keys.iter())).collect();
+                let of = |one| Decoys::new(one, secret.as_ref(), keys.iter());
+                let decoys = decoys.filter_map(of).collect();
                 Ok(Self { hashes, nobody, decoys })
             }
             _ => Err(wrong),

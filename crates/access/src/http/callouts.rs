@@ -76,6 +76,9 @@ pub struct Candidate<'a> {
     pub password: &'a [u8],
     /// The client identifier.
     pub client_id: &'a str,
+    /// Whether the broker has chosen the client identifier. It is another one at each login, so it does not distinguish
+    /// logins.
+    pub is_assigned: bool,
     /// The client's address.
     pub address: Option<IpAddr>,
 }
@@ -130,7 +133,8 @@ impl CallOuts {
     ) -> Result<bool, Undecided> {
         let (own, at) = (&*self.0, now());
         let Some(body) = own.body(&candidate) else { return Ok(false) };
-        let Candidate { user, password, client_id, address } = candidate;
+        let Candidate { user, password, client_id, is_assigned, address } = candidate;
+        let client_id = Some(client_id).filter(|_| !is_assigned);
         let answer = own.keys.hash_one((address, user, password, client_id));
         let login = Login {
             client: own.keys.hash_one(client),
@@ -174,7 +178,7 @@ impl CallOuts {
 impl Shared {
     /// The body of a request; `None` for a password that is not a text, or credentials that are too long.
     fn body(&self, candidate: &Candidate<'_>) -> Option<Vec<u8>> {
-        let Candidate { user, password, client_id, address } = *candidate;
+        let Candidate { user, password, client_id, address, .. } = *candidate;
         let password = str::from_utf8(password).ok()?;
         let address = address.map(|address| address.to_canonical().to_string()).unwrap_or_default();
         let fields = [

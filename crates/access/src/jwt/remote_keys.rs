@@ -1,7 +1,7 @@
 //! A JSON Web Key Set at a URL.
 //!
 //! A login that finds the keys too old starts a fetch and waits for it; others join. One fetch at a time is in progress.
-//! If it fails, the keys of the last one stay in use.
+//! If it fails, the keys of the last one stay in use, up to a maximum age.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,12 +37,15 @@ const MAX_WAITING: usize = 1000;
 #[derive(Clone)]
 pub struct RemoteKeys {
     endpoint: Arc<Endpoint>,
+    max_age: Duration,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
     keys: Option<Arc<KeySet>>,
+    /// The begin of the fetch of the keys, by the runtime's clock.
+    fetched: Duration,
     /// The end of the keys' lifetime, by the runtime's clock.
     due: Duration,
     /// No fetch begins before.
@@ -70,11 +73,11 @@ impl fmt::Debug for RemoteKeys {
 
 impl RemoteKeys {
     /// The keys at the URL of `endpoint`: those of `earlier`, if it has the same URL, until the next login fetches them
-    /// again.
-    pub fn new(endpoint: Endpoint, earlier: Option<&Self>) -> Self {
+    /// again. If fetches fail, keys are used up to `max_age` after their own fetch.
+    pub fn new(endpoint: Endpoint, max_age: Duration, earlier: Option<&Self>) -> Self {
         let same = earlier.filter(|earlier| earlier.endpoint.url == endpoint.url);
         let state = same.map(|earlier| earlier.state.clone()).unwrap_or_default();
-        let own = Self { endpoint: Arc::new(endpoint), state };
+        let own = Self { endpoint: Arc::new(endpoint), max_age, state };
         let mut state = own.state();
         (state.due, state.not_before) = (Duration::ZERO, Duration::ZERO);
         drop(state);
@@ -82,7 +85,20 @@ impl RemoteKeys {
     }
 
     pub(crate) fn keys(&self) -> Option<Arc<KeySet>> {
-        self.state().keys.clone()
+        let mut state = self.state();
+        self.forget_old(&mut state, now());
+        state.keys.clone()
+    }
+
+    /// Drops keys beyond the maximum age.
+    fn forget_old(&self, state: &mut State, at: Duration) {
+        let is_old = at.saturating_sub(state.fetched) > self.max_age;
+        if is_old && state.keys.take().is_some() {
+            let (url, days) = (&self.endpoint, self.max_age.as_secs_f64() / 86_400.0);
+            eprintln!(
+                "phalanx: {url}: the keys are older than {days:.1} days (keys-max-age); tokens are refused"
+            );
+        }
     }
 
     /// Fetches the keys if they are needed, and waits for the result; after a failure, only a login that needs other keys
@@ -91,6 +107,7 @@ impl RemoteKeys {
         let (answer, starts, waits) = {
             let mut state = self.state();
             let at = now();
+            self.forget_old(&mut state, at);
             let is_current = state.keys.is_some() && at < state.due;
             let may_start = state.is_fetching || at >= state.not_before;
             let has_room = state.waiting.len() < MAX_WAITING;
@@ -106,7 +123,7 @@ impl RemoteKeys {
         };
         if starts {
             let result = Err("no fetch could start".into());
-            let guard = Fetching { keys: self.clone(), result, at: now() };
+            let guard = Fetching { keys: self.clone(), result, begun: now(), at: now() };
             let own = fetcher.clone();
             // If the stage is full, the guard is dropped and answers.
             let _ = fetcher.stage.dispatch(move |_| guard.run(own));
@@ -130,12 +147,12 @@ impl RemoteKeys {
     }
 
     /// Stores the result of a fetch, and answers those that wait.
-    fn ended(&self, result: Result<(KeySet, Duration), String>, at: Duration) {
+    fn ended(&self, result: Result<(KeySet, Duration), String>, (begun, at): (Duration, Duration)) {
         let mut state = self.state();
         state.is_fetching = false;
         let line = match result {
             Ok((keys, lifetime)) => {
-                state.keys = Some(Arc::new(keys));
+                (state.keys, state.fetched) = (Some(Arc::new(keys)), begun);
                 (state.due, state.not_before) = (at + lifetime, at + MIN_INTERVAL);
                 let failures = std::mem::take(&mut state.failures);
                 (failures > 0).then(|| format!("fetched again, after {failures} failures"))
@@ -169,6 +186,7 @@ impl RemoteKeys {
 struct Fetching {
     keys: RemoteKeys,
     result: Result<(KeySet, Duration), String>,
+    begun: Duration,
     /// The time of its begin, and then of its end.
     at: Duration,
 }
@@ -186,6 +204,6 @@ impl Drop for Fetching {
     fn drop(&mut self) {
         let result = std::mem::replace(&mut self.result, Err(String::new()));
         // The processor may have ended, and with it the clock.
-        self.keys.ended(result, self.at);
+        self.keys.ended(result, (self.begun, self.at));
     }
 }

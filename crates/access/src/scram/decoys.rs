@@ -1,14 +1,52 @@
 //! Salts for users without keys. An exchange begins with the user's salt and iterations, so an error at this point would
 //! reveal whether a user exists.
 //!
-//! A decoy is the same at each attempt and after each restart, as the salt of a user is: a key of the password file
-//! determines it. The decoys change only with the password of the first user that has keys.
+//! A decoy is the same at each attempt and after each restart, as the salt of a user is: a secret in the password file
+//! determines it. `phalanx passwd` writes the secret with the first keys, as a comment, which other programs ignore. In
+//! a file without it the server key of the first user with keys takes its place; that user knows the key.
 
 use std::num::NonZeroU32;
 
+use base64ct::{Base64, Encoding};
 use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
 
 use super::keys::{Keys, Mechanism};
+
+/// The start of the line with the secret.
+const LINE: &str = "#scram-decoys=";
+/// Bytes of a secret.
+const SECRET_BYTES: usize = 32;
+
+/// The secret of the decoys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DecoySecret(Vec<u8>);
+
+impl DecoySecret {
+    /// Reads a line of a password file. `None` for another line.
+    ///
+    /// # Errors
+    /// A description of an invalid secret.
+    pub(crate) fn read(line: &str) -> Option<Result<Self, String>> {
+        let secret = Base64::decode_vec(line.strip_prefix(LINE)?.trim_end());
+        let is_long = |secret: &Vec<u8>| secret.len() == SECRET_BYTES;
+        let secret = secret.ok().filter(is_long).map(Self);
+        Some(secret.ok_or_else(|| {
+            format!("expected {SECRET_BYTES} bytes in Base64 after {LINE}; remove the line, and set a password again")
+        }))
+    }
+
+    /// A line with a new secret.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub(crate) fn new_line() -> Result<String, String> {
+        let mut secret = [0; SECRET_BYTES];
+        let random = SystemRandom::new().fill(&mut secret);
+        random.map_err(|_| "the system has no random numbers")?;
+        Ok(format!("{LINE}{}", Base64::encode_string(&secret)))
+    }
+}
 
 /// The decoys of one mechanism.
 #[derive(Debug)]
@@ -20,13 +58,16 @@ pub(crate) struct Decoys {
 }
 
 impl Decoys {
-    /// The decoys for a file, whose users have these keys, in order. `None` without such users.
+    /// The decoys for a file with this secret, whose users have these keys, in order. `None` without such users.
     pub(crate) fn new<'a>(
         mechanism: Mechanism,
+        secret: Option<&DecoySecret>,
         users: impl Iterator<Item = &'a Keys>,
     ) -> Option<Self> {
         let mut users = users.filter(|keys| keys.mechanism == mechanism).peekable();
-        let secret = hmac::Key::new(hmac::HMAC_SHA512, &users.peek()?.server);
+        let first = users.peek()?;
+        let secret = secret.map_or(&*first.server, |secret| &secret.0);
+        let secret = hmac::Key::new(hmac::HMAC_SHA512, secret);
         let mut shapes = Vec::new();
         for shape in users.map(|keys| (keys.iterations, keys.salt.len())) {
             if !shapes.contains(&shape) {
@@ -58,9 +99,9 @@ mod tests {
     fn decoys_look_like_users() {
         let keys = |iterations| Keys::new(Mechanism::Sha256, iterations, b"apple").unwrap();
         let (one, two) = (keys(4096), keys(5000));
-        let decoys = |users: &[&Keys]| Decoys::new(Mechanism::Sha256, users.iter().copied());
+        let decoys = |users: &[&Keys]| Decoys::new(Mechanism::Sha256, None, users.iter().copied());
         assert!(decoys(&[]).is_none());
-        assert!(Decoys::new(Mechanism::Sha512, [&one].into_iter()).is_none());
+        assert!(Decoys::new(Mechanism::Sha512, None, [&one].into_iter()).is_none());
         let before = decoys(&[&one, &two]).unwrap();
         let after = decoys(&[&one, &two, &two, &one]).unwrap();
         let all: Vec<_> = (0..100).map(|n| before.of(&n.to_string())).collect();
@@ -71,6 +112,29 @@ mod tests {
         }
         for of in [&one, &two] {
             assert!(all.iter().any(|decoy| decoy.iterations == of.iterations));
+        }
+    }
+
+    #[test]
+    fn the_secret_is_nobodys_key() {
+        let keys = |password| Keys::new(Mechanism::Sha256, 4096, password).unwrap();
+        let (one, two) = (keys(&b"apple"[..]), keys(b"pear"));
+        let line = DecoySecret::new_line().unwrap();
+        let secret = DecoySecret::read(&line).unwrap().unwrap();
+        let decoys =
+            |secret, user| Decoys::new(Mechanism::Sha256, secret, [user].into_iter()).unwrap();
+        let own = decoys(Some(&secret), &one).of("adam");
+        assert_eq!(
+            own,
+            decoys(Some(&secret), &two).of("adam"),
+            "another first user changes no decoy"
+        );
+        assert_ne!(own, decoys(None, &one).of("adam"));
+        assert!(DecoySecret::read("# people").is_none() && DecoySecret::read("eve:x").is_none());
+        for wrong in
+            [LINE.to_owned(), format!("{LINE}AAAA"), format!("{line}A"), format!("{LINE}!")]
+        {
+            assert!(DecoySecret::read(&wrong).unwrap().is_err(), "{wrong}");
         }
     }
 }

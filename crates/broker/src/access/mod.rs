@@ -251,9 +251,9 @@ async fn by_service(
     name: &str,
     login: Login,
 ) -> Result<Arc<str>, (Reason, &'static str)> {
-    let Login { password, client_id, address, .. } = &login;
-    let (password, address) = (&password[..], *address);
-    let candidate = Candidate { user: name, password, client_id, address };
+    let Login { password, client_id, is_assigned, address, .. } = &login;
+    let (password, is_assigned, address) = (&password[..], *is_assigned, *address);
+    let candidate = Candidate { user: name, password, client_id, is_assigned, address };
     match callouts.verify(candidate, login.address_key(), fetcher).await {
         Ok(true) => Ok(name.into()),
         Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
@@ -272,14 +272,20 @@ pub(crate) struct Login {
     pub(crate) name: Option<String>,
     pub(crate) password: Vec<u8>,
     pub(crate) client_id: Arc<str>,
+    /// Whether the broker has chosen the client identifier.
+    pub(crate) is_assigned: bool,
     pub(crate) address: Option<IpAddr>,
 }
 
 impl Login {
     /// The credentials of a client whose address is not yet known.
-    pub(crate) fn new(name: Option<&str>, password: Option<&[u8]>, client_id: &Arc<str>) -> Self {
+    pub(crate) fn new(
+        name: Option<&str>,
+        password: Option<&[u8]>,
+        (client_id, is_assigned): (&Arc<str>, bool),
+    ) -> Self {
         let (name, password) = (name.map(str::to_owned), password.unwrap_or_default().to_vec());
-        Self { name, password, client_id: client_id.clone(), address: None }
+        Self { name, password, client_id: client_id.clone(), is_assigned, address: None }
     }
 
     /// The client's address as a key.
@@ -354,7 +360,7 @@ mod tests {
             },
             move |verifiers| async move {
                 for (name, password) in logins {
-                    let login = Login::new(name, Some(password.as_bytes()), &"a".into());
+                    let login = Login::new(name, Some(password.as_bytes()), (&"a".into(), false));
                     let result = policy.authenticate(&verifiers, login).await;
                     let is_anonymous = matches!(result, Ok(None));
                     let is_refused = result.is_err_and(|(reason, what)| {

@@ -1,6 +1,7 @@
 //! Settings of JSON Web Tokens.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use phalanx_access::{Claims, Endpoint, FileError, Jwt, RemoteKeys};
 use phalanx_config::{ConfigError, Keys, Pass};
@@ -14,6 +15,8 @@ pub struct JwtConfig {
     pub keys_url: Option<String>,
     /// PEM file: certificate authorities of `keys_url`, by default those of the system.
     pub keys_ca: Option<PathBuf>,
+    /// How long the keys at `keys_url` are used after they were fetched, if further fetches fail.
+    pub keys_max_age: Duration,
     /// The claim that contains the user name.
     pub user_claim: String,
     /// The audience that tokens must name.
@@ -28,6 +31,7 @@ impl Default for JwtConfig {
             keys_file: None,
             keys_url: None,
             keys_ca: None,
+            keys_max_age: 7 * DAY,
             user_claim: "sub".into(),
             audience: None,
             issuer: None,
@@ -38,12 +42,14 @@ impl Default for JwtConfig {
 impl JwtConfig {
     /// Reads the keys of a file. Keys at a URL are fetched later; until then those of `earlier` stay in use. May block.
     pub(crate) fn open(&self, earlier: Option<&Jwt>) -> Result<Jwt, FileError> {
-        let Self { keys_file, keys_url, keys_ca, user_claim, audience, issuer } = self.clone();
+        let Self { keys_file, keys_url, keys_ca, keys_max_age, .. } = self.clone();
+        let Self { user_claim, audience, issuer, .. } = self.clone();
         let claims = Claims { user: user_claim, audience, issuer };
         match keys_url {
             Some(url) => {
                 let endpoint = Endpoint::open(&url, keys_ca.as_deref())?;
-                let keys = RemoteKeys::new(endpoint, earlier.and_then(Jwt::remote_keys));
+                let earlier = earlier.and_then(Jwt::remote_keys);
+                let keys = RemoteKeys::new(endpoint, keys_max_age, earlier);
                 Ok(Jwt::remote(keys, claims))
             }
             None => Ok(Jwt::open(&keys_file.unwrap_or_default(), claims)?),
@@ -73,9 +79,13 @@ impl JwtConfig {
     }
 }
 
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
+
 impl Keys for JwtConfig {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self { keys_file, keys_url, keys_ca, user_claim, audience, issuer } = self;
+        let Self { keys_file, keys_url, keys_ca, keys_max_age, user_claim, audience, issuer } =
+            self;
         let help = "JSON Web Key Set with the keys that sign tokens; SIGHUP rereads it";
         pass.key("keys-file", keys_file, help);
         let help = "URL of the key set, such as https://id.example.org/jwks.json, instead of keys-file; fetched at the start \
@@ -84,6 +94,8 @@ impl Keys for JwtConfig {
         let help =
             "PEM file with the certificate authorities of keys-url, by default those of the system";
         pass.key("keys-ca", keys_ca, help);
+        let help = "time for which the keys of keys-url are used after they were fetched, if further fetches fail";
+        pass.range("keys-max-age", keys_max_age, MINUTE..=365 * DAY, help);
         pass.key("user-claim", user_claim, "claim that contains the user name");
         pass.key("audience", audience, "audience (aud) that tokens must name");
         pass.key("issuer", issuer, "issuer (iss) that tokens must name");

@@ -396,7 +396,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         most_aliases,
         will,
     };
-    let login = Login::new(connect.username, connect.password, &opening.client_id);
+    let login = Login::new(connect.username, connect.password, (&opening.client_id, assigned));
     Ok(ConnectRequest {
         opening,
         credentials: Credentials { login, method, most },
