@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use phalanx::blocking::{BlockingError, BlockingStage, blocking};
+use phalanx::stage::Handles;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
@@ -24,9 +25,10 @@ const THREADS: usize = 2;
 const QUEUE: usize = 4096;
 
 /// A handle to the stage `passwords`. Clones are equivalent.
-#[derive(Clone)]
+#[derive(Clone, Handles)]
 pub struct Passwords {
     stage: BlockingStage<()>,
+    #[handles(skip)]
     queue: Arc<LoginQueue>,
 }
 

@@ -6,7 +6,7 @@
 //! thread, reads no clock and draws no random number.
 //!
 //! The folders are layers, from the bottom up: `control`, `queue`, `operation`, `state`, `memory`,
-//! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `request`, `future`, `handle`, `sim`,
+//! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `request`, `future`, `handle`, `calls`, `sim`,
 //! `waits`. A file imports from its own layer and from those below.
 //!
 //! To follow an operation, read `processor::operation` (its life cycle), `handle::local` (invoking),
@@ -21,6 +21,7 @@
     reason = "a folder has a file for the type that it is named after"
 )]
 
+mod calls;
 mod control;
 mod error;
 mod future;
@@ -47,6 +48,8 @@ mod sync;
 mod waits;
 mod world;
 
+pub use crate::calls::cycle::CallCycle;
+pub use crate::calls::graph::{CallGraph, StageCall, StageNode};
 pub use crate::control::ingress::Ingress;
 pub use crate::control::placement::{Candidate, MAX_ARRIVING, place_connection};
 pub use crate::control::profile::{
@@ -71,6 +74,7 @@ pub use crate::gate::{Gate, OperationName};
 pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
 pub use crate::handle::local::{ExclusiveStage, LocalAccess, SharedStage};
 pub use crate::handle::partitioned::PartitionedStage;
+pub use crate::handle::policy::calls::{HandleSet, Handles};
 pub use crate::handle::policy::cohort::{CohortStage, Items, KeyedItems, PartitionedCohortStage};
 pub use crate::handle::policy::custom::Policy;
 pub use crate::handle::policy::rebuild_options::Rebuilding;

@@ -22,10 +22,36 @@
 
 #[doc(inline)]
 pub use phalanx_core::{
-    AffineOptions, AffineStage, BalancedStage, Cohort, CohortStage, DEFAULT_COHORT_TIME,
-    DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Entry, Exclusive, ExclusiveStage, Gate,
-    Items, KeyedItems, LocalAccess, MAX_INTERLEAVED, MAX_STAGES, MoveError, Offer, OperationName,
-    Partition, PartitionedCohortStage, PartitionedStage, Policy, Pooled, Prefetch, Published,
-    Rebuilding, Replica, Replicated, ReplicatedStage, Roaming, Shared, SharedStage, Stage,
-    StageOptions, StageSlot, prefetch,
+    AffineOptions, AffineStage, BalancedStage, CallCycle, CallGraph, Cohort, CohortStage,
+    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Entry, Exclusive,
+    ExclusiveStage, Gate, HandleSet, Handles, Items, KeyedItems, LocalAccess, MAX_INTERLEAVED,
+    MAX_STAGES, MoveError, Offer, OperationName, Partition, PartitionedCohortStage,
+    PartitionedStage, Policy, Pooled, Prefetch, Published, Rebuilding, Replica, Replicated,
+    ReplicatedStage, Roaming, Shared, SharedStage, Stage, StageCall, StageNode, StageOptions,
+    StageSlot, prefetch,
 };
+/// Implements [`Handles`](trait@Handles) for a struct: the stages of all fields, except for those with the attribute
+/// `#[handles(skip)]`.
+///
+/// ```
+/// use phalanx::stage::{Handles, SharedStage};
+/// use phalanx::Graph;
+///
+/// #[derive(Clone, Copy, Handles)]
+/// struct Files {
+///     cache: SharedStage<()>,
+///     disk: SharedStage<()>,
+///     #[handles(skip)]
+///     limit: usize,
+/// }
+///
+/// let mut graph = Graph::new();
+/// let control = graph.shared("control", ());
+/// let files =
+///     Files { cache: graph.shared("cache", ()), disk: graph.shared("disk", ()), limit: 7 };
+/// graph.calls(control, files);
+/// assert_eq!(graph.call_graph().calls.len(), 2);
+/// # let _ = files.limit;
+/// ```
+#[cfg(feature = "macros")]
+pub use phalanx_macros::Handles;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::fs::Dir;
 use phalanx::shutdown::is_draining;
-use phalanx::stage::{Cohort, PartitionedCohortStage};
+use phalanx::stage::{Cohort, Handles, PartitionedCohortStage};
 use phalanx::task::Reply;
 use phalanx::{Graph, SharedStage};
 
@@ -32,10 +32,12 @@ type AppendResult = Result<(), AppendError>;
 /// A handle to a running store, for appending. Clones are equivalent.
 ///
 /// Created by [`Store::declare`](crate::Store::declare).
-#[derive(Clone)]
+#[derive(Clone, Handles)]
 pub struct Journal {
     stage: PartitionedCohortStage<Entry, AppendResult>,
+    #[handles(skip)]
     counters: Arc<Counters>,
+    #[handles(skip)]
     reserve_bytes: u64,
 }
 
@@ -126,6 +128,8 @@ impl Journal {
         };
         // Cohorts run in order, which preserves the order of each processor's entries.
         let stage = graph.declare(place).partitioned_cohort(|_| None, handler);
+        graph.calls(stage, disk);
+        graph.calls(disk, (disk, remover));
         Self { stage, counters, reserve_bytes }
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::net::{IoTimeout, Stream};
+use phalanx::stage::Handles;
 use phalanx::time::{now, time_of_day};
 use phalanx::{Graph, SharedStage};
 use rustls::ServerConfig;
@@ -25,7 +26,7 @@ const MAX_COHORT: usize = 4;
 /// closed.
 const MAX_WAITING: usize = 1024;
 /// Handles to the TLS stages.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Handles)]
 pub struct TlsStages {
     handshakes: SharedStage<Handshakes>,
     checks: BlockingStage<Files>,
@@ -62,15 +63,15 @@ impl TlsStages {
         let made = RwLock::new(config(&files, &protocols));
         let handshakes =
             Handshakes { files: files.clone(), protocols, made, checked: AtomicU64::new(0) };
-        Self {
-            handshakes: graph
-                .stage("handshakes")
-                .max_cohort(MAX_COHORT)
-                .capacity(MAX_WAITING)
-                .shared(handshakes),
-            // One thread: checks are rare.
-            checks: blocking(graph, "certificates").threads(1).state(files),
-        }
+        let handshakes = graph
+            .stage("handshakes")
+            .max_cohort(MAX_COHORT)
+            .capacity(MAX_WAITING)
+            .shared(handshakes);
+        // One thread: checks are rare.
+        let checks = blocking(graph, "certificates").threads(1).state(files);
+        graph.calls(handshakes, checks);
+        Self { handshakes, checks }
     }
 
     /// Performs a handshake, for at most `timeout`.

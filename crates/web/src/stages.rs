@@ -5,6 +5,7 @@ use std::sync::Arc;
 use phalanx::blocking::blocking;
 use phalanx::metrics::Times;
 use phalanx::overload::Ingress;
+use phalanx::stage::Handles;
 use phalanx::{Graph, SharedStage};
 use phalanx_tls::{Certificates, TlsStages};
 
@@ -62,7 +63,7 @@ pub(crate) struct Stages {
 
 /// Handles to the stages that only the accept loop needs. They are separate because every request holds a
 /// [`Stages`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Handles)]
 pub(crate) struct AcceptStages {
     /// Rejects connections above a limit.
     pub(crate) refusals: SharedStage<()>,
@@ -108,7 +109,17 @@ impl Stages {
             blocking(graph, "passwords").threads(PASSWORD_THREADS).queue(PASSWORD_QUEUE).state(());
         let log = config.has_logs().then(|| Log::declare(graph, files.disk));
         let stages = Self { network, http2, control, files, log };
-        current.load().set_blocking(BlockingStages { slow, names, compression, passwords });
-        (stages, AcceptStages { refusals, upstream, tls })
+        let accept_stages = AcceptStages { refusals, upstream, tls };
+        let blocking_stages = BlockingStages { slow, names, compression, passwords };
+        // Listeners and their manager are network operations. A connection that ends in one submits its log.
+        graph.calls(network, (network, control, refusals, log));
+        graph.calls(refusals, ());
+        graph.calls(http2, (network, http2, control, log));
+        graph.calls(control, (network, http2, control, log, accept_stages, passwords));
+        graph.calls(control, (files.index, files.cache, files.aggregator));
+        graph.calls(upstream, (network, upstream, names));
+        graph.calls(files.cache, (slow, compression));
+        current.load().set_blocking(blocking_stages);
+        (stages, accept_stages)
     }
 }

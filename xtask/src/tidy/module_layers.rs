@@ -46,7 +46,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["request"],
             &["future"],
             &["handle"],
-            &["sim", "waits"],
+            &["calls", "sim", "waits"],
         ],
         exceptions: &[],
     },

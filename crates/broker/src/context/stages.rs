@@ -50,9 +50,14 @@ impl Stages {
         let routing = graph.reserve("routing");
         let delivery = graph.stage("delivery").shared(());
         let (wal, restored) = match store {
-            None => (Wal::default(), RecoveredState::nothing(partitions)),
+            None => {
+                graph.calls(delivery, ());
+                (Wal::default(), RecoveredState::nothing(partitions))
+            }
             Some((store, restored)) => {
                 let journal = store.declare(graph);
+                // Commits are operations of the delivery stage.
+                graph.calls(delivery, &journal);
                 let most = config.limits.persistence_bytes;
                 (Wal::new(journal, delivery, most, restored.next_session), restored)
             }
@@ -94,6 +99,10 @@ impl Stages {
         let (router, of_routing) =
             ((router, access, counters), (sessions, wal.clone(), delivery_limiter.clone()));
         let routing = stage::declare(graph, routing, router, partitions, delivery, of_routing);
+        graph.calls(control, (control, sessions, routing, delivery));
+        graph.calls(sessions, (sessions, routing, delivery));
+        graph.calls(routing, delivery);
+        graph.calls(delivery, (sessions, delivery));
         (Self { control, sessions, routing }, wal, delivery_limiter)
     }
 }

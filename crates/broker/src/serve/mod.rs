@@ -124,6 +124,7 @@ impl Broker {
             failed: counters.auth_requests.member("failed"),
             ..fetcher.clone()
         };
+        graph.calls(stages.control, (&passwords, tls, fetcher.resolver, resolver));
         let verifiers = Arc::new(Verifiers { passwords, fetcher, callouts });
         let bridges = Arc::new(Bridges::new(names.broker_id(), resolver));
         let current = settings.load();

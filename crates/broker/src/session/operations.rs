@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::shutdown::draining;
-use phalanx::stage::{Partition, Pooled};
+use phalanx::stage::{Handles, Partition, Pooled};
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
@@ -27,8 +27,11 @@ use crate::session::pending_wills::PendingWill;
 use crate::session::table::Sessions;
 
 /// A handle to the session stage.
-#[derive(Clone, Copy)]
-pub(crate) struct SessionStage(pub(super) PartitionedStage<Sessions>, pub(super) usize);
+#[derive(Clone, Copy, Handles)]
+pub(crate) struct SessionStage(
+    pub(super) PartitionedStage<Sessions>,
+    #[handles(skip)] pub(super) usize,
+);
 
 /// Maximum number of wills published at once.
 const MAX_WILLS_AT_ONCE: usize = 256;

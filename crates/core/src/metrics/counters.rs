@@ -62,9 +62,9 @@ pub(crate) struct StageCounters {
 pub(crate) struct ProcessorCounters {
     pub(crate) stages: Box<[StageCounters]>,
     /// Indexed by `[(source * (stages + 1) + from) * stages + to]`; `from == stages` is the outside
-    /// (I/O, timers, other threads). Source 0 is this processor, `1 + p` is processor `p`. A second
-    /// half with the same layout counts operations that became a part of their callers; the first half
-    /// excludes these.
+    /// (I/O, timers, other threads). Source 0 is this processor, `1 + p` is processor `p`. Three parts have
+    /// this layout. The first counts invocations, the second operations that became a part of their callers,
+    /// which the first excludes, and the third resumptions.
     pub(crate) arcs: Box<[Counter]>,
     /// The number of other processors counted separately as sources; the rest share the last one.
     sources: usize,
@@ -93,7 +93,7 @@ impl ProcessorCounters {
         Arc::new(Self {
             sources,
             stages: (0..stages).map(|_| StageCounters::default()).collect(),
-            arcs: (0..2 * (1 + sources) * (stages + 1) * stages)
+            arcs: (0..3 * (1 + sources) * (stages + 1) * stages)
                 .map(|_| Counter::default())
                 .collect(),
             ..Self::default()
@@ -152,14 +152,31 @@ impl ProcessorCounters {
         &self.arcs[..(stages + 1) * stages]
     }
 
-    /// The distance from an arc to the counter of its operations that became a part of their callers.
+    /// The distance from an arc to the counter of its operations that became a part of their callers, and from
+    /// that to the counter of its resumptions.
     pub(crate) fn beyond(&self) -> usize {
-        self.arcs.len() / 2
+        self.arcs.len() / 3
     }
 
     /// The total count of an arc, by its index.
     pub(crate) fn arc(&self, at: usize) -> u64 {
+        self.invocations(at) + self.arcs[2 * self.beyond() + at].get()
+    }
+
+    /// The invocations of an arc, by its index.
+    fn invocations(&self, at: usize) -> u64 {
         self.arcs[at].get() + self.arcs[self.beyond() + at].get()
+    }
+
+    /// The invocations here by each stage, on whichever processor: `[from * stages + to]`; the last row is the
+    /// outside.
+    pub(crate) fn invoked(&self) -> Vec<u64> {
+        let stages = self.stages.len();
+        let one = (stages + 1) * stages;
+        let sum = |of: usize| {
+            (of..self.beyond()).step_by(one.max(1)).map(|at| self.invocations(at)).sum()
+        };
+        (0..one).map(sum).collect()
     }
 
     /// Operations of a stage that completed inline in their callers.

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use crate::gate::OperationName;
 use crate::metrics::counters::StageCounters;
 use crate::operation::slot::Slot;
 use crate::operation::state::Serial;
@@ -30,6 +31,15 @@ pub(crate) trait Batch {
     fn clear(&self);
     /// Whether a cohort is in progress, so that no other may begin.
     fn is_busy(&self) -> bool;
+    /// The operation that handles the cohort in progress, once it has started.
+    fn handler(&self) -> Option<OperationName>;
+}
+
+/// The cohort in progress of a stage that serves one at a time.
+#[derive(Default)]
+pub(crate) struct CohortInProgress {
+    pub(crate) is_busy: Cell<bool>,
+    pub(crate) handler: Cell<Option<OperationName>>,
 }
 
 /// The state of a handler on one processor.

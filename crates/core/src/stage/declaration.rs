@@ -10,6 +10,7 @@ use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::published::Site;
 use crate::stage::batching::Batch;
 use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
+use crate::stage_set::StageSet;
 
 /// The maximum cohort size, in operations, of a stage that declares none, until the cohort tuner finds
 /// a better one ([`Graph::tune_cohorts`](crate::Graph::tune_cohorts)).
@@ -65,6 +66,10 @@ pub(crate) struct StageDeclaration {
     pub(crate) objects: Vec<(&'static str, usize)>,
     /// Whether requests enter the program at this stage.
     pub(crate) entry: bool,
+    /// The stages that its operations invoke, if declared.
+    pub(crate) calls: Option<StageSet>,
+    /// The stage whose operations are the handlers of its cohorts, if it serves one cohort at a time.
+    pub(crate) runner: Option<u8>,
     /// The index of the processor that ran the last cohort, plus one; only with `cache_affinity`.
     pub(crate) last: AtomicUsize,
     /// Set if its partitions migrate.
@@ -90,6 +95,8 @@ impl StageDeclaration {
             cache_affinity: 0,
             objects: Vec::new(),
             entry: false,
+            calls: None,
+            runner: None,
             last: AtomicUsize::new(0),
             gather: None,
             make: Box::new(|_, _| unreachable!("a declaration ends with a policy")),

@@ -3,8 +3,8 @@
 //! # Safety
 //! The processor owns the counters that [`InlineState`] points to and keeps them as long as it lives.
 //! They have a row for each stage of its graph. Stages come from checked keys, so their rows exist. Each
-//! row of arcs has a second row of the same length, [`InlineState::beyond`] counters after it
-//! ([`ProcessorCounters::arcs`]).
+//! row of arcs has a second row of the same length, [`InlineState::beyond`] counters after it, and a third
+//! one after that ([`ProcessorCounters::arcs`]).
 
 use std::cell::Cell;
 

@@ -62,9 +62,9 @@ pub struct WaitingOperation {
 pub enum WaitReason {
     /// It awaits the result of the other.
     Call,
-    /// It waits for the capacity of this stage, and the other holds the stage's gate.
+    /// It waits for the capacity of this stage, and the other holds the stage's gate or handles its cohort.
     Capacity(&'static str),
-    /// It is queued at this stage, and the other holds the stage's gate.
+    /// It is queued at this stage, and the other holds the stage's gate or handles its cohort.
     Gate(&'static str),
 }
 
@@ -73,9 +73,11 @@ impl fmt::Display for WaitReason {
         match self {
             Self::Call => write!(f, "awaits the result of"),
             Self::Capacity(stage) => {
-                write!(f, "waits for capacity of stage \"{stage}\", whose gate is held by")
+                write!(f, "waits for capacity of stage \"{stage}\", whose queue is held up by")
             }
-            Self::Gate(stage) => write!(f, "is queued at stage \"{stage}\", whose gate is held by"),
+            Self::Gate(stage) => {
+                write!(f, "is queued at stage \"{stage}\", whose queue is held up by")
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! - A slot that is away stores where its operation arrived, for cancellation.
 //! - A stage stores the wakers of the operations that wait for its capacity.
 //! - A gate names the operation that keeps it closed, if it can.
+//! - A stage that serves one cohort at a time names the operation that handles it.
 //!
 //! An operation with an armed timer is left out, because it continues when the timer fires.
 //!
@@ -188,7 +189,7 @@ impl Processor {
         waits
     }
 
-    /// Records which operations wait for the capacity of each stage, and who holds its gate.
+    /// Records which operations wait for the capacity of each stage, and which one holds its queue up.
     fn inspect_queues(&self, waits: &mut Waits) {
         for stage in 0..self.stages.len() {
             let (local, queue) = (&self.stages[stage], self.queue_of(stage as u8));
@@ -198,7 +199,9 @@ impl Processor {
                     waits.graph.entry(node).or_default().push(vec![queue]);
                 }
             }
-            let holder = local.local.gate.as_ref().and_then(|gate| gate.holder());
+            let gate = local.local.gate.as_ref().and_then(|gate| gate.holder());
+            let handler = || local.local.batch.as_ref().and_then(|batch| batch.handler());
+            let holder = gate.or_else(handler);
             let mailboxes = &self.program().mailboxes;
             let place = holder.and_then(|name| {
                 let processor =

@@ -1,6 +1,6 @@
 //! Deadlock diagnosis: the operations that wait for each other in a cycle.
 //!
-//! 2002 §3.3 proposes to verify staged programs. This is a check of a running program, not a proof. Nothing
+//! 2002 §3.3 sees the possibility to verify staged programs. This is a check of a running program, not a proof. Nothing
 //! is recorded for it while operations run: [`inspect`] reads on demand what the scheduler knows anyway, and
 //! [`cycle`] finds the cycles in what all processors report.
 

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{Bench, alone, run, settle};
-use phalanx_core::{CallError, Cohort, CohortStage, Graph, Session, SharedStage, sleep};
+use phalanx_core::{
+    CallError, Cohort, CohortStage, Graph, Session, SharedStage, WaitReason, Waits, sleep,
+};
 
 /// An event of the handler: a cohort begins, or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,4 +204,49 @@ fn items_of_other_processors_wait_too() {
     let log = log.lock().unwrap();
     let alternate = log.chunks(2).all(|pair| pair == [Did::Begin(Vec::new()), Did::End(0)]);
     assert!(alternate && log.len() >= 40, "{log:?}");
+}
+
+/// The handler awaits an operation that waits behind the handler's own cohort.
+#[test]
+fn a_handler_that_waits_for_its_own_queue_is_a_cycle() {
+    let mut graph = Graph::new();
+    let (front, commit) = (graph.shared("front", ()), graph.shared("commit", ()));
+    let place = graph.reserve("journal");
+    let index = graph.shared("index", ());
+    // The handler has the index's handle, and the index gets the journal's.
+    let handle: Arc<Mutex<Option<CohortStage<u32, ()>>>> = Arc::default();
+    let own = handle.clone();
+    let journal = graph.declare(place).serial_cohort(
+        |_| (),
+        commit,
+        async move |_: &mut (), mut cohort: Cohort<u32, ()>| {
+            let journal = own.lock().unwrap().expect("declared");
+            if cohort[0].item == 1 {
+                _ = index.call(move |_| async move { _ = journal.call(2).await }).await;
+            }
+            cohort.iter_mut().for_each(|entry| entry.reply(()));
+        },
+    );
+    *handle.lock().unwrap() = Some(journal);
+    graph.calls(commit, index);
+    graph.calls(index, journal);
+    let declared = graph.call_graph().cycles();
+    assert!(declared.len() == 1 && declared[0].can_deadlock(), "{declared:?}");
+
+    let (processor, world) = (alone(graph), Bench::default());
+    settle(&processor, &world, || {
+        front
+            .dispatch(move |_| async move {
+                _ = journal.call(1).await;
+            })
+            .unwrap()
+    });
+    let found = Waits::cycles(&[processor.waits()]);
+    let stages: Vec<_> =
+        found.iter().flat_map(|cycle| &cycle.operations).map(|it| it.stage).collect();
+    assert_eq!(stages, ["commit", "index", "journal"], "{found:?}");
+    assert_eq!(found[0].operations[2].reason, WaitReason::Gate("journal"));
+    // The graph of what has happened has the cycle, too.
+    let observed = processor.control().call_graph();
+    assert!(observed.undeclared().is_empty() && observed.unobserved().is_empty(), "{observed:?}");
 }

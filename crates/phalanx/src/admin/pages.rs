@@ -22,6 +22,7 @@ const INDEX: &str = "\
 /placement.json active processors, and the last decisions of automatic placement
 /waits.json     operations that wait for each other in a cycle
 /graph.dot      stages and arcs for Graphviz
+/calls.dot      which stages invoke which, declared and observed, for Graphviz
 /trace.json     all cohorts of some seconds, for ui.perfetto.dev; ?seconds=0.01 to 30
 ";
 
@@ -33,6 +34,7 @@ in the configuration file, or Runtime::admin_hosts in a program of your own.
 ";
 
 const HTML: &str = "text/html; charset=utf-8";
+const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
 /// Forbids loading from other origins, and frames.
 const SECURITY: &str = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'\r\n";
@@ -70,6 +72,7 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
             (_, "/waits.json") => {
                 Answer::new("application/json", waits::json(&source.control).await)
             }
+            (_, "/calls.dot") => Answer::new(GRAPHVIZ, source.control.call_graph().dot()),
             (_, "/trace.json") => match timeline::start(&request, source) {
                 Ok(trace) => {
                     timeline::serve(trace, &mut client, source).await?;
@@ -123,7 +126,7 @@ async fn drawn(request: &Request, source: &Source) -> Answer {
             fields: SECURITY,
             ..Answer::new("image/svg+xml", picture::svg(&after, &interval))
         },
-        "/graph.dot" => Answer::new("text/vnd.graphviz; charset=utf-8", graph::render(&interval)),
+        "/graph.dot" => Answer::new(GRAPHVIZ, graph::render(&interval)),
         _ => Answer { fields: SECURITY, ..Answer::new(HTML, picture::page(&after, &interval)) },
     }
 }

@@ -19,7 +19,7 @@ pub(crate) mod workers;
 
 use std::sync::Arc;
 
-use phalanx_core::{CallError, Graph, SharedStage};
+use phalanx_core::{CallError, Graph, HandleSet, Handles, SharedStage};
 
 pub use self::call::BlockingCall;
 pub use self::per_thread::PerThread;
@@ -99,7 +99,10 @@ impl BlockingOptions<'_> {
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> BlockingStage<S> {
         let pool = Pool::new(self.name, self.threads, self.queue);
         let inner = Inner { pool, state: Arc::new(state), name: self.name };
-        BlockingStage(self.graph.shared(self.name, inner))
+        let stage = self.graph.shared(self.name, inner);
+        // A thread has no processor, so it cannot invoke operations.
+        self.graph.calls(stage, ());
+        BlockingStage(stage)
     }
 }
 
@@ -126,6 +129,12 @@ impl<S> Clone for BlockingStage<S> {
 }
 
 impl<S> Copy for BlockingStage<S> {}
+
+impl<S> Handles for BlockingStage<S> {
+    fn add_to(&self, set: &mut HandleSet) {
+        self.0.add_to(set);
+    }
+}
 
 /// Why a blocking call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

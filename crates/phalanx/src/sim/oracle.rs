@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
 
-use phalanx_core::Waits;
+use phalanx_core::{CallGraph, Waits};
 
 use super::sim_processor::SimProcessor;
 
@@ -52,6 +52,18 @@ pub(super) fn check_at_rest(places: &[SimProcessor]) -> Result<(), String> {
     match text.is_empty() {
         true => Ok(()),
         false => Err(format!("the program has leaked:\n{text}")),
+    }
+}
+
+/// Checks that no stage with declared calls has invoked another one.
+pub(super) fn check_calls(calls: &CallGraph) -> Result<(), String> {
+    let undeclared = calls.undeclared();
+    match undeclared.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "calls that are not declared: {}; add them to Graph::calls",
+            undeclared.join(", ")
+        )),
     }
 }
 

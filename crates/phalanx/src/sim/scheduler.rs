@@ -11,7 +11,7 @@ use super::client::Task;
 use super::schedule_bias::{SIZES, ScheduleBias, sizes};
 use super::sim_processor::{DelayedWaker, SimProcessor};
 use super::trace::{Step, Trace};
-use super::world::World;
+use super::world::{LookAtCalls, World};
 use super::{Report, fault, oracle};
 use crate::blocking::workers::{self, WorkerStep};
 use crate::cores::ActiveProcessors;
@@ -30,6 +30,7 @@ pub(super) struct Run {
     ends: bool,
     drains: Rc<Cell<bool>>,
     at_rest: Option<Box<dyn FnOnce()>>,
+    calls: Option<LookAtCalls>,
     pub(super) trace: Trace,
     pub(super) steps: u64,
 }
@@ -87,7 +88,7 @@ impl Drop for Guard {
 impl Run {
     fn start(world: World) -> Result<Self, String> {
         let World { seed, mut rng, outside, processors, ends, drains, clients, .. } = world;
-        let World { program, at_rest, exhaustive, .. } = world;
+        let World { program, at_rest, calls, exhaustive, .. } = world;
         let (graph, start) = program.ok_or("the world has no program; call World::program")?;
         let bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::drawn(&mut rng) };
         let seeds = graph.build(processors);
@@ -124,6 +125,7 @@ impl Run {
             ends,
             drains,
             at_rest,
+            calls,
             trace,
             steps,
         })
@@ -340,6 +342,11 @@ impl Run {
         }
         self.places.iter().for_each(SimProcessor::reclaim);
         oracle::check_at_rest(&self.places)?;
+        let calls = self.control.call_graph();
+        oracle::check_calls(&calls)?;
+        if let Some(look) = self.calls.take() {
+            look(calls);
+        }
         self.clients.clear();
         let report = Report {
             seed: self.seed,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use phalanx_core::Graph;
+use phalanx_core::{CallGraph, Graph};
 use phalanx_driver::{Endpoint, sim};
 
 use super::client::{Net, Task};
@@ -18,6 +18,9 @@ use crate::program::{StartContext, StartError};
 
 /// The `start` of a program.
 pub(super) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartError>>;
+
+/// A function for the calls of a run.
+pub(super) type LookAtCalls = Box<dyn FnOnce(CallGraph)>;
 
 /// Describes a world before it runs. See [`run`](super::run).
 pub struct World {
@@ -33,6 +36,7 @@ pub struct World {
     pub(super) program: Option<(Graph, StartFn)>,
     pub(super) clients: Vec<Task>,
     pub(super) at_rest: Option<Box<dyn FnOnce()>>,
+    pub(super) calls: Option<LookAtCalls>,
     /// Whether all schedules are enumerated, instead of one drawn from the seed.
     pub(super) exhaustive: bool,
 }
@@ -56,6 +60,7 @@ impl World {
             program: None,
             clients: Vec::new(),
             at_rest: None,
+            calls: None,
             exhaustive: false,
         }
     }
@@ -178,6 +183,16 @@ impl World {
     pub fn at_rest(&mut self, check: impl FnOnce() + 'static) {
         assert!(self.at_rest.is_none(), "the world already has a check");
         self.at_rest = Some(Box::new(check));
+    }
+
+    /// Calls `look` with the [call graph](crate::stage::CallGraph) of the run when the program is at rest, for instance to
+    /// collect the calls of many runs.
+    ///
+    /// # Panics
+    /// If the world already has such a function.
+    pub fn look_at_calls(&mut self, look: impl FnOnce(CallGraph) + 'static) {
+        assert!(self.calls.is_none(), "the world already has a function that looks at the calls");
+        self.calls = Some(Box::new(look));
     }
 
     /// Adds a client. When all clients have finished, the program drains. A client that panics fails the run.

@@ -41,6 +41,9 @@ impl FileStages {
         let aggregator = graph
             .declare(aggregator)
             .partitioned_cohort(|_| (), move |(), cohort| aggregator::gather(disk, cohort));
+        graph.calls(cache, (aggregator, disk));
+        graph.calls(aggregator, disk);
+        graph.calls(disk, ());
         Self { index, cache, aggregator, disk }
     }
 }

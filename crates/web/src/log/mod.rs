@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::blocking::blocking;
+use phalanx::stage::Handles;
 use phalanx::time::now;
 use phalanx::{Graph, SharedStage};
 use phalanx_http::Request;
@@ -28,7 +29,7 @@ use crate::log::records::LogRecords;
 const COHORT: usize = 256;
 
 /// Handle to the log stage.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Handles)]
 pub(crate) struct Log(LogStage);
 
 impl Log {
@@ -37,7 +38,10 @@ impl Log {
         // One thread, so that buffers are appended whole and in order.
         let file = blocking(graph, "log file").threads(1).state(());
         let make = move |_| Lines::new(file, flush);
-        Self(graph.stage("log").max_cohort(COHORT).cohort(make, lines::handle))
+        let log = graph.stage("log").max_cohort(COHORT).cohort(make, lines::handle);
+        graph.calls(log, flush);
+        graph.calls(flush, file);
+        Self(log)
     }
 }
 

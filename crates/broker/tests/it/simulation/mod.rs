@@ -20,6 +20,7 @@ mod wills;
 mod wire;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -99,4 +100,34 @@ fn the_same_seed_gives_the_same_run() {
     for seed in 1000..1005 {
         assert_eq!(sim::run(seed, world), sim::run(seed, world));
     }
+}
+
+/// Every simulation checks that the broker makes no call that it does not declare. This is the converse: the calls that
+/// are declared and do not occur, because these runs have no journal, bridges and keys to fetch.
+#[test]
+fn declared_calls_occur() {
+    let declared = Rc::<RefCell<BTreeSet<String>>>::default();
+    let observed = Rc::<RefCell<BTreeSet<String>>>::default();
+    for seed in 0..20 {
+        sim::run(seed, |simulated| {
+            world(simulated);
+            let (declared, observed) = (declared.clone(), observed.clone());
+            simulated.look_at_calls(move |calls| {
+                let (all, without) = (calls.declared(), calls.unobserved());
+                observed
+                    .borrow_mut()
+                    .extend(all.iter().filter(|call| !without.contains(call)).cloned());
+                declared.borrow_mut().extend(all);
+            });
+        });
+    }
+    let missing: Vec<_> = declared.borrow().difference(&observed.borrow()).cloned().collect();
+    let expected = [
+        "\"control\" invokes \"access\"",
+        "\"control\" invokes \"bridges\"",
+        "\"control\" invokes \"delivery\"",
+        "\"delivery\" invokes \"delivery\"",
+        "\"sessions\" invokes \"delivery\"",
+    ];
+    assert_eq!(missing, expected);
 }

@@ -22,7 +22,7 @@ on_each_driver!(
     pages,
     hosts,
     the_picture,
-    the_graph,
+    the_graphs,
     a_trace
 );
 
@@ -207,20 +207,30 @@ fn the_picture(driver: &'static str) {
     assert!(narrow.contains("phalanx narrow") && !narrow.contains("phalanx wide"));
 }
 
-/// Graphviz can render it, if installed.
-fn the_graph(driver: &'static str) {
+/// Graphviz can render both, if installed.
+fn the_graphs(driver: &'static str) {
     let site = Site::new();
     let server = start(driver, &site);
+    get(server.address, "/small");
+    let calls = get(server.admin(), "/calls.dot").body;
+    let text = String::from_utf8_lossy(&calls);
+    assert!(text.contains("\"control\" -> \"file cache\" [style=solid, label="), "{text}");
+    assert!(!text.contains("red"), "the server invokes stages that it does not declare: {text}");
+    draw(&calls);
     let graph = get(server.admin(), "/graph.dot?ms=50").body;
     let text = String::from_utf8_lossy(&graph);
     assert!(text.starts_with("digraph phalanx {") && text.contains("file cache"), "{text}");
+    draw(&graph);
+}
+
+fn draw(graph: &[u8]) {
     let mut dot = Command::new("dot");
     dot.args(["-Tsvg"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let Ok(mut child) = dot.spawn() else {
         println!("dot is not installed (Debian: graphviz)");
         return;
     };
-    child.stdin.take().unwrap().write_all(&graph).unwrap();
+    child.stdin.take().unwrap().write_all(graph).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("file cache"));

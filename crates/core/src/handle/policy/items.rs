@@ -7,13 +7,14 @@
 //! the state `Taken`.
 
 use std::any::type_name;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 use crate::error::{CallError, Rejection};
 use crate::future::cohort::{Cohort, Entry};
 use crate::future::reply::Reply;
+use crate::gate::OperationName;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::published::Site;
 use crate::operation::sizes::OperationSizes;
@@ -24,15 +25,15 @@ use crate::processor::operation::invoke::Placed;
 use crate::processor::processor::Processor;
 use crate::processor::remote::accept::{envelope_vtable, receive};
 use crate::processor::remote::reply::RemoteReply;
-use crate::stage::batching::Batch;
+use crate::stage::batching::{Batch, CohortInProgress};
 use crate::stage::key::Invocation;
 
 /// The handler with its state, and the vector that all cohorts reuse.
 pub(crate) struct LocalBatch<I, O> {
     cohort: RefCell<Cohort<I, O>>,
     handle: Handle<I, O>,
-    /// Set during a cohort, if cohorts run one at a time.
-    busy: Option<Rc<Cell<bool>>>,
+    /// The cohort in progress, if cohorts run one at a time.
+    serial: Option<Rc<CohortInProgress>>,
 }
 
 /// A handler that owns its state.
@@ -41,12 +42,12 @@ type Handle<I, O> = Box<dyn Fn(&mut Cohort<I, O>)>;
 impl<I: 'static, O: 'static> LocalBatch<I, O> {
     pub(crate) fn new(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Self {
         let cohort = RefCell::new(Cohort(Vec::new()));
-        Self { cohort, handle: Box::new(handle), busy: None }
+        Self { cohort, handle: Box::new(handle), serial: None }
     }
 
-    /// Begins no cohort while `busy` is set.
-    pub(crate) fn busy_while(mut self, busy: Rc<Cell<bool>>) -> Self {
-        self.busy = Some(busy);
+    /// Begins no cohort while another one is in progress.
+    pub(crate) fn one_after_the_other(mut self, cohort: Rc<CohortInProgress>) -> Self {
+        self.serial = Some(cohort);
         self
     }
 }
@@ -66,7 +67,11 @@ impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
     }
 
     fn is_busy(&self) -> bool {
-        self.busy.as_ref().is_some_and(|busy| busy.get())
+        self.serial.as_ref().is_some_and(|cohort| cohort.is_busy.get())
+    }
+
+    fn handler(&self) -> Option<OperationName> {
+        self.serial.as_ref()?.handler.get()
     }
 
     fn clear(&self) {

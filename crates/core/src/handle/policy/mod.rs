@@ -1,5 +1,6 @@
 //! Handles and declarations of optional mechanisms.
 
+pub(crate) mod calls;
 pub(crate) mod cohort;
 pub(crate) mod custom;
 pub(crate) mod items;

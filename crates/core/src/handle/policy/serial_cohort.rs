@@ -9,7 +9,7 @@
 //! ends, by return, panic or cancellation, it drops a [`Serving`], which returns the state and marks the
 //! stage as ready.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::pin::pin;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::cohort::Cohort;
+use crate::gate::OperationName;
 use crate::handle::graph::StageOptions;
 use crate::handle::local::SharedStage;
 use crate::handle::policy::cohort::{CohortStage, PartitionedCohortStage};
@@ -25,7 +26,7 @@ use crate::handle::policy::items::LocalBatch;
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::stage::batching::Lost;
+use crate::stage::batching::{CohortInProgress, Lost};
 use crate::stage::declaration::LocalState;
 use crate::stage::key::Invocation;
 use crate::state::exclusive::Shared;
@@ -34,7 +35,7 @@ use crate::state::exclusive::Shared;
 struct Home<S> {
     stage: u8,
     state: RefCell<Option<S>>,
-    busy: Rc<Cell<bool>>,
+    cohort: Rc<CohortInProgress>,
 }
 
 /// A cohort in progress, with the state.
@@ -45,7 +46,7 @@ struct Serving<S> {
 
 impl<S> Serving<S> {
     fn begin(home: &Rc<Home<S>>) -> Self {
-        home.busy.set(true);
+        home.cohort.is_busy.set(true);
         Self { state: home.state.borrow_mut().take(), home: home.clone() }
     }
 }
@@ -53,7 +54,8 @@ impl<S> Serving<S> {
 impl<S> Drop for Serving<S> {
     fn drop(&mut self) {
         *self.home.state.borrow_mut() = self.state.take();
-        self.home.busy.set(false);
+        self.home.cohort.is_busy.set(false);
+        self.home.cohort.handler.set(None);
         processor::try_current(|p| p.stages.set_ready(self.home.stage.into()));
     }
 }
@@ -98,18 +100,20 @@ impl StageOptions<'_> {
         handler: impl AsyncFn(&mut S, Cohort<I, O>) + Send + Sync + 'static,
     ) -> CohortStage<I, O> {
         self.declaration.lifo = false;
+        self.declaration.runner = Some(runner.key().stage());
         let (stage, site) = (self.number(), Location::caller());
         let from = Invocation { key: runner.key(), site };
         let (make, handler) = (Arc::new(make), Arc::new(handler));
         let key = self.declare(Box::new(move |processor, _| {
-            let busy = Rc::new(Cell::new(false));
+            let in_progress = Rc::new(CohortInProgress::default());
             let state = RefCell::new(Some(make(processor)));
-            let home = Rc::new(Home { stage, state, busy: busy.clone() });
+            let home = Rc::new(Home { stage, state, cohort: in_progress.clone() });
             let handler = handler.clone();
             let begin = move |cohort: &mut Cohort<I, O>| {
                 let (mut serving, handler) = (Serving::begin(&home), handler.clone());
                 let cohort = cohort.take_all();
                 let operation = move |_: Shared<R>| async move {
+                    serving.home.cohort.handler.set(OperationName::current());
                     let Some(state) = &mut serving.state else { return };
                     let served = handler(state, cohort);
                     answering_for(stage, served).await;
@@ -117,7 +121,7 @@ impl StageOptions<'_> {
                 // A rejected dispatch drops the cohort, which answers its callers.
                 let _ = runner.dispatch_from(from, operation);
             };
-            let batch = Rc::new(LocalBatch::new(begin).busy_while(busy));
+            let batch = Rc::new(LocalBatch::new(begin).one_after_the_other(in_progress));
             LocalState { state: Rc::new(()), gate: None, batch: Some(batch) }
         }));
         Stage::new(key)

@@ -4,7 +4,8 @@
 //! Stages are indexed without bounds checks. A slot's stage comes from a [`Key`](crate::stage::key::Key) that
 //! [`Processor::check`] has found to belong to this processor's graph, and the keys of a graph number its
 //! stages. The row of arcs lies in the processor's counters, which live as long as the processor, and has one
-//! counter for each stage.
+//! counter for each stage. A row of resumptions of the same length lies twice
+//! [`beyond`](crate::stage::inline_state::InlineState::beyond) counters after it.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -119,7 +120,8 @@ impl Processor {
         slot.queued_at.set(self.now());
         // SAFETY: room was made above; nothing foreign has run since.
         unsafe { local.queue.append(slot) };
-        self.note_push(usize::from(stage));
+        self.stages.set_ready(usize::from(stage));
+        self.note_arc(usize::from(stage));
         Ok(slot)
     }
 
@@ -152,18 +154,15 @@ impl Processor {
         unsafe { self.stages.get_unchecked(stage) }
     }
 
-    /// Queues a slot at its stage, on behalf of the running stage.
+    /// Queues the slot of an operation that continues, on behalf of the running stage.
     #[inline(always)]
     pub(super) fn push(&self, slot: Slot, stage: usize) {
         slot.queued_at.set(self.now());
         self.stage(stage).queue.push(slot);
-        self.note_push(stage);
-    }
-
-    #[inline(always)]
-    fn note_push(&self, stage: usize) {
         self.stages.set_ready(stage);
-        self.note_arc(stage);
+        let resumptions = 2 * self.stages.inline.beyond + stage;
+        // SAFETY: see the top of the file.
+        unsafe { (*self.current.arc_row().add(resumptions)).add(1) };
     }
 
     /// Counts an invocation at `stage` by the running stage.

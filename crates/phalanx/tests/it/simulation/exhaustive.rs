@@ -388,3 +388,51 @@ fn a_timeout_may_fire_early_if_time_may_pass() {
     assert_eq!(any, BTreeSet::from([vec![true], vec![false]]), "{coverage}");
     assert!(coverage.is_complete());
 }
+
+/// Operations of two full stages wait for the capacity of each other's. An operation that waits is in no queue, so both
+/// queues become shorter: no schedule is stuck.
+#[test]
+fn capacity_alone_is_no_deadlock() {
+    let coverage = sim::explore_all(Bounds::default(), |world| {
+        world.set_processors(1);
+        let mut graph = Graph::new();
+        let stages = ["left", "right"].map(|name| graph.stage(name).capacity(1).shared(()));
+        graph.calls(stages[0], stages[1]);
+        graph.calls(stages[1], stages[0]);
+        let cycles = graph.call_graph().cycles();
+        assert!(cycles.len() == 1 && !cycles[0].can_deadlock());
+        let done = Rc::new(Cell::new(0));
+        let count = done.clone();
+        world.program(graph, move |_| {
+            for (own, other) in [(0, 1), (1, 0)] {
+                let (other, count) = (stages[other], count.clone());
+                stages[own].dispatch(move |_| async move {
+                    other.wait_for_capacity().await;
+                    let more = count.clone();
+                    let passed = other.dispatch(move |_| async move { more.set(more.get() + 1) });
+                    count.set(count.get() + u32::from(passed.is_ok()));
+                })?;
+            }
+            Ok(())
+        });
+        world.at_rest(move || assert!(done.get() >= 2, "{}", done.get()));
+    });
+    assert!(coverage.is_complete(), "{coverage}");
+}
+
+#[test]
+fn an_undeclared_call_fails_the_simulation() {
+    let failed = failure(|| {
+        sim::run(0, |world| {
+            world.set_processors(1);
+            let mut graph = Graph::new();
+            let (first, second) = (graph.shared("first", ()), graph.shared("second", ()));
+            graph.calls(first, ());
+            world.program(graph, move |_| {
+                Ok(first.dispatch(move |_| async move { _ = second.call(|_| async {}).await })?)
+            });
+        });
+    });
+    let failed = failed.expect("the call is not declared");
+    assert!(failed.contains("\"first\" invokes \"second\""), "{failed}");
+}

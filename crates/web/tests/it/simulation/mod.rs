@@ -8,6 +8,7 @@ mod site;
 pub(crate) mod wire;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -151,4 +152,44 @@ fn a_seed_is_reproducible() {
     for seed in 1000..1010 {
         assert_eq!(sim::run(seed, web), sim::run(seed, web));
     }
+}
+
+/// Every simulation checks that the server makes no call that it does not declare. This is the converse: the calls that
+/// are declared and do not occur, because these runs have no HTTP/2, passwords, other servers, limits and reloads.
+#[test]
+fn declared_calls_occur() {
+    let declared = Rc::<RefCell<BTreeSet<String>>>::default();
+    let observed = Rc::<RefCell<BTreeSet<String>>>::default();
+    for seed in 0..100 {
+        sim::run(seed, |world| {
+            web(world);
+            let (declared, observed) = (declared.clone(), observed.clone());
+            world.look_at_calls(move |calls| {
+                let (all, without) = (calls.declared(), calls.unobserved());
+                observed
+                    .borrow_mut()
+                    .extend(all.iter().filter(|call| !without.contains(call)).cloned());
+                declared.borrow_mut().extend(all);
+            });
+        });
+    }
+    let missing: Vec<_> = declared.borrow().difference(&observed.borrow()).cloned().collect();
+    let expected = [
+        "\"control\" invokes \"certificates\"",
+        "\"control\" invokes \"control\"",
+        "\"control\" invokes \"passwords\"",
+        "\"control\" invokes \"refusals\"",
+        "\"control\" invokes \"streams\"",
+        "\"control\" invokes \"upstream\"",
+        "\"network\" invokes \"network\"",
+        "\"network\" invokes \"refusals\"",
+        "\"streams\" invokes \"control\"",
+        "\"streams\" invokes \"log\"",
+        "\"streams\" invokes \"network\"",
+        "\"streams\" invokes \"streams\"",
+        "\"upstream\" invokes \"names\"",
+        "\"upstream\" invokes \"network\"",
+        "\"upstream\" invokes \"upstream\"",
+    ];
+    assert_eq!(missing, expected);
 }

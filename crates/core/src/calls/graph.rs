@@ -1,0 +1,175 @@
+//! The call graph, from declarations and counters.
+
+use crate::calls::cycle::{CallCycle, cycles};
+use crate::handle::graph::Graph;
+use crate::program::control::Control;
+use crate::stage::declaration::StageDeclaration;
+use crate::stage_set::StageSet;
+
+/// The stages of a program, and which of them invoke which.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallGraph {
+    /// In wavefront order.
+    pub stages: Vec<StageNode>,
+    /// By the invoking stage, then by the invoked one. Those from outside come last.
+    pub calls: Vec<StageCall>,
+}
+
+/// A stage in a [`CallGraph`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StageNode {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether its calls are declared ([`Graph::calls`]).
+    pub is_declared: bool,
+    /// Its [capacity](crate::StageOptions::capacity), if it has one.
+    pub capacity: Option<usize>,
+    /// Whether it serves one cohort at a time ([`StageOptions::serial_cohort`](crate::StageOptions::serial_cohort)).
+    pub is_serial: bool,
+}
+
+/// An edge of a [`CallGraph`]: invocations of one stage by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StageCall {
+    /// The number of the invoking stage. None for the outside: the start of the program, and other threads.
+    pub from: Option<usize>,
+    /// The number of the invoked stage.
+    pub to: usize,
+    /// Whether it was declared.
+    pub is_declared: bool,
+    /// The number of invocations so far; zero for a [`Graph`].
+    pub observed: u64,
+}
+
+impl Graph {
+    /// The call graph as [declared](Self::calls) so far.
+    pub fn call_graph(&self) -> CallGraph {
+        let names = self.names();
+        let mut stages: Vec<_> = names.iter().map(|name| StageNode::named(name)).collect();
+        let mut calls = Vec::new();
+        for (from, declared) in self.declared() {
+            stages[from] = StageNode::of(declared);
+            calls.extend(declared_calls(declared).map(|to| StageCall {
+                from: Some(from),
+                to,
+                is_declared: true,
+                observed: 0,
+            }));
+        }
+        CallGraph { stages, calls }
+    }
+}
+
+impl Control {
+    /// The call graph: the [declared](Graph::calls) calls, and those that the processors have counted. Wake-ups and
+    /// results are not calls.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let (parse, answer) = (graph.shared("parse", ()), graph.shared("answer", ()));
+    /// graph.calls(parse, answer);
+    /// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
+    /// processor.enter(|| answer.dispatch(|_| async {})).unwrap();
+    /// let found = processor.control().call_graph();
+    /// assert_eq!((found.calls[0].from, found.calls[0].observed), (Some(0), 0));
+    /// assert_eq!((found.calls[1].from, found.calls[1].observed), (None, 1));
+    /// ```
+    pub fn call_graph(&self) -> CallGraph {
+        let count = self.0.stages.len();
+        let mut invoked = vec![0; (count + 1) * count];
+        for counters in &self.0.counters {
+            invoked.iter_mut().zip(counters.invoked()).for_each(|(sum, more)| *sum += more);
+        }
+        let is_declared = |from: usize, to: usize| {
+            let stage = self.0.stages.get(from);
+            stage.is_some_and(|stage| declared_calls(stage).contains(to))
+        };
+        let calls = invoked.into_iter().enumerate().map(|(at, observed)| {
+            let (from, to) = (at / count, at % count);
+            let is_declared = is_declared(from, to);
+            StageCall { from: (from < count).then_some(from), to, is_declared, observed }
+        });
+        CallGraph {
+            stages: self.0.stages.iter().map(StageNode::of).collect(),
+            calls: calls.filter(|call| call.is_declared || call.observed > 0).collect(),
+        }
+    }
+}
+
+/// The stages that the program has declared, and that which the stage's policy implies.
+fn declared_calls(stage: &StageDeclaration) -> StageSet {
+    let implied = stage.runner.map(usize::from).into_iter().collect();
+    stage.calls.unwrap_or_default().union(implied)
+}
+
+impl StageNode {
+    fn named(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    fn of(declared: &StageDeclaration) -> Self {
+        Self {
+            name: declared.name,
+            is_declared: declared.calls.is_some(),
+            capacity: (declared.capacity < usize::MAX).then_some(declared.capacity),
+            is_serial: declared.runner.is_some(),
+        }
+    }
+}
+
+impl CallGraph {
+    /// Observed calls of stages that declare others, but not these.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let (parse, answer) = (graph.shared("parse", ()), graph.shared("answer", ()));
+    /// graph.calls(answer, ());
+    /// # struct Still;
+    /// # impl phalanx_core::World for Still {
+    /// #     fn now(&self) -> u64 { 0 }
+    /// #     fn reap(&self) -> bool { false }
+    /// #     fn submit(&self) {}
+    /// #     fn park(&self, _: Option<u64>) {}
+    /// # }
+    /// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
+    /// let invoke = move || answer.dispatch(move |_| async move { parse.dispatch(|_| async {}).unwrap() });
+    /// processor.enter(invoke).unwrap();
+    /// while processor.turn(&Still).ran > 0 {}
+    /// let undeclared = processor.control().call_graph().undeclared();
+    /// assert_eq!(undeclared, ["\"answer\" invokes \"parse\""]);
+    /// ```
+    pub fn undeclared(&self) -> Vec<String> {
+        let calls = self.calls.iter().filter(|call| self.is_undeclared(call));
+        calls.map(|call| self.describe(call)).collect()
+    }
+
+    /// Declared calls.
+    pub fn declared(&self) -> Vec<String> {
+        let calls = self.calls.iter().filter(|call| call.is_declared);
+        calls.map(|call| self.describe(call)).collect()
+    }
+
+    /// Declared calls that were not observed.
+    pub fn unobserved(&self) -> Vec<String> {
+        let calls = self.calls.iter().filter(|call| call.observed == 0);
+        calls.map(|call| self.describe(call)).collect()
+    }
+
+    /// The cycles of calls through a stage whose queue is bounded or served by one cohort at a time. Every such
+    /// stage that is in a cycle is in one of them.
+    pub fn cycles(&self) -> Vec<CallCycle> {
+        cycles(self)
+    }
+
+    pub(crate) fn is_undeclared(&self, call: &StageCall) -> bool {
+        !call.is_declared && call.from.is_some_and(|from| self.stages[from].is_declared)
+    }
+
+    fn describe(&self, call: &StageCall) -> String {
+        let from = call.from.map_or("the outside", |from| self.stages[from].name);
+        format!("\"{from}\" invokes \"{}\"", self.stages[call.to].name)
+    }
+}
