@@ -12,6 +12,10 @@ struct Readme;
 #[doc = include_str!("../../../docs/mechanisms/budget.md")]
 struct Budget;
 
+/// The call graph.
+#[doc = include_str!("../../../docs/mechanisms/call-graph.md")]
+struct CallGraph;
+
 /// Sockets.
 #[doc = include_str!("../../../docs/mechanisms/sockets.md")]
 struct Sockets;
