@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::fields::{is_connection_specific, is_path, is_token, length};
+use crate::fields::{self, is_connection_specific, is_path, is_token, length};
 use crate::hpack::decoder::Field;
 
 /// Overhead of a field in SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
@@ -69,6 +69,17 @@ impl Head {
     /// Whether the field list is larger than the server's limit. Then fields are missing.
     pub fn is_large(&self) -> bool {
         self.is_large
+    }
+
+    /// A head whose field list is larger than the server's limit, and was not decoded.
+    pub fn large() -> Self {
+        Self { is_large: true, ..Self::default() }
+    }
+
+    /// Adds a decoded field of a request over HTTP/3, whose field list has at most `limit` bytes. The rules for fields are
+    /// the same as in HTTP/2 (RFC 9114 §4.2 and §4.3).
+    pub fn push(&mut self, name: &[u8], value: &[u8], limit: usize) {
+        self.add(Field { name, value, valid: fields::is_valid(name, value) }, limit);
     }
 
     /// Empties the head, for the next request.
@@ -153,7 +164,7 @@ impl Head {
     }
 
     /// Whether the complete head is a valid request (RFC 9113 §8.3.1), unless fields are missing.
-    pub(crate) fn is_valid(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         if self.is_malformed || self.is_large {
             return !self.is_malformed;
         }
@@ -177,6 +188,11 @@ impl Head {
     fn text(&self, range: &Range<usize>) -> &str {
         str::from_utf8(&self.bytes[range.clone()]).unwrap_or_default()
     }
+}
+
+/// Whether a field may be in the trailer section of a request over HTTP/3: valid, and no pseudo-header field (RFC 9114 §4.3).
+pub fn is_valid_trailer(name: &[u8], value: &[u8]) -> bool {
+    is_trailer(Field { name, value, valid: fields::is_valid(name, value) })
 }
 
 /// Whether a field may be in a trailer section: valid, and no pseudo-header field (RFC 9113 §8.1).

@@ -37,6 +37,7 @@
 //! | `head.rs`, `fields.rs` | requests, and their validation |
 //! | `hpack/` | header compression |
 //! | `frame.rs`, `settings.rs`, `error.rs` | the format of frames |
+//! | `primitives.rs` | the parts of header compression that HTTP/3 shares |
 //! | `flood.rs` | limits on frames that cost more to handle than to send |
 //!
 //! # Bounds
@@ -62,6 +63,7 @@ mod flood;
 mod frame;
 mod head;
 mod hpack;
+pub mod primitives;
 mod settings;
 mod streams;
 mod window;
@@ -69,7 +71,7 @@ mod window;
 pub use connection::{Body, Connection, Request};
 pub use error::{Closed, Code};
 pub use flood::Excess;
-pub use head::Head;
+pub use head::{Head, is_valid_trailer};
 pub use hpack::decoder::decode_block;
 pub use hpack::encoder;
 pub use settings::Limits;

@@ -6,7 +6,7 @@ const MAX_BITS: u32 = 28;
 /// Decodes an integer whose first byte has a prefix of `bits` bits, and advances `rest` behind it. Returns
 /// `None` if it is incomplete or has more than 28 bits behind the prefix.
 #[inline]
-pub(crate) fn decode(rest: &mut &[u8], bits: u32) -> Option<usize> {
+pub fn decode(rest: &mut &[u8], bits: u32) -> Option<usize> {
     let (first, mut after) = rest.split_first()?;
     let mask = (1 << bits) - 1;
     let mut number = usize::from(*first) & mask;
@@ -31,7 +31,7 @@ pub(crate) fn decode(rest: &mut &[u8], bits: u32) -> Option<usize> {
 
 /// Appends `number` with a prefix of `bits` bits; `first` contains the bits before the prefix.
 #[inline]
-pub(crate) fn encode(out: &mut Vec<u8>, first: u8, bits: u32, number: usize) {
+pub fn encode(out: &mut Vec<u8>, first: u8, bits: u32, number: usize) {
     let mask = (1 << bits) - 1;
     if number < mask {
         out.push(first | number as u8);

@@ -7,8 +7,8 @@
 pub(crate) mod decoder;
 mod dynamic_table;
 pub mod encoder;
-mod huffman;
-mod integer;
-mod static_table;
+pub(crate) mod huffman;
+pub(crate) mod integer;
+pub(crate) mod static_table;
 
 pub(crate) use dynamic_table::MAX_SIZE as MAX_TABLE_SIZE;

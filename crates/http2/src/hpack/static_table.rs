@@ -4,7 +4,7 @@
 pub(crate) const LENGTH: usize = STATIC.len();
 
 /// Returns the entry with an index from 1 to [`LENGTH`].
-pub(crate) fn get(index: usize) -> Option<(&'static [u8], &'static [u8])> {
+pub fn get(index: usize) -> Option<(&'static [u8], &'static [u8])> {
     STATIC.get(index.checked_sub(1)?).map(|(name, value)| (name.as_bytes(), value.as_bytes()))
 }
 
