@@ -67,6 +67,7 @@ pub use request::{
 pub use selection::{DriverChoice, DriverKind, choose, open};
 pub use sockets::address::Address;
 pub use sockets::keepalive::Keepalive;
+pub use sockets::steering::steer_by_connection_id;
 
 /// A processor's only access to the operating system.
 ///

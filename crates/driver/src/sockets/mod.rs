@@ -5,4 +5,5 @@ pub(crate) mod keepalive;
 pub(crate) mod quiet;
 pub(crate) mod send;
 pub(crate) mod socket_table;
+pub(crate) mod steering;
 pub(crate) mod udp_drops;

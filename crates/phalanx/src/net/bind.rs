@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phalanx_driver::steer_by_connection_id;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// The largest number of connections that the kernel keeps until they are accepted.
@@ -96,6 +98,28 @@ pub fn bind_udp(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSoc
     Ok(bind_group(address, processors, udp)?.into_iter().map(UdpSocket::from).collect())
 }
 
+/// UDP sockets for QUIC on `address`, one for each of `processors`. The kernel passes a datagram to the socket whose number
+/// is the first two bytes of the destination connection identifier (RFC 8999), modulo `processors`. A server that makes
+/// identifiers accordingly keeps a connection on one processor, also when its client changes addresses.
+///
+/// Returns one socket only, for the first processor, on systems that cannot do this: all but Linux, and Linux if a sandbox
+/// forbids `SO_ATTACH_REUSEPORT_CBPF`. Port 0 selects one free port for all.
+///
+/// # Errors
+/// As [`bind_udp`].
+///
+/// # Panics
+/// If `processors` is zero or does not fit 16 bits.
+pub fn bind_quic(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSocket>> {
+    let count = u16::try_from(processors).expect("the number of processors has 16 bits");
+    assert!(count > 0, "at least one processor");
+    let mut sockets = bind_udp(address, processors)?;
+    if processors > 1 && steer_by_connection_id(sockets[0].as_fd(), count).is_err() {
+        sockets.truncate(1);
+    }
+    Ok(sockets)
+}
+
 /// Binds a socket for each of `processors` to `address`.
 fn bind_group(
     address: SocketAddr,
@@ -163,5 +187,32 @@ mod tests {
         let addresses: Vec<_> = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
         assert_eq!(addresses, [addresses[0]; 3]);
         assert_eq!(bind_udp(addresses[0], 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn connection_identifiers_select_the_socket() {
+        let sockets = bind_quic(([127, 0, 0, 1], 0).into(), 3).unwrap();
+        if sockets.len() == 1 {
+            return;
+        }
+        let address = sockets[0].local_addr().unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for first in [0_u16, 1, 2, 3, 500, 0xffff] {
+            let [high, low] = first.to_be_bytes();
+            let short = [0x40, high, low, 3, 4];
+            let long = [0xc0, 0, 0, 0, 1, 8, high, low, 3, 4];
+            let own = &sockets[usize::from(first) % sockets.len()];
+            own.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            for datagram in [&short[..], &long] {
+                client.send_to(datagram, address).unwrap();
+                let mut buffer = [0; 20];
+                let length = own.recv(&mut buffer).unwrap();
+                assert_eq!(&buffer[..length], datagram);
+            }
+        }
+        // Too short for an identifier.
+        client.send_to(b"\x40", address).unwrap();
+        sockets[0].set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        assert_eq!(sockets[0].recv(&mut [0; 20]).unwrap(), 1);
     }
 }

@@ -25,7 +25,7 @@ mod udp;
 pub use bytes::Bytes;
 pub use phalanx_driver::{FileTransfer, Keepalive, Payload};
 
-pub use self::bind::{bind, bind_udp};
+pub use self::bind::{bind, bind_quic, bind_udp};
 pub use self::bind_unix::{bind_unix, bind_unix_with_mode};
 pub use self::listener::Listener;
 pub use self::listeners::Listeners;
