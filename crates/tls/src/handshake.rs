@@ -95,6 +95,17 @@ impl TlsStages {
         call.await.map_err(|_| None)?.map_err(Some)
     }
 
+    /// Checks whether certificates have changed, if the last check is old enough, without waiting. For handshakes that
+    /// these stages do not perform.
+    pub fn check_if_due(self) {
+        // If the stage is full, its own handshakes check.
+        let _ = self.handshakes.dispatch(move |handshakes| async move {
+            if handshakes.is_check_due(now()) {
+                self.check_files().await;
+            }
+        });
+    }
+
     /// Checks whether certificates or authorities have changed, and reports changes on stderr.
     async fn check_files(self) {
         let time = SystemTime::UNIX_EPOCH + time_of_day();

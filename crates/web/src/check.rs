@@ -7,6 +7,7 @@ use crate::config::{
     Config, ConfigError, EXPECTED_PREFIX, Listen, Proxy, Scheme, Upstream, is_below, is_prefix,
     is_target,
 };
+use crate::quic::has_http3;
 use crate::site::rules::Rules;
 
 impl Config {
@@ -27,6 +28,10 @@ impl Config {
         if redirects && self.tls_port().is_none() {
             let what = "an address redirects to TLS, but no address of the network uses TLS";
             wrong("listen".into(), what.into());
+        }
+        if self.http3 && !self.listen.iter().any(has_http3) {
+            let what = "HTTP/3 needs an address with TLS; add https://ADDR:PORT to listen, without proxy+ and unix:";
+            wrong("http3".into(), what.into());
         }
         if self.real_ip_from.is_empty() && self.listen.iter().any(|listen| listen.proxied) {
             let what = "an address expects PROXY headers, but no load balancer is trusted to send them; set \

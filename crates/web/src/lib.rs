@@ -11,7 +11,9 @@
 //! | handshakes | `crates/tls` | performs a TLS handshake, where TLS is configured |
 //! | streams | `http2/connection.rs` | drives one HTTP/2 connection |
 //! | control | `http1/connection.rs`, `respond/` | serves one connection, request after request |
-//! | control | `http2/stream.rs`, `respond/` | serves one HTTP/2 request |
+//! | streams | `conn/quic.rs`, `crates/quic` | receives the datagrams of a UDP socket |
+//! | streams | `http3/connection.rs` | drives one HTTP/3 connection |
+//! | control | `http2/stream.rs`, `http3/stream.rs`, `streams/`, `respond/` | serves one request of HTTP/2 or HTTP/3 |
 //! | file index | `files/cached.rs` | replicas of cached files, on each processor |
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large file |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
@@ -36,17 +38,20 @@ mod files;
 mod floods;
 mod http1;
 mod http2;
+mod http3;
 mod listing;
 mod log;
 mod memory;
 mod metrics;
 mod proxy;
+mod quic;
 mod reload;
 mod respond;
 mod serve;
 mod site;
 mod socket;
 mod stages;
+mod streams;
 mod unavailable;
 mod upstream;
 

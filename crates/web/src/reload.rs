@@ -15,6 +15,7 @@ use crate::certificates::sources;
 use crate::config::{Config, Listen, Scheme};
 use crate::error::ServeError;
 use crate::log::Logs;
+use crate::quic::QuicSockets;
 use crate::site::{CurrentSite, Root, Site};
 
 /// Replaces the configuration of a running server.
@@ -24,6 +25,8 @@ pub struct Reloader {
     pub(crate) running: Config,
     pub(crate) certificates: Option<Arc<Certificates>>,
     pub(crate) listeners: Listeners<Scheme>,
+    /// `None` without HTTP/3.
+    pub(crate) quic: Option<Arc<QuicSockets>>,
 }
 
 impl Reload for Reloader {
@@ -63,6 +66,7 @@ impl Reload for Reloader {
         let version = site.generation;
         self.current.store(site);
         let added = self.listeners.apply(change);
+        warnings.extend(self.quic.iter().flat_map(|quic| quic.reload(&config)));
         Ok(Reloaded { added, needs_restart, warnings, version: Some(version), files: Vec::new() })
     }
 }

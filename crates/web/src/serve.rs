@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phalanx::fs::Dir;
-use phalanx::net::Listener;
+use phalanx::net::{Listener, UdpSocket};
 use phalanx::runtime::{StartContext, Started};
 use phalanx::{CallError, Graph};
+use phalanx_quic::{Config as QuicConfig, Endpoint};
 use phalanx_service::{
     ConnectionLimit, Inherited, ListenerControl, ListenerManager, Listeners, Operator, Scheme as _,
     Serving, SighupHandler, reload_at_sighup,
@@ -19,8 +20,10 @@ use crate::checks::check_all;
 use crate::config::{Arrival, Config, HostConfig, Scheme};
 use crate::conn::AcceptContext;
 use crate::conn::accept::accept;
+use crate::conn::quic::serve_quic;
 use crate::error::ServeError;
 use crate::log::Logs;
+use crate::quic::{QuicSocket, QuicSockets, quic_config};
 use crate::reload::Reloader;
 use crate::site::{CurrentSite, Root, Site};
 use crate::stages::{AcceptStages, Stages};
@@ -37,6 +40,8 @@ pub struct Server {
     open: Arc<ConnectionLimit>,
     /// Whether the first processor has begun.
     has_begun: Arc<AtomicBool>,
+    /// QUIC, if HTTP/3 is on.
+    quic: Option<QuicConfig>,
 }
 
 impl Server {
@@ -77,11 +82,40 @@ impl Server {
         certificates: Option<Arc<Certificates>>,
     ) -> Self {
         let current = CurrentSite::new(Site::new(config, roots, logs, None));
+        let quic = certificates.as_ref().filter(|_| config.http3);
+        let quic = quic.map(|certificates| quic_config(config, certificates.clone()));
         let (stages, accept_stages) = Stages::declare(graph, config, &current, certificates);
         let kinds =
             config.listen.iter().map(|listen| Scheme::kind(*listen, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::shown(current.load().metrics.open().clone()));
-        Self { stages, accept_stages, current, kinds, open, has_begun: Arc::default() }
+        Self { stages, accept_stages, current, kinds, open, has_begun: Arc::default(), quic }
+    }
+
+    /// Serves HTTP/3 on this processor until the program shuts down, if [`Config::http3`] is set. `socket` is one of a
+    /// group of `processors` sockets ([`bind_quic`](phalanx::net::bind_quic)), that with the number of this processor.
+    ///
+    /// # Errors
+    /// If the operation is refused.
+    pub fn accept_http3(
+        &self,
+        socket: UdpSocket,
+        processor: u16,
+        processors: u16,
+    ) -> Result<(), CallError> {
+        let context = self.begin()?;
+        self.serve_quic(context, socket, (processor, processors), Arc::new(AtomicBool::new(true)))
+    }
+
+    fn serve_quic(
+        &self,
+        context: AcceptContext,
+        socket: UdpSocket,
+        (processor, processors): (u16, u16),
+        is_open: Arc<AtomicBool>,
+    ) -> Result<(), CallError> {
+        let Some(config) = &self.quic else { return Ok(()) };
+        let endpoint = Endpoint::new(socket, config, processor, processors);
+        self.stages.http2.dispatch(move |_| serve_quic(endpoint, context, is_open))
     }
 
     /// Accepts connections on this processor until the program shuts down. The listeners correspond to the
@@ -179,10 +213,13 @@ fn run(
     let (certificates, mut warnings) = certificates::load(&config)?;
     warnings.extend(files::warnings(&config));
     let listeners = Listeners::bind(&config.listen, config.runtime.workers, inherited)?;
+    let quic = QuicSockets::bind(&config, &listeners.addresses())?.map(Arc::new);
     let logs = Logs::open(&config, None)?;
 
     let mut graph = Graph::new();
-    let server = Server::declare_with(&mut graph, &config, roots, logs, certificates.clone());
+    let mut announced = config.clone();
+    announced.http3_port = config.http3_port.or(quic.as_ref().and_then(|quic| quic.port()));
+    let server = Server::declare_with(&mut graph, &announced, roots, logs, certificates.clone());
     let (commands, _files) = (listeners.commands(), listeners.unix_files());
     let (addresses, urls) = (listeners.addresses(), listeners.urls());
     let reloader = Reloader {
@@ -190,12 +227,19 @@ fn run(
         running: config.clone(),
         certificates,
         listeners,
+        quic: quic.clone(),
     };
     let sighup = on_reload(reloader);
     let start = |start: &StartContext| {
         let ends = sighup.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
         let (commands, processor) = (commands.clone(), start.processor());
         let (network, context) = (server.stages.network, server.begin()?);
+        for QuicSocket { socket, count, is_open } in
+            quic.iter().flat_map(|quic| quic.take(processor))
+        {
+            let socket = UdpSocket::new(socket)?;
+            server.serve_quic(context.clone(), socket, (processor as u16, count), is_open)?;
+        }
         let manager = ListenerManager::new(commands, processor, move |listener, control| {
             let context = context.clone();
             network.dispatch(move |_| accept(listener, control, context)).map(drop)
@@ -212,6 +256,7 @@ fn run(
     runtime = runtime.register_gauges(site.upstreams.gauges());
     let lost = server.stages.log.map(|_| site.logs.lost());
     let counters = site.metrics.counters().chain(lost).chain(site.memory.counters());
+    let counters = counters.chain(server.quic.iter().flat_map(QuicConfig::counters));
     for counter in counters.chain(site.floods.counters()).chain(site.upstreams.all()) {
         runtime = runtime.register_counter(counter);
     }

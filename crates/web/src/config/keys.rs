@@ -23,6 +23,10 @@ impl Keys for Config {
         pass.include();
         let help = "accept HTTP/2 without TLS from clients with prior knowledge";
         pass.key("h2c", &mut self.h2c, help);
+        let help = "serve HTTP/3 (QUIC) too, on the UDP ports of the https:// addresses, and announce it to clients with Alt-Svc";
+        pass.key("http3", &mut self.http3, help);
+        let help = "UDP port that is announced for HTTP/3, if a firewall or container maps it to another one";
+        pass.key("http3-port", &mut self.http3_port, help);
         let help = "response to a host name that no host lists, if there is no default host";
         pass.key("unknown-host", &mut self.unknown_host, help);
         pass.key("health", &mut self.health, "path of the health check");

@@ -52,6 +52,10 @@ pub struct Config {
     /// Whether to accept HTTP/2 without TLS from clients with prior knowledge. Over TLS, clients can always
     /// negotiate HTTP/2.
     pub h2c: bool,
+    /// Whether to serve HTTP/3 too, on the UDP ports of the addresses with TLS, and to announce it (RFC 7838).
+    pub http3: bool,
+    /// The UDP port that is announced, if clients reach the server through another one than it listens on.
+    pub http3_port: Option<u16>,
     /// How large files are sent over connections without TLS.
     pub send: SendMode,
     /// Limits on the size of requests.
@@ -90,6 +94,8 @@ impl Config {
             max_connections: 100_000,
             max_queue_delay: Some(Ingress::DEFAULT_MAX_QUEUE_DELAY),
             h2c: false,
+            http3: false,
+            http3_port: None,
             send: SendMode::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),

@@ -24,14 +24,14 @@ use crate::upstream::NamedPools;
 #[derive(Clone)]
 pub(crate) struct AcceptContext {
     pub(super) stages: Stages,
-    accept_stages: AcceptStages,
+    pub(super) accept_stages: AcceptStages,
     pub(super) current: CurrentSite,
     /// Open connections of all processors.
     pub(super) open: Arc<ConnectionLimit>,
     /// Connections of this processor that are being rejected.
     rejections: Rc<Cell<usize>>,
     /// Connections of this processor to other servers.
-    pools: Rc<NamedPools>,
+    pub(super) pools: Rc<NamedPools>,
 }
 
 /// A connection before its first byte.

@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 mod begin;
 mod proxied;
+pub(crate) mod quic;
 mod reject;
 
 pub(crate) use begin::AcceptContext;

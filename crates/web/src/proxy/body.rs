@@ -1,15 +1,14 @@
 //! The body of a request, as it arrives from the client.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::{now, timeout};
 use phalanx_http::{Body, Discard, Limits, Reject, Status};
-use phalanx_http2::{Closed, encoder};
 use phalanx_tls::Wire;
 
 use crate::proxy::client::Client;
@@ -22,7 +21,7 @@ const MIN_RATE: u64 = 500;
 pub(crate) enum RequestBody {
     /// On an HTTP/1.1 connection.
     Connection(ConnectionBody),
-    /// On a stream of HTTP/2.
+    /// On a stream of HTTP/2 or HTTP/3.
     Stream(StreamBody),
 }
 
@@ -84,10 +83,37 @@ impl ConnectionBody {
     }
 }
 
-/// A body on a stream of HTTP/2.
+/// The content of a request on a stream.
+pub(crate) trait StreamContent {
+    /// Waits for content and appends it to `out`. Returns whether more may follow; nothing is appended at the end only.
+    ///
+    /// # Errors
+    /// If the client has reset the stream, or the request is malformed.
+    fn poll_content(
+        &self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<bool, StreamClosed>>;
+
+    /// Waits until the client has reset the stream, or the connection has ended.
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Nobody reads the rest.
+    fn discard(&self);
+
+    /// Sends 100 (Continue).
+    ///
+    /// # Errors
+    /// If the stream has ended.
+    fn invite(&self) -> io::Result<()>;
+}
+
+/// The client has reset the stream, or its request is malformed.
+pub(crate) struct StreamClosed;
+
+/// A body on a stream of HTTP/2 or HTTP/3.
 pub(crate) struct StreamBody {
-    connection: Rc<RefCell<phalanx_http2::Connection>>,
-    stream: u32,
+    content: Rc<dyn StreamContent>,
     is_done: bool,
     max_length: u64,
     arrival: Arrival,
@@ -95,27 +121,21 @@ pub(crate) struct StreamBody {
 
 impl StreamBody {
     /// The body of `job`.
-    pub(crate) fn new(
-        connection: Rc<RefCell<phalanx_http2::Connection>>,
-        stream: u32,
-        job: &Job,
-    ) -> Self {
+    pub(crate) fn new(content: Rc<dyn StreamContent>, job: &Job) -> Self {
         let (is_done, max_length) = (job.body == Body::None, job.group.rule.max_body);
-        Self { connection, stream, is_done, max_length, arrival: Arrival::default() }
+        Self { content, is_done, max_length, arrival: Arrival::default() }
     }
 
     async fn next(&mut self, out: &mut Vec<u8>, idle: Duration) -> Result<(), BodyError> {
         while out.is_empty() && !self.is_done {
             let (begun, limit) = (now(), self.arrival.limit(idle)?);
-            let piece = poll_fn(|context| {
-                self.connection.borrow_mut().poll_content(context, self.stream, out)
-            });
+            let piece = poll_fn(|context| self.content.poll_content(context, out));
             let polled = timeout(limit, piece).await;
             self.arrival.waited(begun, out.len());
             match polled {
                 Ok(Ok(more)) => self.is_done = !more,
                 // It has reset the stream, or the length is not the declared one.
-                Ok(Err(Closed)) => return Err(BodyError::Gone),
+                Ok(Err(StreamClosed)) => return Err(BodyError::Gone),
                 Err(_) => return Err(BodyError::Refused(Status::RequestTimeout)),
             }
             if self.arrival.received > self.max_length {
@@ -123,13 +143,6 @@ impl StreamBody {
             }
         }
         Ok(())
-    }
-
-    /// Sends 100 (Continue).
-    fn invite(&self) -> io::Result<()> {
-        let write = |block: &mut Vec<u8>| encoder::status(block, Status::Continue.code());
-        let sent = self.connection.borrow_mut().interim(self.stream, write);
-        sent.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))
     }
 }
 
@@ -179,7 +192,7 @@ impl RequestBody {
     pub(super) fn client(&self) -> Client {
         match self {
             Self::Connection(body) => Client::Connection(body.transport.clone()),
-            Self::Stream(body) => Client::Stream(body.connection.clone(), body.stream),
+            Self::Stream(body) => Client::Stream(body.content.clone()),
         }
     }
 
@@ -199,7 +212,7 @@ impl RequestBody {
     /// Nobody reads the rest. That of a stream is discarded, so that the bodies of other streams have its memory.
     pub(super) fn abandon(&self) {
         if let Self::Stream(body) = self {
-            body.connection.borrow_mut().discard(body.stream);
+            body.content.discard();
         }
     }
 
@@ -209,7 +222,7 @@ impl RequestBody {
             Self::Connection(body) if body.taken == body.input.len() && !body.parser.is_done() => {
                 body.transport.write(phalanx_http::CONTINUE.to_vec(), timeout).await.map(drop)
             }
-            Self::Stream(body) if !body.is_done => body.invite(),
+            Self::Stream(body) if !body.is_done => body.content.invite(),
             Self::Connection(_) | Self::Stream(_) => Ok(()),
         }
     }

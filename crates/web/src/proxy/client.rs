@@ -1,12 +1,13 @@
 //! The client of a request that is at a server: whether it still waits.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sleep;
 use phalanx_tls::Wire;
+
+use crate::proxy::body::StreamContent;
 
 /// Time between two checks of an HTTP/1.1 connection. Most responses arrive before the first.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -15,8 +16,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) enum Client {
     /// On an HTTP/1.1 connection.
     Connection(Rc<Wire>),
-    /// On a stream of HTTP/2.
-    Stream(Rc<RefCell<phalanx_http2::Connection>>, u32),
+    /// On a stream of HTTP/2 or HTTP/3.
+    Stream(Rc<dyn StreamContent>),
 }
 
 impl Client {
@@ -30,9 +31,7 @@ impl Client {
                     sleep(CHECK_INTERVAL).await;
                 }
             }
-            Self::Stream(connection, stream) => {
-                poll_fn(|context| connection.borrow_mut().poll_closed(context, stream)).await;
-            }
+            Self::Stream(content) => poll_fn(|context| content.poll_closed(context)).await,
         }
     }
 }

@@ -39,7 +39,7 @@ mod protocols;
 mod relay;
 mod tunnel;
 
-pub(crate) use body::{ConnectionBody, RequestBody, StreamBody};
+pub(crate) use body::{ConnectionBody, RequestBody, StreamBody, StreamClosed, StreamContent};
 pub(crate) use exchange::{End, Exchange, Finished};
 pub(crate) use job::{Job, Origin};
 pub(crate) use prepare::{Prepared, prepare};

@@ -48,6 +48,6 @@ impl<'a> Ask<'a> {
         if let Some(cors) = &rules.cors {
             head = cors.fields(self.request, head);
         }
-        if is_tls { head.fields(rules.tls.all()) } else { head }
+        if is_tls { head.fields(rules.tls.all()).fields(self.site.alt_svc.all()) } else { head }
     }
 }

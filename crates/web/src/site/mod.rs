@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, TrustedProxies, client};
-use phalanx_http::{Limits, Request, Status};
+use phalanx_http::{FieldBlock, Limits, Request, Status};
 
 pub(crate) use blocking::BlockingStages;
 pub(crate) use cors::is_preflight;
@@ -45,6 +45,16 @@ fn bounds(limits: &PerAddress) -> Bounds {
     Bounds { connections, per_second, burst }
 }
 
+/// Announces HTTP/3 for a day, if it is on (RFC 7838 §3).
+fn alt_svc(config: &Config) -> FieldBlock {
+    let mut field = FieldBlock::default();
+    let port = config.http3_port.or_else(|| config.tls_port()).filter(|_| config.http3);
+    if let Some(port) = port {
+        field.push("Alt-Svc", format!("h3=\":{port}\"; ma=86400").as_bytes());
+    }
+    field
+}
+
 /// Connections that one processor rejects at a time, fewer than the descriptors kept in reserve for it.
 const MAX_REJECTIONS: usize = 128;
 
@@ -64,6 +74,8 @@ pub(crate) struct Site {
     pub(crate) unknown_host: Status,
     /// Whether HTTP/2 without TLS is accepted.
     pub(crate) h2c: bool,
+    /// Field of every response over TLS that announces HTTP/3; the same in all versions.
+    pub(crate) alt_svc: FieldBlock,
     /// How large files are sent.
     pub(crate) send: SendMode,
     pub(crate) limits: Limits,
@@ -195,6 +207,7 @@ impl Site {
                 UnknownHost::First | UnknownHost::Misdirected => Status::MisdirectedRequest,
             },
             h2c: config.h2c,
+            alt_svc: old.map_or_else(|| alt_svc(config), |old| old.alt_svc.clone()),
             send: config.send,
             limits: config.limits,
             timeouts: config.timeouts,

@@ -4,6 +4,7 @@ mod active;
 mod common;
 mod configuration;
 mod guard;
+mod http3;
 mod moves;
 mod moves_after_reload;
 mod patience;

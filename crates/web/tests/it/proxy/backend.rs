@@ -11,8 +11,8 @@ use phalanx_testkit::tcp;
 use phalanx_web::{Config, Proxy};
 
 /// A server behind the proxy.
-pub(super) struct Backend {
-    pub(super) address: SocketAddr,
+pub(crate) struct Backend {
+    pub(crate) address: SocketAddr,
     accepted: Arc<AtomicUsize>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -20,7 +20,7 @@ pub(super) struct Backend {
 
 impl Backend {
     /// Starts a server. Each connection is passed to `serve` on a thread of its own, with its number from 0.
-    pub(super) fn new(serve: impl Fn(Peer, usize) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(serve: impl Fn(Peer, usize) + Send + Sync + 'static) -> Self {
         let (listener, address) = tcp::listener();
         let (accepted, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let (count, end) = (accepted.clone(), ends.clone());
@@ -52,7 +52,7 @@ impl Backend {
     }
 
     /// Number of accepted connections.
-    pub(super) fn accepted(&self) -> usize {
+    pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
     }
 }
@@ -69,20 +69,20 @@ impl Drop for Backend {
 }
 
 /// An address at which no server listens, and no other test will start one.
-pub(super) fn down() -> SocketAddr {
+pub(crate) fn down() -> SocketAddr {
     let listener = TcpListener::bind((tcp::own_address(), 0)).unwrap();
     listener.local_addr().unwrap()
 }
 
 /// The proxy's connection to a backend.
-pub(super) struct Peer {
-    pub(super) stream: TcpStream,
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream,
     rest: Vec<u8>,
 }
 
 impl Peer {
     /// Reads up to and including `end`. `None` if the proxy closes before the first byte.
-    pub(super) fn until(&mut self, end: &str) -> Option<String> {
+    pub(crate) fn until(&mut self, end: &str) -> Option<String> {
         loop {
             if let Some(at) = find(&self.rest, end.as_bytes()) {
                 let after = self.rest.split_off(at + end.len());
@@ -99,12 +99,12 @@ impl Peer {
     }
 
     /// Reads a request's head.
-    pub(super) fn head(&mut self) -> Option<String> {
+    pub(crate) fn head(&mut self) -> Option<String> {
         self.until("\r\n\r\n")
     }
 
     /// Reads this many bytes of a body.
-    pub(super) fn body(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn body(&mut self, length: usize) -> Vec<u8> {
         let mut piece = [0; 64 * 1024];
         while self.rest.len() < length {
             let count = tcp::read(&mut self.stream, &mut piece).unwrap();
@@ -116,18 +116,18 @@ impl Peer {
     }
 
     /// Reads until the proxy closes.
-    pub(super) fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while matches!(tcp::read(&mut self.stream, &mut [0; 16 * 1024]), Ok(1..)) {}
     }
 
     /// Sends. The proxy may have closed the connection.
-    pub(super) fn say(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn say(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 }
 
 /// A configuration that passes `/api` to this address.
-pub(super) fn passing(address: SocketAddr, change: impl Fn(&mut Proxy)) -> Config {
+pub(crate) fn passing(address: SocketAddr, change: impl Fn(&mut Proxy)) -> Config {
     let mut proxy = Proxy::new();
     proxy.prefix = "/api".into();
     proxy.to = vec![format!("http://{address}").parse().unwrap()];

@@ -29,7 +29,7 @@ fn chunks(peer: &mut Peer) -> Vec<u8> {
 }
 
 /// A server that responds with the body of the request.
-pub(super) fn echo() -> Backend {
+pub(crate) fn echo() -> Backend {
     Backend::new(|mut peer, _| {
         while let Some(head) = peer.head() {
             assert!(!head.to_lowercase().contains("expect:"), "{head}");

@@ -1,7 +1,7 @@
 //! The reverse proxy, with servers and clients that are driven by hand.
 
-mod backend;
-mod bodies;
+pub(crate) mod backend;
+pub(crate) mod bodies;
 mod disconnects;
 mod failures;
 mod heads;

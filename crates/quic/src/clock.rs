@@ -1,0 +1,25 @@
+//! The processor's time for `quinn-proto`, which takes the standard library's.
+
+use std::time::{Duration, Instant};
+
+/// Converts the time of a processor. Only differences have a meaning, so a simulation stays deterministic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    zero: Instant,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { zero: Instant::now() }
+    }
+
+    /// The time of the running cohort.
+    pub(crate) fn now(self) -> Instant {
+        self.zero + phalanx::time::now()
+    }
+
+    /// Time from now until `at`.
+    pub(crate) fn until(self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.now())
+    }
+}

@@ -1,0 +1,202 @@
+//! One connection, as the operation that drives it sees it.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use phalanx::sleep;
+use phalanx::time::{Sleep, now};
+use quinn_proto::{Dir, StreamEvent, StreamId};
+
+use crate::state::{Shared, State};
+use crate::stream::{ReceiveStream, SendStream};
+
+/// Datagrams that one call of `quinn-proto` may make.
+const MAX_BATCH: usize = 10;
+
+/// The first timer, which is set again once there is an earlier one.
+const FAR: Duration = Duration::from_secs(3600);
+
+/// A connection. One operation drives it: it takes all [events](Self::next_event), then calls
+/// [`poll_drive`](Self::poll_drive), and repeats both when it is woken. If it is dropped, the connection ends at once, and
+/// its client learns it only when it sends something.
+pub struct Connection {
+    shared: Rc<Shared>,
+    timer: Sleep,
+    /// When the timer ends, in the time of the processor.
+    timer_end: Duration,
+}
+
+/// An event on a connection.
+pub enum Event {
+    /// The handshake is complete.
+    Connected,
+    /// The client has opened a stream in both directions. Its number is the first value.
+    Opened(u64, ReceiveStream, SendStream),
+    /// The client has opened a stream in its direction.
+    PeerOpened(ReceiveStream),
+    /// A stream that the client has opened in its direction has data or has ended, and no operation waits for that.
+    PeerReadable(u64),
+}
+
+/// The state of a connection after [`Connection::poll_drive`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driven {
+    /// There are events.
+    Events,
+    /// The connection has ended, and its endpoint has forgotten it.
+    Ended,
+}
+
+impl Connection {
+    pub(crate) fn new(shared: Rc<Shared>) -> Self {
+        Self { shared, timer: sleep(FAR), timer_end: now() + FAR }
+    }
+
+    /// The client's address at the beginning of the connection.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.shared.remote
+    }
+
+    /// The next event, if there is one.
+    pub fn next_event(&self) -> Option<Event> {
+        let state = &mut *self.shared.state.borrow_mut();
+        self.shared.exchange(state);
+        loop {
+            if let Some(event) = self.next_stream(state) {
+                return Some(event);
+            }
+            match state.quic.poll()? {
+                quinn_proto::Event::Connected => {
+                    state.end_handshake(&self.shared.core, true);
+                    return Some(Event::Connected);
+                }
+                quinn_proto::Event::ConnectionLost { .. } => {
+                    state.end_handshake(&self.shared.core, false);
+                    state.lose();
+                }
+                quinn_proto::Event::Stream(event) => match event {
+                    StreamEvent::Readable { id } => {
+                        if !state.wake_reader(id) && id.dir() == Dir::Uni {
+                            return Some(Event::PeerReadable(id.into()));
+                        }
+                    }
+                    StreamEvent::Writable { id } | StreamEvent::Stopped { id, .. } => {
+                        state.wake_writer(id);
+                    }
+                    // Streams are accepted above.
+                    StreamEvent::Opened { .. } => (),
+                    StreamEvent::Finished { .. } | StreamEvent::Available { .. } => (),
+                },
+                _ => (),
+            }
+        }
+    }
+
+    /// Accepts a stream that the client has opened.
+    fn next_stream(&self, state: &mut State) -> Option<Event> {
+        if let Some(id) = state.quic.streams().accept(Dir::Uni) {
+            return Some(Event::PeerOpened(ReceiveStream::new(self.shared.clone(), id)));
+        }
+        let id = state.quic.streams().accept(Dir::Bi)?;
+        let receive = ReceiveStream::new(self.shared.clone(), id);
+        Some(Event::Opened(id.index(), receive, SendStream::new(self.shared.clone(), id)))
+    }
+
+    /// Opens a stream in the server's direction, if the client permits one.
+    pub fn open(&self) -> Option<SendStream> {
+        let id: StreamId = self.shared.state.borrow_mut().quic.streams().open(Dir::Uni)?;
+        Some(SendStream::new(self.shared.clone(), id))
+    }
+
+    /// Whether the handshake is in progress.
+    pub fn is_handshaking(&self) -> bool {
+        self.shared.state.borrow().is_handshaking
+    }
+
+    /// Whether the connection is closed; nothing can be read or written.
+    pub fn is_closed(&self) -> bool {
+        self.shared.state.borrow().is_lost
+    }
+
+    /// Whether the client has closed the connection or all datagrams with the server's close were sent.
+    pub fn has_sent_close(&self) -> bool {
+        let state = self.shared.state.borrow();
+        state.is_lost && state.sends.is_empty()
+    }
+
+    /// Closes the connection with an error code of the application. The connection is driven until it has ended, so that
+    /// the client learns of it even if datagrams are lost.
+    pub fn close(&self, code: u64) {
+        self.shared.close(code);
+    }
+
+    /// Sends what is ready, and waits for events.
+    pub fn poll_drive(&mut self, context: &mut Context<'_>) -> Poll<Driven> {
+        let shared = self.shared.clone();
+        shared.set_driver(context);
+        let state = &mut *shared.state.borrow_mut();
+        shared.exchange(state);
+        if state.is_drained {
+            return Poll::Ready(Driven::Ended);
+        }
+        self.transmit(state, context);
+        let Some(at) = state.quic.poll_timeout() else { return Poll::Pending };
+        let left = shared.core.clock.until(at);
+        if !left.is_zero() && !self.is_due(left, context) {
+            return Poll::Pending;
+        }
+        state.quic.handle_timeout(shared.core.now());
+        // There may be more to send now, too.
+        Poll::Ready(Driven::Events)
+    }
+
+    /// Sends what is ready, as far as there is room. Sent datagrams make room, and wake the operation.
+    fn transmit(&self, state: &mut State, context: &mut Context<'_>) {
+        state.sends.poll(context);
+        state.quic.set_send_window(self.shared.core.send_window());
+        let now = self.shared.core.now();
+        loop {
+            let room = state.sends.room().min(MAX_BATCH);
+            if room == 0 {
+                return;
+            }
+            let mut bytes = Vec::new();
+            let Some(transmit) = state.quic.poll_transmit(now, room, &mut bytes) else { return };
+            bytes.truncate(transmit.size);
+            state.sends.send(context, bytes, transmit.destination, transmit.segment_size);
+        }
+    }
+
+    /// Whether `left` has passed. Otherwise the operation is woken when it has.
+    fn is_due(&mut self, left: Duration, context: &mut Context<'_>) -> bool {
+        let end = now() + left;
+        if end < self.timer_end {
+            self.set_timer(left);
+        }
+        while Pin::new(&mut self.timer).poll(context).is_ready() {
+            if now() >= end {
+                return true;
+            }
+            self.set_timer(end - now());
+        }
+        false
+    }
+
+    fn set_timer(&mut self, left: Duration) {
+        self.timer.reset(left);
+        self.timer_end = now() + left;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let state = &mut *self.shared.state.borrow_mut();
+        if !state.is_drained {
+            self.shared.core.handle(self.shared.handle, quinn_proto::EndpointEvent::drained());
+            self.shared.end(state);
+        }
+    }
+}

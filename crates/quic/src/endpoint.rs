@@ -1,0 +1,122 @@
+//! The datagrams of one socket.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use phalanx::net::{IoTimeout, Received, UdpSocket};
+use phalanx::shutdown::draining;
+use phalanx::sleep;
+use quinn_proto::{DatagramEvent, Transmit};
+
+use crate::config::Config;
+use crate::core::Core;
+use crate::incoming::Incoming;
+use crate::sends::Sends;
+
+/// The largest datagram that is received; QUIC's are as large as a packet of the path, and clients are told to send at
+/// most 1472 bytes.
+const MAX_DATAGRAM_BYTES: usize = 2048;
+
+/// Pause after a failed receive.
+const ERROR_PAUSE: Duration = Duration::from_millis(10);
+
+/// A UDP socket that receives the datagrams of connections, and begins new ones.
+pub struct Endpoint {
+    core: Rc<Core>,
+}
+
+impl Endpoint {
+    /// The endpoint of `processor`, whose socket is the one with this number in a group of `processors` sockets
+    /// ([`phalanx::net::bind_quic`]).
+    ///
+    /// # Panics
+    /// If there is no such socket in the group.
+    pub fn new(socket: UdpSocket, config: &Config, processor: u16, processors: u16) -> Self {
+        let endpoint = config.endpoint(processor, processors);
+        let server = Some(config.server.clone());
+        let quic = quinn_proto::Endpoint::new(endpoint, server, false, None);
+        Self { core: Rc::new(Core::new(quic, config, socket)) }
+    }
+
+    /// Receives datagrams until the program shuts down and the last connection has ended. `accept` decides about each new
+    /// connection; while the program shuts down, they are refused.
+    pub async fn run(self, accept: impl Fn(Incoming<'_>)) {
+        let mut sends = self.core.sends();
+        let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+        let mut draining = draining();
+        let mut is_draining = false;
+        loop {
+            let received = {
+                let mut receive = pin!(self.core.socket().recv_from(&mut buffer, IoTimeout::NONE));
+                let next = poll_fn(|context| {
+                    sends.poll(context);
+                    is_draining = is_draining || pin!(&mut draining).poll(context).is_ready();
+                    if is_draining && !self.core.has_connections(context) {
+                        return Poll::Ready(None);
+                    }
+                    receive.as_mut().poll(context).map(Some)
+                });
+                next.await
+            };
+            match received {
+                None => break,
+                // Only after an error of the system, which may persist.
+                Some(Err(_)) => sleep(ERROR_PAUSE).await,
+                Some(Ok(Received { truncated: true, .. })) => (),
+                Some(Ok(Received { length, from, .. })) => {
+                    let accept = (!is_draining).then_some(&accept);
+                    self.receive(&buffer[..length], from, accept, &mut sends).await;
+                }
+            }
+        }
+    }
+
+    async fn receive(
+        &self,
+        datagram: &[u8],
+        from: SocketAddr,
+        accept: Option<&impl Fn(Incoming<'_>)>,
+        sends: &mut Sends,
+    ) {
+        let core = &self.core;
+        core.metrics.received.add(1);
+        let mut response = Vec::new();
+        let bytes = BytesMut::from(datagram);
+        let event = core.quic().handle(core.now(), from, None, None, bytes, &mut response);
+        let transmit = match event {
+            None => None,
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                core.receive(handle, event);
+                None
+            }
+            Some(DatagramEvent::Response(transmit)) => Some(transmit),
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                Incoming::handle(core, incoming, accept, &mut response)
+            }
+        };
+        let Some(Transmit { destination, size, segment_size, .. }) = transmit else { return };
+        response.truncate(size);
+        poll_fn(|context| {
+            match sends.room() {
+                0 => core.metrics.dropped_responses.add(1),
+                _ => sends.send(context, std::mem::take(&mut response), destination, segment_size),
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// The address of the socket.
+    ///
+    /// # Errors
+    /// As `getsockname(2)`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.core.socket().local_addr()
+    }
+}

@@ -1,0 +1,93 @@
+//! The sending side of a request's stream: bytes of frames that wait for the client's window.
+
+use std::task::{Context, Poll, ready};
+
+use phalanx_http3::{Code, encoder};
+use phalanx_quic::{SendStream, StreamError};
+
+/// The sending side of a stream.
+pub(super) struct Outgoing {
+    stream: SendStream,
+    /// Heads, and starts of frames.
+    queue: Vec<u8>,
+    /// The stream ends behind the queue.
+    ends: bool,
+}
+
+impl Outgoing {
+    pub(super) fn new(stream: SendStream) -> Self {
+        Self { stream, queue: Vec::new(), ends: false }
+    }
+
+    /// Queues the head of a response, or of an interim one.
+    pub(super) fn head(&mut self, block: &[u8]) {
+        encoder::head_of(&mut self.queue, block);
+    }
+
+    /// Queues the start of `length` bytes of content.
+    pub(super) fn begin_content(&mut self, length: u64) {
+        encoder::content(&mut self.queue, length);
+    }
+
+    /// Sends the queue, as far as possible without waiting.
+    pub(super) fn flush(&mut self) {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        // An error occurs again when more is sent.
+        let _ = self.poll_flush(&mut context);
+    }
+
+    /// Sends the queue, and ends the stream if it ends there.
+    pub(super) fn poll_flush(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), StreamError>> {
+        let mut sent = 0;
+        while sent < self.queue.len() {
+            match self.stream.poll_write(context, &self.queue[sent..]) {
+                Poll::Ready(Ok(more)) => sent += more,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.queue.drain(..sent);
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.queue.clear();
+        if std::mem::take(&mut self.ends) {
+            return Poll::Ready(self.stream.finish());
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends content behind the queue. Returns how many bytes, at least one.
+    pub(super) fn poll_content(
+        &mut self,
+        context: &mut Context<'_>,
+        content: &[u8],
+    ) -> Poll<Result<usize, StreamError>> {
+        ready!(self.poll_flush(context))?;
+        self.stream.poll_write(context, content)
+    }
+
+    /// Ends the stream behind the queue. Returns whether the queue was sent.
+    pub(super) fn finish(&mut self) -> bool {
+        self.ends = true;
+        self.flush();
+        !self.ends
+    }
+
+    /// Ends the stream without a complete response.
+    pub(super) fn reset(&mut self, code: Code) {
+        self.stream.reset(code.into());
+    }
+
+    /// Waits until the client has stopped reading, or the connection has ended.
+    pub(super) fn poll_stopped(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_stopped(context)
+    }
+
+    /// Closes the connection.
+    pub(super) fn close_connection(&self, code: Code) {
+        self.stream.close_connection(code.into());
+    }
+}

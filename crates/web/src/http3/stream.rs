@@ -1,0 +1,144 @@
+//! One HTTP/3 request and its response: an operation of the control stage, handled like an HTTP/1.1 request.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use phalanx::timeout;
+use phalanx_http::Version;
+use phalanx_http2::Body;
+use phalanx_http3::Limits;
+use phalanx_quic::{ReceiveStream, SendStream};
+
+use crate::http3::answer::{StreamAnswer, Tails};
+use crate::http3::content::{Content, Incoming};
+use crate::http3::outgoing::Outgoing;
+use crate::proxy::{Origin, StreamClosed, StreamContent};
+use crate::site::{CurrentSite, Site};
+use crate::socket::answered::Answered;
+use crate::socket::gauge_guard::GaugeGuard;
+use crate::socket::peer::Peer;
+use crate::stages::Stages;
+use crate::streams::{self, RequestStream, StreamContext};
+
+/// State shared by a connection's streams.
+pub(super) struct Streams {
+    shared: Rc<Shared>,
+    current: CurrentSite,
+    /// Version of the site for the next request.
+    site: Arc<Site>,
+    /// Requests in progress, of which QUIC bounds the number.
+    open: Rc<Cell<usize>>,
+}
+
+/// The parts of [`Streams`] that every stream uses.
+struct Shared {
+    stages: Stages,
+    peer: Peer,
+    address: IpAddr,
+    tails: Tails,
+    /// Requests with responses that are not sent yet.
+    answered: Cell<Answered>,
+}
+
+impl Streams {
+    pub(super) fn new(
+        (stages, current, site): (Stages, CurrentSite, Arc<Site>),
+        peer: Peer,
+        address: IpAddr,
+    ) -> Self {
+        let (tails, answered) = (Tails::default(), Cell::default());
+        let shared = Rc::new(Shared { stages, peer, address, tails, answered });
+        Self { shared, current, site, open: Rc::default() }
+    }
+
+    /// The number of requests in progress.
+    pub(super) fn open(&self) -> usize {
+        self.open.get()
+    }
+
+    /// Takes the requests whose responses were written.
+    pub(super) fn take_answered(&self) -> Answered {
+        self.shared.answered.take()
+    }
+
+    /// Sends the ends of responses that wait for the client's window.
+    pub(super) fn poll_tails(&self, context: &mut Context<'_>) {
+        let mut tails = self.shared.tails.borrow_mut();
+        tails.retain(|tail| tail.borrow_mut().poll_flush(context).is_pending());
+    }
+
+    /// Refuses a request; the client may repeat it on another connection.
+    pub(super) fn refuse(&self, receive: ReceiveStream, send: SendStream) {
+        drop(self.parts(receive, send));
+    }
+
+    fn parts(&self, receive: ReceiveStream, send: SendStream) -> (Incoming, StreamAnswer) {
+        let outgoing = Rc::new(RefCell::new(Outgoing::new(send)));
+        let limits = Limits { head: self.site.limits.head };
+        let answer = StreamAnswer::new(outgoing.clone(), self.shared.tails.clone());
+        (Incoming::new(receive, limits, outgoing), answer)
+    }
+
+    /// Starts a request as an operation of the control stage.
+    pub(super) fn accept(&mut self, receive: ReceiveStream, send: SendStream) {
+        self.current.refresh(&mut self.site);
+        let (incoming, answer) = self.parts(receive, send);
+        let (shared, site) = (self.shared.clone(), self.site.clone());
+        let open = GaugeGuard::new(&self.open);
+        // If the operation limit is reached, the answer is dropped, which rejects the request.
+        let control = shared.stages.control;
+        let _ = control.dispatch(move |_| async move {
+            let _open = open;
+            serve(shared, site, incoming, answer).await;
+        });
+    }
+}
+
+/// Handles one request.
+async fn serve(shared: Rc<Shared>, site: Arc<Site>, mut incoming: Incoming, answer: StreamAnswer) {
+    let head = poll_fn(|context| incoming.poll_head(context));
+    // Boxed: nearly all heads have arrived when their stream opens.
+    let Ok(Ok((head, has_body))) = Box::pin(timeout(site.timeouts.request, head)).await else {
+        return;
+    };
+    let Shared { stages, peer, answered, address, .. } = &*shared;
+    let context = StreamContext { stages: *stages, peer, answered };
+    let (outgoing, limit) = (answer.outgoing(), site.limits.body);
+    let incoming = Rc::new(RefCell::new(incoming));
+    let stream = Http3Stream { incoming, outgoing, address: *address, limit };
+    streams::serve(context, &site, (&head, has_body), stream, Box::new(answer)).await;
+}
+
+/// The stream of one request.
+struct Http3Stream {
+    incoming: Rc<RefCell<Incoming>>,
+    outgoing: Rc<RefCell<Outgoing>>,
+    /// The client.
+    address: IpAddr,
+    /// The largest content that is read and discarded, in bytes.
+    limit: u64,
+}
+
+impl RequestStream for Http3Stream {
+    const VERSION: Version = Version::Http3;
+
+    fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Result<Body, StreamClosed>> {
+        self.incoming.borrow_mut().poll_body(context, self.limit)
+    }
+
+    fn content(&self) -> Rc<dyn StreamContent> {
+        let (incoming, outgoing) = (self.incoming.clone(), self.outgoing.clone());
+        Rc::new(Content { incoming, outgoing })
+    }
+
+    fn origin(&self, named: Option<IpAddr>, is_tls: Option<bool>) -> Option<Origin> {
+        Some(Origin {
+            address: Some(named.unwrap_or(self.address)),
+            is_tls: is_tls.unwrap_or(true),
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Requests on streams, which HTTP/2 and HTTP/3 have in common: the path of a request from its head to its response.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use phalanx::overload::Permit;
+use phalanx::time::now;
+use phalanx::{CallError, timeout};
+use phalanx_http::{Body as Framing, Reply, Request, Status, Version};
+use phalanx_http2::{Body, Head};
+
+use crate::log::{AccessRecorder, Flush};
+use crate::proxy::{
+    Exchange, Finished, Job, Origin, Prepared, RequestBody, StreamBody, StreamClosed,
+    StreamContent, prepare,
+};
+use crate::respond::admit::{RequestContext, admit};
+use crate::respond::refusal::error_page;
+use crate::respond::respond;
+use crate::respond::writer::{ResponseStream, ResponseWriter};
+use crate::site::Site;
+use crate::socket::answered::Answered;
+use crate::socket::buffers;
+use crate::socket::peer::{Peer, named, named_tls};
+use crate::stages::Stages;
+use crate::upstream::{Failure, Group};
+
+/// The protocol's side of the stream of one request.
+pub(crate) trait RequestStream {
+    /// The version of the protocol.
+    const VERSION: Version;
+
+    /// Waits for the end of the request's content, and discards it.
+    ///
+    /// # Errors
+    /// If the client has reset the stream, or its request is malformed.
+    fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Result<Body, StreamClosed>>;
+
+    /// The content of the request, for another server.
+    fn content(&self) -> Rc<dyn StreamContent>;
+
+    /// The client of the connection, unless that has ended. A proxy may have named its address, and said whether it uses
+    /// TLS.
+    fn origin(&self, named: Option<IpAddr>, is_tls: Option<bool>) -> Option<Origin>;
+}
+
+/// The state of a connection that its streams use.
+pub(crate) struct StreamContext<'a> {
+    pub(crate) stages: Stages,
+    pub(crate) peer: &'a Peer,
+    /// Requests with responses in the connection's output.
+    pub(crate) answered: &'a Cell<Answered>,
+}
+
+/// Handles one request, whose response `answer` receives.
+pub(crate) async fn serve<S: RequestStream>(
+    context: StreamContext<'_>,
+    site: &Arc<Site>,
+    (head, has_body): (&Head, bool),
+    mut stream: S,
+    answer: Box<dyn ResponseStream>,
+) {
+    let StreamContext { stages, peer, answered: waiting } = context;
+    let began = now();
+    let parsed = parse(head, has_body, site, S::VERSION);
+    let group = match &parsed {
+        Ok(request) if site.has_upstreams => Job::group(site, request),
+        _ => None,
+    };
+    // A CONNECT request is followed by tunnel data without an end. A request that is passed to another server takes its
+    // body along.
+    let refused = if head.is_large() {
+        Some(Status::FieldsTooLarge)
+    } else if !has_body || head.method() == "CONNECT" || group.is_some() {
+        None
+    } else {
+        let body = poll_fn(|context| stream.poll_body(context));
+        // Boxed: few requests have a body, and each would reserve memory for it.
+        match Box::pin(timeout(site.timeouts.body, body)).await {
+            Ok(Ok(Body::Complete)) => None,
+            Ok(Ok(Body::TooLarge)) => Some(Status::ContentTooLarge),
+            // The stream has ended: the client has reset it, or its request is malformed.
+            Ok(Err(_)) => return,
+            Err(_) => Some(Status::RequestTimeout),
+        }
+    };
+    let timeouts = &site.timeouts;
+    let mut out = ResponseWriter::stream(answer, stages, timeouts, buffers::get());
+    out.set_begun(true);
+    let mut recorder = peer.recorder.as_deref().map(AccessRecorder::for_stream);
+    // Held until the connection has all of the response.
+    let (mut permit, mut path) = (None, Vec::new());
+    let answered = match refused.map_or(parsed, Err) {
+        Ok(request) => {
+            let named = named(peer.proxy.as_deref(), &request, site);
+            if let Some(recorder) = &mut recorder {
+                recorder.request(site.logs(&request), &request, named, began);
+            }
+            let (reply, open) = (Reply::to(&request), peer.open.as_ref());
+            let context = RequestContext { site, open, named, https: None };
+            if let Some(group) = group {
+                // Boxed, so that streams without such requests do not reserve its memory.
+                let proxied = Box::pin(proxied(
+                    (&stream, stages, peer),
+                    site,
+                    out,
+                    &mut path,
+                    (&request, reply),
+                    (context, &mut permit),
+                    group,
+                ));
+                match proxied.await {
+                    Some((own, answered)) => {
+                        out = own;
+                        answered
+                    }
+                    // The operation limit is reached, and the stream was refused.
+                    None => return,
+                }
+            } else if admit(&mut out.buffer, &context, &mut permit, &request, reply) {
+                respond(&mut out, stages, site, &mut path, &request, reply).await
+            } else {
+                Ok(())
+            }
+        }
+        Err(status) => {
+            if let Some(recorder) = &mut recorder {
+                let line = [head.method(), " ", head.path(), " ", S::VERSION.name()];
+                recorder.rejected(&site.logs, &line.map(str::as_bytes), began);
+            }
+            let head_only = head.method() == "HEAD";
+            let reply = Reply { version: S::VERSION, keep_alive: true, head_only };
+            error_page(&mut out.buffer, status, reply);
+            Ok(())
+        }
+    };
+    out.log(recorder.as_mut(), &site.metrics);
+    buffers::recycle(out.end(answered).await);
+    let mut requests = waiting.get();
+    requests.add(began);
+    waiting.set(requests);
+    Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
+}
+
+/// Passes a request to another server. Returns the writer; `None` if it is lost.
+async fn proxied<S: RequestStream>(
+    (stream, stages, peer): (&S, Stages, &Peer),
+    site: &Arc<Site>,
+    mut out: ResponseWriter,
+    path: &mut Vec<u8>,
+    (request, reply): (&Request<'_>, Reply),
+    (context, permit): (RequestContext<'_>, &mut Option<Permit>),
+    group: &Arc<Group>,
+) -> Option<(ResponseWriter, io::Result<()>)> {
+    let begun = (&mut out, &mut *permit, path);
+    let request = (request, reply);
+    let pools = peer.pools.as_ref()?;
+    let is_tls = named_tls(peer.proxy.as_deref(), request.0, site);
+    let origin = stream.origin(context.named.or(pools.named), is_tls)?;
+    let job = match prepare(begun, stages, context, group, request, origin).await {
+        Ok(Prepared::Job(job)) => job,
+        Ok(_) => return Some((out, Ok(()))),
+        Err(error) => return Some((out, Err(error))),
+    };
+    // Waiting for a server is no work of this one.
+    *permit = None;
+    let (counters, site, pools) = (&site.upstreams, site.clone(), pools.pools.clone());
+    let body = RequestBody::Stream(StreamBody::new(stream.content(), &job));
+    // Until its operation begins, no server gets the request.
+    out.set_begun(false);
+    let exchange = Exchange { job, site, pools, out, body, reply };
+    match exchange.start().await {
+        Ok(Finished { out, end, .. }) => Some((out, end.map(drop))),
+        Err(error) => {
+            if matches!(error, CallError::Full { .. }) {
+                counters.failure(Failure::Exhausted);
+            }
+            None
+        }
+    }
+}
+
+/// The request with this head.
+fn parse<'a>(
+    head: &'a Head,
+    has_body: bool,
+    site: &Site,
+    version: Version,
+) -> Result<Request<'a>, Status> {
+    let parts = [head.method(), head.path(), head.authority().unwrap_or_default()];
+    let request = Request::from_fields(parts, head.lines(), head.fields(), &site.limits);
+    let mut request = request.map_err(|reject| reject.status)?;
+    request.version = version;
+    request.body = match head.content_length() {
+        None if has_body => Framing::Chunked,
+        Some(length @ 1..) if has_body => Framing::Length(length),
+        _ => Framing::None,
+    };
+    request.expect_continue = request.body != Framing::None
+        && request.values("expect").any(|value| value.eq_ignore_ascii_case(b"100-continue"));
+    Ok(request)
+}

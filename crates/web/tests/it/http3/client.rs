@@ -1,0 +1,101 @@
+//! A client with HTTP/3 of other authors: the crates h3 and quinn.
+
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use h3::client::SendRequest;
+use h3_quinn::OpenStreams;
+use http::{Method, Request, Response};
+use phalanx_testkit::tcp;
+use quinn::crypto::rustls::QuicClientConfig;
+use rustls::{ClientConnection, StreamOwned};
+
+use crate::common::Server;
+use crate::simulation::wire::IDENTITY;
+
+/// Runs a client.
+pub(super) fn block_on<T>(client: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime
+        .block_on(async { tokio::time::timeout(phalanx_testkit::TIMEOUT, client).await.unwrap() })
+}
+
+/// The address that the server announces over HTTP/1.1.
+pub(super) fn announced(server: &Server) -> SocketAddr {
+    let name = "sim.test".try_into().unwrap();
+    let session = ClientConnection::new(IDENTITY.client_config(), name).unwrap();
+    let mut stream = StreamOwned::new(session, tcp::connect(server.address));
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: sim.test\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let value = text.split_once("Alt-Svc: h3=\":").expect("it is announced").1;
+    let port = value.split('"').next().unwrap().parse().unwrap();
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// Connects with QUIC.
+pub(super) async fn connect(
+    address: SocketAddr,
+) -> Result<quinn::Connection, quinn::ConnectionError> {
+    let mut tls = (*IDENTITY.client_config()).clone();
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let tls = QuicClientConfig::try_from(tls).unwrap();
+    let mut endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
+    endpoint.connect(address, "sim.test").unwrap().await
+}
+
+/// A connection with HTTP/3.
+#[derive(Clone)]
+pub(super) struct Client {
+    send: SendRequest<OpenStreams, Bytes>,
+    pub(super) quic: quinn::Connection,
+}
+
+impl Client {
+    pub(super) async fn connect(address: SocketAddr) -> Self {
+        Self::over(connect(address).await.unwrap()).await
+    }
+
+    pub(super) async fn over(quic: quinn::Connection) -> Self {
+        let connection = h3_quinn::Connection::new(quic.clone());
+        let (mut driver, send) = h3::client::new(connection).await.unwrap();
+        tokio::spawn(async move { poll_fn(|context| driver.poll_close(context)).await });
+        Self { send, quic }
+    }
+
+    /// Sends a request and receives its response.
+    pub(super) async fn ask(
+        &mut self,
+        method: Method,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<(Response<()>, Vec<u8>), h3::error::StreamError> {
+        let uri = format!("https://sim.test{path}");
+        let request = Request::builder().method(method).uri(uri);
+        let request =
+            fields.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let mut stream = self.send.send_request(request.body(()).unwrap()).await?;
+        for piece in body.chunks(10_000) {
+            // The server may respond before it has received everything.
+            if stream.send_data(Bytes::copy_from_slice(piece)).await.is_err() {
+                break;
+            }
+        }
+        let _ = stream.finish().await;
+        let response = stream.recv_response().await?;
+        let mut content = Vec::new();
+        while let Some(mut piece) = stream.recv_data().await? {
+            content.extend_from_slice(&piece.copy_to_bytes(piece.remaining()));
+        }
+        Ok((response, content))
+    }
+
+    pub(super) async fn get(&mut self, path: &str) -> (Response<()>, Vec<u8>) {
+        self.ask(Method::GET, path, &[], b"").await.unwrap()
+    }
+}

@@ -1,0 +1,192 @@
+//! HTTP/3, on each driver, with a client of other authors.
+
+mod client;
+mod violations;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Mutex;
+
+use client::{Client, announced, block_on, connect};
+use http::{Method, StatusCode};
+use phalanx::runtime::DriverChoice;
+use phalanx_testkit::driver::is_tested;
+use phalanx_web::{Config, Scheme, Tls, serve};
+
+use crate::common::{Server, run};
+use crate::proxy::backend::passing;
+use crate::proxy::bodies::echo;
+use crate::simulation::wire::IDENTITY;
+
+/// Runs `test` against a server on each available driver, with the address of HTTP/3, and then shuts the server down.
+fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Server, SocketAddr)) {
+    for driver in [DriverChoice::Uring, DriverChoice::Poll] {
+        let home = tempfile::tempdir().unwrap();
+        let mut config = change(home.path());
+        config.listen = vec![Scheme::Https.at(([127, 0, 0, 1], 0))];
+        config.http3 = true;
+        let [certificate, key] = IDENTITY.files();
+        config.hosts[0].tls = Some(Tls { certificate, key });
+        let runtime = &mut config.runtime;
+        (runtime.driver, runtime.signals) = (driver, false);
+        let mut started = None;
+        let start = || {
+            let serve = |up: std::sync::mpsc::Sender<Server>| {
+                serve(config, |serving| up.send(Server::of(serving)).unwrap())
+            };
+            run(serve).map(|server| started = Some(server))
+        };
+        if !is_tested(&driver.to_string(), start) {
+            continue;
+        }
+        let (server, thread) = started.expect("it is tested");
+        test(&server, announced(&server));
+        server.control.drain();
+        thread.join().unwrap().unwrap();
+    }
+}
+
+/// A file that takes many datagrams.
+fn large() -> Vec<u8> {
+    (0..700_000_u32).map(|n| (n ^ (n >> 8)) as u8).collect()
+}
+
+fn site(home: &Path) -> Config {
+    let root = home.join("root");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("large"), large()).unwrap();
+    std::fs::write(root.join("small.txt"), "small").unwrap();
+    let mut config = Config::of(&root);
+    config.runtime.workers = 2;
+    config.limits.body = 20_000;
+    config
+}
+
+#[test]
+fn files_are_served() {
+    on_each_driver(site, |_, address| {
+        block_on(async {
+            let mut client = Client::connect(address).await;
+            let (response, content) = client.get("/small.txt").await;
+            assert_eq!((response.status(), &content[..]), (StatusCode::OK, &b"small"[..]));
+            assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+            let announced = format!("h3=\":{}\"; ma=86400", address.port());
+            assert_eq!(response.headers()["alt-svc"], announced);
+            let tag = response.headers()["etag"].to_str().unwrap().to_owned();
+            let ask = |method, path, fields: Vec<(&'static str, String)>| {
+                let mut client = client.clone();
+                async move {
+                    let fields: Vec<_> = fields.iter().map(|(n, v)| (*n, v.as_str())).collect();
+                    client.ask(method, path, &fields, b"").await.unwrap()
+                }
+            };
+            // Concurrent requests on one connection.
+            let all = tokio::join!(
+                ask(Method::GET, "/large", vec![]),
+                ask(Method::HEAD, "/large", vec![]),
+                ask(Method::GET, "/large", vec![("range", "bytes=1000-300999".into())]),
+                ask(Method::GET, "/small.txt", vec![("if-none-match", tag)]),
+                ask(Method::GET, "/missing", vec![]),
+            );
+            let (whole, head, part, unchanged, missing) = all;
+            assert_eq!((whole.0.status(), whole.1 == large()), (StatusCode::OK, true));
+            assert_eq!(head.0.headers()["content-length"], "700000");
+            assert!(head.1.is_empty());
+            assert_eq!(part.0.status(), StatusCode::PARTIAL_CONTENT);
+            assert!(part.1 == large()[1000..301_000]);
+            assert_eq!(unchanged.0.status(), StatusCode::NOT_MODIFIED);
+            assert_eq!(missing.0.status(), StatusCode::NOT_FOUND);
+        });
+    });
+}
+
+#[test]
+fn content_of_requests_is_bounded() {
+    on_each_driver(site, |_, address| {
+        block_on(async {
+            let mut client = Client::connect(address).await;
+            for (length, status) in [(20_000, 405), (20_001, 413), (1_000_000, 413)] {
+                let body = vec![b'x'; length];
+                let answer = client.ask(Method::POST, "/small.txt", &[], &body).await.unwrap();
+                assert_eq!(answer.0.status(), status, "{length}");
+            }
+            let long = "x".repeat(40_000);
+            let answer = client.ask(Method::GET, "/", &[("x-long", &long)], b"").await;
+            // h3 compares with the announced limit itself.
+            assert!(answer.map_or_else(
+                |error| error.to_string().contains("too big"),
+                |answer| answer.0.status() == 431
+            ));
+            assert_eq!(client.get("/small.txt").await.1, b"small");
+        });
+    });
+}
+
+#[test]
+fn requests_are_passed_to_other_servers() {
+    let running = Mutex::new(None);
+    let start = |_: &Path| {
+        let backend = echo();
+        let config = passing(backend.address, |_| ());
+        *running.lock().unwrap() = Some(backend);
+        config
+    };
+    on_each_driver(start, |_, address| {
+        let _backend = running.lock().unwrap().take().expect("it was started");
+        block_on(async {
+            let mut client = Client::connect(address).await;
+            let body: Vec<u8> = large()[..500_000].to_vec();
+            for length in [0, 1, 500_000] {
+                let length_field = length.to_string();
+                let fields = [("content-length", &length_field[..])];
+                let body = &body[..length];
+                let (response, content) =
+                    client.ask(Method::POST, "/api/echo", &fields, body).await.unwrap();
+                assert_eq!(response.status(), StatusCode::OK);
+                assert!(content == body, "{} of {length} bytes", content.len());
+            }
+        });
+    });
+}
+
+#[test]
+fn connections_are_bounded() {
+    let start = |home: &Path| Config { max_connections: 1, ..site(home) };
+    on_each_driver(start, |_, address| {
+        block_on(async {
+            let mut first = Client::connect(address).await;
+            let refused = connect(address).await.unwrap_err();
+            let is_refused = matches!(&refused, quinn::ConnectionError::ConnectionClosed(close)
+                if u64::from(close.error_code) == 2);
+            assert!(is_refused, "CONNECTION_REFUSED: {refused:?}");
+            assert_eq!(first.get("/small.txt").await.1, b"small");
+            first.quic.close(0x100_u32.into(), b"");
+            // The connection is closed as soon as the server knows.
+            while connect(address).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        });
+    });
+}
+
+#[test]
+fn a_drain_finishes_requests() {
+    on_each_driver(site, |server, address| {
+        block_on(async {
+            let mut client = Client::connect(address).await;
+            let mut other = client.clone();
+            let large = tokio::spawn(async move { other.get("/large").await });
+            assert_eq!(client.get("/small.txt").await.1, b"small");
+            server.control.drain();
+            assert!(large.await.unwrap().1 == self::large());
+            // H3_NO_ERROR, after GOAWAY.
+            let closed = client.quic.closed().await;
+            let code: u64 = match closed {
+                quinn::ConnectionError::ApplicationClosed(close) => close.error_code.into(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(code, 0x100);
+            assert!(client.ask(Method::GET, "/small.txt", &[], b"").await.is_err());
+        });
+    });
+}

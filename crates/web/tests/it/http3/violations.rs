@@ -1,0 +1,84 @@
+//! Clients that violate the protocol, written by hand over QUIC.
+
+use std::path::Path;
+
+use super::client::{block_on, connect};
+use super::{on_each_driver, site};
+
+/// Writes `bytes` on a stream, and returns the code with which the server closes the connection.
+async fn code_after(connection: &quinn::Connection, request: bool, bytes: &[u8]) -> u64 {
+    let mut stream = match request {
+        true => connection.open_bi().await.unwrap().0,
+        false => connection.open_uni().await.unwrap(),
+    };
+    stream.write_all(bytes).await.unwrap();
+    match connection.closed().await {
+        quinn::ConnectionError::ApplicationClosed(close) => close.error_code.into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn violations_close_the_connection() {
+    on_each_driver(site, |_, address| {
+        // (whether the stream is a request's, bytes, code)
+        let table: [(bool, &[u8], u64); 6] = [
+            (true, b"\0\x01x", 0x105),
+            (true, b"\x01\x02\x01\0", 0x200),
+            (false, b"\x01", 0x103),
+            (false, b"\0\x07\x01\0", 0x10a),
+            (false, b"\x02\x3f\xe1\x1f", 0x201),
+            (false, b"\x03\x80", 0x202),
+        ];
+        for (request, bytes, code) in table {
+            block_on(async {
+                let connection = connect(address).await.unwrap();
+                assert_eq!(code_after(&connection, request, bytes).await, code, "{bytes:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn malformed_requests_end_their_streams() {
+    on_each_driver(site, |_, address| {
+        block_on(async {
+            let connection = connect(address).await.unwrap();
+            // A method only, and a stream without a head.
+            for (bytes, code) in [(&b"\x01\x03\0\0\xd1"[..], 0x10e_u64), (b"", 0x10d)] {
+                let (mut send, mut receive) = connection.open_bi().await.unwrap();
+                send.write_all(bytes).await.unwrap();
+                send.finish().unwrap();
+                let error = receive.read_to_end(1000).await.unwrap_err();
+                let quinn::ReadToEndError::Read(quinn::ReadError::Reset(reset)) = error else {
+                    panic!("{error:?}");
+                };
+                assert_eq!(u64::from(reset), code);
+            }
+            // The connection serves others: a GET, with its end.
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            send.write_all(b"\x01\x16\0\0\xd1\xd7\x51\x0a/small.txt\x50\x04h.ex").await.unwrap();
+            send.finish().unwrap();
+            let response = receive.read_to_end(1000).await.unwrap();
+            assert!(response.ends_with(b"\0\x05small"), "{response:?}");
+        });
+    });
+}
+
+#[test]
+fn slow_requests_are_cancelled() {
+    let start = |home: &Path| {
+        let mut config = site(home);
+        config.timeouts.request = std::time::Duration::from_millis(100);
+        config
+    };
+    on_each_driver(start, |_, address| {
+        block_on(async {
+            let connection = connect(address).await.unwrap();
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            send.write_all(b"\x01\x17\0\0").await.unwrap();
+            let error = receive.read_to_end(1000).await.unwrap_err();
+            assert!(matches!(error, quinn::ReadToEndError::Read(quinn::ReadError::Reset(_))));
+        });
+    });
+}
