@@ -4,6 +4,7 @@
 //!
 //! A child process has one thread, which executes the reset.
 
+use crate::calls::descriptors::sockets;
 use crate::calls::locks::barriers;
 use crate::calls::threads::creation;
 use crate::carriers::monitor;
@@ -35,6 +36,7 @@ pub(crate) extern "C" fn reset_in_child() {
     acceptors::reset(thread::current());
     monitor::reset();
     creation::reset();
+    sockets::reset();
     admin::reset();
     thread::current().reset_in_child();
     activation::reset();

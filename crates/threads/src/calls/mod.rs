@@ -1,6 +1,6 @@
 //! The replaced functions of the C library.
 
 mod c11;
-mod descriptors;
+pub(crate) mod descriptors;
 pub(crate) mod locks;
 pub(crate) mod threads;

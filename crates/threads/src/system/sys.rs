@@ -34,6 +34,7 @@ pub(crate) const SYS_EPOLL_CTL: usize = 233;
 pub(crate) const SYS_EVENTFD2: usize = 290;
 pub(crate) const SYS_EPOLL_CREATE1: usize = 291;
 pub(crate) const SYS_PREADV2: usize = 327;
+pub(crate) const SYS_PWRITEV2: usize = 328;
 
 pub(crate) const ENOENT: i32 = 2;
 pub(crate) const EINTR: i32 = 4;
@@ -45,6 +46,7 @@ pub(crate) const EINVAL: i32 = 22;
 pub(crate) const ENOSYS: i32 = 38;
 pub(crate) const EDEADLK: i32 = 35;
 pub(crate) const ENOTSOCK: i32 = 88;
+pub(crate) const EOPNOTSUPP: i32 = 95;
 pub(crate) const ETIMEDOUT: i32 = 110;
 
 /// A time of the C library: seconds and nanoseconds.
@@ -120,10 +122,20 @@ pub(crate) fn result(result: isize) -> isize {
 
 /// Whether a descriptor is that of a regular file.
 pub(crate) fn is_regular_file(descriptor: i32) -> bool {
+    file_type(descriptor) == 0o100_000
+}
+
+/// Whether a descriptor is that of a pipe, or of a file through which processes write to each other.
+pub(crate) fn is_pipe(descriptor: i32) -> bool {
+    file_type(descriptor) == 0o010_000
+}
+
+/// The type in the mode of a file; 0 if the descriptor is not open.
+fn file_type(descriptor: i32) -> u32 {
     // The mode is at byte 24 of the 144 bytes of `struct stat`.
     let mut stat = [0_u32; 36];
     let result = call(SYS_FSTAT, [descriptor as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]);
-    result == 0 && stat[6] & 0o170_000 == 0o100_000
+    if result == 0 { stat[6] & 0o170_000 } else { 0 }
 }
 
 /// Sets the calling kernel thread's signal mask and returns the old one.

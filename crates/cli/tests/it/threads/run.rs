@@ -89,6 +89,23 @@ fn polled_sockets_remain_registered() {
     assert!(all.iter().all(|each| each != b"once\n"), "{all:?}");
 }
 
+/// Threads that wait for pipes and for connections leave the carriers to others.
+#[test]
+fn full_pipes_and_shared_listeners_occupy_no_carriers() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), "occupied").filter(|_| machine_is_suitable()) else {
+        return;
+    };
+    for carriers in [1, 2, 4] {
+        // On a busy machine the monitor sends threads home as well.
+        let run = || output(threads(carriers, &program).arg("where"));
+        let runs: Vec<_> = (0..5).map(|_| run()).collect();
+        assert!(runs.iter().all(|run| run.status.success()), "{runs:?}");
+        let free = b"writes: free\naccepts: free\ndone\n";
+        assert!(runs.iter().any(|run| run.stdout == free), "{carriers} carriers: {runs:?}");
+    }
+}
+
 #[test]
 fn descriptors_whose_flags_and_names_change() {
     runs_as_natively("descriptors");

@@ -4,12 +4,13 @@
 //!
 //! The caller passes memory that the C library may read and write.
 
+use crate::calls::descriptors::pipes;
 use crate::calls::descriptors::repeat::{
     quiet, receive_part, repeat, repeat_until_sent, unless_blocking,
 };
 use crate::calls::descriptors::wait::convertible;
 use crate::readiness::{records, watch};
-use crate::schedule::home::{go_home, stay_home};
+use crate::schedule::home::go_home;
 use crate::system::{real, sys};
 use crate::thread::current;
 use crate::waiting::key::{IN, key};
@@ -59,14 +60,11 @@ unsafe extern "C" fn write(descriptor: i32, buffer: *const u8, length: usize) ->
             [descriptor as usize, buffer as usize + sent, length - sent, flags, 0, 0],
         )
     });
-    match result {
-        // A pipe without a reader would signal the carrier although the thread blocks the signal.
-        Some(NOT_A_SOCKET) if quiet(thread) != 0 => stay_home(thread),
-        Some(NOT_A_SOCKET) => {}
-        Some(result) => return sys::result(result),
-        None => {}
-    }
-    native()
+    let result = match result {
+        Some(NOT_A_SOCKET) => pipes::write(thread, descriptor, (buffer, length)),
+        result => result,
+    };
+    result.map_or_else(native, sys::result)
 }
 
 /// Threads that wait for the descriptor try again and find it closed.

@@ -3,8 +3,9 @@
 mod files;
 mod fortified;
 mod names;
+mod pipes;
 mod polls;
 mod repeat;
-mod sockets;
+pub(crate) mod sockets;
 mod vectors;
 mod wait;

@@ -4,6 +4,8 @@
 //!
 //! The caller passes memory that the C library may read and write.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use crate::calls::descriptors::repeat::{
     quiet, receive_part, repeat, repeat_until_sent, unless_blocking,
 };
@@ -13,6 +15,7 @@ use crate::readiness::records;
 use crate::schedule::home::go_home;
 use crate::system::flags::{SO_RCVTIMEO, is_nonblocking};
 use crate::system::{real, sys};
+use crate::thread::Thread;
 use crate::waiting::key::IN;
 
 const MSG_DONTWAIT: i32 = 0x40;
@@ -101,7 +104,8 @@ unsafe extern "C" fn accept(descriptor: i32, address: *mut u8, size: *mut u32) -
 }
 
 /// A listening socket is polled first: `accept` on a blocking socket has no flag that makes one call non-blocking.
-/// Another thread may take the connection in between; the carrier then blocks, and the monitor sends others home.
+/// Threads on carriers take turns, so that none of them takes the connection in between. Another process may; the carrier
+/// then blocks, and the monitor sends others home.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, flags: i32) -> i32 {
     let native = || {
@@ -114,11 +118,11 @@ unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, 
         return native();
     }
     loop {
-        let mut request = [descriptor as u32, 1];
-        let ready = sys::call(sys::SYS_POLL, [request.as_mut_ptr() as usize, 1, 0, 0, 0, 0]);
-        if ready != 0 {
+        let turn = Turn::take(thread, descriptor);
+        if turn.is_some() && has_connection(descriptor) {
             return native();
         }
+        drop(turn);
         match wait(thread, descriptor, IN, deadline(descriptor, SO_RCVTIMEO)) {
             Ready::Retry => {}
             Ready::TimedOut => return sys::fail(sys::EAGAIN) as i32,
@@ -126,6 +130,41 @@ unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, 
             Ready::Natively | Ready::Unsupported => return native(),
         }
     }
+}
+
+/// Whether `accept` would return at once.
+fn has_connection(descriptor: i32) -> bool {
+    let mut request = [descriptor as u32, 1];
+    sys::call(sys::SYS_POLL, [request.as_mut_ptr() as usize, 1, 0, 0, 0, 0]) != 0
+}
+
+/// The descriptors, by their low bits, at which a thread on a carrier polls and accepts.
+static TURNS: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
+
+/// The right to poll and accept at a descriptor, until it is dropped. Signals are blocked on carriers, so no handler can
+/// need a turn that its own thread has.
+struct Turn(Option<&'static AtomicBool>);
+
+impl Turn {
+    /// A thread at home needs no turn, because it may block.
+    fn take(thread: &Thread, descriptor: i32) -> Option<Turn> {
+        if !thread.is_hollow() {
+            return Some(Turn(None));
+        }
+        let turn = &TURNS[descriptor as usize % TURNS.len()];
+        (!turn.swap(true, Ordering::Acquire)).then_some(Turn(Some(turn)))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.inspect(|turn| turn.store(false, Ordering::Release));
+    }
+}
+
+/// Ends all turns, in a child process.
+pub(crate) fn reset() {
+    TURNS.iter().for_each(|turn| turn.store(false, Ordering::Relaxed));
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

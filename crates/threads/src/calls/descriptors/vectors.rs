@@ -4,12 +4,14 @@
 //!
 //! The caller passes buffers and descriptions that the C library may read and write.
 
+use crate::calls::descriptors::pipes;
 use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
 use crate::calls::descriptors::wait::convertible;
 use crate::readiness::watch;
-use crate::schedule::home::{go_home, stay_home};
+use crate::schedule::home::go_home;
 use crate::system::flags::{self, SO_RCVTIMEO, SO_TYPE, is_nonblocking};
 use crate::system::{real, sys};
+use crate::thread::current;
 use crate::waiting::key::IN;
 
 const MSG_PEEK: i32 = 2;
@@ -93,8 +95,8 @@ impl Message {
         }
     }
 
-    /// Sends what is left after `sent` bytes. Ancillary data belongs to the first part.
-    fn send_rest(&self, descriptor: i32, sent: usize, flags: i32) -> isize {
+    /// The buffers that are left after `sent` bytes, and their number.
+    fn rest(&self, sent: usize) -> ([Buffer; MAX_BUFFERS], usize) {
         let mut rest = [Buffer { data: core::ptr::null_mut(), length: 0 }; MAX_BUFFERS];
         let (mut count, mut skipped) = (0, sent);
         for at in 0..self.count {
@@ -106,6 +108,12 @@ impl Message {
                 count += 1;
             }
         }
+        (rest, count)
+    }
+
+    /// Sends what is left after `sent` bytes. Ancillary data belongs to the first part.
+    fn send_rest(&self, descriptor: i32, sent: usize, flags: i32) -> isize {
+        let (rest, count) = self.rest(sent);
         let mut message = Message { buffers: rest.as_ptr(), count, ..*self };
         if sent > 0 {
             message.control_length = 0;
@@ -141,10 +149,14 @@ unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> i
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn writev(descriptor: i32, buffers: *const u8, count: i32) -> isize {
     let message = Message::of(buffers, count);
-    match unsafe { send_all(descriptor, &message, 0) } {
-        Some(NOT_A_SOCKET) | None => unsafe { real::writev(descriptor, buffers, count) },
-        Some(result) => sys::result(result),
-    }
+    let result = match unsafe { send_all(descriptor, &message, 0) } {
+        Some(NOT_A_SOCKET) => pipes::repeat(current(), descriptor, message.length(), |sent| {
+            let (rest, count) = message.rest(sent);
+            pipes::attempt(descriptor, rest.as_ptr() as usize, count)
+        }),
+        result => result,
+    };
+    result.map_or_else(|| unsafe { real::writev(descriptor, buffers, count) }, sys::result)
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -166,13 +178,7 @@ unsafe fn send_all(descriptor: i32, message: &Message, flags: i32) -> Option<isi
     }
     let all = flags | MSG_DONTWAIT | quiet(thread);
     let attempt = |sent| message.send_rest(descriptor, sent, all);
-    let result =
-        repeat_until_sent(thread, descriptor, (core::ptr::null(), message.length()), None, attempt);
-    if result == Some(NOT_A_SOCKET) && quiet(thread) != 0 {
-        // A pipe without a reader would signal the carrier although the thread blocks the signal.
-        stay_home(thread);
-    }
-    result
+    repeat_until_sent(thread, descriptor, (core::ptr::null(), message.length()), None, attempt)
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

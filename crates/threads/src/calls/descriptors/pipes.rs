@@ -1,0 +1,51 @@
+//! Writes to pipes: each is tried without blocking (`RWF_NOWAIT`), then waits until the pipe accepts more.
+//!
+//! # Safety
+//!
+//! The caller passes memory that the C library may read.
+
+use crate::calls::descriptors::repeat::{quiet, repeat_until_sent};
+use crate::schedule::home::stay_home;
+use crate::system::sys;
+use crate::thread::Thread;
+
+const RWF_NOWAIT: usize = 8;
+/// The present position of the file.
+const HERE: usize = usize::MAX;
+
+/// Writes everything to a descriptor that is no socket. `None` if the C library is to do it.
+pub(super) fn write(
+    thread: &Thread,
+    descriptor: i32,
+    (data, length): (*const u8, usize),
+) -> Option<isize> {
+    repeat(thread, descriptor, length, |sent| {
+        let vector = [data as usize + sent, length - sent];
+        attempt(descriptor, vector.as_ptr() as usize, 1)
+    })
+}
+
+/// Tries to write buffers.
+pub(super) fn attempt(descriptor: i32, buffers: usize, count: usize) -> isize {
+    sys::call(sys::SYS_PWRITEV2, [descriptor as usize, buffers, count, HERE, HERE, RWF_NOWAIT])
+}
+
+/// Repeats an attempt until `length` bytes are written. Up to `PIPE_BUF` bytes are written at once or not at all, also by an
+/// attempt.
+pub(super) fn repeat(
+    thread: &Thread,
+    descriptor: i32,
+    length: usize,
+    attempt: impl Fn(usize) -> isize,
+) -> Option<isize> {
+    if quiet(thread) != 0 {
+        // A pipe without a reader would signal the carrier although the thread blocks the signal.
+        stay_home(thread);
+    }
+    if !thread.is_convertible() || !sys::is_pipe(descriptor) {
+        return None;
+    }
+    let result = repeat_until_sent(thread, descriptor, (core::ptr::null(), length), None, attempt);
+    // A kernel before 6.4 supports no attempts.
+    result.filter(|result| *result != -(sys::EOPNOTSUPP as isize))
+}
