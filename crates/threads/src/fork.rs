@@ -10,7 +10,7 @@ use crate::calls::threads::creation;
 use crate::carriers::monitor;
 use crate::lifecycle::activation;
 use crate::readiness::{poller, records};
-use crate::schedule::{acceptors, run_queue, wake};
+use crate::schedule::{acceptors, all, run_queue, wake};
 use crate::waiting::{table, timers};
 use crate::{admin, thread};
 
@@ -26,6 +26,7 @@ pub(crate) extern "C" fn reset_in_child() {
         return;
     }
     unsafe {
+        all::reset();
         run_queue::reset();
         table::reset();
         timers::reset();

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::limits::MAX_LANES;
 use crate::readiness::{poller, watch};
 use crate::schedule::home::send_home;
-use crate::schedule::{run_queue, wake};
+use crate::schedule::{acceptors, run_queue, wake};
 use crate::stats;
 use crate::system::{real, sys};
 use crate::thread::current;
@@ -43,18 +43,26 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
     let (mut taken, mut stuck, mut idle) = (0, 0, 0);
     let never = AtomicU32::new(0);
     let mut blocked = Blocked { taken: [0; MAX_LANES], ticks: [0; MAX_LANES] };
-    let mut ticks = 0_u32;
+    let (mut ticks, mut lacking) = (0_u32, 0);
     loop {
         sys::futex_wait(&never, 0, Some(sys::now() + TICK_NANOSECONDS));
         ticks = ticks.wrapping_add(1);
+        // Threads often block signals for a moment only.
+        lacking = if acceptors::is_lacking() { lacking + 1 } else { 0 };
+        if lacking >= PATIENCE_TICKS {
+            acceptors::recruit();
+        }
         let is_unconfirmed = ticks.is_multiple_of(CONFIRM_TICKS) && watch::confirm();
         if wake::busy() == 0 && run_queue::len() == 0 {
-            idle = if is_unconfirmed { 0 } else { idle + 1 };
+            idle = if is_unconfirmed || lacking > 0 { 0 } else { idle + 1 };
             if idle >= IDLE_TICKS {
                 ASLEEP.store(1, Ordering::SeqCst);
                 stats::BLOCKED.store(0, Ordering::Relaxed);
                 // A thread that begins to wait from here on wakes the monitor.
-                let has_work = wake::busy() != 0 || run_queue::len() != 0 || watch::has_waits();
+                let has_work = wake::busy() != 0
+                    || run_queue::len() != 0
+                    || watch::has_waits()
+                    || acceptors::is_lacking();
                 if !has_work {
                     sys::futex_wait(&ASLEEP, 1, None);
                 }

@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::carriers::{carrier, monitor};
 use crate::lifecycle::threads;
 use crate::readiness::poller;
-use crate::schedule::run_queue;
-use crate::system::real;
+use crate::schedule::{acceptors, run_queue};
+use crate::system::{real, sys};
 use crate::{admin, thread};
 
 /// 0: not yet decided, 1: active, 2: this process runs natively.
@@ -34,6 +34,7 @@ fn start() -> bool {
         return false;
     }
     thread::current().summons.fetch_or(thread::AT_HOME, Ordering::SeqCst);
+    acceptors::update(thread::current(), sys::signal_mask());
     // Without a monitor, threads could wait for a blocked carrier.
     monitor::start()
         && (0..run_queue::count()).filter(|&lane| carrier::start(lane)).count() > 0

@@ -6,7 +6,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::schedule::acceptors;
+use crate::carriers::monitor;
+use crate::schedule::{acceptors, all};
 use crate::system::real;
 use crate::thread;
 use crate::waiting::ends;
@@ -62,7 +63,11 @@ extern "C" fn count_end(round: *mut u8) {
         };
         return;
     }
+    all::remove(thread::current());
     acceptors::retire(thread::current(), u64::MAX);
+    if acceptors::is_lacking() {
+        monitor::wake_up();
+    }
     ends::announce(thread::current());
     if LIVE.fetch_sub(1, Ordering::SeqCst) == 1 {
         unsafe { real::exit(0) }

@@ -1,46 +1,73 @@
-//! Threads that have unblocked signals which may be sent to the process.
+//! Threads that accept signals which may be sent to the process.
 //!
-//! The kernel delivers such a signal to a kernel thread that does not block it, and waiting homes block all. So of the
-//! threads that unblock a signal one stays at home and represents the others, which run on carriers.
+//! The kernel delivers such a signal to a kernel thread that does not block it, and waiting homes block all. So for each
+//! signal that threads on carriers accept, one thread that accepts it stays at home, and represents them. The first thread
+//! of the process is always at home, so others do this only for signals that it blocks.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::schedule::all;
 use crate::schedule::home::stay_home;
-use crate::system::sys::bit;
+use crate::schedule::notify::unpark;
+use crate::system::sys::{self, bit};
 use crate::thread::Thread;
 
-/// The threads at home that accept a signal, by signal.
+/// The threads that represent a signal, by signal.
 static AT_HOME: [AtomicU32; 65] = [const { AtomicU32::new(0) }; 65];
-/// Signals whose last representative has ended or blocks them.
+/// Signals without a representative that threads may accept.
 static LACKING: AtomicU64 = AtomicU64::new(0);
+/// Signals that a process can receive, but for those which are never blocked: faults, SIGPIPE, SIGKILL, SIGSTOP.
+const ALL: u64 = sys::CARRIER_MASK & !bit(9) & !bit(19);
 
 fn signals(set: u64) -> impl Iterator<Item = u32> {
     (1..=64).filter(move |signal| set & bit(*signal) != 0)
 }
 
-/// Notes the signals that a thread unblocks. It stays at home if no other thread at home accepts one of them.
-pub(crate) fn unblock(thread: &Thread, set: u64) {
-    let is_represented =
-        signals(set).all(|signal| AT_HOME[signal as usize].load(Ordering::SeqCst) > 0);
-    match is_represented {
-        true => thread.unblocked.set(thread.unblocked.get() | set),
-        false => represent(thread, set),
-    }
+/// The signals of a set that nobody represents.
+fn unrepresented(set: u64) -> u64 {
+    signals(set)
+        .filter(|signal| AT_HOME[*signal as usize].load(Ordering::SeqCst) == 0)
+        .fold(0, |all, signal| all | bit(signal))
 }
 
-/// Notes the signals that a thread blocks.
-pub(crate) fn block(thread: &Thread, set: u64) {
-    thread.unblocked.set(thread.unblocked.get() & !set);
-    retire(thread, set);
-}
-
-/// Makes a thread stay at home if it accepts a signal whose representative has ended.
-#[inline]
-pub(crate) fn replace(thread: &Thread) {
-    let lacking = LACKING.load(Ordering::SeqCst) & thread.unblocked.get();
+/// Notes the signal mask with which a thread starts.
+pub(crate) fn start(thread: &Thread, mask: u64) {
+    let accepts = !mask & ALL;
+    thread.accepts.store(accepts, Ordering::SeqCst);
+    let lacking = unrepresented(accepts);
     if lacking != 0 {
-        represent(thread, lacking);
+        LACKING.fetch_or(lacking, Ordering::SeqCst);
     }
+}
+
+/// Notes a new signal mask. A thread that accepts more signals than before stays at home if nobody represents them.
+pub(crate) fn update(thread: &Thread, mask: u64) {
+    let accepts = !mask & ALL;
+    let opened = accepts & !thread.accepts.swap(accepts, Ordering::SeqCst);
+    retire(thread, !accepts);
+    let set = if thread.is_convertible() { unrepresented(opened) } else { accepts };
+    if set & !thread.represents.get() != 0 {
+        represent(thread, set);
+    }
+}
+
+/// Makes a thread stay at home if it accepts a signal whose representative has ended, or blocks it. Returns whether a
+/// handler of a signal may have run there.
+#[inline]
+pub(crate) fn replace(thread: &Thread) -> bool {
+    let lacking = LACKING.load(Ordering::SeqCst);
+    lacking != 0 && replace_slowly(thread, lacking & thread.accepts.load(Ordering::SeqCst))
+}
+
+#[cold]
+fn replace_slowly(thread: &Thread, lacking: u64) -> bool {
+    if lacking == 0 || !thread.is_convertible() {
+        return false;
+    }
+    let pending = if thread.is_hollow() { sys::pending_signals() & lacking } else { 0 };
+    represent(thread, lacking);
+    thread.signals.fetch_or(pending, Ordering::AcqRel);
+    pending != 0
 }
 
 #[cold]
@@ -51,7 +78,9 @@ fn represent(thread: &Thread, set: u64) {
     });
     LACKING.fetch_and(!set, Ordering::SeqCst);
     thread.represents.set(thread.represents.get() | set);
-    stay_home(thread);
+    if thread.is_convertible() {
+        stay_home(thread);
+    }
 }
 
 /// Ends the representation of signals by a thread, at its end for all.
@@ -65,10 +94,30 @@ pub(crate) fn retire(thread: &Thread, set: u64) {
     }
 }
 
+/// Whether signals may lack a representative.
+pub(crate) fn is_lacking() -> bool {
+    LACKING.load(Ordering::SeqCst) != 0
+}
+
+/// Wakes the threads that accept signals without a representative, so that one of them stays at home when it waits again.
+pub(crate) fn recruit() {
+    let lacking = LACKING.load(Ordering::SeqCst);
+    let mut accepted = 0;
+    all::for_each(|thread| {
+        let set = lacking & thread.accepts.load(Ordering::SeqCst);
+        accepted |= set;
+        if set != 0 {
+            unpark(thread);
+        }
+    });
+    // A thread that accepts one of the others later represents it at once.
+    LACKING.fetch_and(!lacking | accepted, Ordering::SeqCst);
+}
+
 /// Forgets the threads of the parent in a child process.
 pub(crate) fn reset(thread: &Thread) {
     AT_HOME.iter().for_each(|count| count.store(0, Ordering::SeqCst));
     LACKING.store(0, Ordering::SeqCst);
     thread.represents.set(0);
-    thread.unblocked.set(0);
+    thread.accepts.store(0, Ordering::SeqCst);
 }

@@ -25,6 +25,7 @@ pub(crate) const SYS_RECVMSG: usize = 47;
 pub(crate) const SYS_SETSOCKOPT: usize = 54;
 pub(crate) const SYS_GETSOCKOPT: usize = 55;
 pub(crate) const SYS_FCNTL: usize = 72;
+pub(crate) const SYS_RT_SIGPENDING: usize = 127;
 pub(crate) const SYS_SIGALTSTACK: usize = 131;
 pub(crate) const SYS_SCHED_GETSCHEDULER: usize = 145;
 pub(crate) const SYS_GETTID: usize = 186;
@@ -44,9 +45,9 @@ pub(crate) const ENOMEM: i32 = 12;
 pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EINVAL: i32 = 22;
 pub(crate) const ENOSYS: i32 = 38;
+pub(crate) const EPIPE: i32 = 32;
 pub(crate) const EDEADLK: i32 = 35;
 pub(crate) const ENOTSOCK: i32 = 88;
-pub(crate) const EOPNOTSUPP: i32 = 95;
 pub(crate) const ETIMEDOUT: i32 = 110;
 
 /// A time of the C library: seconds and nanoseconds.
@@ -150,6 +151,13 @@ pub(crate) fn signal_mask() -> u64 {
     let mut mask = 0_u64;
     call(SYS_RT_SIGPROCMASK, [0, 0, &raw mut mask as usize, 8, 0, 0]);
     mask
+}
+
+/// The signals that are pending for the process or the calling kernel thread.
+pub(crate) fn pending_signals() -> u64 {
+    let mut set = 0_u64;
+    call(SYS_RT_SIGPENDING, [&raw mut set as usize, 8, 0, 0, 0, 0]);
+    set
 }
 
 /// Sets the stack of the calling kernel thread for handlers with `SA_ONSTACK`.

@@ -19,6 +19,13 @@ impl Masked {
     }
 }
 
+impl Masked {
+    /// The signal mask that is restored; none if the signals were blocked anyway.
+    pub(crate) fn old(&self) -> Option<u64> {
+        self.0
+    }
+}
+
 impl Drop for Masked {
     #[inline]
     fn drop(&mut self) {

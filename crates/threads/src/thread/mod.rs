@@ -82,8 +82,8 @@ pub(crate) struct Thread {
     pub(crate) home_stack: Cell<usize>,
     /// The signal mask of the program for this thread, while it is not at home.
     pub(crate) mask: Cell<u64>,
-    /// Signals that the thread accepted before it changed its mask; 0 until then.
-    pub(crate) open_signals: Cell<u64>,
+    /// Signals of the process that it accepts, if they have been noted.
+    pub(crate) accepts: AtomicU64,
     /// Whether the running kernel thread blocks the signals whose handlers might call this library.
     pub(crate) is_masked: Cell<bool>,
     /// How often the thread occupied a carrier, or waited for an occupied one, for longer than the monitor accepts.
@@ -118,9 +118,10 @@ pub(crate) struct Thread {
     pub(crate) ready_at: Cell<u64>,
     /// The transfer that the polling thread continues, under the lock of the bucket of its descriptor.
     pub(crate) transfer: UnsafeCell<Transfer>,
-    /// Signals of the process that it has unblocked, and those that it accepts at home for others (`acceptors.rs`).
-    pub(crate) unblocked: Cell<u64>,
+    /// Signals of the process that it accepts at home for others (`acceptors.rs`).
     pub(crate) represents: Cell<u64>,
+    /// The neighbours in the list of threads, under its lock (`all.rs`).
+    pub(crate) neighbours: Cell<[*mut Thread; 2]>,
 }
 
 /// See [`Thread::action`].

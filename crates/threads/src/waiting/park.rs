@@ -32,7 +32,9 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
     if thread.captures.load(Ordering::Relaxed) >= MAX_CAPTURES && thread.is_convertible() {
         stay_home(thread);
     }
-    acceptors::replace(thread);
+    if acceptors::replace(thread) {
+        return Woken::Summoned;
+    }
     if !thread.is_convertible() {
         return park_at_home(thread, deadline);
     }

@@ -117,6 +117,11 @@ fn signals_that_converted_threads_accept() {
 }
 
 #[test]
+fn signals_that_the_first_thread_blocks_later() {
+    runs_as_natively("masks");
+}
+
+#[test]
 fn identity_cancellation_signals_and_children() {
     runs_as_natively("identity");
 }

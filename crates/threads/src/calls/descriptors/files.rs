@@ -5,6 +5,7 @@
 //! The caller passes memory that the C library may read and write.
 
 use crate::calls::descriptors::pipes;
+use crate::calls::descriptors::pipes::is_refused;
 use crate::calls::descriptors::repeat::{
     quiet, receive_part, repeat, repeat_until_sent, unless_blocking,
 };
@@ -35,7 +36,7 @@ pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: u
     if result == Some(NOT_A_SOCKET) {
         result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
         // The file supports no attempts.
-        result = result.filter(|result| *result >= 0 || *result == -(sys::EAGAIN as isize));
+        result = result.filter(|result| !is_refused(*result));
         if let Some(part) = result.filter(|part| (1..length as isize).contains(part))
             && sys::is_regular_file(descriptor)
         {

@@ -46,6 +46,12 @@ pub(super) fn repeat(
         return None;
     }
     let result = repeat_until_sent(thread, descriptor, (core::ptr::null(), length), None, attempt);
-    // A kernel before 6.4 supports no attempts.
-    result.filter(|result| *result != -(sys::EOPNOTSUPP as isize))
+    result.filter(|result| !is_refused(*result))
+}
+
+/// Whether the C library is to repeat an attempt: the file supports none, as pipes with kernels before 6.4, or it failed
+/// without an effect.
+pub(super) fn is_refused(result: isize) -> bool {
+    const FINAL: [i32; 3] = [sys::EAGAIN, sys::EINTR, sys::EPIPE];
+    result < 0 && !FINAL.contains(&(-result as i32))
 }

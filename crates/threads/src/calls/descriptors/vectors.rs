@@ -5,6 +5,7 @@
 //! The caller passes buffers and descriptions that the C library may read and write.
 
 use crate::calls::descriptors::pipes;
+use crate::calls::descriptors::pipes::is_refused;
 use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
 use crate::calls::descriptors::wait::convertible;
 use crate::readiness::watch;
@@ -141,7 +142,7 @@ unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> i
         }
         result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
         // The file supports no attempts.
-        result = result.filter(|result| *result >= 0 || *result == -(sys::EAGAIN as isize));
+        result = result.filter(|result| !is_refused(*result));
     }
     result.map_or_else(native, sys::result)
 }

@@ -9,11 +9,14 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::calls::threads::attributes;
+use crate::carriers::monitor;
 use crate::lifecycle::{activation, threads};
 use crate::schedule::home::{HOME_STACK_BYTES, obey, stay_home};
+use crate::schedule::{acceptors, all};
 use crate::system::real::{self, Start};
 use crate::system::sys;
-use crate::thread::{AT_HOME, current};
+use crate::thread::masked::Masked;
+use crate::thread::{AT_HOME, Thread, current};
 
 /// Threads with smaller stacks stay at home: the waiting stack is part of the thread's stack.
 const MIN_STACK_BYTES: usize = 4 * HOME_STACK_BYTES;
@@ -126,6 +129,7 @@ fn run_convertible(start: Start, argument: *mut u8) -> *mut u8 {
     let top = waiting_stack.as_mut_ptr() as usize + HOME_STACK_BYTES;
     thread.fs.set(real::fs_base());
     thread.home_stack.set(top & !15);
+    begin(thread);
     obey(thread);
     let result = start(argument);
     stay_home(thread);
@@ -133,6 +137,17 @@ fn run_convertible(start: Start, argument: *mut u8) -> *mut u8 {
     thread.home_stack.set(0);
     core::hint::black_box(&waiting_stack);
     result
+}
+
+/// Adds a thread to the list of those that may run on carriers.
+fn begin(thread: &Thread) {
+    let masked = Masked::new();
+    acceptors::start(thread, masked.old().unwrap_or_default());
+    all::add(thread);
+    drop(masked);
+    if acceptors::is_lacking() {
+        monitor::wake_up();
+    }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

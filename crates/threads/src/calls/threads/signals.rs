@@ -6,6 +6,8 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::carriers::monitor;
+use crate::lifecycle::activation;
 use crate::schedule::acceptors;
 use crate::schedule::home::{go_home, obey, stay_home, summon};
 use crate::schedule::notify::unpark;
@@ -13,8 +15,6 @@ use crate::system::{real, sys};
 use crate::thread::{ARRIVED, AT_HOME, CANCEL, SIGNAL, Thread, current, of};
 
 const SIG_IGN: usize = 1;
-/// The bit of SIGKILL, which is never blocked.
-const OPEN_IS_KNOWN: u64 = sys::bit(9);
 const SA_RESTART: usize = 0x1000_0000;
 
 /// The signal waits at the thread's home, where the thread receives it.
@@ -51,8 +51,8 @@ pub(crate) fn must_return(thread: &Thread, restarts: bool) -> bool {
     })
 }
 
-/// A thread may block signals anywhere, and restore its mask. A thread that unblocks others may be the one that is to
-/// receive the signals of the process, so it stays at home unless another one does.
+/// A thread that accepts a signal may be the one that is to receive it for the process, so it stays at home unless another
+/// one does.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -> i32 {
     let thread = current();
@@ -66,19 +66,12 @@ unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -
         }
         go_home(thread);
     }
-    let before = if thread.is_convertible() { sys::signal_mask() } else { 0 };
     let result = unsafe { real::pthread_sigmask(how, set, old) };
-    if thread.is_convertible() && !set.is_null() && result == 0 {
-        if thread.open_signals.get() == 0 {
-            thread.open_signals.set(!before | OPEN_IS_KNOWN);
+    if result == 0 && !set.is_null() && activation::is_active() {
+        acceptors::update(thread, sys::signal_mask());
+        if acceptors::is_lacking() {
+            monitor::wake_up();
         }
-        let opened = !sys::signal_mask() & !thread.open_signals.get() & sys::CARRIER_MASK;
-        if opened != 0 {
-            acceptors::unblock(thread, opened);
-        }
-    }
-    if (thread.unblocked.get() | thread.represents.get()) != 0 && !set.is_null() {
-        acceptors::block(thread, sys::signal_mask());
     }
     result
 }
