@@ -7,7 +7,7 @@
 use crate::calls::descriptors::sockets;
 use crate::calls::locks::barriers;
 use crate::calls::threads::creation;
-use crate::carriers::monitor;
+use crate::carriers::{interrupt, monitor};
 use crate::lifecycle::activation;
 use crate::readiness::{poller, records};
 use crate::schedule::{acceptors, all, run_queue, wake};
@@ -36,6 +36,7 @@ pub(crate) extern "C" fn reset_in_child() {
     wake::reset();
     acceptors::reset(thread::current());
     monitor::reset();
+    interrupt::reset();
     creation::reset();
     sockets::reset();
     admin::reset();

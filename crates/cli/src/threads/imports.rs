@@ -65,7 +65,7 @@ const HOME: &str = "
     sched_setscheduler semop semtimedop sendfile sendfile64 sendmmsg setcontext setegid seteuid setfsgid
     setfsuid setgid setgroups setns setpriority setregid setresgid setresuid setreuid setuid sigaltstack
     sigblock sighold sigpause sigprocmask sigrelse sigset sigsetmask sigsuspend sigtimedwait sigwait
-    sigwaitinfo swapcontext sync syncfs syscall system tgkill thrd_exit unshare vfork wait wait3
+    sigwaitinfo swapcontext sync syncfs syscall system tgkill thrd_exit timer_create unshare vfork wait wait3
     wait4 waitid waitpid";
 
 const BLOCKS: &str = "

@@ -8,7 +8,7 @@ use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering;
 
-use crate::carriers::monitor;
+use crate::carriers::{interrupt, monitor};
 use crate::readiness::poller;
 use crate::schedule::home::finish;
 use crate::schedule::{run_queue, wake};
@@ -32,6 +32,7 @@ extern "C" fn run(lane: *mut u8) -> *mut u8 {
     sys::set_signal_mask(sys::CARRIER_MASK);
     current().is_masked.set(true);
     current().own_lane.set(lane as u16 + 1);
+    interrupt::register(lane);
     let mut signal_stack = MaybeUninit::<[u8; SIGNAL_STACK_BYTES]>::uninit();
     sys::set_signal_stack(signal_stack.as_mut_ptr().cast(), SIGNAL_STACK_BYTES);
     let (sp, fs) = (Cell::new(0), Cell::new(real::fs_base()));

@@ -4,6 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::carriers::interrupt;
 use crate::limits::MAX_LANES;
 use crate::readiness::{poller, watch};
 use crate::schedule::home::send_home;
@@ -43,7 +44,7 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
     let (mut taken, mut stuck, mut idle) = (0, 0, 0);
     let never = AtomicU32::new(0);
     let mut blocked = Blocked { taken: [0; MAX_LANES], ticks: [0; MAX_LANES] };
-    let (mut ticks, mut lacking) = (0_u32, 0);
+    let (mut ticks, mut lacking, mut is_requested) = (0_u32, 0, false);
     loop {
         sys::futex_wait(&never, 0, Some(sys::now() + TICK_NANOSECONDS));
         ticks = ticks.wrapping_add(1);
@@ -51,10 +52,16 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         lacking = if acceptors::is_lacking() { lacking + 1 } else { 0 };
         if lacking >= PATIENCE_TICKS {
             acceptors::recruit();
+            interrupt::request();
         }
+        // A thread that returns within a tick needs no interruption.
+        if is_requested {
+            interrupt::send();
+        }
+        is_requested = interrupt::is_requested();
         let is_unconfirmed = ticks.is_multiple_of(CONFIRM_TICKS) && watch::confirm();
         if wake::busy() == 0 && run_queue::len() == 0 {
-            idle = if is_unconfirmed || lacking > 0 { 0 } else { idle + 1 };
+            idle = if is_unconfirmed || lacking > 0 || is_requested { 0 } else { idle + 1 };
             if idle >= IDLE_TICKS {
                 ASLEEP.store(1, Ordering::SeqCst);
                 stats::BLOCKED.store(0, Ordering::Relaxed);
@@ -62,7 +69,8 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
                 let has_work = wake::busy() != 0
                     || run_queue::len() != 0
                     || watch::has_waits()
-                    || acceptors::is_lacking();
+                    || acceptors::is_lacking()
+                    || interrupt::is_requested();
                 if !has_work {
                     sys::futex_wait(&ASLEEP, 1, None);
                 }

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::carriers::{carrier, monitor};
+use crate::carriers::{carrier, interrupt, monitor};
 use crate::lifecycle::threads;
 use crate::readiness::poller;
 use crate::schedule::{acceptors, run_queue};
@@ -36,9 +36,11 @@ fn start() -> bool {
     thread::current().summons.fetch_or(thread::AT_HOME, Ordering::SeqCst);
     acceptors::update(thread::current(), sys::signal_mask());
     // Without a monitor, threads could wait for a blocked carrier.
-    monitor::start()
-        && (0..run_queue::count()).filter(|&lane| carrier::start(lane)).count() > 0
-        && admin::start()
+    if !monitor::start() {
+        return false;
+    }
+    interrupt::prepare();
+    (0..run_queue::count()).filter(|&lane| carrier::start(lane)).count() > 0 && admin::start()
 }
 
 /// Leaves this process without carriers.

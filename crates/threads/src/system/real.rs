@@ -59,6 +59,8 @@ functions! {
     pthread_create(thread: *mut usize, attributes: *const u8, start: Start, argument: *mut u8) -> i32;
     pthread_cancel(thread: usize) -> i32;
     pthread_kill(thread: usize, signal: i32) -> i32;
+    pthread_sigqueue(thread: usize, signal: i32, value: usize) -> i32;
+    tgkill(process: i32, tid: i32, signal: i32) -> i32;
     pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -> i32;
     pthread_exit(value: *mut u8) -> ();
     pthread_mutex_lock(mutex: Object) -> i32;

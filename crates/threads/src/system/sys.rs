@@ -32,6 +32,7 @@ pub(crate) const SYS_GETTID: usize = 186;
 pub(crate) const SYS_FUTEX: usize = 202;
 pub(crate) const SYS_EPOLL_WAIT: usize = 232;
 pub(crate) const SYS_EPOLL_CTL: usize = 233;
+pub(crate) const SYS_RT_TGSIGQUEUEINFO: usize = 297;
 pub(crate) const SYS_EVENTFD2: usize = 290;
 pub(crate) const SYS_EPOLL_CREATE1: usize = 291;
 pub(crate) const SYS_PREADV2: usize = 327;
@@ -165,6 +166,11 @@ pub(crate) fn set_signal_stack(stack: *mut u8, bytes: usize) {
     // Address, flags, size.
     let stack = [stack as usize, 0, bytes];
     call(SYS_SIGALTSTACK, [stack.as_ptr() as usize, 0, 0, 0, 0, 0]);
+}
+
+/// Reads the stack of the calling kernel thread for handlers, as [`set_signal_stack`] sets it.
+pub(crate) fn signal_stack(stack: &mut [usize; 3]) {
+    call(SYS_SIGALTSTACK, [0, stack.as_mut_ptr() as usize, 0, 0, 0, 0]);
 }
 
 /// Signals that threads block while their code is, or may be, on a carrier: all but faults and SIGPIPE, which belong

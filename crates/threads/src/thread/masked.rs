@@ -10,6 +10,7 @@ impl Masked {
     #[inline]
     pub(crate) fn new() -> Masked {
         let thread = current();
+        thread.locks.set(thread.locks.get() + 1);
         if thread.is_masked.get() {
             return Masked(None);
         }
@@ -29,8 +30,10 @@ impl Masked {
 impl Drop for Masked {
     #[inline]
     fn drop(&mut self) {
+        let thread = current();
+        thread.locks.set(thread.locks.get() - 1);
         if let Some(old) = self.0 {
-            current().is_masked.set(false);
+            thread.is_masked.set(false);
             sys::set_signal_mask(old);
         }
     }

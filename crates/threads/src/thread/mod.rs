@@ -120,6 +120,8 @@ pub(crate) struct Thread {
     pub(crate) transfer: UnsafeCell<Transfer>,
     /// Signals of the process that it accepts at home for others (`acceptors.rs`).
     pub(crate) represents: Cell<u64>,
+    /// The sections that hold a lock of this library and have not ended.
+    pub(crate) locks: Cell<u32>,
     /// The neighbours in the list of threads, under its lock (`all.rs`).
     pub(crate) neighbours: Cell<[*mut Thread; 2]>,
 }

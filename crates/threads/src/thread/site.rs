@@ -56,7 +56,7 @@ unsafe extern "C" {
 }
 
 /// Whether an address is in this library.
-fn is_own(address: usize) -> bool {
+pub(crate) fn is_own(address: usize) -> bool {
     (&raw const __ehdr_start as usize..&raw const etext as usize).contains(&address)
 }
 

@@ -122,6 +122,11 @@ fn signals_that_the_first_thread_blocks_later() {
 }
 
 #[test]
+fn signals_to_threads_that_compute() {
+    runs_as_natively("interrupted");
+}
+
+#[test]
 fn identity_cancellation_signals_and_children() {
     runs_as_natively("identity");
 }

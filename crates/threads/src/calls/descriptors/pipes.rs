@@ -1,8 +1,4 @@
 //! Writes to pipes: each is tried without blocking (`RWF_NOWAIT`), then waits until the pipe accepts more.
-//!
-//! # Safety
-//!
-//! The caller passes memory that the C library may read.
 
 use crate::calls::descriptors::repeat::{quiet, repeat_until_sent};
 use crate::schedule::home::stay_home;

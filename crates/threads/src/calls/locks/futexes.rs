@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::calls::threads::signals::must_return;
+use crate::calls::threads::signals::{self, must_return};
 use crate::readiness::{records, watch};
 use crate::schedule::home::{go_home, obey, stay_home};
 use crate::system::deadline;
@@ -30,6 +30,8 @@ const ANY_BIT: usize = u32::MAX as usize;
 
 /// Restartable sequences are registered for a kernel thread.
 const SYS_RSEQ: usize = 334;
+const SYS_TKILL: usize = 200;
+const SYS_TGKILL: usize = 234;
 /// Calls that depend neither on the kernel thread nor wait: clocks, random numbers, memory, the current processor.
 const ANYWHERE: [usize; 5] = [228, 309, 318, 319, 324];
 /// Calls that give the kernel thread attributes of its own: identities, scheduling, namespaces, filters, keys.
@@ -80,7 +82,15 @@ unsafe extern "C" fn syscall(
             go_home(thread);
         }
     }
-    unsafe { real::syscall(number, a, b, c, d, e, f) }
+    let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
+    match number as usize {
+        SYS_TGKILL if result == 0 && a as u32 == sys::process() => {
+            signals::call_home_by_tid(b as u32, c as i32);
+        }
+        SYS_TKILL if result == 0 => signals::call_home_by_tid(a as u32, b as i32),
+        _ => {}
+    }
+    result
 }
 
 /// Executes an operation on a futex of this process. `None` if the kernel is to execute it.

@@ -102,7 +102,7 @@ stubs! { share_then:
 }
 
 stubs! { go_home_then:
-    raise tgkill
+    raise
     execl execle execlp execv execve execvp execvpe fexecve
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups
     pthread_setname_np pthread_getcpuclockid pthread_testcancel
@@ -116,7 +116,7 @@ stubs! { go_home_then:
 stubs! { stay_home_then:
     sigwait sigwaitinfo sigtimedwait sigsuspend pause
     sigpause __sigpause __xpg_sigpause sighold sigrelse sigset sigblock sigsetmask getcontext setcontext swapcontext
-    pthread_sigqueue pthread_setcanceltype
+    pthread_setcanceltype timer_create
 }
 
 stubs! { separate_then:

@@ -6,11 +6,11 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::carriers::monitor;
+use crate::carriers::{interrupt, monitor};
 use crate::lifecycle::activation;
-use crate::schedule::acceptors;
 use crate::schedule::home::{go_home, obey, stay_home, summon};
 use crate::schedule::notify::unpark;
+use crate::schedule::{acceptors, all};
 use crate::system::{real, sys};
 use crate::thread::{ARRIVED, AT_HOME, CANCEL, SIGNAL, Thread, current, of};
 
@@ -20,17 +20,61 @@ const SA_RESTART: usize = 0x1000_0000;
 /// The signal waits at the thread's home, where the thread receives it.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_kill(pthread: usize, signal: i32) -> i32 {
-    let thread = of(pthread);
+    unsafe { send(of(pthread), signal, || real::pthread_kill(pthread, signal)) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_sigqueue(pthread: usize, signal: i32, value: usize) -> i32 {
+    unsafe { send(of(pthread), signal, || real::pthread_sigqueue(pthread, signal, value)) }
+}
+
+unsafe fn send(thread: &Thread, signal: i32, native: impl FnOnce() -> i32) -> i32 {
     if core::ptr::eq(thread, current()) {
         stay_home(thread);
     }
-    let result = unsafe { real::pthread_kill(pthread, signal) };
+    let result = native();
+    if result == 0 && call_home(thread, signal) {
+        interrupt_carriers();
+        obey(current());
+    }
+    result
+}
+
+/// Asks a thread on a carrier to receive a signal at home. Returns whether it is on one.
+fn call_home(thread: &Thread, signal: i32) -> bool {
     let is_away = || thread.summons.load(Ordering::Acquire) & (AT_HOME | ARRIVED) == 0;
-    if result == 0 && signal != 0 && thread.is_convertible() && is_away() {
+    let is_called = signal != 0 && thread.is_convertible() && is_away();
+    if is_called {
         thread.signals.fetch_or(sys::bit(signal as u32), Ordering::AcqRel);
         summon(thread, SIGNAL);
         unpark(thread);
-        obey(current());
+    }
+    is_called
+}
+
+/// A thread that has been called home may compute.
+fn interrupt_carriers() {
+    interrupt::request();
+    monitor::wake_up();
+}
+
+/// Likewise after a signal was sent to a kernel thread.
+pub(crate) fn call_home_by_tid(tid: u32, signal: i32) {
+    let mut is_called = false;
+    all::for_each(|thread| is_called |= thread.tid.get() == tid && call_home(thread, signal));
+    if is_called {
+        interrupt_carriers();
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn tgkill(process: i32, tid: i32, signal: i32) -> i32 {
+    let thread = current();
+    obey(thread);
+    go_home(thread);
+    let result = unsafe { real::tgkill(process, tid, signal) };
+    if result == 0 && process as u32 == sys::process() {
+        call_home_by_tid(tid as u32, signal);
     }
     result
 }
