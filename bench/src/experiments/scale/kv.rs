@@ -112,6 +112,8 @@ impl Load<'_> {
         }
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
         let output = spawn(&self.cores.load, &mut command)?.wait_with_output()?;
+        // The signal that ends this run ends the load, too.
+        interrupted()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let failed = || Error::Load { name: LOAD.to_owned(), why: text.trim().to_owned() };
         let (per_s, p99_ms) = parse(&text).ok_or_else(failed)?;
