@@ -72,11 +72,20 @@ fn server(world: &mut World, outcome: &Rc<Outcome>, address: SocketAddr) {
 /// Every request is counted once, and answered in order, wherever its partition is.
 #[test]
 fn nothing_is_lost_or_done_twice_while_processors_come_and_go() {
+    explore(15, |seed| 2 + seed as usize % 7);
+}
+
+#[test]
+fn nothing_is_lost_or_done_twice_while_64_processors_come_and_go() {
+    explore(2, |_| 64);
+}
+
+fn explore(seeds: u64, processors: impl Fn(u64) -> usize) {
     let moved = Cell::new(0);
-    sim::explore_each(15, |seed| {
+    sim::explore_each(seeds, |seed| {
         let outcome = Rc::new(Outcome::default());
         sim::run(seed, |world| {
-            world.set_processors(if seed % 64 == 7 { 64 } else { 2 + seed as usize % 7 });
+            world.set_processors(processors(seed));
             world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(seed) });
             let address = "10.0.0.1:80".parse().unwrap();
             server(world, &outcome, address);
