@@ -20,7 +20,9 @@ pub mod postgres;
 pub mod process;
 pub mod procfs;
 pub mod site;
+mod steps;
 pub mod tcp;
 mod wait;
 
+pub use steps::Steps;
 pub use wait::{TIMEOUT, eventually, within_limit};

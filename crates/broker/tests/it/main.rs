@@ -1,5 +1,6 @@
 //! Tests of the broker in this process, on real sockets and in simulation.
 
+mod active;
 mod bridges;
 mod cluster;
 mod common;

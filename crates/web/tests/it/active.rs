@@ -5,19 +5,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
 
 use phalanx::runtime::{ActiveProcessors, DriverChoice};
 use phalanx_testkit::driver::is_tested;
-use phalanx_testkit::{TIMEOUT, tcp};
+use phalanx_testkit::{Steps, TIMEOUT, tcp};
 use phalanx_web::{Config, Scheme, Serving, Tls, serve};
 
 use crate::simulation::wire::IDENTITY;
 
 const WORKERS: usize = 8;
-const IDLE: usize = 200;
-const STEPS: usize = 10;
-const STEP: Duration = Duration::from_millis(120);
 /// Files `/f00` to `/f15`, each with its name as content.
 const FILES: usize = 16;
 
@@ -67,7 +63,8 @@ fn every_answer_arrives_once_and_in_order() {
 }
 
 fn drive(active: &ActiveProcessors, [plain, tls]: [SocketAddr; 2]) {
-    let mut idle: Vec<_> = (0..IDLE).map(|_| tcp::connect(plain)).collect();
+    let steps = Steps::from_environment();
+    let mut idle: Vec<_> = (0..steps.connections).map(|_| tcp::connect(plain)).collect();
     let (ended, answers) = (&AtomicBool::new(false), &AtomicUsize::new(0));
     let until_the_end = |mut round: Box<dyn FnMut(usize) + Send>| {
         move || {
@@ -93,9 +90,9 @@ fn drive(active: &ActiveProcessors, [plain, tls]: [SocketAddr; 2]) {
                 pipeline(&mut tcp::connect(plain), first, 2);
             })));
         }
-        for step in 0..STEPS {
+        for step in 0..steps.count {
             active.set(1 + step * 5 % WORKERS);
-            thread::sleep(STEP);
+            thread::sleep(steps.length);
         }
         ended.store(true, Ordering::Relaxed);
     });

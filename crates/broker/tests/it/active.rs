@@ -1,0 +1,150 @@
+//! Workers that become active and inactive while clients publish and receive.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use phalanx::runtime::{ActiveProcessors, DriverChoice};
+use phalanx_broker::{Config, Scheme, Serving, serve};
+use phalanx_mqtt::{Delivery, Packet, QoS};
+use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::{Steps, TIMEOUT};
+
+const WORKERS: usize = 8;
+/// Pairs of a publisher and a subscriber.
+const PAIRS: usize = 4;
+/// Messages of a publisher that are not acknowledged yet.
+const WINDOW: u16 = 16;
+/// The payload after the last message.
+const END: &str = "end";
+
+#[test]
+fn no_acknowledged_message_is_lost() {
+    for driver in [DriverChoice::Uring, DriverChoice::Poll] {
+        let mut config = Config::new();
+        config.listen = vec![Scheme::Mqtt.at((Ipv4Addr::LOCALHOST, 0))];
+        config.runtime.workers = WORKERS;
+        (config.runtime.driver, config.runtime.signals) = (driver, false);
+        let (up, is_up) = channel();
+        let server = thread::spawn(move || {
+            let ready = |serving: &Serving<'_>| {
+                let up_now = (serving.up.control.clone(), serving.up.active.clone());
+                up.send((up_now, serving.addresses[0])).unwrap();
+            };
+            serve(config, ready).map(drop).map_err(|error| error.to_string())
+        });
+        let Ok(((control, active), address)) = is_up.recv_timeout(TIMEOUT) else {
+            let error = server.join().unwrap().unwrap_err();
+            assert!(!is_tested(&driver.to_string(), || Err::<(), _>(error)));
+            continue;
+        };
+        let driven = thread::spawn(move || drive(&active, address)).join();
+        control.drain();
+        server.join().unwrap().unwrap();
+        driven.expect("every client got its messages");
+    }
+}
+
+fn drive(active: &ActiveProcessors, address: SocketAddr) {
+    let steps = Steps::from_environment();
+    let mut idle: Vec<_> = (0..steps.connections)
+        .map(|number| {
+            let mut client = Client::new(address, &format!("idle {number}"));
+            client.subscribe(&format!("idle/{number}"), QoS::AtLeastOnce);
+            client
+        })
+        .collect();
+    let (ended, acknowledged) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for pair in 0..PAIRS {
+            let topic = format!("pair/{pair}");
+            let mut subscriber = Client::new(address, &format!("subscriber {pair}"));
+            subscriber.subscribe(&topic, QoS::AtLeastOnce);
+            let mut publisher = Client::new(address, &format!("publisher {pair}"));
+            scope.spawn(move || receive(&mut subscriber));
+            scope.spawn(move || {
+                let sent = publish(&mut publisher, &topic, ended);
+                acknowledged.fetch_add(sent, Ordering::Relaxed);
+            });
+        }
+        scope.spawn(move || come_and_go(address, ended));
+        for step in 0..steps.count {
+            active.set(1 + step * 5 % WORKERS);
+            thread::sleep(steps.length);
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    let mut publisher = Client::new(address, "last");
+    for (number, client) in idle.iter_mut().enumerate() {
+        let topic = format!("idle/{number}");
+        assert!(!publisher.publish(&topic, "hello").is_failure());
+        client.receives(&topic, "hello");
+    }
+    println!("{} messages acknowledged", acknowledged.load(Ordering::Relaxed));
+}
+
+/// Publishes numbers with QoS 1, and then [`END`], until `ended`. Each is acknowledged once, in order. Returns their
+/// number.
+fn publish(client: &mut Client, topic: &str, ended: &AtomicBool) -> usize {
+    let number_of = |count: usize| id((count % usize::from(WINDOW)) as u16 + 1);
+    let (mut sent, mut acknowledged) = (0, 0);
+    loop {
+        let is_over = ended.load(Ordering::Relaxed);
+        while !is_over && sent - acknowledged < usize::from(WINDOW) {
+            let delivery = Delivery::AtLeastOnce(number_of(sent));
+            client.publish_with(topic, &sent.to_string(), delivery, false, &[]);
+            sent += 1;
+        }
+        if acknowledged == sent {
+            assert!(!client.publish(topic, END).is_failure());
+            return sent;
+        }
+        match client.next().packet() {
+            Packet::PubAck(ack) => assert_eq!(ack.id, number_of(acknowledged)),
+            other => panic!("expected a PUBACK, got {other:?}"),
+        }
+        acknowledged += 1;
+    }
+}
+
+/// Receives and acknowledges each number once, in order, until [`END`].
+fn receive(client: &mut Client) {
+    for number in 0.. {
+        let came = client.next();
+        let message = came.message();
+        let expected = number.to_string();
+        client.acknowledge(&message);
+        if message.payload == END.as_bytes() {
+            return;
+        }
+        assert!(!message.duplicate, "message {number} again");
+        assert_eq!(String::from_utf8_lossy(message.payload), expected);
+    }
+}
+
+/// A client with a persistent session connects, subscribes and disconnects; another one publishes meanwhile. What was
+/// acknowledged arrives when the first one connects again.
+fn come_and_go(address: SocketAddr, ended: &AtomicBool) {
+    let lasting = Begin::lasting("comes and goes");
+    let (mut client, _) = Client::begin(address, &lasting);
+    client.subscribe("away", QoS::AtLeastOnce);
+    client.leave();
+    for round in 0.. {
+        let mut publisher = Client::new(address, "meanwhile");
+        for number in 0..3 {
+            assert!(!publisher.publish("away", &format!("{round} {number}")).is_failure());
+        }
+        publisher.leave();
+        let (mut client, is_present) = Client::begin(address, &lasting);
+        assert!(is_present, "the session is kept");
+        for number in 0..3 {
+            client.receives("away", &format!("{round} {number}"));
+        }
+        client.leave();
+        if ended.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
