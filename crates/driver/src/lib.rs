@@ -48,6 +48,7 @@ pub mod uring;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZero;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -113,6 +114,19 @@ pub trait Driver {
     /// If `socket` is not open in this driver.
     fn udp_drops(&self, socket: Socket) -> io::Result<u32> {
         sockets::udp_drops::udp_drops(self.fd(socket).ok_or_else(no_descriptor)?)
+    }
+
+    /// Lets only the `first` listeners of a group (`SO_REUSEPORT`) get new connections, at random, in the order in which
+    /// they began to listen; with `None` all of them, by the kernel's hash. The others stay open. `listener` is any of
+    /// the group.
+    ///
+    /// # Errors
+    /// As `setsockopt(2)`: `EINVAL` if the listener is in no group. `Unsupported` on systems other than Linux.
+    ///
+    /// # Panics
+    /// If `listener` is not open in this driver.
+    fn steer(&self, listener: Socket, first: Option<NonZero<u32>>) -> io::Result<()> {
+        sockets::steering::steer(self.fd(listener).ok_or_else(no_descriptor)?, first)
     }
 
     /// The descriptor of `socket`, for options. `None` in a simulation.

@@ -29,6 +29,8 @@ struct Shared {
     /// The longest times of polling and of batching, in nanoseconds. Processors read them when they are idle.
     spin: AtomicU64,
     coalesce: AtomicU64,
+    /// Called on the thread of each processor after the number has changed.
+    changed: fn(),
 }
 
 #[derive(Debug)]
@@ -39,17 +41,19 @@ struct Member {
 }
 
 impl ActiveProcessors {
-    /// All are active. `dials` are the longest times of polling and of batching, in nanoseconds.
+    /// All are active. `dials` are the longest times of polling and of batching, in nanoseconds. `changed` is called on
+    /// the thread of each processor after the number has changed.
     pub(crate) fn new(
         ids: impl Iterator<Item = ProcessorId>,
         seats: Option<Seats>,
         dials: (u64, u64),
+        changed: fn(),
     ) -> Self {
         let members = ids.map(|id| Member { id, told: AtomicBool::new(false) });
         let members: Box<[Member]> = members.collect();
         let (count, spin, coalesce) =
             (AtomicUsize::new(members.len()), AtomicU64::new(dials.0), AtomicU64::new(dials.1));
-        Self(Arc::new(Shared { count, members, seats, spin, coalesce }))
+        Self(Arc::new(Shared { count, members, seats, spin, coalesce, changed }))
     }
 
     /// The number of active processors, from 1.
@@ -100,6 +104,7 @@ impl ActiveProcessors {
                 let shared = self.0.clone();
                 member.id.release(move || {
                     shared.members[index].told.store(false, Ordering::SeqCst);
+                    (shared.changed)();
                     gather_partitions(shared.count.load(Ordering::SeqCst));
                 });
             }

@@ -74,6 +74,9 @@ impl Io {
             _ => self.try_driver(|driver| driver.local_addr(listener)).ok(),
         };
         self.place.listen(listener, address);
+        if address.is_some() {
+            self.steer(listener);
+        }
     }
 
     /// Hands `connection`, which `listener` has accepted, to the processor that serves it.

@@ -38,6 +38,7 @@ mod relocation;
 mod request;
 mod sending;
 mod settling;
+mod steering;
 mod traffic;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -61,6 +62,7 @@ use self::placement::Place;
 pub(crate) use self::placement::{Loads, Placement};
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, Requested, release, request};
+pub(crate) use self::steering::steer;
 pub(crate) use self::traffic::Traffic;
 use crate::blocking::{Pools, discard_panic};
 use crate::program::Leaks;

@@ -164,7 +164,7 @@ impl Placement {
     }
 
     /// Processors with this number or a larger one get connections only if none with a smaller one listens.
-    fn preferred(&self) -> usize {
+    pub(super) fn preferred(&self) -> usize {
         self.cores.min(self.active.count())
     }
 
@@ -184,6 +184,8 @@ pub(super) struct Place {
     pub(super) arrived: RefCell<Vec<Arrived>>,
     loads: Box<[Cell<LoadSample>]>,
     pub(super) offers: Offers,
+    /// Whether the kernel was told to steer connections (`steering`).
+    pub(super) is_steered: Cell<bool>,
 }
 
 /// A connection that another processor has accepted.
@@ -199,8 +201,8 @@ impl Place {
     pub(super) fn new(shared: Arc<Placement>, index: usize) -> Self {
         let loads = shared.members.iter().map(|_| Cell::default()).collect();
         let traffic = shared.members[index].traffic.clone();
-        let (listeners, arrived, offers) = Default::default();
-        Self { shared, index, traffic, listeners, arrived, loads, offers }
+        let (listeners, arrived, offers, is_steered) = Default::default();
+        Self { shared, index, traffic, listeners, arrived, loads, offers, is_steered }
     }
 
     pub(super) fn id(&self) -> ProcessorId {
@@ -248,6 +250,12 @@ impl Place {
         if let Err(at) = processors.binary_search(&self.index) {
             processors.insert(at, self.index);
         }
+    }
+
+    /// The listeners whose connections may be placed.
+    pub(super) fn placing_listeners(&self) -> Vec<Socket> {
+        let listeners = self.listeners.borrow();
+        listeners.iter().filter(|(_, address)| address.is_some()).map(|(one, _)| *one).collect()
     }
 
     /// The newest listener on `address`.

@@ -38,7 +38,7 @@ pub use crate::cores::ActiveProcessors;
 use crate::cores::Seats;
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK};
 use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
-use crate::io::{Loads, Placement};
+use crate::io::{Loads, Placement, steer};
 use crate::machine::second_level_cache;
 pub use crate::machine::{Fingerprint, raise_open_files};
 use crate::metrics::Registered;
@@ -316,7 +316,7 @@ impl Runtime {
         let seats = Seats::new(self.processors, self.pin);
         let up = Started {
             control: control.clone(),
-            active: ActiveProcessors::new(ids(), Some(seats), self.worker.dials()),
+            active: ActiveProcessors::new(ids(), Some(seats), self.worker.dials(), steer),
             driver: kind,
             fallback,
             #[cfg(feature = "admin")]

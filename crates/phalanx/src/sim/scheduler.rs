@@ -95,7 +95,7 @@ impl Run {
         let control = seeds[0].control();
         let loads = Loads::Drawn(outside.clone());
         let ids = || seeds.iter().map(|seed| seed.id());
-        let active = ActiveProcessors::new(ids(), None, (0, 0));
+        let active = ActiveProcessors::new(ids(), None, (0, 0), || ());
         let placement = Placement::new(ids(), processors, active.clone(), loads);
         let mut places = Vec::new();
         for seed in seeds {

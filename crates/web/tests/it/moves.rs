@@ -98,3 +98,20 @@ fn connections_leave_an_inactive_worker_and_lose_nothing() {
         assert!(moved(server, "placed").is_some() && moved(server, "spread").is_some());
     });
 }
+
+#[test]
+fn the_kernel_gives_an_inactive_worker_no_new_connections() {
+    on_each_driver(two_workers, |server, _| {
+        server.active.set(1);
+        // The first connections may arrive before the change.
+        eventually("connections that worker 0 accepts itself", || {
+            let before = moved(server, "placed");
+            let clients: Vec<_> = (0..CLIENTS).map(|_| connect(server)).collect();
+            wait_for_connections(server, CLIENTS);
+            let after = moved(server, "placed");
+            drop(clients);
+            wait_for_connections(server, 0);
+            (before == after).then_some(())
+        });
+    });
+}

@@ -1,0 +1,35 @@
+//! Steering of new connections to active processors, within the kernel.
+//!
+//! Without it, the kernel distributes connections among the listeners of all processors: an inactive one wakes up for
+//! its share, and hands each connection over. So the first processor gives the listeners of an address a program
+//! ([`Driver::steer`](phalanx_driver::Driver::steer)) that selects among the first ones, as many as processors are
+//! active and have a core. All listeners stay open. Listener number `i` of an address belongs to processor `i` if they
+//! were made by [`bind`](crate::net::bind()). If they do not, or if the kernel refuses the program, the placement still
+//! hands connections over.
+
+use std::num::NonZero;
+
+use phalanx_driver::Socket;
+
+use super::{Io, try_with};
+
+/// Steers new connections after a change of the number of active processors. The thread of the first processor does it.
+pub(crate) fn steer() {
+    try_with(|io| io.place.placing_listeners().into_iter().for_each(|one| io.steer(one)));
+}
+
+impl Io {
+    /// Steers the connections of the group to which `listener` belongs.
+    pub(super) fn steer(&self, listener: Socket) {
+        let place = &self.place;
+        let (few, all) = (place.shared.preferred(), place.shared.processors());
+        // A program that never had an inactive processor keeps the kernel's distribution.
+        if place.index != 0 || (few == all && !place.is_steered.get()) {
+            return;
+        }
+        place.is_steered.set(true);
+        let first = u32::try_from(few).ok().filter(|_| few < all).and_then(NonZero::new);
+        // Refused in some sandboxes, and for a listener without a group.
+        let _ = self.try_driver(|driver| driver.steer(listener, first));
+    }
+}
