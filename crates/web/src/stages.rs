@@ -114,7 +114,8 @@ impl Stages {
         // Listeners and their manager are network operations. A connection that ends in one submits its log.
         graph.calls(network, (network, control, refusals, log));
         graph.calls(refusals, ());
-        graph.calls(http2, (network, http2, control, log));
+        // The endpoint of QUIC is one of these operations. It checks the certificates, whose handshakes it performs itself.
+        graph.calls(http2, (network, http2, control, log, tls));
         graph.calls(control, (network, http2, control, log, accept_stages, passwords));
         graph.calls(control, (files.index, files.cache, files.aggregator));
         graph.calls(upstream, (network, upstream, names));

@@ -40,12 +40,20 @@ pub(super) fn announced(server: &Server) -> SocketAddr {
 pub(super) async fn connect(
     address: SocketAddr,
 ) -> Result<quinn::Connection, quinn::ConnectionError> {
+    connect_from(address).await.map(|(_, connection)| connection)
+}
+
+/// As [`connect`], with the client's socket.
+pub(super) async fn connect_from(
+    address: SocketAddr,
+) -> Result<(quinn::Endpoint, quinn::Connection), quinn::ConnectionError> {
     let mut tls = (*IDENTITY.client_config()).clone();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     let tls = QuicClientConfig::try_from(tls).unwrap();
     let mut endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
-    endpoint.connect(address, "sim.test").unwrap().await
+    let connection = endpoint.connect(address, "sim.test").unwrap().await?;
+    Ok((endpoint, connection))
 }
 
 /// A connection with HTTP/3.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
 
-use client::{Client, announced, block_on, connect};
+use client::{Client, announced, block_on, connect, connect_from};
 use http::{Method, StatusCode};
 use phalanx::runtime::DriverChoice;
 use phalanx_testkit::driver::is_tested;
@@ -187,6 +187,22 @@ fn a_drain_finishes_requests() {
             };
             assert_eq!(code, 0x100);
             assert!(client.ask(Method::GET, "/small.txt", &[], b"").await.is_err());
+        });
+    });
+}
+
+#[test]
+fn a_client_may_change_its_address() {
+    on_each_driver(site, |_, address| {
+        block_on(async {
+            let (endpoint, quic) = connect_from(address).await.unwrap();
+            let mut client = Client::over(quic).await;
+            // With two processors, about half of the new ports would be those of the other one.
+            for _ in 0..8 {
+                assert_eq!(client.get("/small.txt").await.1, b"small");
+                endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+            }
+            assert_eq!(client.get("/small.txt").await.1, b"small");
         });
     });
 }

@@ -1,9 +1,10 @@
 //! Simulation of the server. Clients pipeline, split their requests anywhere, request ranges and encodings,
 //! send invalid data, stall and disconnect, with and without TLS, while network and disk fail. Every response
-//! must be correct. `proxy.rs` simulates the reverse proxy.
+//! must be correct. `proxy.rs` simulates the reverse proxy, `quic.rs` HTTP/3.
 
 mod ask;
 mod proxy;
+mod quic;
 mod site;
 pub(crate) mod wire;
 
