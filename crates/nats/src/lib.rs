@@ -8,6 +8,7 @@
 //! | `options` | the settings and the metrics of a client |
 //! | `login` | the exchange at the start of a connection |
 //! | `client` | a connection that is opened again when it is lost |
+//! | `jetstream` | streams of stored messages |
 //! | `model` | a small server for simulations |
 //! | `survey` | the properties of servers, for checks before a start |
 //!
@@ -24,6 +25,8 @@ mod address;
 mod client;
 mod codec;
 #[cfg(feature = "client")]
+mod jetstream;
+#[cfg(feature = "client")]
 mod login;
 #[cfg(feature = "client")]
 mod model;
@@ -38,6 +41,10 @@ pub use address::ServerAddress;
 #[cfg(feature = "client")]
 pub use client::{Client, Message, Rejected};
 pub use codec::{Bounds, DecodeError, Frame};
+#[cfg(feature = "client")]
+pub use jetstream::{
+    Expected, JetStream, JetStreamError, Range, Stored, StreamConfig, StreamState,
+};
 #[cfg(feature = "client")]
 pub use model::ModelServer;
 #[cfg(feature = "client")]

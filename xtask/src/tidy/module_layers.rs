@@ -247,6 +247,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["options"],
             &["login"],
             &["client", "model", "survey"],
+            &["jetstream"],
         ],
         exceptions: &[],
     },

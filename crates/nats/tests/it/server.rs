@@ -15,7 +15,7 @@ use phalanx_testkit::within_limit;
 use phalanx_tls::Connector;
 
 /// The stages of a test.
-type Stages = (SharedStage<()>, BlockingStage<()>);
+pub(crate) type Stages = (SharedStage<()>, BlockingStage<()>);
 
 fn stages(graph: &mut Graph) -> Stages {
     let resolver = blocking(graph, "resolver").threads(1).state(());
@@ -23,12 +23,14 @@ fn stages(graph: &mut Graph) -> Stages {
 }
 
 /// Runs a test on one processor.
-fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce(Stages) -> F + Send + 'static) {
+pub(crate) fn run<F: Future<Output = ()> + 'static>(
+    test: impl FnOnce(Stages) -> F + Send + 'static,
+) {
     within_limit(move || Runtime::new().signals(false).block_on(stages, test).unwrap());
 }
 
 /// Starts a client.
-fn start((stage, resolver): Stages, options: Options) -> Client {
+pub(crate) fn start((stage, resolver): Stages, options: Options) -> Client {
     let reconnect_delay = (Duration::from_millis(10), Duration::from_millis(50));
     let client = Client::new(Options { reconnect_delay, ..options }, resolver);
     let running = client.clone();
@@ -36,7 +38,7 @@ fn start((stage, resolver): Stages, options: Options) -> Client {
     client
 }
 
-fn options(url: &str) -> Options {
+pub(crate) fn options(url: &str) -> Options {
     options_with(url, Credentials::None)
 }
 

@@ -14,8 +14,18 @@ use phalanx_nats::{Access, Client, ModelServer, Options};
 
 const LAST: u64 = u64::MAX;
 
-fn address() -> SocketAddr {
+pub(crate) fn address() -> SocketAddr {
     ([10, 0, 0, 9], 4222).into()
+}
+
+pub(crate) fn options(name: &str) -> Options {
+    let servers = vec![address().to_string().parse().unwrap()];
+    Options {
+        access: Access { servers, ..Access::default() },
+        name: name.into(),
+        reconnect_delay: (Duration::from_millis(5), Duration::from_millis(50)),
+        ..Options::default()
+    }
 }
 
 fn world(world: &mut World) {
@@ -34,15 +44,6 @@ fn world(world: &mut World) {
         let model = ModelServer::default();
         let own = model.clone();
         stage.dispatch(move |_| own.accept(listener, stage))?;
-        let options = |name: &str| Options {
-            access: Access {
-                servers: vec![address().to_string().parse().unwrap()],
-                ..Access::default()
-            },
-            name: name.into(),
-            reconnect_delay: (Duration::from_millis(5), Duration::from_millis(50)),
-            ..Options::default()
-        };
         let received = Rc::new(RefCell::new(Vec::new()));
         let (subscriber, publisher) =
             (Client::new(options("s"), resolver), Client::new(options("p"), resolver));

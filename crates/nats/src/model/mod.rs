@@ -1,6 +1,8 @@
 //! A small NATS server, for simulations and for tests where no server is installed: it delivers messages of core NATS
-//! between its clients, by filters and queue groups. It has no accounts, no clusters, no streams and no TLS, and does
-//! not close slow clients but drops their messages.
+//! between its clients, by filters and queue groups, and stores those of streams. It has no accounts, no clusters, no
+//! consumers and no TLS, and does not close slow clients but drops their messages.
+
+mod streams;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +13,7 @@ use phalanx::{SharedStage, select};
 
 use crate::codec::{Bounds, Frame};
 use crate::login::Info;
+use crate::model::streams::Streams;
 use crate::subject::matches;
 
 /// Maximum size of unsent frames for a client, in bytes.
@@ -27,6 +30,7 @@ pub struct ModelServer(Arc<Mutex<Model>>);
 struct Model {
     clients: BTreeMap<u64, Peer>,
     next: u64,
+    streams: Streams,
 }
 
 /// A client.
@@ -131,10 +135,12 @@ impl Model {
         match frame {
             Frame::Publish { subject, reply, headers, payload } => {
                 let message = |id| Frame::Message { subject, id, reply, headers, payload };
-                if !self.publish(subject, message)
-                    && let Some(subject) = reply
-                {
-                    let (reply, headers, payload) = (None, Some(NO_RESPONDERS), &b""[..]);
+                let stored = self.streams.take(subject, headers, payload);
+                let is_wanted = self.publish(subject, message);
+                let none = || (Some(NO_RESPONDERS.to_vec()), Vec::new());
+                let answer = stored.or_else(|| (!is_wanted).then(none));
+                if let (Some(subject), Some((headers, payload))) = (reply, &answer) {
+                    let (reply, headers, payload) = (None, headers.as_deref(), &payload[..]);
                     let answer = |id| Frame::Message { subject, id, reply, headers, payload };
                     self.publish(subject, answer);
                 }

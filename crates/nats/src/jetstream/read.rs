@@ -1,0 +1,133 @@
+//! Reads stored messages: single ones, or a range in order.
+//!
+//! Each replica answers such requests, also one that has not caught up. A message that was just stored may therefore
+//! be missing, and the last message of a subject may be an earlier one.
+
+use std::collections::VecDeque;
+
+use phalanx::sleep;
+use phalanx::time::now;
+
+use super::request::{Answer, Pending};
+use super::{JetStream, JetStreamError};
+
+/// A stored message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its number in the stream.
+    pub number: u64,
+    /// Its subject.
+    pub subject: String,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+/// Requests of a [`Range`] at once. Each answer has up to the servers' `max_payload`.
+const MAX_AHEAD: usize = 16;
+
+/// Parts of the timeout after which a message is requested again.
+const RETRIES: u32 = 50;
+
+impl JetStream {
+    /// A message by its number; `None` if the answering replica does not have it.
+    ///
+    /// # Errors
+    /// [`JetStreamError`]; [`Timeout`](JetStreamError::Timeout) also if the stream does not exist.
+    pub async fn get(&self, stream: &str, number: u64) -> Result<Option<Stored>, JetStreamError> {
+        stored(self.begin_get(stream, number)?.await_answer().await?)
+    }
+
+    /// The last message of a subject; `None` if the answering replica has none.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn last(
+        &self,
+        stream: &str,
+        subject: &str,
+    ) -> Result<Option<Stored>, JetStreamError> {
+        let payload = serde_json::json!({ "last_by_subj": subject }).to_string();
+        let request = format!("$JS.API.DIRECT.GET.{stream}");
+        stored(self.send(&request, None, payload.as_bytes())?.await_answer().await?)
+    }
+
+    /// Reads the messages `first` to `last`, which have to exist.
+    pub fn range(&self, stream: &str, first: u64, last: u64) -> Range {
+        let (own, stream) = (self.clone(), stream.to_owned());
+        Range { own, stream, next: first, asked: first, last, pending: VecDeque::new() }
+    }
+
+    fn begin_get(&self, stream: &str, number: u64) -> Result<Pending, JetStreamError> {
+        let payload = format!("{{\"seq\":{number}}}");
+        self.send(&format!("$JS.API.DIRECT.GET.{stream}"), None, payload.as_bytes())
+    }
+}
+
+fn stored(answer: Answer) -> Result<Option<Stored>, JetStreamError> {
+    let malformed = |what: &str| JetStreamError::Malformed(what.into());
+    match answer.status() {
+        None => (),
+        Some("404") => return Ok(None),
+        Some(other) => return Err(malformed(&format!("status {other}"))),
+    }
+    let number = answer.header("Nats-Sequence").and_then(|number| number.parse().ok());
+    let number = number.ok_or_else(|| malformed("a message without number"))?;
+    let subject = answer.header("Nats-Subject").unwrap_or_default().to_owned();
+    Ok(Some(Stored { number, subject, payload: answer.payload }))
+}
+
+/// A range of stored messages, read in order with several requests at once.
+pub struct Range {
+    own: JetStream,
+    stream: String,
+    /// The number of the next message to return, and of the next one to request.
+    next: u64,
+    asked: u64,
+    last: u64,
+    pending: VecDeque<Pending>,
+}
+
+impl Range {
+    /// The next message; `None` at the end. A missing message, a lost request and a lost connection are tried again
+    /// until nothing has arrived for the timeout of the [`JetStream`].
+    ///
+    /// # Errors
+    /// [`JetStreamError`]. The next call tries again.
+    pub async fn next(&mut self) -> Result<Option<Stored>, JetStreamError> {
+        let limit = now() + self.own.timeout();
+        while self.next <= self.last {
+            let failed = match self.attempt().await {
+                Ok(Some(message)) if message.number == self.next => {
+                    self.next += 1;
+                    return Ok(Some(message));
+                }
+                Ok(_) => JetStreamError::Missing(self.next),
+                Err(error) => error,
+            };
+            // From the start: the answers to come are after the missing one.
+            self.pending.clear();
+            self.asked = self.next;
+            if now() >= limit {
+                return Err(failed);
+            }
+            sleep(self.own.timeout() / RETRIES).await;
+        }
+        Ok(None)
+    }
+
+    async fn attempt(&mut self) -> Result<Option<Stored>, JetStreamError> {
+        while self.asked <= self.last && self.pending.len() < MAX_AHEAD {
+            match self.own.begin_get(&self.stream, self.asked) {
+                Ok(pending) => self.pending.push_back(pending),
+                Err(error) if self.pending.is_empty() => return Err(error),
+                // The answers to come make room.
+                Err(_) => break,
+            }
+            self.asked += 1;
+        }
+        match self.pending.pop_front() {
+            Some(first) => stored(first.await_answer().await?),
+            None => Ok(None),
+        }
+    }
+}

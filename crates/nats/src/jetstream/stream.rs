@@ -1,0 +1,136 @@
+//! Creates, shows, purges and deletes streams.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{JetStream, JetStreamError};
+
+/// A stream to create: stored in files, without limits of size or age, readable by number at all replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamConfig {
+    /// Its name, without dots, spaces and wildcards.
+    pub name: String,
+    /// The filters of the subjects that it stores.
+    pub subjects: Vec<String>,
+    /// The servers that store it: 1 to 5. More than one needs a NATS cluster.
+    pub replicas: u32,
+    /// Maximum number of messages of a subject. Earlier ones are removed.
+    pub per_subject: Option<u32>,
+}
+
+/// The state of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamState {
+    /// The number of the first stored message; the number after the last one if there is none.
+    pub first: u64,
+    /// The number of the last message ever stored; 0 if there was none.
+    pub last: u64,
+    /// The size of the stored messages, in bytes.
+    pub bytes: u64,
+    /// The number of servers that store it.
+    pub replicas: u32,
+}
+
+/// The encoding of [`StreamConfig`].
+#[derive(Serialize)]
+struct Config<'a> {
+    name: &'a str,
+    subjects: &'a [String],
+    retention: &'a str,
+    storage: &'a str,
+    discard: &'a str,
+    num_replicas: u32,
+    max_msgs_per_subject: i64,
+    max_consumers: i64,
+    max_msgs: i64,
+    max_bytes: i64,
+    max_age: u64,
+    duplicate_window: u64,
+    allow_direct: bool,
+}
+
+#[derive(Deserialize)]
+struct Described {
+    config: DescribedConfig,
+    state: DescribedState,
+}
+
+#[derive(Deserialize)]
+struct DescribedConfig {
+    num_replicas: u32,
+}
+
+#[derive(Deserialize)]
+struct DescribedState {
+    first_seq: u64,
+    last_seq: u64,
+    bytes: u64,
+}
+
+/// Time in which the servers recognize repeated messages by a header, which this client does not send.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(1);
+
+impl From<Described> for StreamState {
+    fn from(Described { config, state }: Described) -> Self {
+        let DescribedState { first_seq, last_seq, bytes } = state;
+        // An empty stream without a past has 0.
+        Self { first: first_seq.max(1), last: last_seq, bytes, replicas: config.num_replicas }
+    }
+}
+
+impl JetStream {
+    /// Creates a stream, or finds that it exists with the same settings.
+    ///
+    /// # Errors
+    /// [`JetStreamError`]; [`Refused`](JetStreamError::Refused) if the stream exists with other settings, or if there
+    /// are fewer servers than replicas.
+    pub async fn create(&self, config: &StreamConfig) -> Result<StreamState, JetStreamError> {
+        let StreamConfig { name, subjects, replicas, per_subject } = config;
+        let encoded = Config {
+            name,
+            subjects,
+            retention: "limits",
+            storage: "file",
+            discard: "old",
+            num_replicas: *replicas,
+            max_msgs_per_subject: per_subject.map_or(-1, i64::from),
+            max_consumers: -1,
+            max_msgs: -1,
+            max_bytes: -1,
+            max_age: 0,
+            duplicate_window: DUPLICATE_WINDOW.as_nanos() as u64,
+            allow_direct: true,
+        };
+        let payload = serde_json::to_vec(&encoded).unwrap_or_default();
+        let described: Described = self.ask("CREATE", name, &payload).await?;
+        Ok(described.into())
+    }
+
+    /// The state of a stream, as its leader knows it.
+    ///
+    /// # Errors
+    /// [`JetStreamError`].
+    pub async fn state(&self, stream: &str) -> Result<StreamState, JetStreamError> {
+        let described: Described = self.ask("INFO", stream, b"").await?;
+        Ok(described.into())
+    }
+
+    /// Removes the messages before number `first`.
+    ///
+    /// # Errors
+    /// [`JetStreamError`].
+    pub async fn purge(&self, stream: &str, first: u64) -> Result<(), JetStreamError> {
+        let payload = format!("{{\"seq\":{first}}}");
+        self.ask::<Value>("PURGE", stream, payload.as_bytes()).await.map(drop)
+    }
+
+    /// Deletes a stream.
+    ///
+    /// # Errors
+    /// [`JetStreamError`].
+    pub async fn delete(&self, stream: &str) -> Result<(), JetStreamError> {
+        self.ask::<Value>("DELETE", stream, b"").await.map(drop)
+    }
+}

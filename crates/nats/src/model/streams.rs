@@ -1,0 +1,178 @@
+//! The streams of the model: one copy of each, which lasts as long as the model.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::subject::matches;
+
+/// All streams, by name.
+#[derive(Default)]
+pub(super) struct Streams(BTreeMap<String, Stream>);
+
+struct Stream {
+    config: Value,
+    subjects: Vec<String>,
+    per_subject: i64,
+    messages: BTreeMap<u64, Stored>,
+    last: u64,
+}
+
+struct Stored {
+    subject: String,
+    payload: Vec<u8>,
+}
+
+/// An answer: headers and payload.
+pub(super) type Answer = (Option<Vec<u8>>, Vec<u8>);
+
+#[derive(Deserialize)]
+struct Config {
+    subjects: Vec<String>,
+    max_msgs_per_subject: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Wanted {
+    Number { seq: u64 },
+    Last { last_by_subj: String },
+}
+
+impl Streams {
+    /// Processes a message if it is a request, or of a stream's subject. Returns the answer.
+    pub(super) fn take(
+        &mut self,
+        subject: &str,
+        headers: Option<&[u8]>,
+        payload: &[u8],
+    ) -> Option<Answer> {
+        if let Some(name) = subject.strip_prefix("$JS.API.DIRECT.GET.") {
+            return Some(self.0.get(name)?.get(payload));
+        }
+        if let Some(request) = subject.strip_prefix("$JS.API.STREAM.") {
+            let (what, name) = request.split_once('.')?;
+            let answer = match what {
+                "CREATE" => self.create(name, payload),
+                _ => self.of_existing(what, name, payload),
+            };
+            return Some((None, answer.to_string().into_bytes()));
+        }
+        let stores = |own: &Stream| own.subjects.iter().any(|filter| matches(filter, subject));
+        let (name, stream) = self.0.iter_mut().find(|(_, own)| stores(own))?;
+        let answer = match stream.append(subject, headers, payload) {
+            Ok(number) => json!({ "stream": name, "seq": number }),
+            Err(last) => error(10071, &format!("wrong last sequence: {last}")),
+        };
+        Some((None, answer.to_string().into_bytes()))
+    }
+
+    fn create(&mut self, name: &str, payload: &[u8]) -> Value {
+        let Ok(config) = serde_json::from_slice::<Value>(payload) else {
+            return error(10025, "invalid JSON");
+        };
+        let Ok(read) = serde_json::from_value::<Config>(config.clone()) else {
+            return error(10025, "invalid JSON");
+        };
+        let stream = self.0.entry(name.to_owned()).or_insert_with(|| Stream {
+            config: config.clone(),
+            subjects: read.subjects,
+            per_subject: read.max_msgs_per_subject,
+            messages: BTreeMap::new(),
+            last: 0,
+        });
+        match stream.config == config {
+            true => stream.described(),
+            false => error(10058, "stream name already in use with a different configuration"),
+        }
+    }
+
+    fn of_existing(&mut self, what: &str, name: &str, payload: &[u8]) -> Value {
+        let Some(stream) = self.0.get_mut(name) else { return error(10059, "stream not found") };
+        match what {
+            "INFO" => stream.described(),
+            "PURGE" => match serde_json::from_slice(payload) {
+                Ok(Wanted::Number { seq }) => {
+                    stream.messages = stream.messages.split_off(&seq);
+                    json!({ "success": true })
+                }
+                _ => error(10025, "invalid JSON"),
+            },
+            "DELETE" => {
+                self.0.remove(name);
+                json!({ "success": true })
+            }
+            _ => error(10000, "not modelled"),
+        }
+    }
+}
+
+impl Stream {
+    fn described(&self) -> Value {
+        let first = self.messages.keys().next().copied();
+        let bytes: usize = self.messages.values().map(|own| own.payload.len()).sum();
+        let first = first.unwrap_or(if self.last == 0 { 0 } else { self.last + 1 });
+        let state = json!({ "first_seq": first, "last_seq": self.last, "bytes": bytes });
+        json!({ "config": self.config, "state": state })
+    }
+
+    fn last_of(&self, subject: &str) -> Option<(u64, &Stored)> {
+        let found = self.messages.iter().rev().find(|(_, own)| own.subject == subject);
+        found.map(|(number, own)| (*number, own))
+    }
+
+    /// Stores a message. If it is not expected, returns the number of the last one.
+    fn append(
+        &mut self,
+        subject: &str,
+        headers: Option<&[u8]>,
+        payload: &[u8],
+    ) -> Result<u64, u64> {
+        let headers = String::from_utf8_lossy(headers.unwrap_or_default());
+        for line in headers.lines() {
+            let (last, expected) = match line.split_once(": ") {
+                Some(("Nats-Expected-Last-Sequence", number)) => (self.last, number),
+                Some(("Nats-Expected-Last-Subject-Sequence", number)) => {
+                    (self.last_of(subject).map_or(0, |(number, _)| number), number)
+                }
+                _ => continue,
+            };
+            if expected.parse() != Ok(last) {
+                return Err(last);
+            }
+        }
+        self.last += 1;
+        let stored = Stored { subject: subject.to_owned(), payload: payload.to_vec() };
+        self.messages.insert(self.last, stored);
+        let of_subject = self.messages.iter().filter(|(_, own)| own.subject == subject);
+        let numbers: Vec<_> = of_subject.map(|(number, _)| *number).collect();
+        if let Ok(most) = usize::try_from(self.per_subject) {
+            for number in &numbers[..numbers.len().saturating_sub(most)] {
+                self.messages.remove(number);
+            }
+        }
+        Ok(self.last)
+    }
+
+    fn get(&self, payload: &[u8]) -> Answer {
+        let found = match serde_json::from_slice(payload) {
+            Ok(Wanted::Number { seq }) => self.messages.get(&seq).map(|own| (seq, own)),
+            Ok(Wanted::Last { last_by_subj }) => self.last_of(&last_by_subj),
+            Err(_) => None,
+        };
+        match found {
+            None => (Some(b"NATS/1.0 404 Message Not Found\r\n\r\n".to_vec()), Vec::new()),
+            Some((number, Stored { subject, payload })) => {
+                let headers = format!(
+                    "NATS/1.0\r\nNats-Subject: {subject}\r\nNats-Sequence: {number}\r\n\r\n"
+                );
+                (Some(headers.into_bytes()), payload.clone())
+            }
+        }
+    }
+}
+
+fn error(number: u32, what: &str) -> Value {
+    json!({ "error": { "code": 400, "err_code": number, "description": what } })
+}

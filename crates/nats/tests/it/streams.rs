@@ -1,0 +1,143 @@
+//! A stream in simulation: its owner appends while connections break, until another client seals the stream. What the
+//! owner saw acknowledged is in the stream, once and in order, and nothing follows the seal.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::blocking::blocking;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Faults, World};
+use phalanx::{Graph, sleep};
+use phalanx_nats::{Client, Expected, JetStream, ModelServer, StreamConfig};
+
+use crate::simulation::{address, options};
+
+const SEAL: &[u8] = b"seal";
+/// Pause before an attempt is repeated, and between later messages. Connections may take minutes in simulation.
+const PAUSE: Duration = Duration::from_secs(1);
+
+const SUBJECT: &str = "journal.a";
+
+/// Appends numbers until the stream is sealed. Returns how many were acknowledged.
+async fn own(streams: JetStream) -> u64 {
+    for number in 0u64.. {
+        let payload = number.to_be_bytes();
+        if number > 50 {
+            sleep(PAUSE).await;
+        }
+        loop {
+            if streams.append(SUBJECT, Expected::Last(number), &payload).await.is_ok() {
+                break;
+            }
+            // An earlier attempt may have stored it.
+            match streams.get("journal", number + 1).await {
+                Ok(Some(stored)) if stored.payload == payload => break,
+                Ok(Some(stored)) => {
+                    assert_eq!(stored.payload, SEAL);
+                    return number;
+                }
+                Ok(None) | Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+    unreachable!("the stream is sealed before")
+}
+
+/// Seals the stream, perhaps several times. The first seal counts. It has no condition, because the next message of a
+/// fast owner would always come before.
+async fn seal(streams: &JetStream) {
+    while streams.append(SUBJECT, Expected::Any, SEAL).await.is_err() {
+        sleep(PAUSE).await;
+    }
+}
+
+/// The number of the last message.
+async fn last(streams: &JetStream) -> u64 {
+    loop {
+        if let Ok(state) = streams.state("journal").await {
+            return state.last;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+fn world(world: &mut World) {
+    world.set_processors(1);
+    if world.draw(2) == 0 {
+        let drawn = Faults::drawn(world.seed());
+        // With more of them, most connections end before an answer.
+        world.set_faults(Faults { full: 0, reset: drawn.reset.min(3), ..drawn });
+    }
+    let (cuts, pause) = (world.draw(4), world.draw(60));
+    let mut graph = Graph::new();
+    let resolver = blocking(&mut graph, "resolver").threads(1).state(());
+    let stage = graph.stage("control").shared(());
+    let listeners = RefCell::new(world.listen(address()));
+    let net = world.net();
+    world.program(graph, move |_| {
+        let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
+        let model = ModelServer::default();
+        let accepting = model.clone();
+        stage.dispatch(move |_| accepting.accept(listener, stage))?;
+        let [owner, rival] = ["owner", "rival"].map(|name| {
+            let client = Client::new(options(name), resolver);
+            (client.clone(), JetStream::new(&client, name, Duration::from_secs(60)))
+        });
+        for (client, _) in [&owner, &rival] {
+            let client = client.clone();
+            stage.dispatch(move |_| async move { client.run().await })?;
+        }
+        let acknowledged = Rc::new(RefCell::new(None));
+        let (of_owner, streams) = (acknowledged.clone(), owner.1);
+        stage.dispatch(move |_| async move {
+            let config = StreamConfig {
+                name: "journal".into(),
+                subjects: vec!["journal.*".into()],
+                replicas: 1,
+                per_subject: None,
+            };
+            while streams.create(&config).await.is_err() {
+                sleep(PAUSE).await;
+            }
+            *of_owner.borrow_mut() = Some(own(streams).await);
+        })?;
+        stage.dispatch(move |_| async move {
+            for _ in 0..cuts {
+                sleep(Duration::from_millis(10)).await;
+                model.cut();
+            }
+        })?;
+        let net = net.clone();
+        stage.dispatch(move |_| async move {
+            let streams = rival.1;
+            sleep(Duration::from_millis(pause)).await;
+            seal(&streams).await;
+            while acknowledged.borrow().is_none() {
+                sleep(PAUSE).await;
+            }
+            let acknowledged = acknowledged.borrow().unwrap_or_default();
+            let last = last(&streams).await;
+            assert!(last > acknowledged, "there is a seal");
+            let mut range = streams.range("journal", 1, last);
+            for number in 0..last {
+                let stored = loop {
+                    if let Ok(stored) = range.next().await {
+                        break stored.expect("up to the last");
+                    }
+                };
+                match number < acknowledged {
+                    true => assert_eq!(stored.payload, number.to_be_bytes()),
+                    false => assert_eq!(stored.payload, SEAL, "nothing else follows the seal"),
+                }
+            }
+            net.drain();
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
+fn an_owner_learns_that_its_stream_was_sealed_and_loses_nothing() {
+    sim::explore(100, world);
+}
