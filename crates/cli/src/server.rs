@@ -36,6 +36,11 @@ pub(crate) trait Server: Keys + Clone + Default + Send + Sync + 'static {
     /// Warnings about certificates and passwords.
     fn warnings(&self) -> Vec<String>;
 
+    /// The next steps of certificates that the server gets by itself.
+    fn steps(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Runs the server to its end.
     fn operate(
         self,
@@ -64,6 +69,8 @@ impl<C: Server> Options<C> {
         }
         if self.file.check {
             let unavailable = config.unavailable();
+            let steps = if unavailable.is_empty() { config.steps() } else { Vec::new() };
+            steps.iter().for_each(|step| println!("{step}"));
             config.warnings().iter().chain(&unavailable).for_each(status::print);
             return if unavailable.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }

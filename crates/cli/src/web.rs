@@ -71,6 +71,10 @@ impl Server for Config {
         self.warnings()
     }
 
+    fn steps(&self) -> Vec<String> {
+        self.steps()
+    }
+
     fn operate(
         self,
         inherited: Inherited<Scheme>,

@@ -245,6 +245,25 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// As [`key`](Self::key), for a key whose flag would have the name of another.
+    pub fn key_without_flag<T: Value>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        help: &'static str,
+    ) {
+        match &mut self.0 {
+            Kind::Declare(declaring) => {
+                Pass::declare(declaring.without_flags(), |pass| {
+                    pass.key(name, value, help);
+                });
+            }
+            _ => {
+                self.key(name, value, help);
+            }
+        }
+    }
+
     /// As [`optional`](Self::optional), for a table whose flags would have the names of others.
     pub fn optional_without_flag<T: Keys + Default>(
         &mut self,

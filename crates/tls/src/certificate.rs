@@ -165,6 +165,32 @@ pub fn warnings(certificate: &Path, key: &Path, names: &[String], now: SystemTim
     loaded.map_or_else(|_| Vec::new(), |loaded| warnings_for(certificate, &loaded, names, now))
 }
 
+/// The validity of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Its first second.
+    pub from: SystemTime,
+    /// Its last second.
+    pub until: SystemTime,
+    /// Whether the certificate is for all names that were asked for.
+    pub is_for_all: bool,
+}
+
+/// The validity of the certificate in `certificate`, and whether it is for all `names`. `None` if there is no usable
+/// certificate with its key in these files. May block.
+pub fn validity(certificate: &Path, key: &Path, names: &[String]) -> Option<Validity> {
+    let loaded = load(certificate, key).ok()?;
+    let (_, parsed) = X509Certificate::from_der(loaded.cert.first()?).ok()?;
+    let time = |seconds: i64| {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+    };
+    Some(Validity {
+        from: time(parsed.validity().not_before.timestamp()),
+        until: time(parsed.validity().not_after.timestamp()),
+        is_for_all: names.iter().all(|name| is_for(&parsed, name)),
+    })
+}
+
 /// As [`warnings`], for a loaded certificate.
 pub(crate) fn warnings_for(
     path: &Path,

@@ -5,16 +5,23 @@
 //! own. An idle server therefore does not wake up, and the first client after a change gets the new
 //! certificate.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::certificate::{CertificateError, load, warnings_for};
 use crate::names::Names;
+
+/// ALPN identifier of the connections with which an authority checks TLS-ALPN-01 challenges (RFC 8737 §4). The server
+/// closes them after the handshake.
+pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// Files of a host's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +30,11 @@ pub struct Source {
     pub names: Vec<String>,
     /// PEM file of the chain, starting with the server's certificate.
     pub certificate: PathBuf,
-    /// PEM file of the private key.
+    /// PEM file of the private key; may be the same file.
     pub key: PathBuf,
+    /// Whether the files may be missing, because an authority has not issued the certificate yet. Until they exist,
+    /// handshakes with the host's names fail.
+    pub is_awaited: bool,
 }
 
 /// Modification time and length of a file, which show whether it has changed.
@@ -34,7 +44,8 @@ pub(crate) type Stamp = Option<(SystemTime, u64)>;
 struct Held {
     source: Source,
     stamps: [Stamp; 2],
-    certificate: Arc<CertifiedKey>,
+    /// `None` until an awaited one exists.
+    certificate: Option<Arc<CertifiedKey>>,
 }
 
 /// The certificates of a server. Handshakes read them; a reload replaces them.
@@ -42,6 +53,8 @@ struct Held {
 pub struct Certificates {
     current: RwLock<Arc<Names>>,
     held: Mutex<Vec<Held>>,
+    /// Certificates that answer challenges, by name.
+    challenges: RwLock<HashMap<String, Arc<CertifiedKey>>>,
 }
 
 impl Certificates {
@@ -55,7 +68,7 @@ impl Certificates {
     ) -> Result<(Self, Vec<String>), CertificateError> {
         let (held, told) = hold(sources, now)?;
         let current = RwLock::new(Arc::new(names(&held)));
-        Ok((Self { current, held: Mutex::new(held) }, told))
+        Ok((Self { current, held: Mutex::new(held), challenges: RwLock::default() }, told))
     }
 
     /// Replaces all certificates with those of another configuration, or none if one of them is unusable.
@@ -75,13 +88,13 @@ impl Certificates {
     }
 
     /// Reloads changed files. Returns messages, one line each. An unusable file is reported once, and the
-    /// previous certificate stays in use.
-    pub(crate) fn reload_changed(&self, now: SystemTime) -> Vec<String> {
+    /// previous certificate stays in use. May block.
+    pub fn reload_changed(&self, now: SystemTime) -> Vec<String> {
         let mut told = Vec::new();
         let mut changed = false;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         for held in &mut *held {
-            let Source { names, certificate, key } = &held.source;
+            let Source { names, certificate, key, .. } = &held.source;
             let stamps = [stamp(certificate), stamp(key)];
             if stamps == held.stamps {
                 continue;
@@ -91,7 +104,7 @@ impl Certificates {
                 Ok(new) => {
                     told.push(format!("the certificate in {} was reloaded", certificate.display()));
                     told.extend(warnings_for(certificate, &new, names, now));
-                    held.certificate = Arc::new(new);
+                    held.certificate = Some(Arc::new(new));
                     changed = true;
                 }
                 Err(error) => told.push(format!("{error}; the previous certificate stays in use")),
@@ -103,6 +116,33 @@ impl Certificates {
         told
     }
 
+    /// Answers TLS-ALPN-01 challenges (RFC 8737) for `name` with a certificate and its PKCS #8 key, both in DER, until
+    /// [`end_challenge`](Self::end_challenge).
+    ///
+    /// # Errors
+    /// If they are unusable.
+    pub fn begin_challenge(
+        &self,
+        name: &str,
+        certificate: Vec<u8>,
+        key: Vec<u8>,
+    ) -> Result<(), String> {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
+        let chain = vec![CertificateDer::from(certificate)];
+        // Not `from_der`, which rejects the critical extension of such certificates.
+        let key = ring::sign::any_supported_type(&key).map_err(|error| error.to_string())?;
+        let made = Arc::new(CertifiedKey::new(chain, key));
+        let mut challenges = self.challenges.write().unwrap_or_else(PoisonError::into_inner);
+        challenges.insert(name.to_ascii_lowercase(), made);
+        Ok(())
+    }
+
+    /// Stops answering challenges for `name`.
+    pub fn end_challenge(&self, name: &str) {
+        let mut challenges = self.challenges.write().unwrap_or_else(PoisonError::into_inner);
+        challenges.remove(&name.to_ascii_lowercase());
+    }
+
     fn put(&self, names: Names) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
     }
@@ -110,6 +150,10 @@ impl Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if hello.alpn().is_some_and(|protocols| protocols.eq([ACME_TLS])) {
+            let challenges = self.challenges.read().unwrap_or_else(PoisonError::into_inner);
+            return challenges.get(&hello.server_name()?.to_ascii_lowercase()).cloned();
+        }
         let names = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
         names.find(hello.server_name())
     }
@@ -123,9 +167,20 @@ fn hold(
     for source in sources {
         // Before reading the file, so that the next check notices a change in between.
         let stamps = [stamp(&source.certificate), stamp(&source.key)];
-        let certificate = load(&source.certificate, &source.key)?;
-        told.extend(warnings_for(&source.certificate, &certificate, &source.names, now));
-        held.push(Held { source, stamps, certificate: Arc::new(certificate) });
+        let certificate = match load(&source.certificate, &source.key) {
+            Ok(certificate) => {
+                told.extend(warnings_for(&source.certificate, &certificate, &source.names, now));
+                Some(Arc::new(certificate))
+            }
+            Err(_) if source.is_awaited && stamps[0].is_none() => None,
+            // The authority issues another one.
+            Err(error) if source.is_awaited => {
+                told.push(error.to_string());
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        held.push(Held { source, stamps, certificate });
     }
     Ok((held, told))
 }
@@ -133,7 +188,9 @@ fn hold(
 fn names(held: &[Held]) -> Names {
     let mut names = Names::default();
     for held in held {
-        names.add(&held.source.names, &held.certificate);
+        if let Some(certificate) = &held.certificate {
+            names.add(&held.source.names, certificate);
+        }
     }
     names
 }

@@ -36,8 +36,8 @@ mod wire;
 
 pub use authority::Authority;
 pub use backoff::Backoff;
-pub use certificate::{CertificateError, check, warnings};
-pub use certificates::{Certificates, Source};
+pub use certificate::{CertificateError, Validity, check, validity, warnings};
+pub use certificates::{ACME_TLS, Certificates, Source};
 pub use clients::Clients;
 pub use connector::{Connector, is_server_name};
 pub use dial::dial;

@@ -9,11 +9,20 @@ use crate::config::{Config, Listen, Tls};
 
 /// Paths of the hosts' certificates.
 pub(crate) fn sources(config: &Config) -> Vec<Source> {
-    let hosts = config.hosts.iter().filter_map(|host| Some((host, host.tls.clone()?)));
-    let sources = hosts.map(|(host, Tls { certificate, key })| Source {
-        names: host.server_names.clone(),
-        certificate,
-        key,
+    let plan = config.plan();
+    let sources = config.hosts.iter().filter_map(|host| {
+        let names = host.server_names.clone();
+        match (&host.tls, &plan) {
+            (Some(Tls { certificate, key }), _) => {
+                let (certificate, key) = (certificate.clone(), key.clone());
+                Some(Source { names, certificate, key, is_awaited: false })
+            }
+            (None, Some(plan)) if config.is_automatic(host) => {
+                let file = plan.file(&names);
+                Some(Source { names, certificate: file.clone(), key: file, is_awaited: true })
+            }
+            _ => None,
+        }
     });
     sources.collect()
 }

@@ -1,14 +1,19 @@
 //! Semantic checks of a configuration.
 
+use std::net::Ipv4Addr;
+
 use phalanx_service::duplicate_addresses;
 use phalanx_tls::is_server_name;
 
 use crate::config::{
-    Config, ConfigError, EXPECTED_PREFIX, Listen, Proxy, Scheme, Upstream, is_below, is_prefix,
-    is_target,
+    Acme, AcmeChallenge, Config, ConfigError, EXPECTED_PREFIX, HostConfig, Listen, Proxy, Scheme,
+    Upstream, is_below, is_prefix, is_target,
 };
 use crate::quic::has_http3;
 use crate::site::rules::Rules;
+
+/// Most names of a certificate of Let's Encrypt.
+const MAX_ACME_NAMES: usize = 100;
 
 impl Config {
     /// Returns all semantic errors that can be found without opening a file.
@@ -19,9 +24,10 @@ impl Config {
             wrong("listen".into(), "expected at least one address".into());
         }
         let tls = self.listen.iter().any(Listen::is_tls);
-        if tls && self.hosts.iter().all(|host| host.tls.is_none()) {
+        let has_certificate = |host: &HostConfig| host.tls.is_some() || self.is_automatic(host);
+        if tls && !self.hosts.iter().any(has_certificate) {
             let what = "an address uses TLS, but no host has a certificate; set host.tls, or \
-                        --tls-certificate and --tls-key";
+                        --tls-certificate and --tls-key, or acme and host.server-names";
             wrong("listen".into(), what.into());
         }
         let redirects = self.listen.iter().any(|listen| listen.scheme == Scheme::RedirectHttps);
@@ -47,12 +53,68 @@ impl Config {
                 format!("found {path:?}, expected a path that starts with a slash"),
             );
         }
+        if let Some(acme) = &self.acme {
+            self.check_acme(acme, tls, &mut |key, what| {
+                errors.push(ConfigError::of(key, what));
+            });
+        }
         errors.extend(self.runtime.check());
         // The rules of hosts repeat errors about missing values.
         if !errors.iter().any(|error| error.key().starts_with("host")) {
             self.check_hosts(&mut |key, what| errors.push(ConfigError::of(key, what)));
         }
         errors
+    }
+
+    fn check_acme(&self, acme: &Acme, tls: bool, wrong: &mut impl FnMut(String, String)) {
+        if !tls {
+            wrong("acme".into(), "no address uses TLS; listen on https://ADDR:443".into());
+        }
+        if !acme.accept_terms {
+            let what = format!(
+                "the authority at {} issues certificates only to those who accept its terms of service; read them, and \
+                 set acme.accept-terms",
+                acme.directory
+            );
+            wrong("acme.accept-terms".into(), what);
+        }
+        if !acme.directory.starts_with("https://") {
+            let what = format!("found {:?}, expected a URL with https://", acme.directory);
+            wrong("acme.directory".into(), what);
+        }
+        if acme.external_account.is_some() != acme.external_key.is_some() {
+            let what = "an account outside of ACME has an identifier and a key; set external-account and external-key";
+            wrong("acme.external-account".into(), what.into());
+        }
+        let has_plain = self.listen.iter().any(|listen| !listen.is_tls());
+        if acme.challenge == AcmeChallenge::Http01 && !has_plain {
+            let what = "http-01 needs an address without TLS, such as redirect-https://0.0.0.0:80";
+            wrong("acme.challenge".into(), what.into());
+        }
+        if !self.hosts.iter().any(|host| self.is_automatic(host)) {
+            let what = "no host has server-names, acme = true, and no host.tls";
+            wrong("acme".into(), what.into());
+        }
+        for (n, host) in self.hosts.iter().enumerate().filter(|(_, host)| self.is_automatic(host)) {
+            let wrong = &mut |what| wrong(format!("host[{n}].server-names"), what);
+            if host.server_names.len() > MAX_ACME_NAMES {
+                let found = host.server_names.len();
+                wrong(format!(
+                    "found {found} names, but a certificate has at most {MAX_ACME_NAMES}"
+                ));
+            }
+            let is_domain = |name: &String| {
+                !name.starts_with("*.")
+                    && !name.starts_with('[')
+                    && name.parse::<Ipv4Addr>().is_err()
+            };
+            for name in host.server_names.iter().filter(|name| !is_domain(name)) {
+                wrong(format!(
+                    "{name:?} cannot get a certificate by HTTP-01 or TLS-ALPN-01, which are for domain names; set host.tls, \
+                     or host.acme = false"
+                ));
+            }
+        }
     }
 
     fn check_hosts(&self, wrong: &mut impl FnMut(String, String)) {

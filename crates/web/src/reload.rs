@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use phalanx_acme::Manager;
 use phalanx_config::differences;
 use phalanx_service::{Listeners, Reload, Reloaded};
 use phalanx_tls::Certificates;
@@ -27,6 +28,8 @@ pub struct Reloader {
     pub(crate) listeners: Listeners<Scheme>,
     /// `None` without HTTP/3.
     pub(crate) quic: Option<Arc<QuicSockets>>,
+    /// Keeps the certificates that come from an authority; `None` without TLS.
+    pub(crate) acme: Option<Arc<Manager>>,
 }
 
 impl Reload for Reloader {
@@ -67,6 +70,11 @@ impl Reload for Reloader {
         self.current.store(site);
         let added = self.listeners.apply(change);
         warnings.extend(self.quic.iter().flat_map(|quic| quic.reload(&config)));
+        if let Some(acme) = &self.acme
+            && let Err(error) = acme.set_plan(config.plan())
+        {
+            warnings.push(format!("cannot renew certificates: {error}"));
+        }
         Ok(Reloaded { added, needs_restart, warnings, version: Some(version), files: Vec::new() })
     }
 }

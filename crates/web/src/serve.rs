@@ -7,6 +7,7 @@ use phalanx::fs::Dir;
 use phalanx::net::{Listener, UdpSocket};
 use phalanx::runtime::{StartContext, Started};
 use phalanx::{CallError, Graph};
+use phalanx_acme::Manager;
 use phalanx_quic::{Config as QuicConfig, Endpoint};
 use phalanx_service::{
     ConnectionLimit, Inherited, ListenerControl, ListenerManager, Listeners, Operator, Scheme as _,
@@ -54,7 +55,8 @@ impl Server {
     ///
     /// # Panics
     /// If the numbers of roots and hosts differ, if [`Config::check`] finds an error, or if a host requires
-    /// passwords, has an alias, or passes requests to a server with TLS, which only [`serve`] supports.
+    /// passwords, has an alias, or passes requests to a server with TLS, or if certificates come from an ACME authority, which only
+    /// [`serve`] supports.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
@@ -65,8 +67,8 @@ impl Server {
             !host.auth.is_empty() || !host.aliases.is_empty() || servers.any(|server| server.is_tls)
         };
         assert!(
-            !config.hosts.iter().any(has_files),
-            "only `serve` supports passwords, aliases, and TLS to other servers"
+            config.acme.is_none() && !config.hosts.iter().any(has_files),
+            "only `serve` supports passwords, aliases, TLS to other servers, and ACME"
         );
         let roots = roots.into_iter().map(Root::from).collect();
         let logs = Logs::open(config, None)?;
@@ -222,12 +224,18 @@ fn run(
     let server = Server::declare_with(&mut graph, &announced, roots, logs, certificates.clone());
     let (commands, _files) = (listeners.commands(), listeners.unix_files());
     let (addresses, urls) = (listeners.addresses(), listeners.urls());
+    let challenges = server.current.load().challenges.clone();
+    let acme = certificates.clone().map(|certificates| Manager::new(certificates, challenges));
+    let mut plan = acme.as_ref().and_then(|_| config.plan());
+    let acme_metrics = acme.as_ref().filter(|_| plan.is_some()).map(Manager::metrics);
+    let acme = acme.map(Arc::new);
     let reloader = Reloader {
         current: server.current.clone(),
         running: config.clone(),
         certificates,
         listeners,
         quic: quic.clone(),
+        acme: acme.clone(),
     };
     let sighup = on_reload(reloader);
     let start = |start: &StartContext| {
@@ -247,7 +255,13 @@ fn run(
         server.stages.network.dispatch(move |_| manager.run(ends))?;
         Ok(())
     };
+    // Authorities connect to the server, so it must accept connections first.
     let up = |up: &Started| {
+        if let (Some(acme), Some(plan)) = (&acme, plan.take())
+            && let Err(error) = acme.set_plan(Some(plan))
+        {
+            eprintln!("phalanx: cannot get certificates: {error}");
+        }
         ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };
     let mut runtime = config.runtime.build();
@@ -259,6 +273,14 @@ fn run(
     let counters = counters.chain(server.quic.iter().flat_map(QuicConfig::counters));
     for counter in counters.chain(site.floods.counters()).chain(site.upstreams.all()) {
         runtime = runtime.register_counter(counter);
+    }
+    if let Some(metrics) = &acme_metrics {
+        for counter in metrics.counters() {
+            runtime = runtime.register_counter(counter);
+        }
+        for gauge in metrics.gauges() {
+            runtime = runtime.register_gauge(gauge);
+        }
     }
     // A reload replaces it, and frees what only it uses.
     drop(site);

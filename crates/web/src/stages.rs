@@ -7,7 +7,7 @@ use phalanx::metrics::Times;
 use phalanx::overload::Ingress;
 use phalanx::stage::Handles;
 use phalanx::{Graph, SharedStage};
-use phalanx_tls::{Certificates, TlsStages};
+use phalanx_tls::{ACME_TLS, Certificates, TlsStages};
 
 use crate::config::Config;
 use crate::files::stages::FileStages;
@@ -23,8 +23,8 @@ const SOCKET_COHORT: usize = 64;
 /// processor may accept them.
 const CONTROL_QUEUE: usize = 4096;
 
-/// ALPN protocols in order of preference.
-const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+/// ALPN protocols in order of preference. The last one is only for challenges of an ACME authority.
+const PROTOCOLS: [&[u8]; 3] = [HTTP2, b"http/1.1", ACME_TLS];
 /// ALPN identifier of HTTP/2 (RFC 9113 §3.2).
 pub(crate) const HTTP2: &[u8] = b"h2";
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use phalanx_acme::Plan;
 use phalanx_tls::{check, warnings};
 
 use crate::auth::files;
@@ -27,7 +28,13 @@ impl Config {
                 missing.push(format!("cannot write the access log {}: {error}", path.display()));
             }
         }
+        missing.extend(self.plan().iter().flat_map(Plan::unavailable));
         missing
+    }
+
+    /// The next step of each certificate that comes from an ACME authority, one line each. May block.
+    pub fn steps(&self) -> Vec<String> {
+        self.plan().map_or_else(Vec::new, |plan| plan.steps(SystemTime::now()))
     }
 
     /// Warnings about the certificates and passwords of this configuration, one line each: for example, that

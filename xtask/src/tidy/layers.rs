@@ -33,13 +33,14 @@ const ALLOWED: &Table = &[
     ("service", &["config", "phalanx"]),
     ("websocket", &[]),
     ("quic", &["phalanx", "testkit"]),
+    ("acme", &["phalanx", "tls"]),
     ("tls", &["phalanx"]),
     ("nats", &["phalanx", "testkit", "tls"]),
     (
         "web",
         &[
-            "access", "config", "guard", "http", "http2", "http3", "phalanx", "quic", "service",
-            "testkit", "tls",
+            "access", "acme", "config", "guard", "http", "http2", "http3", "phalanx", "quic",
+            "service", "testkit", "tls",
         ],
     ),
     ("store", &["phalanx"]),

@@ -252,6 +252,18 @@ pub(super) const CRATES: &[Layers] = &[
         exceptions: &[],
     },
     Layers {
+        folder: "crates/acme",
+        layers: &[
+            &["metrics", "schedule", "transport"],
+            &["storage"],
+            &["plan"],
+            &["challenges"],
+            &["order"],
+            &["manager"],
+        ],
+        exceptions: &[],
+    },
+    Layers {
         folder: "crates/web",
         layers: &[
             &["clock", "config", "listing"],

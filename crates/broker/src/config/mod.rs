@@ -149,7 +149,7 @@ impl Tls {
     /// The files of the certificate.
     pub(crate) fn source(&self) -> Source {
         let Self { certificate, key, .. } = self.clone();
-        Source { names: Vec::new(), certificate, key }
+        Source { names: Vec::new(), certificate, key, is_awaited: false }
     }
 }
 

@@ -62,6 +62,9 @@ pub struct HostConfig {
     pub access_log: Option<AccessLog>,
     /// The host's certificate.
     pub tls: Option<Tls>,
+    /// Whether the certificate comes from the authority of the configuration, if there is one and the host has names
+    /// and no certificate of its own.
+    pub acme: bool,
 }
 
 impl HostConfig {
@@ -92,6 +95,7 @@ impl HostConfig {
             auth: Vec::new(),
             access_log: None,
             tls: None,
+            acme: true,
         }
     }
 

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use phalanx_config::{Keys, Pass, Size};
 
-use crate::config::values::{ErrorPages, ForwardedFields, LogFormats, MaxQueueDelay, Networks};
+use crate::config::values::{
+    AcmeChallenges, ErrorPages, ForwardedFields, LogFormats, MaxQueueDelay, Networks,
+};
 use crate::config::{
-    AccessLog, Alias, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Proxy, Redirect,
+    AccessLog, Acme, Alias, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Proxy, Redirect,
     RedirectStatus, Rewrite, SecurityHeaders, Tls, TryRule, TypeRule,
 };
 
@@ -43,6 +45,10 @@ impl Keys for Config {
         let help = "log every request; true uses the defaults below";
         pass.optional("access-log", &mut self.access_log, help);
         pass.table("runtime", &mut self.runtime);
+        pass.section("Automatic certificates");
+        let help = "get and renew the certificates of hosts that have server-names and no host.tls from an authority with \
+                    the protocol ACME";
+        pass.optional("acme", &mut self.acme, help);
         let is_default = |host: &HostConfig| host.server_names.is_empty();
         pass.section("Hosts");
         pass.list_or_default("host", &mut self.hosts, || HostConfig::new("."), is_default);
@@ -152,6 +158,8 @@ impl Keys for HostConfig {
         pass.optional_without_flag("access-log", &mut self.access_log, help);
         pass.section("TLS");
         pass.optional("tls", &mut self.tls, "certificate of the host");
+        let help = "whether the certificate comes from the authority of `acme`, if there is one and no host.tls";
+        pass.key_without_flag("acme", &mut self.acme, help);
         pass.section("Response headers");
         let help = "send security headers; true sends those with a default below";
         pass.optional("security-headers", &mut self.security_headers, help);
@@ -232,6 +240,28 @@ impl Keys for Tls {
         let help = "PEM file with the certificate and its intermediates; a renewed file is loaded at run time";
         pass.required("certificate", &mut self.certificate, help);
         pass.required("key", &mut self.key, "PEM file with the private key of the certificate");
+    }
+}
+
+impl Keys for Acme {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let help = "URL of the authority's directory; the default is that of Let's Encrypt";
+        pass.key("directory", &mut self.directory, help);
+        let help = "whether you accept the terms of service of the authority, which is required";
+        pass.key("accept-terms", &mut self.accept_terms, help);
+        let help = "e-mail addresses at which the authority reaches you";
+        pass.key("contact", &mut self.contact, help);
+        let help = "folder of the account, the certificates and their keys, which is made if it does not exist";
+        pass.required("storage", &mut self.storage, help);
+        let help = "PEM file of the authorities that sign the certificate of the directory; false for those of the system";
+        pass.key("ca", &mut self.ca, help);
+        let help = "how to prove the control of names: http-01 (port 80), tls-alpn-01 (port 443), or auto: http-01 if an \
+                    address is without TLS, tls-alpn-01 otherwise and after a failure";
+        pass.key_as::<AcmeChallenges, _>("challenge", &mut self.challenge, help);
+        let help = "key identifier of your account at the authority, if it requires one";
+        pass.key("external-account", &mut self.external_account, help);
+        let help = "file with the MAC key of that account, in base64url";
+        pass.key("external-key", &mut self.external_key, help);
     }
 }
 

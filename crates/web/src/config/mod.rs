@@ -1,5 +1,6 @@
 //! The configuration as plain data. `crate::site` contains the compiled form that requests are served from.
 
+mod acme;
 mod host;
 mod keys;
 mod limits;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use phalanx::overload::Ingress;
 use phalanx_http::Limits;
 
+pub use acme::{Acme, AcmeChallenge};
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, SendMode, Timeouts};
 pub(crate) use listen::{Arrival, ListenerKind};
@@ -74,6 +76,8 @@ pub struct Config {
     pub real_ip_field: ForwardedField,
     /// Access log of the hosts without one of their own; `None` disables it.
     pub access_log: Option<AccessLog>,
+    /// The authority that issues certificates of hosts without their own; `None` for none.
+    pub acme: Option<Acme>,
     /// Path of the health check; `None` disables it.
     pub health: Option<String>,
     /// Seed of the hashes that place files in the cache. `None` draws a random one, so that clients cannot
@@ -105,6 +109,7 @@ impl Config {
             real_ip_from: Vec::new(),
             real_ip_field: ForwardedField::default(),
             access_log: None,
+            acme: None,
             health: None,
             hash_seed: None,
         }

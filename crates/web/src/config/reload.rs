@@ -19,6 +19,7 @@ impl Config {
             deny: self.deny.clone(),
             real_ip_from: self.real_ip_from.clone(),
             real_ip_field: self.real_ip_field,
+            acme: self.acme.clone(),
             hosts: self.hosts.clone(),
             access_log: self.access_log.clone(),
             ..running.clone()

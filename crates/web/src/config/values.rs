@@ -6,8 +6,8 @@ use std::time::Duration;
 use phalanx_config::{Given, Value, Written, choices, integer};
 
 use crate::config::{
-    CachePreset, ForwardedField, LogFormat, LogTarget, Network, RedirectStatus, SendMode, Symlinks,
-    UnknownHost,
+    AcmeChallenge, CachePreset, ForwardedField, LogFormat, LogTarget, Network, RedirectStatus,
+    SendMode, Symlinks, UnknownHost,
 };
 
 /// Error pages by status, such as `404=404.html`.
@@ -89,7 +89,12 @@ impl Value<Option<Duration>> for MaxQueueDelay {
 /// Fields in which proxies name their clients.
 pub(super) struct ForwardedFields;
 
+/// ACME challenges.
+pub(super) struct AcmeChallenges;
+
 choices! {
+    AcmeChallenges as AcmeChallenge: AcmeChallenge::Auto = "auto", AcmeChallenge::Http01 = "http-01",
+        AcmeChallenge::TlsAlpn01 = "tls-alpn-01";
     Symlinks as Symlinks: Symlinks::Deny = "deny", Symlinks::OwnerMatches = "owner-matches",
         Symlinks::Follow = "follow";
     SendMode as SendMode: SendMode::ZeroCopy = "zero-copy", SendMode::Copy = "copy";

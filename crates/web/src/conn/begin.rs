@@ -8,7 +8,7 @@ use std::sync::Arc;
 use phalanx::net::{IoTimeout, Stream};
 use phalanx_http::Status;
 use phalanx_service::{ConnectionLimit, ConnectionPermit};
-use phalanx_tls::{Failed, TlsStages, Wire};
+use phalanx_tls::{ACME_TLS, Failed, TlsStages, Wire};
 
 use crate::config::ListenerKind;
 use crate::conn::reject::reject;
@@ -116,6 +116,8 @@ async fn handshake(
             let transport = Rc::new(Wire::Tls(stream));
             http2::connection::dispatch(transport, stages, current, peer, Vec::new());
         }
+        // An authority has checked a challenge.
+        Ok(stream) if stream.speaks(ACME_TLS) => (),
         Ok(stream) => {
             let transport = Wire::Tls(stream);
             Connection::new(transport, stages, current, peer).serve().await;

@@ -9,6 +9,7 @@ use phalanx::time::now;
 use phalanx_guard::Open;
 use phalanx_http::{Reply, Request, ResponseBuffer, Status};
 
+use crate::clock;
 use crate::respond::health;
 use crate::respond::redirect::redirect_to_https;
 use crate::respond::refusal::{error_page, refuse, refuse_for};
@@ -54,6 +55,11 @@ pub(crate) fn admit(
 ) -> bool {
     if health::is_asked(context.site.health.as_deref(), request) {
         health::answer(out, reply);
+        return false;
+    }
+    if let Some(body) = context.site.challenges.find(request.path) {
+        // Authorities follow redirects, but not to a host whose certificate is missing.
+        clock::head(out, Status::Ok, reply).whole("application/octet-stream", &[&body]);
         return false;
     }
     if context.named.is_some_and(|named| !context.site.admits(named)) {

@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
+use phalanx_acme::Challenges;
 use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, TrustedProxies, client};
 use phalanx_http::{FieldBlock, Limits, Request, Status};
 
@@ -90,6 +91,8 @@ pub(crate) struct Site {
     pub(crate) address_rules: Option<AddressRules>,
     /// Proxies that name their clients; `None` if none is trusted.
     pub(crate) proxies: Option<TrustedProxies>,
+    /// Challenges of an ACME authority; the same in all versions.
+    pub(crate) challenges: Challenges,
     /// Path of the health check.
     pub(crate) health: Option<Box<str>>,
     /// Blocking stages; the same in all versions. Not in `Stages`, because every request holds one.
@@ -217,6 +220,7 @@ impl Site {
             addresses,
             address_rules: AddressRules::new(&config.allow, &config.deny),
             proxies: TrustedProxies::new(&config.real_ip_from, config.real_ip_field),
+            challenges: old.map_or_else(Challenges::default, |old| old.challenges.clone()),
             health: config.health.as_deref().map(Into::into),
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),

@@ -1,5 +1,6 @@
 //! `phalanx web` from the outside, with the real binary, sockets, files and curl.
 
+mod acme;
 mod activation;
 mod admin;
 mod admin_pages;

@@ -1,0 +1,32 @@
+//! Certificates from an ACME authority (RFC 8555), such as Let's Encrypt, for a server with [`Certificates`].
+//!
+//! A thread of its own orders and renews them, so no request waits for an authority. It sleeps until the next renewal.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `plan.rs` | the authority, the account, and the certificates to keep |
+//! | `schedule.rs` | the time of a renewal, and of the next attempt after a failure |
+//! | `challenges.rs` | responses to HTTP-01 and TLS-ALPN-01 challenges |
+//! | `storage.rs` | accounts, certificates and failures on disk |
+//! | `transport.rs` | HTTPS requests to the authority |
+//! | `order.rs` | one order, from its challenges to the certificate |
+//! | `manager.rs` | the thread |
+//! | `metrics.rs` | metrics |
+//!
+//! [`Certificates`]: phalanx_tls::Certificates
+
+#![forbid(unsafe_code)]
+
+mod challenges;
+mod manager;
+mod metrics;
+mod order;
+mod plan;
+mod schedule;
+mod storage;
+mod transport;
+
+pub use challenges::{Challenges, HTTP_PREFIX};
+pub use manager::Manager;
+pub use metrics::Metrics;
+pub use plan::{ChallengeKind, ExternalAccount, LETS_ENCRYPT, Plan};

@@ -1,0 +1,78 @@
+//! The time of a renewal, and of the next attempt after a failure.
+
+use std::time::{Duration, SystemTime};
+
+use phalanx_tls::Validity;
+
+/// Delay after the first failure. Five failures take more than an hour, which is the limit of Let's Encrypt for failed
+/// validations of a name.
+const FIRST_DELAY: Duration = Duration::from_secs(5 * 60);
+/// Longest delay between attempts, unless the authority asks for a longer one.
+const MAX_DELAY: Duration = Duration::from_secs(6 * 60 * 60);
+/// Longest delay that an authority can ask for.
+const MAX_ASKED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Bounds of the time between two questions for the authority's renewal window.
+const QUESTIONS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)];
+
+/// When a certificate is renewed without advice of the authority: after two thirds of its lifetime.
+pub(crate) fn renewal(validity: &Validity) -> SystemTime {
+    let lifetime = validity.until.duration_since(validity.from).unwrap_or_default();
+    validity.from + lifetime * 2 / 3
+}
+
+/// The last time at which a certificate is renewed, if the authority advises a later one.
+pub(crate) fn latest(validity: &Validity) -> SystemTime {
+    let lifetime = validity.until.duration_since(validity.from).unwrap_or_default();
+    validity.from + lifetime * 9 / 10
+}
+
+/// The delay after this number of failures in a row, one or more. `asked` is the least delay that the authority asked
+/// for, and `drawn` a random number from 0 to 1, which spreads the attempts of several servers.
+pub(crate) fn retry_delay(failures: u32, asked: Option<Duration>, drawn: f64) -> Duration {
+    let doubled = FIRST_DELAY * (1 << failures.saturating_sub(1).min(16));
+    let delay = doubled.min(MAX_DELAY).mul_f64(1.0 + drawn / 10.0);
+    delay.max(asked.unwrap_or_default().min(MAX_ASKED))
+}
+
+/// A random time in the authority's renewal window (RFC 9773 §4.2).
+pub(crate) fn within(start: SystemTime, end: SystemTime, drawn: f64) -> SystemTime {
+    start + end.duration_since(start).unwrap_or_default().mul_f64(drawn)
+}
+
+/// The time until the next question for the window, after the authority answered with `asked`.
+pub(crate) fn question_delay(asked: Duration) -> Duration {
+    asked.clamp(QUESTIONS[0], QUESTIONS[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn delays_grow_and_respect_the_authority() {
+        let delays: Vec<_> = (1..=8).map(|n| retry_delay(n, None, 0.0).as_secs() / 60).collect();
+        assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 360]);
+        assert!(delays[..4].iter().sum::<u64>() > 60, "at most five attempts in an hour");
+        assert_eq!(retry_delay(u32::MAX, None, 1.0), MAX_DELAY.mul_f64(1.1));
+        assert_eq!(retry_delay(1, Some(90 * MINUTE), 0.5), 90 * MINUTE);
+        assert_eq!(retry_delay(1, Some(MINUTE), 0.0), 5 * MINUTE);
+        assert_eq!(retry_delay(1, Some(Duration::MAX), 0.0), MAX_ASKED);
+    }
+
+    #[test]
+    fn renewals() {
+        let from = SystemTime::UNIX_EPOCH + 1000 * MINUTE;
+        let validity = Validity { from, until: from + 90 * MINUTE, is_for_all: true };
+        assert_eq!(renewal(&validity), from + 60 * MINUTE);
+        assert_eq!(latest(&validity), from + 81 * MINUTE);
+        // A certificate that ends before it begins is due.
+        let validity = Validity { until: from - MINUTE, ..validity };
+        assert_eq!(renewal(&validity), from);
+        assert_eq!(within(from, from + 4 * MINUTE, 0.25), from + MINUTE);
+        assert_eq!(within(from, from - MINUTE, 0.25), from);
+        assert_eq!(question_delay(Duration::ZERO), MINUTE);
+        assert_eq!(question_delay(Duration::MAX), 24 * 60 * MINUTE);
+    }
+}

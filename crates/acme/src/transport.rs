@@ -1,0 +1,113 @@
+//! HTTPS requests to the authority. They block, because the manager has a thread of its own.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt;
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+/// Time for a request with its response.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Largest body of a response. A chain of certificates has some kilobytes.
+const MAX_BODY_BYTES: u64 = 1 << 20;
+
+/// A client of the authority. Clones share their connections.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    agent: Agent,
+    /// The delay that the last response with an error asked for, in seconds.
+    asked: Arc<Mutex<Option<Duration>>>,
+}
+
+impl Transport {
+    /// A client that trusts the authorities in a PEM file, by default those of the system.
+    pub(crate) fn new(ca: Option<&Path>) -> Result<Self, String> {
+        let found: Vec<CertificateDer<'_>> = match ca {
+            None => rustls_native_certs::load_native_certs().certs,
+            Some(path) => {
+                let error =
+                    |error| format!("cannot use the authorities in {}: {error}", path.display());
+                let read = CertificateDer::pem_file_iter(path).map_err(error)?;
+                read.collect::<Result<_, _>>().map_err(error)?
+            }
+        };
+        if found.is_empty() {
+            return Err(match ca {
+                Some(path) => format!("{} has no certificate", path.display()),
+                None => "this system has no certificates of authorities; set acme.ca, or install the package \
+                         ca-certificates"
+                    .to_owned(),
+            });
+        }
+        let roots = found.iter().map(|found| Certificate::from_der(found).to_owned());
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::Specific(Arc::new(roots.collect())))
+            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .https_only(true)
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .build();
+        Ok(Self { agent: config.new_agent(), asked: Arc::default() })
+    }
+
+    /// Takes the delay that the last response with an error asked for.
+    pub(crate) fn take_asked(&self) -> Option<Duration> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn exchange(&self, request: Request<Vec<u8>>) -> Result<BytesResponse, ureq::Error> {
+        let (parts, body) = request.into_parts();
+        let response = match body.is_empty() {
+            true => self.agent.run(Request::from_parts(parts, ()))?,
+            false => self.agent.run(Request::from_parts(parts, body))?,
+        };
+        let (parts, mut body) = response.into_parts();
+        let is_asking =
+            matches!(parts.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let asked = parts.headers.get(header::RETRY_AFTER).filter(|_| is_asking);
+        let asked = asked.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        if let Some(seconds) = asked {
+            let asked = Some(Duration::from_secs(seconds));
+            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        }
+        let body = Bytes::from(body.with_config().limit(MAX_BODY_BYTES).read_to_vec()?);
+        Ok(BytesResponse { parts, body: Box::new(body) })
+    }
+}
+
+impl HttpClient for Transport {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let client = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let Ok(body) = body.collect().await;
+            let made = client.exchange(Request::from_parts(parts, body.to_bytes().to_vec()));
+            made.map_err(|error| Error::Other(Box::new(error)))
+        })
+    }
+}
+
+/// The output of a future of the ACME client, which waits only for [`Transport`], so it is ready at once.
+pub(crate) fn complete<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("requests block"),
+    }
+}
