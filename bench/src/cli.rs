@@ -12,7 +12,7 @@ use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
     axum, broker, cluster, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7,
     figure8, interleave, ladder, light, matching, op, overload, pipeline, placement, runtimes,
-    scale, servlib, stingy, web,
+    scale, servlib, state, stingy, web,
 };
 use crate::{load, report};
 
@@ -46,6 +46,8 @@ experiments! {
     Web(web::Options) = "web", web::run;
     /// The MQTT broker compared with mosquitto and others
     Broker(broker::Options) = "broker", broker::run;
+    /// The memory of what brokers hold, and the time of a restart with it
+    State(state::Options) = "state", state::run;
     /// Three brokers over NATS compared with one broker
     Cluster(cluster::Options) = "cluster", cluster::run;
     /// When cohorts pay: stages of generated code compared with run to completion and threads

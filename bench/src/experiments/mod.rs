@@ -10,7 +10,8 @@
 //! - [`ladder`]: the tuned cohort size compared with all sizes.
 //! - [`interleave`]: the gain from prefetching within a cohort; [`figure2`]: from cohorts of system calls.
 //! - [`matching`]: events against a million filters, one at a time and in cohorts.
-//! - [`broker`]: the MQTT broker compared with others; [`cluster`]: three brokers over NATS compared with one.
+//! - [`broker`]: the MQTT broker compared with others; [`state`]: the memory of what brokers hold, and the restart with it;
+//!   [`cluster`]: three brokers over NATS compared with one.
 //! - [`web`]: the web server compared with floor, twin and other servers.
 //! - [`figure4`]: a profile of its stages; [`figure7`]: instructions, misses and cycles per request of it and its
 //!   twin.
@@ -46,5 +47,6 @@ pub mod placement;
 pub mod runtimes;
 pub mod scale;
 pub mod servlib;
+pub mod state;
 pub mod stingy;
 pub mod web;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::error::Error;
 use crate::system::interrupt::interrupted;
@@ -21,7 +21,7 @@ pub(crate) struct Process {
     pub(crate) address: SocketAddr,
     /// Process ids of the process and its children.
     pub(crate) family: Vec<u32>,
-    _group: Group,
+    group: Group,
 }
 
 impl Process {
@@ -29,8 +29,19 @@ impl Process {
     /// `directory`. It listens on `port`, or announces its address.
     pub(crate) fn start(
         name: &str,
-        mut command: Command,
+        command: Command,
         port: Option<ReservedPort>,
+        cores: &[usize],
+        directory: &Path,
+        ask: impl Fn(SocketAddr) -> Result<(), String>,
+    ) -> Result<Self, Error> {
+        Self::start_within(START_TIMEOUT, (name, command, port), cores, directory, ask)
+    }
+
+    /// As [`start`](Self::start), with another timeout.
+    pub(crate) fn start_within(
+        timeout: Duration,
+        (name, mut command, port): (&str, Command, Option<ReservedPort>),
         cores: &[usize],
         directory: &Path,
         ask: impl Fn(SocketAddr) -> Result<(), String>,
@@ -55,7 +66,7 @@ impl Process {
             failed(format!("{program}: {error}{hint}"))
         })?;
         let mut group = Group(child);
-        let deadline = Instant::now() + START_TIMEOUT;
+        let deadline = Instant::now() + timeout;
         loop {
             interrupted()?;
             let address = match port {
@@ -65,7 +76,7 @@ impl Process {
             let why = match address.map(|address| (address, ask(address))) {
                 Some((address, Ok(()))) => {
                     let family = crate::system::procfs::family(group.0.id())?;
-                    return Ok(Self { address, family, _group: group });
+                    return Ok(Self { address, family, group });
                 }
                 Some((_, Err(why))) => why,
                 None => "it does not say where it listens".to_owned(),
@@ -80,6 +91,18 @@ impl Process {
             }
             std::thread::sleep(POLL_INTERVAL);
         }
+    }
+
+    /// Ends it by SIGTERM, or by SIGKILL after a timeout.
+    pub(crate) fn terminate(mut self, timeout: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + timeout;
+        if let Some(process) = Pid::from_raw(self.group.0.id().cast_signed()) {
+            kill_process(process, Signal::TERM)?;
+        }
+        while self.group.0.try_wait()?.is_none() && Instant::now() < deadline {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
     }
 }
 

@@ -83,8 +83,26 @@ pub fn user_and_system(processes: &[u32]) -> io::Result<(f64, f64)> {
     Ok(sum)
 }
 
+/// The resident memory of these processes, in bytes, from `/proc/PID/status`. Pages that they share count for each.
+///
+/// # Errors
+/// When there is no such process, or no such file.
+pub fn resident_bytes(processes: &[u32]) -> io::Result<u64> {
+    let mut sum = 0;
+    for process in processes {
+        let text = fs::read_to_string(format!("/proc/{process}/status"))?;
+        sum += parse_resident(&text).ok_or_else(|| bad("status"))?;
+    }
+    Ok(sum)
+}
+
 fn bad(file: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("/proc has no {file} that can be read"))
+}
+
+fn parse_resident(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(1024 * line.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?)
 }
 
 fn parse_schedstat(text: &str) -> Option<u64> {
@@ -140,6 +158,15 @@ mod tests {
         let own = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 10 20 30 40 20 0 1\n";
         assert!((parse_own(own).unwrap() - 100.0 / ticks()).abs() < 1e-9);
         assert_eq!(parse_user_and_system(own), Some((10.0 / ticks(), 20.0 / ticks())));
+    }
+
+    #[test]
+    fn resident_memory() {
+        assert_eq!(
+            parse_resident("Name:\ta\nVmRSS:\t    1680 kB\nVmSwap: 0 kB\n"),
+            Some(1_720_320)
+        );
+        assert_eq!(parse_resident("Name:\ta\n"), None);
     }
 
     #[test]

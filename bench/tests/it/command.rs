@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use phalanx_testkit::nats::NatsServer;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The `phalanx` to measure: the one named by PHALANX_EXECUTABLE, or the one built with these tests. If only these
 /// tests were built, it is built now.
@@ -136,6 +136,15 @@ fn every_shape_of_the_broker_is_measured() {
     }
     assert!(report["kept_acknowledged_per_s"].as_f64().unwrap() > 0.0, "{report}");
     assert!(report["filters_per_s"].is_number() && report["filters"] == 2000, "{report}");
+}
+
+#[test]
+fn state_survives_a_measured_restart() {
+    let report = report(&bench(&["state", "--quick", "--only=phalanx"]));
+    let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report}") };
+    // One of a thousand retained messages, and all queued ones.
+    assert_eq!((&row["checked"], &row["missing"]), (&json!(61), &json!(0)), "{report}");
+    assert!(row["restart_s"].as_f64().unwrap() > 0.0, "{report}");
 }
 
 #[test]

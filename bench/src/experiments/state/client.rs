@@ -1,0 +1,170 @@
+//! Clients that block: they connect, subscribe, publish in windows and read back.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZero;
+use std::time::Duration;
+
+use phalanx_mqtt::{
+    Connect, Delivery, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Publish, QoS,
+    Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
+};
+
+/// Messages in flight.
+const WINDOW: usize = 500;
+/// Time without a message after which none is expected.
+const QUIET: Duration = Duration::from_secs(2);
+const MAX_PACKET_BYTES: usize = 1 << 20;
+
+/// A connected client.
+pub(super) struct Client {
+    stream: TcpStream,
+    packets: Packets,
+    /// Messages received so far.
+    received: usize,
+    /// Whether the server had its session.
+    pub(super) is_resumed: bool,
+}
+
+/// A session of a client that is kept for an hour, or as long as the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lasts {
+    Connection,
+    Hour,
+}
+
+impl Client {
+    /// Connects, without a keep-alive interval that would end during the measurement.
+    pub(super) fn connect(server: SocketAddr, name: &str, lasts: Lasts) -> io::Result<Self> {
+        let mut properties = PropertyBuffer::new();
+        if lasts == Lasts::Hour {
+            properties.push(Property::SessionExpiry(3600)).map_err(io::Error::other)?;
+        }
+        let mut stream = TcpStream::connect(server)?;
+        stream.set_nodelay(true)?;
+        let connect = Packet::Connect(Connect {
+            version: Version::V5,
+            client_id: name,
+            clean_start: lasts == Lasts::Connection,
+            keep_alive: u16::MAX,
+            username: None,
+            password: None,
+            will: None,
+            properties: properties.get(),
+        });
+        let mut out = Vec::new();
+        connect.encode(Version::V5, &mut out).map_err(io::Error::other)?;
+        stream.write_all(&out)?;
+        // Messages may follow at once.
+        let mut packets = Packets::default();
+        let is_resumed = packets.next(&mut stream, |packet| match packet {
+            Packet::ConnAck(ack) if !ack.reason.is_failure() => Ok(ack.session_present),
+            other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
+        })?;
+        Ok(Self { stream, packets, received: 0, is_resumed })
+    }
+
+    /// Subscribes with QoS 1. Messages may precede the acknowledgement.
+    pub(super) fn subscribe(&mut self, filter: &str) -> io::Result<()> {
+        let mut wanted = SubscriptionBuffer::new();
+        let options = SubscribeOptions { qos: QoS::AtLeastOnce, ..SubscribeOptions::default() };
+        wanted.push(filter, options).map_err(io::Error::other)?;
+        let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
+        let subscribe = Subscribe { id, filters: wanted.to_subscribe(), properties };
+        let mut out = Vec::new();
+        let encoded = Packet::Subscribe(subscribe).encode(Version::V5, &mut out);
+        encoded.map_err(io::Error::other)?;
+        self.stream.write_all(&out)?;
+        while !self.take()? {}
+        Ok(())
+    }
+
+    /// Receives a packet. Acknowledges a message; returns true for a successful SUBACK.
+    fn take(&mut self) -> io::Result<bool> {
+        let id = self.packets.next(&mut self.stream, |packet| match packet {
+            Packet::Publish(publish) => Ok(Some(publish.delivery.id())),
+            Packet::SubAck(ack) if ack.reasons.iter().all(|reason| *reason < 0x80) => Ok(None),
+            other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
+        })?;
+        let Some(id) = id else { return Ok(true) };
+        self.received += 1;
+        if let Some(id) = id {
+            let [high, low] = id.get().to_be_bytes();
+            self.stream.write_all(&[(Kind::PubAck as u8) << 4, 2, high, low])?;
+        }
+        Ok(false)
+    }
+
+    /// Publishes messages of QoS 1, and waits for their acknowledgements.
+    pub(super) fn publish(
+        &mut self,
+        count: usize,
+        topic: impl Fn(usize) -> String,
+        (payload, retain): (usize, bool),
+    ) -> io::Result<()> {
+        let (payload, mut out) = (vec![b'.'; payload], Vec::new());
+        for first in (0..count).step_by(WINDOW) {
+            let window = first..count.min(first + WINDOW);
+            out.clear();
+            for n in window.clone() {
+                let id = NonZero::new((n - first) as u16 + 1).expect("at least 1");
+                let (delivery, topic) = (Delivery::AtLeastOnce(id), topic(n));
+                let (topic, payload, properties) = (&*topic, &*payload, Properties::NONE);
+                let publish =
+                    Publish { topic, payload, delivery, retain, duplicate: false, properties };
+                let encoded = Packet::Publish(publish).encode(Version::V5, &mut out);
+                encoded.map_err(io::Error::other)?;
+            }
+            self.stream.write_all(&out)?;
+            for _ in window {
+                self.packets.next(&mut self.stream, |packet| match packet {
+                    Packet::PubAck(ack) if !ack.reason.is_failure() => Ok(()),
+                    other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives until `most` messages have come, or none comes for a while. Returns their number.
+    pub(super) fn receive(&mut self, most: usize) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(QUIET))?;
+        while self.received < most {
+            match self.take() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                result => drop(result?),
+            }
+        }
+        Ok(self.received)
+    }
+}
+
+/// Packets that have arrived.
+#[derive(Default)]
+struct Packets {
+    bytes: Vec<u8>,
+    /// The length of the packets that were taken.
+    taken: usize,
+}
+
+impl Packets {
+    fn next<T>(
+        &mut self,
+        stream: &mut TcpStream,
+        take: impl FnOnce(Packet<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            let rest = &self.bytes[self.taken..];
+            if let Some(frame) = Frame::split(rest, MAX_PACKET_BYTES).map_err(io::Error::other)? {
+                self.taken += frame.length();
+                return take(Packet::decode(frame, Version::V5).map_err(io::Error::other)?);
+            }
+            self.bytes.drain(..std::mem::take(&mut self.taken));
+            let mut chunk = [0; 16 * 1024];
+            match stream.read(&mut chunk)? {
+                0 => return Err(io::Error::other("the broker closed a connection")),
+                count => self.bytes.extend_from_slice(&chunk[..count]),
+            }
+        }
+    }
+}

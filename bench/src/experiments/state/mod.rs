@@ -1,0 +1,206 @@
+//! `phalanx-bench state`: the memory of what brokers hold, and the restart with it.
+//!
+//! [`Options`] describes the method. Read `servers` (the brokers), `client` and `report`.
+
+mod client;
+mod options;
+mod report;
+mod servers;
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread::scope;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::measure::machine::Machine;
+use crate::measure::partial::measure_each;
+use crate::runner::peers::{BROKERS, versions};
+use crate::system::cores::Bound;
+use crate::system::interrupt::{install_signal_handlers, interrupted};
+use crate::system::process::Process;
+use crate::system::procfs::resident_bytes;
+use client::{Client, Lasts};
+use servers::{Broker, Home};
+
+pub use options::Options;
+pub use report::{Report, Row};
+
+/// Clients that connect at once, so that a broker stores the sessions of many with one write.
+const THREADS: usize = 64;
+/// Retained messages below each topic level.
+const TOPICS_PER_LEVEL: usize = 1000;
+/// Time for a server to notice that clients left, and to give memory back.
+const SETTLE_TIME: Duration = Duration::from_secs(3);
+/// Sessions that are read back.
+const CHECKED_SESSIONS: usize = 100;
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    install_signal_handlers()?;
+    let options = options.settled();
+    let (cores, processors) = options.runner.cores()?;
+    let machine = Machine::here(processors, &cores);
+    let connections = options.connections();
+    let _bound = Bound::to(&cores.load)?;
+    let brokers = Broker::all(&options);
+    let (rows, partial) = measure_each(&brokers, 1, |broker, _| {
+        let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+        let home = Home {
+            directory: directory.path(),
+            cores: &cores.server,
+            processors,
+            options: &options,
+        };
+        eprintln!("{}: {connections} connections", broker.name());
+        let mut row = Row { server: broker.name().to_owned(), ..Row::default() };
+        connect(*broker, &home, connections, &mut row)?;
+        if broker.stores() && options.sessions > 0 {
+            restart(*broker, &home, &mut row)?;
+        }
+        Ok(row)
+    })?;
+    let Options { sessions, retained, queued, payload, quick, .. } = options;
+    let (rows, peers) = (rows.into_iter().flatten().collect(), versions(&BROKERS));
+    Ok(Report {
+        rows,
+        connections,
+        sessions,
+        retained,
+        queued,
+        payload,
+        peers,
+        machine,
+        partial,
+        quick,
+    })
+}
+
+/// Measures connections and subscriptions.
+fn connect(broker: Broker, home: &Home<'_>, count: usize, row: &mut Row) -> Result<(), Error> {
+    let process = broker.start(home)?;
+    // The first client allocates what all of them share.
+    drop(clients(process.address, 0..1, Lasts::Connection)?);
+    std::thread::sleep(SETTLE_TIME);
+    let before = resident_bytes(&process.family)?;
+    let each = |now: u64, before: u64| (now as f64 - before as f64) / count as f64;
+    let mut all = clients(process.address, 0..count, Lasts::Connection)?;
+    let connected = resident_bytes(&process.family)?;
+    row.connection_bytes = each(connected, before);
+    subscribe(&mut all)?;
+    let subscribed = resident_bytes(&process.family)?;
+    row.subscription_bytes = each(subscribed, connected);
+    drop(all);
+    std::thread::sleep(SETTLE_TIME);
+    row.left_bytes = each(resident_bytes(&process.family)?, before);
+    let mut all = clients(process.address, 0..count, Lasts::Connection)?;
+    subscribe(&mut all)?;
+    row.again_bytes = each(resident_bytes(&process.family)?, before);
+    Ok(())
+}
+
+/// Measures stored state, and the restart with it.
+fn restart(broker: Broker, home: &Home<'_>, row: &mut Row) -> Result<(), Error> {
+    let Options { sessions, retained, queued, payload, .. } = *home.options;
+    let process = broker.start_stored(home)?;
+    let at = process.address;
+    let mut before = resident_bytes(&process.family)?;
+    let mut grown = |process: &Process, count: usize| -> io::Result<Option<f64>> {
+        let now = resident_bytes(&process.family)?;
+        Ok(Some((now as f64 - std::mem::replace(&mut before, now) as f64) / count as f64))
+    };
+    eprintln!("{}: {retained} retained messages", broker.name());
+    let mut publisher = Client::connect(at, "publisher", Lasts::Connection)?;
+    publisher.publish(retained, retained_topic, (payload, true))?;
+    row.retained_bytes = grown(&process, retained)?;
+    eprintln!("{}: {sessions} sessions", broker.name());
+    // Their connections end: a session is created by each.
+    for first in (0..sessions).step_by(TOPICS_PER_LEVEL) {
+        interrupted()?;
+        let names = first..sessions.min(first + TOPICS_PER_LEVEL);
+        subscribe(&mut clients(at, names, Lasts::Hour)?)?;
+    }
+    row.session_bytes = grown(&process, sessions)?;
+    eprintln!("{}: {queued} queued messages", broker.name());
+    publisher.publish(queued, |n| topic(n % sessions), (payload, false))?;
+    row.queued_bytes = grown(&process, queued)?;
+    drop(publisher);
+    broker.end(process)?;
+    interrupted()?;
+    eprintln!("{}: restart", broker.name());
+    let begun = Instant::now();
+    let process = broker.start_stored(home)?;
+    let mut reader = Client::connect(process.address, "reader", Lasts::Connection)?;
+    row.restart_s = Some(begun.elapsed().as_secs_f64());
+    row.restarted_bytes = Some(resident_bytes(&process.family)?);
+    let (mut expected, mut read) = (retained.div_ceil(TOPICS_PER_LEVEL), 0);
+    reader.subscribe("state/retained/+/0")?;
+    read += reader.receive(expected)?;
+    for n in (0..sessions).step_by(sessions.div_ceil(CHECKED_SESSIONS)) {
+        let of_session = queued / sessions + usize::from(n < queued % sessions);
+        expected += of_session;
+        let mut client = Client::connect(process.address, &name(n), Lasts::Hour)?;
+        if client.is_resumed {
+            read += client.receive(of_session)?;
+        }
+    }
+    (row.checked, row.missing) = (Some(read), Some(expected - read));
+    Ok(())
+}
+
+fn name(client: usize) -> String {
+    format!("client-{client:07}")
+}
+
+fn topic(client: usize) -> String {
+    format!("state/clients/{client}")
+}
+
+fn retained_topic(n: usize) -> String {
+    format!("state/retained/{}/{}", n / TOPICS_PER_LEVEL, n % TOPICS_PER_LEVEL)
+}
+
+/// Connects clients.
+fn clients(
+    at: SocketAddr,
+    numbers: std::ops::Range<usize>,
+    lasts: Lasts,
+) -> Result<Vec<(usize, Client)>, Error> {
+    let numbers: Vec<usize> = numbers.collect();
+    let connected = in_threads(&numbers, |n| Ok((*n, Client::connect(at, &name(*n), lasts)?)))?;
+    interrupted()?;
+    Ok(connected)
+}
+
+/// Subscribes each client to its own topic.
+fn subscribe(clients: &mut [(usize, Client)]) -> io::Result<()> {
+    let share = clients.len().div_ceil(THREADS).max(1);
+    scope(|scope| {
+        let threads = clients.chunks_mut(share).map(|share| {
+            scope.spawn(|| share.iter_mut().try_for_each(|(n, own)| own.subscribe(&topic(*n))))
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("it does not panic"))
+    })
+}
+
+/// Calls `work` for each item, on several threads; the results are in order.
+fn in_threads<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> io::Result<R> + Sync,
+) -> io::Result<Vec<R>> {
+    let (share, work) = (items.len().div_ceil(THREADS).max(1), &work);
+    let results = scope(|scope| {
+        let threads = items.chunks(share).map(|share| {
+            scope.spawn(move || share.iter().map(work).collect::<io::Result<Vec<R>>>())
+        });
+        let threads: Vec<_> = threads.collect();
+        let joined = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
+        joined.collect::<io::Result<Vec<_>>>()
+    });
+    Ok(results?.into_iter().flatten().collect())
+}
