@@ -99,6 +99,8 @@ pub(crate) async fn serve_cluster(
     }
     let claims = node.clone();
     let _ = control.dispatch(move |_| takeover::claim(claims));
+    let renewing = node.clone();
+    let _ = control.dispatch(move |_| async move { renewing.follow_settings().await });
     node.run().await;
 }
 
@@ -130,13 +132,7 @@ impl Node {
 
     async fn run(self: Rc<Self>) {
         let (mut next_hello, mut was_connected) = (Duration::ZERO, false);
-        let mut config = self.settings.load().config.clone();
         loop {
-            let current = self.settings.load().config.clone();
-            if !Arc::ptr_eq(&current, &config) {
-                self.renew(&current.cluster).await;
-                config = current;
-            }
             let is_connected = self.client.is_connected();
             if is_connected && (now() >= next_hello || !was_connected) {
                 self.say_hello();
@@ -154,6 +150,22 @@ impl Node {
             }
         }
         self.client.stop();
+    }
+
+    /// Applies reloaded configurations until shutdown, apart from [`run`](Self::run): their files may be slow.
+    async fn follow_settings(&self) {
+        let mut config = self.settings.load().config.clone();
+        loop {
+            let current = self.settings.load().config.clone();
+            if !Arc::ptr_eq(&current, &config) {
+                self.renew(&current.cluster).await;
+                config = current;
+            }
+            let pause = sleep(self.timeout / TICKS);
+            if let Either::Right(()) = select(pause, draining()).await {
+                return;
+            }
+        }
     }
 
     /// The configuration was reloaded: the next connection to NATS uses it.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::process::Command;
 
 use phalanx_mqtt::{QoS, Reason};
 use phalanx_testkit::eventually;
@@ -16,7 +17,8 @@ use crate::server::bare;
 crate::on_each_driver!(
     a_killed_node_returns,
     a_rolling_restart_loses_nothing,
-    credentials_are_reloaded
+    credentials_are_reloaded,
+    slow_credentials_do_not_delay_lanes
 );
 
 /// Nodes `a`, `b` and `c`.
@@ -184,6 +186,40 @@ fn credentials_are_reloaded(driver: &'static str) {
     fs::write(&token, "new\n").unwrap();
     broker.rereads("reloaded: ");
     connections(2);
+}
+
+fn slow_credentials_do_not_delay_lanes(driver: &'static str) {
+    let Some(nats) = NatsServer::start("") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (file, token) = (folder.path().join("broker.toml"), folder.path().join("token"));
+    fs::write(&token, "old\n").unwrap();
+    let text = format!(
+        "listen = \"{}:0\"\ncluster = \"{}\"\nnode-name = \"a\"\ncluster-password-file = \"{}\"\n",
+        own_address(),
+        nats.url(),
+        token.display()
+    );
+    fs::write(&file, text).unwrap();
+    let slow = Broker::start_by(driver, &file);
+    let connected = "cluster: connected to";
+    eventually(connected, || slow.stderr().contains(connected).then_some(()));
+    // The reload reads the first content. Reading the second one, for NATS, never ends.
+    fs::remove_file(&token).unwrap();
+    let made = Command::new("mkfifo").arg(&token).status();
+    assert!(made.unwrap().success());
+    let writer = std::thread::spawn(move || fs::write(token, "new\n").unwrap());
+    slow.rereads("reloaded: ");
+    writer.join().unwrap();
+    let url = nats.url();
+    let arguments = ["--ephemeral", "--node-name", "b", "--cluster", &url];
+    let other = Broker::start_at_with(driver, (own_address(), 0).into(), &arguments);
+    // The node with the lesser name opens the lane.
+    let mut subscriber = Client::new(&other, "subscriber");
+    subscriber.subscribe("t", QoS::AtLeastOnce);
+    let mut publisher = Client::new(&slow, "publisher");
+    eventually("a message is wanted", || {
+        (publisher.publish("t", "") == Reason::SUCCESS).then_some(())
+    });
 }
 
 #[test]
