@@ -36,8 +36,8 @@ pub(super) struct Node {
     pub(super) sessions: RefCell<BTreeMap<Arc<str>, String>>,
     /// The nodes that have to get all retained messages, or are getting them.
     pub(super) unsynced: RefCell<BTreeSet<Arc<str>>>,
-    /// By node without a lane: the time since 1970, in microseconds, from which on it may not have heard claims.
-    pub(super) unheard: RefCell<BTreeMap<Arc<str>, u64>>,
+    /// By node without a lane: the time of the runtime's clock from which on it may not have heard claims.
+    pub(super) unheard: RefCell<BTreeMap<Arc<str>, Duration>>,
     /// Time without a message after which a node is lost.
     pub(super) timeout: Duration,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
-use phalanx::time::{now, time_of_day};
+use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
 
@@ -184,7 +184,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         node.unsynced.borrow_mut().insert(other.name.clone());
     }
     show(node, other, Ok(()));
-    let (begun, since) = (now(), node.unheard.borrow_mut().remove(&other.name).unwrap_or(0));
+    let (begun, since) = (now(), node.unheard.borrow_mut().remove(&other.name).unwrap_or_default());
     node.peers.interest.begin(&other.name);
     let config = lane_config(&node.settings.load().config);
     let origin = Origin { address: None, listen: Scheme::Mqtt.at(([0, 0, 0, 0], 0)) };
@@ -234,7 +234,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     lane.close("the session ended");
     // A lost connection is noticed after the timeout. A lane of that length may not have passed the claims either.
     let doubt = 2 * node.timeout;
-    let until = time_of_day().saturating_sub(doubt).as_micros() as u64;
+    let until = now().saturating_sub(doubt);
     let passed = now().saturating_sub(begun) > doubt;
     let unheard = if passed { until } else { since.min(until) };
     node.unheard.borrow_mut().insert(other.name.clone(), unheard);

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
@@ -69,7 +70,7 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
 }
 
 /// Tells a node which clients connected here while it may not have heard this, as long as the lane lasts.
-pub(super) async fn repeat(node: &Node, lane: &Lane, since: u64) {
+pub(super) async fn repeat(node: &Node, lane: &Lane, since: Duration) {
     let all = node.peers.claims.since(since);
     let mut left = &all[..];
     while !left.is_empty() && !lane.is_closed() {

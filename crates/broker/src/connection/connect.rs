@@ -232,7 +232,7 @@ pub(super) async fn accept_client(
         }
     };
     if let Some(peers) = &context.counters.peers
-        && !peers.claims.add(&identity, time_of_day())
+        && !peers.claims.add(&identity, time_of_day(), now())
     {
         context.counters.drops.add(DropReason::ClusterClaim, 1, Dropped::default);
     }

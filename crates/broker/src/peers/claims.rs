@@ -38,26 +38,26 @@ pub(crate) struct Claims(Mutex<State>);
 #[derive(Default)]
 struct State {
     new: Vec<(Identity, u64)>,
-    /// The last claims, the latest last.
+    /// The last claims, the latest last, with the times at which they were made, by the runtime's clock.
     last: HashMap<Identity, u64>,
-    order: VecDeque<(Identity, u64)>,
+    order: VecDeque<(Identity, u64, Duration)>,
     /// The latest time of a claim, also of those of other nodes.
     latest: u64,
     wake: Option<oneshot::Sender<()>>,
 }
 
 impl Claims {
-    /// A client connected here at this time since 1970. Returns false if too many claims wait, so that this one is not
-    /// sent.
-    pub(crate) fn add(&self, client: &Identity, at: Duration) -> bool {
+    /// A client connected here, at this time since 1970 and of the runtime's clock. Returns false if too many claims
+    /// wait, so that this one is not sent.
+    pub(crate) fn add(&self, client: &Identity, day: Duration, now: Duration) -> bool {
         let mut state = lock(&self.0);
         // Later than what is known, even if the clock of another node is ahead.
-        let at = (at.as_micros() as u64).max(state.latest.saturating_add(1));
+        let at = (day.as_micros() as u64).max(state.latest.saturating_add(1));
         state.latest = at;
         state.last.insert(client.clone(), at);
-        state.order.push_back((client.clone(), at));
+        state.order.push_back((client.clone(), at, now));
         if state.order.len() > MAX_CLAIMS
-            && let Some((client, at)) = state.order.pop_front()
+            && let Some((client, at, _)) = state.order.pop_front()
             && state.last.get(&client) == Some(&at)
         {
             state.last.remove(&client);
@@ -79,12 +79,14 @@ impl Claims {
         state.new.drain(..count).collect()
     }
 
-    /// The remembered claims from a time on, unless another node has a later one.
-    pub(crate) fn since(&self, at: u64) -> Vec<(Identity, u64)> {
+    /// The remembered claims that were made from a time of the runtime's clock on, unless another node has a later one.
+    pub(crate) fn since(&self, begin: Duration) -> Vec<(Identity, u64)> {
         let state = lock(&self.0);
-        let is_right =
-            |(client, own): &&(Identity, u64)| *own >= at && state.last.get(client) == Some(own);
-        state.order.iter().filter(is_right).cloned().collect()
+        let is_right = |(client, at, now): &&(Identity, u64, Duration)| {
+            *now >= begin && state.last.get(client) == Some(at)
+        };
+        let right = state.order.iter().filter(is_right);
+        right.map(|(client, at, _)| (client.clone(), *at)).collect()
     }
 
     /// Completes when there are claims. Called before [`take`](Self::take).
@@ -133,18 +135,22 @@ mod tests {
         Claim { at, node: "b".into(), client: "c".into(), user: user.map(str::to_owned) }
     }
 
+    fn micros(number: u64) -> Duration {
+        Duration::from_micros(number)
+    }
+
     #[test]
     fn the_later_of_two_claims_is_right() {
         let (claims, client) = (Claims::default(), client("c", None));
         let claim = |at| claim(at, None);
-        assert!(claims.add(&client, Duration::from_micros(5)));
+        assert!(claims.add(&client, micros(5), micros(5)));
         assert!(!claims.yields_to(&claim(4), "a"));
         // The clock of the other node is ahead, and the client returns.
         assert!(claims.yields_to(&claim(1000), "a"));
-        assert!(claims.add(&client, Duration::from_micros(6)));
+        assert!(claims.add(&client, micros(6), micros(6)));
         assert!(!claims.yields_to(&claim(1000), "a"));
         assert_eq!(claims.take(1, 100), [(client.clone(), 5)]);
-        assert!(claims.add(&client, Duration::from_micros(7)));
+        assert!(claims.add(&client, micros(7), micros(7)));
         assert_eq!(claims.take(100, 1), [(client.clone(), 1001)], "limited by bytes");
     }
 
@@ -153,21 +159,31 @@ mod tests {
         let claims = Claims::default();
         let [c, d] = ["c", "d"].map(|name| client(name, Some("eve")));
         for (client, at) in [(&c, 5), (&d, 6), (&c, 7)] {
-            claims.add(client, Duration::from_micros(at));
+            claims.add(client, micros(at), micros(at));
         }
-        assert_eq!(claims.since(0), [(d.clone(), 6), (c.clone(), 7)]);
-        assert_eq!(claims.since(7), [(c, 7)]);
+        assert_eq!(claims.since(micros(0)), [(d.clone(), 6), (c.clone(), 7)]);
+        assert_eq!(claims.since(micros(7)), [(c, 7)]);
         assert!(claims.yields_to(&claim(8, Some("eve")), "a"));
-        assert_eq!(claims.since(0), [(d, 6)]);
+        assert_eq!(claims.since(micros(0)), [(d, 6)]);
+    }
+
+    #[test]
+    fn steps_of_the_time_of_day_hide_no_claim() {
+        let claims = Claims::default();
+        let [c, d, e] = ["c", "d", "e"].map(|name| client(name, None));
+        for (client, day, now) in [(&c, 5000, 5), (&d, 1000, 6), (&e, 9000, 7)] {
+            claims.add(client, micros(day), micros(now));
+        }
+        assert_eq!(claims.since(micros(6)), [(d, 5001), (e, 9000)]);
     }
 
     #[test]
     fn a_claim_of_another_user_does_not_stop_that_of_a_client() {
         let (claims, eves) = (Claims::default(), client("c", Some("eve")));
-        claims.add(&eves, Duration::from_micros(5));
+        claims.add(&eves, micros(5), micros(5));
         for user in [Some("mallory"), None] {
             claims.yields_to(&claim(8, user), "a");
-            assert_eq!(claims.since(0), [(eves.clone(), 5)], "{user:?}");
+            assert_eq!(claims.since(micros(0)), [(eves.clone(), 5)], "{user:?}");
         }
     }
 
