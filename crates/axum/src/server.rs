@@ -98,7 +98,8 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
         key: impl Into<std::path::PathBuf>,
     ) -> Self {
         let (certificate, key) = (certificate.into(), key.into());
-        self.certificate = Some(phalanx_tls::Source { names: Vec::new(), certificate, key });
+        self.certificate =
+            Some(phalanx_tls::Source { names: Vec::new(), certificate, key, is_awaited: false });
         self
     }
 
