@@ -156,7 +156,7 @@ fn a_seed_is_reproducible() {
 }
 
 /// Every simulation checks that the server makes no call that it does not declare. This is the converse: the calls that
-/// are declared and do not occur, because these runs have no HTTP/2, passwords, other servers, limits and reloads.
+/// are declared and do not occur, because these runs have no HTTP/2, HTTP/3, passwords, other servers, limits and reloads.
 #[test]
 fn declared_calls_occur() {
     let declared = Rc::<RefCell<BTreeSet<String>>>::default();
@@ -184,7 +184,9 @@ fn declared_calls_occur() {
         "\"control\" invokes \"upstream\"",
         "\"network\" invokes \"network\"",
         "\"network\" invokes \"refusals\"",
+        "\"streams\" invokes \"certificates\"",
         "\"streams\" invokes \"control\"",
+        "\"streams\" invokes \"handshakes\"",
         "\"streams\" invokes \"log\"",
         "\"streams\" invokes \"network\"",
         "\"streams\" invokes \"streams\"",
