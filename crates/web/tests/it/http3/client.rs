@@ -107,3 +107,18 @@ impl Client {
         self.ask(Method::GET, path, &[], b"").await.unwrap()
     }
 }
+
+/// The first datagram of a new connection, whose client never answers.
+pub(super) fn first_datagram(address: SocketAddr) -> Vec<u8> {
+    let mut tls = (*IDENTITY.client_config()).clone();
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let tls = Arc::new(QuicClientConfig::try_from(tls).unwrap());
+    let now = std::time::Instant::now();
+    let mut endpoint = quinn_proto::Endpoint::new(Arc::default(), None, false, None);
+    let config = quinn_proto::ClientConfig::new(tls);
+    let (_, mut connection) = endpoint.connect(now, config, address, "sim.test").unwrap();
+    let mut datagram = Vec::new();
+    let transmit = connection.poll_transmit(now, 1, &mut datagram).expect("an Initial packet");
+    datagram.truncate(transmit.size);
+    datagram
+}

@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
 
-use client::{Client, announced, block_on, connect, connect_from};
+use client::{Client, announced, block_on, connect, connect_from, first_datagram};
 use http::{Method, StatusCode};
 use phalanx::runtime::DriverChoice;
 use phalanx_testkit::driver::is_tested;
 use phalanx_web::{Config, Scheme, Tls, serve};
 
-use crate::common::{Server, run};
+use crate::common::{Server, metric, run};
 use crate::proxy::backend::passing;
 use crate::proxy::bodies::echo;
 use crate::simulation::wire::IDENTITY;
@@ -204,5 +204,31 @@ fn a_client_may_change_its_address() {
             }
             assert_eq!(client.get("/small.txt").await.1, b"small");
         });
+    });
+}
+
+#[test]
+fn clients_prove_their_address_under_load() {
+    let start = |home: &Path| {
+        let mut config = site(home);
+        config.runtime.workers = 1;
+        config.timeouts.handshake = phalanx_testkit::TIMEOUT;
+        config.runtime.admin = Some(([127, 0, 0, 1], 0).into());
+        config
+    };
+    on_each_driver(start, |server, address| {
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let retries = || metric(server, "quic_retries_total").unwrap();
+        // Handshakes that do not continue.
+        phalanx_testkit::eventually("a client is asked", || {
+            silent.send_to(&first_datagram(address), address).unwrap();
+            (retries() > 0).then_some(())
+        });
+        let before = retries();
+        block_on(async {
+            let mut client = Client::connect(address).await;
+            assert_eq!(client.get("/small.txt").await.1, b"small");
+        });
+        assert_eq!(retries(), before + 1);
     });
 }
