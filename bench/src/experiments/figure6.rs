@@ -21,10 +21,13 @@ use crate::runner::servers::ours;
 use crate::runner::site::Site;
 use crate::runner::slice::Shot;
 use crate::runner::{Plan, Runner, RunnerOptions};
+use crate::system::memory_limit::MemoryLimit;
 use clap::Args;
 
 /// Cache size of the server: smaller than the site.
 const CACHE: &str = "128M";
+/// Requests in a reference stream for each file: 6,638,449 for 1,000,000 in the paper.
+const REQUESTS_PER_FILE: f64 = 6.638;
 /// Maximum response time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The peers: the twin, and servers tuned for mixed sizes. Phalanx runs on its better driver.
@@ -50,6 +53,15 @@ pub struct Options {
     /// Files of the site
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = number(1..=1_000_000))]
     pub files: usize,
+
+    /// A limit on the memory of each server, with its page cache, in MiB. Each slice begins without the site in the
+    /// page cache. Needs the permission to create control groups
+    #[arg(long, value_name = "MIB", value_parser = number(1..=1_048_576))]
+    pub memory: Option<usize>,
+
+    /// Files of any size, and requests with SURGE's temporal locality
+    #[arg(long)]
+    pub surge: bool,
 
     /// Slices per server and number of users
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
@@ -87,6 +99,10 @@ record! {
         think: f64 => "minimum pause in seconds", 3;
         /// Size of the site in bytes.
         site_bytes: u64 => "bytes of the site", 0;
+        /// The limit on the memory of a server in MiB, if any.
+        memory_mib: Option<usize> => "MiB of memory for each server", 0;
+        /// Whether the tail of the sizes is uncut, and requests have temporal locality.
+        surge: bool;
         /// Hardware events, if the processor counts them.
         hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
@@ -112,6 +128,8 @@ record! {
         /// Mean time from the intended start of a request to its last byte, in milliseconds. The first request of a
         /// page includes the connection setup.
         mean_ms: f64 => "mean ms", 2;
+        /// The standard deviation of the same: the error bars of the paper.
+        deviation_ms: f64 => "± ms", 2;
         /// 99th percentile of the same.
         p99_ms: f64 => "p99 ms", 2;
         /// Processor time per request, in microseconds.
@@ -140,14 +158,35 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         false => (options.users.clone(), options.files, options.slices, options.slice),
     };
     let (_, ours) = ours();
-    let sizes = surge::sizes(files, &mut fastrand::Rng::with_seed(1));
+    let mut random = fastrand::Rng::with_seed(1);
+    let most = if options.surge { f64::INFINITY } else { surge::MAX_BODY };
+    let sizes = surge::sizes(files, most, &mut random);
+    let requests = (files as f64 * REQUESTS_PER_FILE) as usize;
+    let stream = options.surge.then(|| surge::stream(files, requests, &mut random));
+    // The cache of the server is a part of its memory, and others have none.
+    let cache = if options.memory.is_some() { "8M" } else { CACHE };
     let wants = |name: &str| name == ours || SERVERS.contains(&name);
     let plan = Plan {
-        arguments: &["--max-queue-delay", "0", "--cache", CACHE],
-        site: &|directory: &Path| Site::of(directory, &sizes, 1.0),
+        arguments: &["--max-queue-delay", "0", "--cache", cache],
+        site: &|directory: &Path| {
+            let site = Site::of(directory, &sizes, 1.0)?;
+            match &stream {
+                Some(stream) => site.requested_as(stream),
+                None => Ok(site),
+            }
+        },
+        cold: options.memory.is_some(),
         ..Plan::small(&wants, options.quick)
     };
+    // Removed after the servers have ended.
+    let mut limits = Vec::new();
     let runner = Runner::start(&options.runner, &plan)?;
+    for server in options.memory.iter().flat_map(|_| &runner.servers) {
+        let bytes = options.memory.map_or(0, |mib| (mib as u64) << 20);
+        let limit = MemoryLimit::new(server.server, bytes)?;
+        server.process.family.iter().try_for_each(|process| limit.add(*process))?;
+        limits.push(limit);
+    }
     let (measured, partial) = partial::measure_each(&users, slices, |&users, seed| {
         eprintln!("{users} users, slice {seed} of {slices}");
         let shot =
@@ -180,6 +219,7 @@ impl Row {
             rps: of(&|report| report.requests_per_second),
             mib_per_second: of(&mib),
             mean_ms: of(&mean_ms),
+            deviation_ms: of(&|report| report.latency.deviation_us / 1e3),
             p99_ms: of(&|report| report.latency.p99_us / 1e3),
             cpu_us_per_request: of(&|report| report.server_cpu_us_per_request.unwrap_or(f64::NAN)),
             client_busy: of(&|report| {
@@ -213,6 +253,8 @@ impl Report {
             rows,
             think: options.think.as_secs_f64(),
             site_bytes,
+            memory_mib: options.memory,
+            surge: options.surge,
             partial: None,
             hardware_events: runner.events(),
             machine: runner.machine.clone(),

@@ -144,10 +144,15 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         true => Form::Two,
         false => Form::One { keep_alive: !options.no_keep_alive },
     };
+    let requests = Requests::new(url, &paths, options.zipf, form);
+    let requests = match options.in_order {
+        true => requests.in_order_from(random.usize(..paths.len().max(1))),
+        false => requests,
+    };
     let plan = Plan {
         address,
         tls,
-        requests: Requests::new(url, &paths, options.zipf, form),
+        requests,
         http2: options.http2,
         connections: options.connections,
         depth: if options.no_keep_alive { 1 } else { options.pipeline },

@@ -93,6 +93,10 @@ pub struct Options {
     #[arg(long, value_name = "ALPHA", default_value_t = 1.0, requires = "list", value_parser = alpha)]
     pub zipf: f64,
 
+    /// Request the paths in their order, from a random one on, instead of drawing them
+    #[arg(long, requires = "paths")]
+    pub in_order: bool,
+
     /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -132,6 +136,7 @@ impl Options {
             pipeline: 1,
             paths: None,
             zipf: 1.0,
+            in_order: false,
             seed: 1,
             driver: DriverChoice::Auto,
             pids: Vec::new(),

@@ -81,6 +81,9 @@ pub struct Report {
 pub struct Latency {
     /// The mean.
     pub mean_us: f64,
+    /// The standard deviation.
+    #[serde(default)]
+    pub deviation_us: f64,
     /// The median.
     pub p50_us: f64,
     /// 90th percentile.
@@ -102,6 +105,7 @@ impl Latency {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         Self {
             mean_us: histogram.mean() / 1e3,
+            deviation_us: histogram.stdev() / 1e3,
             p50_us: at(0.5),
             p90_us: at(0.9),
             p99_us: at(0.99),

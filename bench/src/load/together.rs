@@ -25,6 +25,7 @@ impl Report {
             let each = |figure: fn(&Latency) -> f64| weighted(&|report| figure(of(report)));
             Latency {
                 mean_us: each(|latency| latency.mean_us),
+                deviation_us: each(|latency| latency.deviation_us),
                 p50_us: each(|latency| latency.p50_us),
                 p90_us: each(|latency| latency.p90_us),
                 p99_us: each(|latency| latency.p99_us),

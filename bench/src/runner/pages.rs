@@ -73,7 +73,7 @@ pub(crate) fn make(directory: &Path, pages: usize) -> io::Result<Site> {
         list.push('\n');
     }
     fs::write(&paths, list)?;
-    Ok(Site { root, paths, has_pages: true, alpha: 1.0, probe })
+    Ok(Site { root, paths, has_pages: true, alpha: 1.0, in_order: false, probe })
 }
 
 /// Transferred sizes of the files of a kind, in bytes.

@@ -26,6 +26,8 @@ pub(crate) struct Site {
     pub(crate) has_pages: bool,
     /// Zipf exponent of the popularity.
     pub(crate) alpha: f64,
+    /// Whether the paths are requested in their order instead.
+    pub(crate) in_order: bool,
     /// Content of [`PROBE`].
     pub(crate) probe: Vec<u8>,
 }
@@ -54,7 +56,17 @@ impl Site {
             }
         }
         fs::write(&paths, list)?;
-        Ok(Self { root, paths, has_pages: false, alpha, probe })
+        Ok(Self { root, paths, has_pages: false, alpha, in_order: false, probe })
+    }
+
+    /// The site, whose files are requested in the order of their numbers in `stream`.
+    pub(crate) fn requested_as(self, stream: &[usize]) -> io::Result<Self> {
+        let mut list = String::new();
+        for number in stream {
+            writeln!(list, "/file{number:03}.html").expect("writing to a string succeeds");
+        }
+        fs::write(&self.paths, list)?;
+        Ok(Self { in_order: true, ..self })
     }
 
     /// Evicts the files from the page cache. This has no effect on file systems in memory.

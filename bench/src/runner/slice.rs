@@ -124,6 +124,7 @@ impl Load<'_> {
             .arg(if self.site.has_pages { "--visits" } else { "--paths" })
             .arg(&self.site.paths)
             .args(["--zipf", &self.site.alpha.to_string()])
+            .args(self.site.in_order.then_some("--in-order"))
             .args(server.process.family.iter().map(|process| format!("--pid={process}")))
             .process_group(0)
             .stdin(Stdio::null())

@@ -8,8 +8,8 @@ const DEFAULT_SLEEP_COST: u64 = 3_000;
 /// The environment of a processor: its clock and its I/O. A simulation can replace it, because the
 /// processor has no other access to the outside.
 ///
-/// A panic in [`panicked`](Self::panicked), [`on_large_operation`](Self::on_large_operation) or
-/// [`cohort`](Self::cohort) is caught, because these may call a user's subscribers. A panic in any
+/// A panic in [`panicked`](Self::panicked), [`on_large_operation`](Self::on_large_operation),
+/// [`on_undeclared_object`](Self::on_undeclared_object) or [`cohort`](Self::cohort) is caught, because these may call a user's subscribers. A panic in any
 /// other method unwinds out of the turn; no operation is lost.
 pub trait World {
     /// The current time in nanoseconds. The clock is monotonic and shared by all processors of a
@@ -46,6 +46,18 @@ pub trait World {
     /// [`LARGE_OPERATION`](crate::LARGE_OPERATION) bytes, once per type. Does nothing by default.
     fn on_large_operation(&self, stage: &'static str, operation: &'static str, bytes: usize) {
         let _ = (stage, operation, bytes);
+    }
+    /// Reports a value that an operation of `stage` puts into the pools and that is larger than every object which the
+    /// stage declares ([`StageOptions::object`](crate::StageOptions::object)), with the bytes of both. On each processor
+    /// once per stage, and again for a larger one. Does nothing by default.
+    fn on_undeclared_object(
+        &self,
+        stage: &'static str,
+        object: &'static str,
+        bytes: usize,
+        declared: usize,
+    ) {
+        let _ = (stage, object, bytes, declared);
     }
     /// Reports every cohort: its stage, its number of operations and its run time in nanoseconds. Any
     /// work here is paid for every cohort. Does nothing by default.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use phalanx_http::client::write_get;
 
@@ -88,9 +90,12 @@ pub(crate) struct Requests {
     /// End of each request; each begins at the end of the one before.
     ends: Vec<usize>,
     zipf: Zipf,
+    /// The number of the next request, if they are sent in order.
+    next: Option<Arc<AtomicUsize>>,
 }
 
 impl Requests {
+    /// The requests, to be drawn.
     pub(crate) fn new(url: &Url, paths: &[String], alpha: f64, form: Form) -> Self {
         let mut bytes = Vec::new();
         let write = |path: &String| {
@@ -103,13 +108,22 @@ impl Requests {
             bytes.len()
         };
         let ends: Vec<usize> = paths.iter().map(write).collect();
-        Self { bytes, zipf: Zipf::new(ends.len(), alpha), ends }
+        Self { bytes, zipf: Zipf::new(ends.len(), alpha), ends, next: None }
+    }
+
+    /// The requests, to be sent in order from this one on.
+    pub(crate) fn in_order_from(self, first: usize) -> Self {
+        Self { next: Some(Arc::new(AtomicUsize::new(first))), ..self }
     }
 
     /// Draws the next request.
     #[inline]
     pub(crate) fn draw(&self, random: &mut fastrand::Rng) -> &[u8] {
-        let at = if self.ends.len() == 1 { 0 } else { self.zipf.draw(random) };
+        let at = match &self.next {
+            _ if self.ends.len() == 1 => 0,
+            Some(next) => next.fetch_add(1, Ordering::Relaxed) % self.ends.len(),
+            None => self.zipf.draw(random),
+        };
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
     }
@@ -134,6 +148,19 @@ mod tests {
             let path = text.strip_prefix("GET ").unwrap().split(' ').next().unwrap();
             assert!(["/x", "/long?q"].contains(&path));
             assert!(text.ends_with(" HTTP/1.1\r\nHost: a:81\r\n\r\n"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn requests_in_order_begin_again() {
+        let url: Url = "http://a:81/".parse().unwrap();
+        let form = Form::One { keep_alive: true };
+        let paths = ["/x", "/y", "/z"].map(String::from);
+        let requests = Requests::new(&url, &paths, 1.0, form).in_order_from(2);
+        let mut random = fastrand::Rng::with_seed(1);
+        for path in ["/z", "/x", "/y", "/z"] {
+            let request = str::from_utf8(requests.draw(&mut random)).unwrap();
+            assert!(request.starts_with(&format!("GET {path} ")), "{request}");
         }
     }
 

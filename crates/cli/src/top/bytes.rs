@@ -13,7 +13,8 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
     );
     let bytes = &snapshot.bytes;
     let stages = bytes.operations.iter().map(|each| &each.stage);
-    let objects = bytes.objects.iter().chain(&bytes.stacks).chain(&bytes.replicas);
+    let objects =
+        bytes.objects.iter().chain(&bytes.undeclared).chain(&bytes.stacks).chain(&bytes.replicas);
     let stages = stages.chain(objects.map(|each| &each.stage));
     let width = stages.map(|stage| stage.chars().count()).max().unwrap_or(0).max("stage".len());
     let _ = writeln!(
@@ -38,6 +39,13 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
         let _ = writeln!(
             out,
             "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  ({}, one object per request)",
+            each.stage, each.bytes, "", "", "", "", each.name
+        );
+    }
+    for each in &bytes.undeclared {
+        let _ = writeln!(
+            out,
+            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {} (an object that the stage does not declare)",
             each.stage, each.bytes, "", "", "", "", each.name
         );
     }

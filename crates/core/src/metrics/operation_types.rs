@@ -53,6 +53,7 @@ pub struct ObjectBytes {
 pub(crate) struct OperationTypes {
     operations: Mutex<Vec<OperationBytes>>,
     stacks: Mutex<Vec<ObjectBytes>>,
+    undeclared: Mutex<Vec<ObjectBytes>>,
 }
 
 impl OperationTypes {
@@ -67,6 +68,18 @@ impl OperationTypes {
     /// The largest used part of a stack, by the type of the fibre.
     pub(crate) fn stacks(&self) -> Vec<ObjectBytes> {
         self.stacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The objects that are larger than their stage declares.
+    pub(crate) fn undeclared(&self) -> Vec<ObjectBytes> {
+        self.undeclared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn note_object(&self, stage: usize, name: &'static str, bytes: usize) {
+        let mut undeclared = self.undeclared.lock().unwrap_or_else(PoisonError::into_inner);
+        if undeclared.len() < MAX_TYPES {
+            undeclared.push(ObjectBytes { stage, name, bytes });
+        }
     }
 
     pub(crate) fn note_stack(&self, stage: usize, name: &'static str, bytes: usize) {

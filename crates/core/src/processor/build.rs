@@ -82,7 +82,7 @@ impl ProcessorBuilder {
         let processors = program.mailboxes.len();
         let stages = program.stages.iter().map(|declared| {
             let local = (declared.make)(index, processors);
-            let runtime = StageRuntime::new(declared);
+            let runtime = StageRuntime::new(declared, program.settings.ingress.has_budget());
             let least = stride(0) + runtime.beside;
             LocalStage {
                 queue: StageQueue::new(declared.capacity),
@@ -118,7 +118,7 @@ impl ProcessorBuilder {
             waiting: Waiting::default(),
             load: Load { delay, ingress, tuner, take_overs },
             scratch: Scratch::default(),
-            observe: Observe { counters, types: RefCell::default(), panics: RefCell::default() },
+            observe: Observe { counters, types: RefCell::default(), reports: RefCell::default() },
             link: Link::new(program, mailbox, busy),
         };
         processor.set_running_stage(processor.stages.len());

@@ -62,6 +62,7 @@ impl<T> Pooled<T> {
     pub fn new(value: T) -> Self {
         let class = const { Self::CLASS };
         processor::current(|processor| {
+            processor.check_object::<T>();
             let pools = processor.pools();
             let block = pools.take(class, processor.slab());
             let place = block.cast::<T>();

@@ -26,12 +26,16 @@ pub(crate) struct StageRuntime {
     pub(crate) seen: Cell<&'static VTable>,
     /// The bytes of a request's objects, without the operation.
     pub(crate) beside: usize,
+    /// The bytes of the largest object that an operation is known or declared to own. The maximum if objects are not
+    /// checked, because neither the stage declares any nor the program has a budget for them.
+    pub(crate) largest_object: Cell<usize>,
     /// The minimum queue delay of its cohorts in this interval.
     pub(crate) waits: IntervalMin,
 }
 
 impl StageRuntime {
-    pub(crate) fn new(declared: &StageDeclaration) -> Self {
+    pub(crate) fn new(declared: &StageDeclaration, has_budget: bool) -> Self {
+        let largest = declared.objects.iter().map(|(_, bytes)| *bytes).max();
         Self {
             threshold: declared.threshold,
             hold_policy: declared.hold_policy,
@@ -42,6 +46,7 @@ impl StageRuntime {
             class: Cell::new(0),
             seen: Cell::new(&VTable::NONE),
             beside: declared.objects.iter().map(|(_, bytes)| bytes).sum(),
+            largest_object: Cell::new(largest.unwrap_or(if has_budget { 0 } else { usize::MAX })),
             waits: IntervalMin::default(),
         }
     }

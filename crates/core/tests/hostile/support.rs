@@ -67,7 +67,7 @@ pub(crate) struct Hostile {
     pub(crate) now: Cell<u64>,
     /// The clock panics when it is next read after so many readings.
     pub(crate) clock: Cell<Option<u32>>,
-    /// `panicked`, `on_large_operation` and `cohort` panic, as a subscriber of events may.
+    /// `panicked`, `on_large_operation`, `on_undeclared_object` and `cohort` panic, as a subscriber of events may.
     pub(crate) subscriber: Cell<bool>,
     /// The arguments of `panicked`, noted before it panics.
     pub(crate) told: RefCell<Vec<String>>,
@@ -111,6 +111,10 @@ impl World for Hostile {
     }
 
     fn on_large_operation(&self, _: &'static str, _: &'static str, _: usize) {
+        self.strike();
+    }
+
+    fn on_undeclared_object(&self, _: &'static str, _: &'static str, _: usize, _: usize) {
         self.strike();
     }
 

@@ -152,4 +152,47 @@ impl phalanx_core::World for Told {
         assert!(bytes > phalanx_core::LARGE_OPERATION);
         self.wide.borrow_mut().push((stage, operation));
     }
+    fn on_undeclared_object(
+        &self,
+        stage: &'static str,
+        object: &'static str,
+        bytes: usize,
+        declared: usize,
+    ) {
+        assert!(bytes > declared && object == "[u8; 300]" && bytes == 300, "{object}");
+        self.wide.borrow_mut().push((stage, object));
+    }
+}
+
+/// An object that is larger than those which its stage declares is reported once on each processor; stages without a
+/// declaration are checked only if they share a budget.
+#[test]
+fn objects_are_compared_with_the_declared_ones() {
+    for (budget, expected) in [(false, &["reads"][..]), (true, &["reads", "parses"])] {
+        let mut graph = Graph::new();
+        if budget {
+            graph.ingress(phalanx_core::Ingress::Budget);
+        }
+        let reads = graph.stage("reads").entry().object::<[u8; 200]>("buffer").shared(());
+        let parses = graph.shared("parses", ());
+        let enough = graph.stage("enough").object::<[u8; 300]>("buffer").shared(());
+        let (processor, world) = (alone(graph), Told::default());
+        processor.enter(|| {
+            for _ in 0..3 {
+                for stage in [reads, parses, enough] {
+                    stage
+                        .dispatch(|_| async {
+                            drop((Pooled::new([0u8; 300]), Pooled::new([0u8; 100])))
+                        })
+                        .unwrap();
+                }
+            }
+            while processor.turn(&world).ran > 0 {}
+        });
+        let told: Vec<_> = world.wide.borrow().iter().map(|(stage, _)| *stage).collect();
+        assert_eq!(told, expected);
+        let undeclared = processor.control().bytes().undeclared;
+        assert_eq!(undeclared.len(), expected.len());
+        assert_eq!((undeclared[0].stage, undeclared[0].bytes), (0, 300));
+    }
 }

@@ -121,6 +121,7 @@ pub(super) async fn render(snapshot: &Snapshot, recorded: &str) -> String {
         });
     }
     shed(&mut out, snapshot);
+    undeclared_objects(&mut out, snapshot);
     counters(&mut out, &snapshot.counters);
     gauges(&mut out, &snapshot.gauges);
     for HistogramSnapshot { name, help, sum_ns, times } in &snapshot.times {
@@ -186,6 +187,20 @@ fn about(out: &mut String, snapshot: &Snapshot) {
     let _ = writeln!(out, "phalanx_info{{driver=\"{driver}\",version=\"{version}\"}} 1");
     family(out, "phalanx_uptime_seconds", "gauge", "seconds", "Time since the start.");
     let _ = writeln!(out, "phalanx_uptime_seconds {}", seconds(snapshot.uptime_ns));
+}
+
+/// Sizes of pooled values that are larger than their stage declares.
+fn undeclared_objects(out: &mut String, snapshot: &Snapshot) {
+    let help = "Largest object of a stage's operations that the stage does not declare.";
+    family(out, "phalanx_stage_undeclared_object_bytes", "gauge", "bytes", help);
+    for each in &snapshot.bytes.undeclared {
+        let (stage, object) = (escape(&each.stage), escape(&each.name));
+        let _ = writeln!(
+            out,
+            "phalanx_stage_undeclared_object_bytes{{stage=\"{stage}\",object=\"{object}\"}} {}",
+            each.bytes
+        );
+    }
 }
 
 /// Renders shed operations by reason.

@@ -162,7 +162,7 @@ fn arcs(names: &[&'static str], view: &ProcessorView) -> Vec<ArcSnapshot> {
 }
 
 fn operation_sizes(control: &Control, names: &[&'static str]) -> BytesSnapshot {
-    let ByteTable { operations, objects, stacks, replicas, .. } = control.bytes();
+    let ByteTable { operations, objects, stacks, replicas, undeclared, .. } = control.bytes();
     let operation = |each: &phalanx_core::OperationBytes| OperationBytesSnapshot {
         stage: names[each.stage].into(),
         operation: each.operation.into(),
@@ -182,5 +182,6 @@ fn operation_sizes(control: &Control, names: &[&'static str]) -> BytesSnapshot {
         objects: objects.iter().map(object).collect(),
         stacks: stacks.iter().map(object).collect(),
         replicas: replicas.iter().map(object).collect(),
+        undeclared: undeclared.iter().map(object).collect(),
     }
 }

@@ -67,6 +67,12 @@ mod enabled {
         discard_panic(|| warn!(target: "phalanx", stage, operation, bytes, "a large operation"));
     }
 
+    pub(crate) fn undeclared_object(stage: &str, object: &str, bytes: usize, declared: usize) {
+        discard_panic(
+            || warn!(target: "phalanx", stage, object, bytes, declared, "an undeclared object"),
+        );
+    }
+
     #[inline]
     pub(crate) fn cohort(stage: &'static str, operations: usize, ns: u64) {
         trace!(target: "phalanx::cohort", stage, operations, ns, "cohort");
@@ -134,6 +140,7 @@ mod disabled {
     pub(crate) fn deadlock(_cycle: &dyn std::fmt::Display) {}
     pub(crate) fn stuck(_lines: &str) {}
     pub(crate) fn large_operation(_stage: &str, _operation: &str, _bytes: usize) {}
+    pub(crate) fn undeclared_object(_stage: &str, _object: &str, _bytes: usize, _declared: usize) {}
     pub(crate) fn stalled(_report: &dyn std::fmt::Display) {}
     #[inline(always)]
     pub(crate) fn cohort(_stage: &'static str, _operations: usize, _ns: u64) {}

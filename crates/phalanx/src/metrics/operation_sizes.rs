@@ -19,6 +19,9 @@ pub struct BytesSnapshot {
     /// Replicas of each [replicated](crate::stage::ReplicatedStage) stage on all processors, without the values.
     #[cfg_attr(feature = "serde", serde(default))]
     pub replicas: Vec<ObjectBytesSnapshot>,
+    /// Types of pooled values that are larger than every object which their stage declares.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub undeclared: Vec<ObjectBytesSnapshot>,
 }
 
 /// Sizes of one type of operation at one stage, in bytes.

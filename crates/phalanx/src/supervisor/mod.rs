@@ -39,6 +39,13 @@ pub(crate) enum Event {
         operation: &'static str,
         bytes: usize,
     },
+    /// An operation has created an object that its stage does not declare.
+    UndeclaredObject {
+        stage: &'static str,
+        object: &'static str,
+        bytes: usize,
+        declared: usize,
+    },
     /// A processor has woken while the supervisor is idle.
     Awake,
     /// A processor has not been idle for a while.
@@ -184,6 +191,13 @@ pub(crate) fn supervise(
                     report_large_operation(stage, operation, bytes);
                 }
             }
+            Ok(Event::UndeclaredObject { stage, object, bytes, declared }) => {
+                // Each processor reports it once.
+                if !wide.contains(&(stage, object)) {
+                    wide.push((stage, object));
+                    report_undeclared_object(stage, object, bytes, declared);
+                }
+            }
             Ok(Event::Saturated) => scaler.iter_mut().for_each(Scaler::is_urgent),
             Ok(Event::Awake) => deadlocks.iter_mut().for_each(DeadlockDetector::is_awake),
             Ok(Event::Draining) | Err(RecvTimeoutError::Timeout) => (),
@@ -200,6 +214,17 @@ pub(crate) fn supervise(
     }
     tracing_events::stopped();
     result.map(|()| ended)
+}
+
+/// Reports an object that is larger than those which its stage declares: as a `tracing` event and on stderr.
+fn report_undeclared_object(stage: &str, object: &str, bytes: usize, declared: usize) {
+    // stderr may be closed.
+    let _ = writeln!(
+        std::io::stderr(),
+        "phalanx: an operation of stage {stage:?} keeps an object of {bytes} bytes, and the stage declares at most \
+         {declared}: {object}; declare it by StageOptions::object, so that cohorts and budgets count it"
+    );
+    tracing_events::undeclared_object(stage, object, bytes, declared);
 }
 
 /// Reports a large operation: as a `tracing` event, and in debug builds on stderr.

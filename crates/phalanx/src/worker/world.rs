@@ -154,6 +154,16 @@ impl World for DriverWorld {
         self.supervisor.send(Event::LargeOperation { stage, operation, bytes });
     }
 
+    fn on_undeclared_object(
+        &self,
+        stage: &'static str,
+        object: &'static str,
+        bytes: usize,
+        declared: usize,
+    ) {
+        self.supervisor.send(Event::UndeclaredObject { stage, object, bytes, declared });
+    }
+
     fn external_queue_delay(&self) -> u64 {
         self.io.driver(|driver| driver.queue_delay()).as_nanos() as u64
     }

@@ -45,7 +45,11 @@ impl Control {
         let mut stacks: Vec<ObjectBytes> = stacks.collect();
         stacks.sort_by_key(|each| (each.stage, each.name, usize::MAX - each.bytes));
         stacks.dedup_by_key(|each| (each.stage, each.name));
-        ByteTable { operations, objects: objects.collect(), stacks, replicas }
+        let undeclared = self.0.counters.iter().flat_map(|counters| counters.types.undeclared());
+        let mut undeclared: Vec<ObjectBytes> = undeclared.collect();
+        undeclared.sort_by_key(|each| (each.stage, usize::MAX - each.bytes, each.name));
+        undeclared.dedup();
+        ByteTable { operations, objects: objects.collect(), stacks, replicas, undeclared }
     }
 }
 
@@ -62,4 +66,8 @@ pub struct ByteTable {
     /// The replicas of each [replicated](crate::ReplicatedStage) stage on all processors at this moment, without
     /// the values; only stages that have some.
     pub replicas: Vec<ObjectBytes>,
+    /// The types of [`Pooled`](crate::Pooled) values that operations of a stage created and that are larger than every
+    /// [object](crate::StageOptions::object) which the stage declares, largest first. Stages without a declaration are
+    /// included only if the program has a [budget](crate::Ingress::Budget).
+    pub undeclared: Vec<ObjectBytes>,
 }

@@ -8,6 +8,12 @@ use crate::panic::{PanicReport, catch_panic, panic_error};
 use crate::processor::processor::Processor;
 use crate::world::World;
 
+/// A report to the world, until the end of the cohort.
+pub(crate) enum Unreported {
+    Panic(PanicReport),
+    Object { stage: u8, object: &'static str, bytes: usize, declared: usize },
+}
+
 impl Processor {
     /// The error of a rejected invocation.
     #[cold]
@@ -32,20 +38,49 @@ impl Processor {
     ) -> CallError {
         let error = self.panic_error(stage, panic);
         if let Some(report) = PanicReport::new(&error, operation, site, panic) {
-            self.observe.panics.borrow_mut().push(report);
+            self.observe.reports.borrow_mut().push(Unreported::Panic(report));
         }
         error
     }
 
-    /// Reports the panics of the last cohort to the world.
+    /// Compares an object that the running operation creates with those that its stage declares.
+    #[inline]
+    pub(crate) fn check_object<T>(&self) {
+        let Some(slot) = self.current.running() else { return };
+        if size_of::<T>() > self.stage(slot.stage.get().into()).runtime.largest_object.get() {
+            self.note_object(slot.stage.get(), std::any::type_name::<T>(), size_of::<T>());
+        }
+    }
+
+    /// Records an object that is larger than all that its stage declares. A larger one is recorded again.
+    #[cold]
+    #[inline(never)]
+    fn note_object(&self, stage: u8, object: &'static str, bytes: usize) {
+        let largest = &self.stage(stage.into()).runtime.largest_object;
+        let declared = largest.replace(bytes);
+        self.observe.counters.types.note_object(stage.into(), object, bytes);
+        self.observe.reports.borrow_mut().push(Unreported::Object {
+            stage,
+            object,
+            bytes,
+            declared,
+        });
+    }
+
+    /// Reports the panics and the undeclared objects of the last cohort to the world.
     #[inline]
     pub(crate) fn report_panics(&self, world: &impl World) {
-        if self.observe.panics.borrow().is_empty() {
+        if self.observe.reports.borrow().is_empty() {
             return;
         }
-        let panics = self.observe.panics.take();
-        for report in panics {
-            catch_panic(|| world.panicked(&report));
+        let reports = self.observe.reports.take();
+        for report in reports {
+            catch_panic(|| match report {
+                Unreported::Panic(report) => world.panicked(&report),
+                Unreported::Object { stage, object, bytes, declared } => {
+                    world.on_undeclared_object(self.stage_name(stage), object, bytes, declared);
+                }
+            });
         }
     }
 }

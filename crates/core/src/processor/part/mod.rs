@@ -11,7 +11,7 @@ use crate::memory::slab::Slab;
 use crate::metrics::counters::ProcessorCounters;
 use crate::operation::join_table::JoinTable;
 use crate::operation::slot::VTable;
-use crate::panic::PanicReport;
+use crate::processor::observe::report::Unreported;
 use crate::processor::policy::execute::interleave_ring::InterleaveRing;
 use crate::queue::timer_wheel::TimerWheel;
 use crate::session::table::SessionTable;
@@ -69,6 +69,6 @@ pub(crate) struct Observe {
     pub(crate) counters: Arc<ProcessorCounters>,
     /// The recorded operation types, by stage and vtable.
     pub(crate) types: RefCell<Vec<(u8, &'static VTable)>>,
-    /// Panics that have not been reported to the world.
-    pub(crate) panics: RefCell<Vec<PanicReport>>,
+    /// What has not been reported to the world.
+    pub(crate) reports: RefCell<Vec<Unreported>>,
 }
