@@ -10,7 +10,8 @@
 //! | `storage.rs` | accounts, certificates and failures on disk |
 //! | `transport.rs` | HTTPS requests to the authority |
 //! | `order.rs` | one order, from its challenges to the certificate |
-//! | `manager.rs` | the thread |
+//! | `plan_task.rs` | orders and renewals at their times |
+//! | `manager.rs`, `shared.rs` | the thread |
 //! | `metrics.rs` | metrics |
 //!
 //! [`Certificates`]: phalanx_tls::Certificates
@@ -22,7 +23,9 @@ mod manager;
 mod metrics;
 mod order;
 mod plan;
+mod plan_task;
 mod schedule;
+mod shared;
 mod storage;
 mod transport;
 

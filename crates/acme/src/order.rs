@@ -62,8 +62,8 @@ pub(crate) async fn order(
     kind: ChallengeKind,
     replaced: Option<CertificateIdentifier<'_>>,
 ) -> Result<String, Failed> {
-    let identifiers: Vec<_> =
-        names.iter().map(|name| Identifier::Dns(name.to_ascii_lowercase())).collect();
+    let names: Vec<_> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let identifiers: Vec<_> = names.iter().cloned().map(Identifier::Dns).collect();
     let mut order = begin(context.account, &identifiers, replaced).await?;
     let mut responses = Responses::new(context.challenges, context.certificates);
     respond(&mut order, kind, &mut responses).await?;

@@ -82,8 +82,8 @@ fn help_and_reference_agree() {
                 "proxy",
                 "try-files",
             ];
-            // Its flags would be those of the server's log.
-            if key.starts_with("host.access-log") {
+            // Their flags would be those of the server's log and authority.
+            if key.starts_with("host.access-log") || key == "host.acme" {
                 continue;
             }
             let table = name.split_once('.').map_or("", |(table, _)| table);

@@ -9,19 +9,25 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::get;
 use phalanx_testkit::process::{Process, Signal};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::on_each_driver;
 use crate::server::{Server, bare};
 
-on_each_driver!(by_http, by_tls, renewed_and_kept);
+on_each_driver!(by_http, by_tls, renewed_and_kept, limits_are_respected);
 
 /// Path of Pebble. If it is missing, prints a message past the test harness.
 fn pebble() -> Option<PathBuf> {
@@ -229,6 +235,87 @@ fn renewed_and_kept(driver: &'static str) {
     command.args(["web", "--driver", driver, "--config"]).arg(setting.home.path().join("web.toml"));
     setting.server = Server::launch(command);
     assert!(stored.unwrap().contains(certificate(&setting.shown("a.test"))));
+}
+
+/// An authority that refuses all accounts for two hours. Returns the number of its requests for an account.
+fn refusing_authority(authority: &Authority, port: u16) -> Arc<AtomicUsize> {
+    let pair = authority.sign("refusing", &["localhost"]);
+    let chain = CertificateDer::pem_file_iter(&pair.certificate).unwrap().map(Result::unwrap);
+    let key = PrivateKeyDer::from_pem_file(&pair.key).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain.collect(), key)
+        .unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let (config, refused) = (Arc::new(config), Arc::new(AtomicUsize::new(0)));
+    let count = refused.clone();
+    thread::spawn(move || {
+        while let Ok((client, _)) = listener.accept() {
+            let session = ServerConnection::new(config.clone()).unwrap();
+            // The end of a client is no failure of the test.
+            let _ = refuse(StreamOwned::new(session, client), port, &count);
+        }
+    });
+    refused
+}
+
+/// Answers one request, and closes.
+fn refuse(
+    mut stream: StreamOwned<ServerConnection, TcpStream>,
+    port: u16,
+    refused: &AtomicUsize,
+) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        request.extend(byte);
+    }
+    let path = request.split(|&byte| byte == b' ').nth(1).unwrap();
+    let url = |name: &str| format!("https://localhost:{port}/{name}");
+    let (status, body) = match path {
+        b"/dir" => {
+            let urls = ["nonce", "account", "order"].map(url);
+            let directory =
+                json!({ "newNonce": urls[0], "newAccount": urls[1], "newOrder": urls[2] });
+            ("200 OK", directory.to_string())
+        }
+        b"/nonce" => ("200 OK", String::new()),
+        _ => {
+            refused.fetch_add(1, Ordering::Relaxed);
+            let kind = "urn:ietf:params:acme:error:rateLimited";
+            let problem = json!({ "type": kind, "detail": "too many accounts" });
+            ("429 Too Many Requests\r\nRetry-After: 7200", problem.to_string())
+        }
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nReplay-Nonce: n\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(&[head, body].concat().into_bytes())?;
+    stream.conn.send_close_notify();
+    stream.flush()
+}
+
+/// The next attempt is at the time that the authority asked for, also after a restart, except for SIGHUP.
+fn limits_are_respected(driver: &'static str) {
+    let mut setting = Setting::new(driver, "tls-alpn-01");
+    setting.logged("no certificate");
+    let refused = refusing_authority(&setting.authority, setting.port);
+    setting.server.signal(Signal::HUP);
+    setting.logged("too many accounts (urn:ietf:params:acme:error:rateLimited)");
+    setting.logged("next attempt in 2 hours, or at SIGHUP");
+    setting.server.ends_well();
+    let mut command = bare();
+    command.args(["web", "--driver", driver, "--config"]).arg(setting.home.path().join("web.toml"));
+    setting.server = Server::launch(command);
+    setting.logged("a.test, www.a.test: no attempt after 2 failures for");
+    assert_eq!(refused.load(Ordering::Relaxed), 1);
+    setting.server.signal(Signal::HUP);
+    setting.logged("too many accounts");
+    assert_eq!(refused.load(Ordering::Relaxed), 2);
 }
 
 /// The certificate in the output of `openssl s_client`.

@@ -1,0 +1,47 @@
+//! State that the manager and its thread share.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use phalanx_tls::Certificates;
+
+use crate::challenges::Challenges;
+use crate::metrics::Metrics;
+use crate::plan::Plan;
+
+/// Longest sleep, after which the thread reads the time of day, which may have been set.
+pub(crate) const MAX_SLEEP: Duration = Duration::from_secs(60 * 60);
+
+/// The state of a manager and its thread.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) state: Mutex<State>,
+    pub(crate) changed: Condvar,
+    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) challenges: Challenges,
+    pub(crate) metrics: Metrics,
+}
+
+/// The current plan.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) plan: Option<Arc<Plan>>,
+    /// Number of the plan.
+    pub(crate) version: u64,
+    pub(crate) has_thread: bool,
+    pub(crate) is_stopped: bool,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the plan is another one than `version`. Returns false after `limit`.
+    pub(crate) fn waits_for_change(&self, version: u64, limit: Duration) -> bool {
+        let is_same = |state: &mut State| state.version == version && !state.is_stopped;
+        let waited = self.changed.wait_timeout_while(self.lock(), limit, is_same);
+        let (_guard, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        !result.timed_out()
+    }
+}
