@@ -20,6 +20,9 @@ use crate::metrics::QuicMetrics;
 /// The largest idle timeout: a larger one has no encoding.
 const MAX_IDLE: Duration = Duration::from_secs(1 << 31);
 
+/// QUIC version 1 (RFC 9000).
+const VERSION: u32 = 1;
+
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -48,7 +51,8 @@ impl Default for Limits {
             streams: 128,
             peer_streams: 8,
             stream_window: 64 << 10,
-            receive_window: 128 << 10,
+            // Uploads that nobody reads do not stop the others, unless they are many.
+            receive_window: 1 << 20,
             send_window: 1 << 20,
             min_send_window: 64 << 10,
             send_memory: 256 << 20,
@@ -92,7 +96,10 @@ impl Config {
         server.validation_token_config(tokens).time_source(Arc::new(Clock));
         // Connections are accepted or refused at once.
         server.incoming_buffer_size(0).incoming_buffer_size_total(0);
-        let (endpoint, server) = (EndpointConfig::default(), Arc::new(server));
+        // The drafts that `quinn-proto` speaks too are obsolete.
+        let mut endpoint = EndpointConfig::default();
+        endpoint.supported_versions(vec![VERSION]);
+        let server = Arc::new(server);
         Self { endpoint, server, limits, metrics: QuicMetrics::new(), seed: None }
     }
 

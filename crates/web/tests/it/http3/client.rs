@@ -47,11 +47,21 @@ pub(super) async fn connect(
 pub(super) async fn connect_from(
     address: SocketAddr,
 ) -> Result<(quinn::Endpoint, quinn::Connection), quinn::ConnectionError> {
+    connect_with(address, 1).await
+}
+
+/// As [`connect_from`], with a version of QUIC.
+pub(super) async fn connect_with(
+    address: SocketAddr,
+    version: u32,
+) -> Result<(quinn::Endpoint, quinn::Connection), quinn::ConnectionError> {
     let mut tls = (*IDENTITY.client_config()).clone();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     let tls = QuicClientConfig::try_from(tls).unwrap();
     let mut endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
+    let mut config = quinn::ClientConfig::new(Arc::new(tls));
+    config.version(version);
+    endpoint.set_default_client_config(config);
     let connection = endpoint.connect(address, "sim.test").unwrap().await?;
     Ok((endpoint, connection))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::client::{block_on, connect};
+use super::client::{block_on, connect, connect_with};
 use super::{on_each_driver, site};
 
 /// Writes `bytes` on a stream, and returns the code with which the server closes the connection.
@@ -36,6 +36,15 @@ fn violations_close_the_connection() {
                 assert_eq!(code_after(&connection, request, bytes).await, code, "{bytes:?}");
             });
         }
+    });
+}
+
+#[test]
+fn drafts_of_quic_are_refused() {
+    on_each_driver(site, |_, address| {
+        // draft-ietf-quic-transport-29
+        let refused = block_on(connect_with(address, 0xff00_001d)).unwrap_err();
+        assert_eq!(refused, quinn::ConnectionError::VersionMismatch);
     });
 }
 
