@@ -186,17 +186,22 @@ impl ProcessorCounters {
         self.stages[stage].direct.get() + inside.map(Counter::get).sum::<u64>()
     }
 
-    /// The arcs from stage `from` of this processor.
-    pub(crate) fn local_row(&self, from: usize) -> &[Counter] {
-        let stages = self.stages.len();
-        &self.arcs[from * stages..][..stages]
+    /// The arcs from stage `from` of this processor, one for each stage.
+    pub(crate) fn local_row(&self, from: usize) -> *const Counter {
+        self.row(from * self.stages.len())
     }
 
-    /// The arcs from stage `from` of another processor.
-    pub(crate) fn crossing_row(&self, processor: usize, from: usize) -> &[Counter] {
+    /// The row that begins at an arc. The pointer also reaches the other rows.
+    fn row(&self, first: usize) -> *const Counter {
+        assert!(first + self.stages.len() <= self.beyond());
+        self.arcs.as_ptr().wrapping_add(first)
+    }
+
+    /// The arcs from stage `from` of another processor, one for each stage.
+    pub(crate) fn crossing_row(&self, processor: usize, from: usize) -> *const Counter {
         let stages = self.stages.len();
         let source = 1 + processor.min(self.sources - 1);
-        &self.arcs[(source * (stages + 1) + from) * stages..][..stages]
+        self.row((source * (stages + 1) + from) * stages)
     }
 
     fn crossings(&self) -> Vec<Crossings> {

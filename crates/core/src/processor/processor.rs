@@ -118,7 +118,7 @@ impl Processor {
             true => self.observe.counters.local_row(stage),
             false => self.observe.counters.crossing_row(processor, stage),
         };
-        let before = self.current.set_arc_row(row.as_ptr());
+        let before = self.current.set_arc_row(row);
         let result = f();
         self.current.set_arc_row(before);
         result

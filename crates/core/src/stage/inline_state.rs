@@ -53,7 +53,7 @@ impl InlineState {
         let bounded = StageSet::select(stages, |stage| stage.runtime.capacity.is_some());
         let plain = able.difference(bounded);
         let row = |n: usize| match n < stages.len() {
-            true => counters.local_row(n).as_ptr(),
+            true => counters.local_row(n),
             false => std::ptr::null(),
         };
         let chosen = StageSet::select(declared, |stage| stage.direct);

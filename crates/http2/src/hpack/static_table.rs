@@ -3,7 +3,7 @@
 /// Number of entries. The first has index 1.
 pub(crate) const LENGTH: usize = STATIC.len();
 
-/// Returns the entry with an index from 1 to [`LENGTH`].
+/// Returns the entry with an index from 1 to the length of the table.
 pub fn get(index: usize) -> Option<(&'static [u8], &'static [u8])> {
     STATIC.get(index.checked_sub(1)?).map(|(name, value)| (name.as_bytes(), value.as_bytes()))
 }

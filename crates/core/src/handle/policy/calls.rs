@@ -95,7 +95,7 @@ tuples!(A B C D E F);
 
 impl Graph {
     /// Declares that operations of `from` invoke operations at the stages of `to`; `()` is none. Several
-    /// declarations for one stage add up. A [serial cohort](StageOptions::serial_cohort)'s runner is declared by
+    /// declarations for one stage add up. A [serial cohort](crate::StageOptions::serial_cohort)'s runner is declared by
     /// the stage itself.
     ///
     /// Declarations change nothing while the program runs. The [call graph](Self::call_graph) consists of them, a
