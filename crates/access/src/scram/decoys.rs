@@ -83,7 +83,9 @@ impl Decoys {
 
     /// The decoy of a user: keys that match no proof.
     pub(crate) fn of(&self, user: &str) -> Keys {
-        let tag = hmac::sign(&self.secret, user.as_bytes());
+        // Otherwise the salts of both mechanisms would be equal, except for users.
+        let text = [self.mechanism.name().as_bytes(), b"\0", user.as_bytes()].concat();
+        let tag = hmac::sign(&self.secret, &text);
         let (choice, salt) = tag.as_ref().split_at(1);
         let (iterations, length) = self.shapes[usize::from(choice[0]) % self.shapes.len()];
         let salt = salt.iter().cycle().take(length).copied().collect();
@@ -113,6 +115,17 @@ mod tests {
         for of in [&one, &two] {
             assert!(all.iter().any(|decoy| decoy.iterations == of.iterations));
         }
+    }
+
+    #[test]
+    fn decoys_of_two_mechanisms_have_different_salts() {
+        let line = DecoySecret::new_line().unwrap();
+        let secret = DecoySecret::read(&line).unwrap().unwrap();
+        let salt = |mechanism| {
+            let user = Keys::new(mechanism, 4096, b"apple").unwrap();
+            Decoys::new(mechanism, Some(&secret), [&user].into_iter()).unwrap().of("adam").salt
+        };
+        assert_ne!(salt(Mechanism::Sha256), salt(Mechanism::Sha512));
     }
 
     #[test]
