@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::order::{Context, Failed, order};
 use crate::plan::{ChallengeKind, Plan};
-use crate::schedule::{latest, question_delay, renewal, retry_delay, within};
+use crate::schedule::{MAX_ASKED, latest, question_delay, renewal, retry_delay, within};
 use crate::shared::{MAX_SLEEP, Shared};
 use crate::storage::{Failures, Storage};
 use crate::transport::{Transport, complete};
@@ -74,7 +74,10 @@ impl<'a> PlanTask<'a> {
         let now = SystemTime::now();
         for names in &self.plan.certificates {
             let failures = self.storage.load_failures(names);
-            let planned = SystemTime::UNIX_EPOCH + Duration::from_secs(failures.next);
+            // Bounded, because the clock may have been wrong.
+            let today = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let left = Duration::from_secs(failures.next).saturating_sub(today).min(MAX_ASKED);
+            let planned = now + left;
             self.jobs.push(Job {
                 names: names.clone(),
                 validity: self.validity(names),

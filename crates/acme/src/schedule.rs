@@ -10,7 +10,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(5 * 60);
 /// Longest delay between attempts, unless the authority asks for a longer one.
 const MAX_DELAY: Duration = Duration::from_secs(6 * 60 * 60);
 /// Longest delay that an authority can ask for.
-const MAX_ASKED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const MAX_ASKED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Bounds of the time between two questions for the authority's renewal window.
 const QUESTIONS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)];
 

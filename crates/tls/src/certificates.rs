@@ -81,9 +81,11 @@ impl Certificates {
         sources: Vec<Source>,
         now: SystemTime,
     ) -> Result<Vec<String>, CertificateError> {
+        // Until the end, so that no concurrent check of files restores the old ones.
+        let mut current = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, told) = hold(sources, now)?;
         self.put(names(&held));
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
+        *current = held;
         Ok(told)
     }
 
