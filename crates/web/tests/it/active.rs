@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use phalanx::runtime::{ActiveProcessors, DriverChoice};
 use phalanx_testkit::driver::is_tested;
@@ -31,6 +32,8 @@ fn config(home: &std::path::Path) -> Config {
     config.h2c = true;
     config.listen =
         [Scheme::Http, Scheme::Https].map(|scheme| scheme.at((Ipv4Addr::LOCALHOST, 0))).into();
+    // The idle connections are idle for all steps.
+    config.timeouts.idle = Duration::from_secs(3600);
     config.runtime.workers = WORKERS;
     config.runtime.signals = false;
     config
