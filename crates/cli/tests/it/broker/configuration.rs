@@ -158,7 +158,7 @@ fn keys_of_services_have_flags_and_variables() {
     for (flag, value) in [
         ("jwt-keys-url", "https://b"),
         ("jwt-keys-ca", "file"),
-        ("jwt-keys-max-age", "7s"),
+        ("jwt-keys-max-age", "120s"),
         ("auth-http-login-url", "https://b"),
         ("auth-http-format", "form"),
         ("auth-http-ca", "file"),

@@ -4,6 +4,7 @@
 //! that need it are left out with a message.
 
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -71,6 +72,14 @@ fn answer(mut client: &TcpStream) -> std::io::Result<()> {
     client.write_all(&[&(packet.len() as u16).to_be_bytes()[..], &packet].concat())
 }
 
+/// A free port that the kernel gives to no other socket: its range begins at 32,768.
+fn free_port() -> u16 {
+    eventually("a free port", || {
+        let port = 20_000 + (RandomState::new().build_hasher().finish() % 12_000) as u16;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok().map(|_| port)
+    })
+}
+
 /// A server that gets the certificate of `a.test` and `www.a.test` from an authority that is not there yet.
 struct Setting {
     home: TempDir,
@@ -87,10 +96,7 @@ const ACCOUNT: [&str; 2] =
 impl Setting {
     fn new(driver: &str, challenge: &str) -> Self {
         let (home, authority) = (tempfile::tempdir().unwrap(), Authority::new());
-        // Free now; only this test uses it, because the kernel gives out others first.
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = free_port();
         fs::create_dir(home.path().join("site")).unwrap();
         fs::write(home.path().join("site/small"), "small").unwrap();
         fs::write(home.path().join("key"), ACCOUNT[1]).unwrap();
