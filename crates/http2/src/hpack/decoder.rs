@@ -2,7 +2,7 @@
 
 use crate::fields::is_valid;
 use crate::hpack::dynamic_table::DynamicTable;
-use crate::hpack::{huffman, integer, static_table};
+use crate::hpack::{integer, static_table, string};
 
 /// A decoded field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +78,11 @@ impl Decoder {
         let start = self.table.bytes.len();
         match index.checked_sub(static_table::LENGTH + 1) {
             Some(index) => self.table.copy_name(index)?,
-            None if index == 0 => text(rest, &mut self.table.bytes)?,
+            None if index == 0 => string::decode(rest, 7, &mut self.table.bytes)?,
             None => self.table.bytes.extend_from_slice(static_table::get(index)?.0),
         }
         let name = self.table.bytes.len() - start;
-        text(rest, &mut self.table.bytes)?;
+        string::decode(rest, 7, &mut self.table.bytes)?;
         let field = checked(&self.table.bytes[start..], name);
         see(field);
         let valid = field.valid;
@@ -95,11 +95,11 @@ impl Decoder {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         match integer::decode(rest, 4)? {
-            0 => text(rest, &mut scratch)?,
+            0 => string::decode(rest, 7, &mut scratch)?,
             index => scratch.extend_from_slice(self.get(index)?.name),
         }
         let name = scratch.len();
-        text(rest, &mut scratch)?;
+        string::decode(rest, 7, &mut scratch)?;
         see(checked(&scratch, name));
         if scratch.capacity() <= MAX_SCRATCH_BYTES {
             self.scratch = scratch;
@@ -131,20 +131,6 @@ const MAX_SCRATCH_BYTES: usize = 256;
 fn checked(bytes: &[u8], name: usize) -> Field<'_> {
     let (name, value) = bytes.split_at(name);
     Field { name, value, valid: is_valid(name, value) }
-}
-
-/// Decodes a string literal (RFC 7541 §5.2) and appends it to `out`.
-#[inline]
-fn text(rest: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let is_packed = rest.first()? & 0x80 != 0;
-    let length = integer::decode(rest, 7)?;
-    let (text, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    if is_packed {
-        return huffman::decode(text, out);
-    }
-    out.extend_from_slice(text);
-    Some(())
 }
 
 #[cfg(test)]

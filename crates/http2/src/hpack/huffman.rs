@@ -96,7 +96,7 @@ static LEVELS: [Level; MAX_LENGTH + 1] = TABLES.levels;
 
 /// Appends the decoded text. Returns `None` if the text contains the end-of-string symbol, or its padding is
 /// not the beginning of that symbol (RFC 7541 §5.2).
-pub fn decode(packed: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn decode(packed: &[u8], out: &mut Vec<u8>) -> Option<()> {
     out.reserve(packed.len() * 8 / 5);
     // The first `held` bits of `bits` are valid.
     let (mut bits, mut held) = (0_u64, 0_usize);
@@ -136,12 +136,12 @@ fn long(bits: u64) -> Option<(u8, usize)> {
 }
 
 /// Length of the encoded text, in bytes.
-pub fn encoded_length(text: &[u8]) -> usize {
+pub(crate) fn encoded_length(text: &[u8]) -> usize {
     text.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum::<usize>().div_ceil(8)
 }
 
 /// Appends the encoded text.
-pub fn encode(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut held) = (0_u64, 0);
     for byte in text {
         let length = u32::from(LENGTHS[usize::from(*byte)]);

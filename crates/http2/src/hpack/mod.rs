@@ -10,5 +10,6 @@ pub mod encoder;
 pub(crate) mod huffman;
 pub(crate) mod integer;
 pub(crate) mod static_table;
+pub(crate) mod string;
 
 pub(crate) use dynamic_table::MAX_SIZE as MAX_TABLE_SIZE;

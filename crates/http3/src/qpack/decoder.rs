@@ -1,6 +1,6 @@
 //! The decoder of field sections (RFC 9204 §4.5).
 
-use phalanx_http2::primitives::{huffman, integer};
+use phalanx_http2::primitives::{integer, string};
 
 use crate::qpack::static_table;
 
@@ -40,34 +40,20 @@ fn decode_fields(mut rest: &[u8], see: &mut impl FnMut(&[u8], &[u8])) -> Option<
             // A literal with the name of a static entry. The bit N concerns intermediaries.
             0x40..0x80 if first & 0x10 != 0 => {
                 let (name, _) = static_table::get(integer::decode(&mut rest, 4)?)?;
-                text(&mut rest, 7, &mut values)?;
+                string::decode(&mut rest, 7, &mut values)?;
                 see(name, &values);
             }
             // A literal with its own name.
             0x20..0x40 => {
                 names.clear();
-                text(&mut rest, 3, &mut names)?;
-                text(&mut rest, 7, &mut values)?;
+                string::decode(&mut rest, 3, &mut names)?;
+                string::decode(&mut rest, 7, &mut values)?;
                 see(&names, &values);
             }
             // References to the dynamic table.
             _ => return None,
         }
     }
-    Some(())
-}
-
-/// Decodes a string whose length has a prefix of `bits` bits, behind the bit that announces the Huffman code (RFC 9204
-/// §4.1.2), and appends it to `out`.
-fn text(rest: &mut &[u8], bits: u32, out: &mut Vec<u8>) -> Option<()> {
-    let is_packed = rest.first()? & 1 << bits != 0;
-    let length = integer::decode(rest, bits)?;
-    let (text, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    if is_packed {
-        return huffman::decode(text, out);
-    }
-    out.extend_from_slice(text);
     Some(())
 }
 
