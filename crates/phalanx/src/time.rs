@@ -23,10 +23,12 @@
 //! # Ok::<(), phalanx::runtime::RunError>(())
 //! ```
 
+mod deadline;
 mod interval;
 
 use std::time::Duration;
 
+pub use self::deadline::Deadline;
 pub use self::interval::{Interval, interval};
 #[doc(inline)]
 pub use phalanx_core::{Sleep, TimedOut, now, sleep, timeout};

@@ -1,13 +1,11 @@
 //! One connection, as the operation that drives it sees it.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use phalanx::sleep;
-use phalanx::time::{Sleep, now};
+use phalanx::time::{Deadline, now};
 use quinn_proto::{Dir, StreamEvent, StreamId};
 
 use crate::state::{Shared, State};
@@ -24,9 +22,7 @@ const FAR: Duration = Duration::from_secs(3600);
 /// its client learns it only when it sends something.
 pub struct Connection {
     shared: Rc<Shared>,
-    timer: Sleep,
-    /// When the timer ends, in the time of the processor.
-    timer_end: Duration,
+    timer: Deadline,
 }
 
 /// An event on a connection.
@@ -52,7 +48,7 @@ pub enum Driven {
 
 impl Connection {
     pub(crate) fn new(shared: Rc<Shared>) -> Self {
-        Self { shared, timer: sleep(FAR), timer_end: now() + FAR }
+        Self { shared, timer: Deadline::new(now() + FAR) }
     }
 
     /// The client's address at the beginning of the connection.
@@ -145,7 +141,7 @@ impl Connection {
         self.transmit(state, context);
         let Some(at) = state.quic.poll_timeout() else { return Poll::Pending };
         let left = shared.core.clock.until(at);
-        if !left.is_zero() && !self.is_due(left, context) {
+        if !left.is_zero() && self.timer.poll(now() + left, context).is_pending() {
             return Poll::Pending;
         }
         state.quic.handle_timeout(shared.core.now());
@@ -168,26 +164,6 @@ impl Connection {
             bytes.truncate(transmit.size);
             state.sends.send(context, bytes, transmit.destination, transmit.segment_size);
         }
-    }
-
-    /// Whether `left` has passed. Otherwise the operation is woken when it has.
-    fn is_due(&mut self, left: Duration, context: &mut Context<'_>) -> bool {
-        let end = now() + left;
-        if end < self.timer_end {
-            self.set_timer(left);
-        }
-        while Pin::new(&mut self.timer).poll(context).is_ready() {
-            if now() >= end {
-                return true;
-            }
-            self.set_timer(end - now());
-        }
-        false
-    }
-
-    fn set_timer(&mut self, left: Duration) {
-        self.timer.reset(left);
-        self.timer_end = now() + left;
     }
 }
 

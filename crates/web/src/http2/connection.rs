@@ -3,15 +3,14 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::shutdown::draining;
-use phalanx::sleep;
-use phalanx::time::{Sleep, now};
+use phalanx::time::{Deadline, now};
 use phalanx_http2::{Connection, Limits};
 use phalanx_tls::Wire;
 
@@ -72,8 +71,7 @@ async fn serve(
         had_streams: false,
         active: now(),
         limits: (timeouts.request, timeouts.idle),
-        timer: sleep(timeouts.request),
-        timer_end: now() + timeouts.request,
+        timer: Deadline::new(now() + timeouts.request),
     };
     driver.accept();
     let mut draining = pin!(draining());
@@ -121,9 +119,7 @@ struct Driver {
     active: Duration,
     /// Time limits for the client's settings, and for an idle connection.
     limits: (Duration, Duration),
-    timer: Sleep,
-    /// When the timer ends. It is set again only if that is too late, or when it has ended.
-    timer_end: Duration,
+    timer: Deadline,
 }
 
 impl Driver {
@@ -205,20 +201,6 @@ impl Driver {
                 (false, false) => self.limits.0,
                 (false, true) => self.limits.1,
             };
-        if end < self.timer_end {
-            self.set_timer(end);
-        }
-        while Pin::new(&mut self.timer).poll(context).is_ready() {
-            if now() >= end {
-                return true;
-            }
-            self.set_timer(end);
-        }
-        false
-    }
-
-    fn set_timer(&mut self, end: Duration) {
-        self.timer.reset(end.saturating_sub(now()));
-        self.timer_end = end;
+        self.timer.poll(end, context).is_ready()
     }
 }

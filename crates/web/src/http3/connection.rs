@@ -1,14 +1,13 @@
 //! An HTTP/3 connection: serves until the client leaves, is idle for too long or misbehaves, or the program shuts down.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use phalanx::shutdown::draining;
-use phalanx::sleep;
-use phalanx::time::{Sleep, now};
+use phalanx::time::{Deadline, now};
 use phalanx_http3::{Code, Error};
 use phalanx_quic::{Connection, Driven, Event};
 
@@ -40,8 +39,7 @@ async fn serve(connection: Connection, stages: Stages, current: CurrentSite, pee
         refused: None,
         had_streams: false,
         active: now(),
-        timer: sleep(site.timeouts.handshake),
-        timer_end: now() + site.timeouts.handshake,
+        timer: Deadline::new(now() + site.timeouts.handshake),
         site,
     };
     let mut draining = pin!(draining());
@@ -75,9 +73,7 @@ struct Driver {
     had_streams: bool,
     /// The last turn with a request.
     active: Duration,
-    timer: Sleep,
-    /// When the timer ends. It is set again only if that is too late, or when it has ended.
-    timer_end: Duration,
+    timer: Deadline,
 }
 
 impl Driver {
@@ -86,7 +82,7 @@ impl Driver {
         loop {
             match self.process() {
                 Ok(false) => (),
-                // What is to be sent does not answer the requests. It is sent with the responses of those that are
+                // The pending output does not answer the requests. It is sent with the responses of those that are
                 // answered in this turn of the processor.
                 Ok(true) => {
                     context.waker().wake_by_ref();
@@ -170,20 +166,6 @@ impl Driver {
                 (false, true) => timeouts.handshake,
                 (false, false) => timeouts.idle,
             };
-        if end < self.timer_end {
-            self.set_timer(end);
-        }
-        while Pin::new(&mut self.timer).poll(context).is_ready() {
-            if now() >= end {
-                return true;
-            }
-            self.set_timer(end);
-        }
-        false
-    }
-
-    fn set_timer(&mut self, end: Duration) {
-        self.timer.reset(end.saturating_sub(now()));
-        self.timer_end = end;
+        self.timer.poll(end, context).is_ready()
     }
 }
