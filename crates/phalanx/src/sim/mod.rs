@@ -62,6 +62,7 @@
 //! ```
 
 mod block_on;
+mod calls;
 mod client;
 mod exhaustive;
 mod fault;
@@ -76,6 +77,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 pub use block_on::block_on;
+pub use calls::unobserved_calls;
 pub use client::{Client, Net, UdpClient};
 pub use exhaustive::{Bounds, Coverage, explore_all};
 pub use fault::{fault_point, spend};

@@ -185,16 +185,6 @@ impl World {
         self.at_rest = Some(Box::new(check));
     }
 
-    /// Calls `look` with the [call graph](crate::stage::CallGraph) of the run when the program is at rest, for instance to
-    /// collect the calls of many runs.
-    ///
-    /// # Panics
-    /// If the world already has such a function.
-    pub fn look_at_calls(&mut self, look: impl FnOnce(CallGraph) + 'static) {
-        assert!(self.calls.is_none(), "the world already has a function that looks at the calls");
-        self.calls = Some(Box::new(look));
-    }
-
     /// Adds a client. When all clients have finished, the program drains. A client that panics fails the run.
     pub fn client(&mut self, client: impl Future<Output = ()> + 'static) {
         self.clients.push(Task::new(client));

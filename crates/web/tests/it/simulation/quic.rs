@@ -35,7 +35,7 @@ struct Client {
     endpoint: Endpoint,
     handle: ConnectionHandle,
     quic: Connection,
-    /// What was received on each stream, and whether it has ended.
+    /// The received bytes of each stream, and whether it has ended.
     received: HashMap<StreamId, (Vec<u8>, bool)>,
 }
 
