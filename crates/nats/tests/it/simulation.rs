@@ -1,15 +1,16 @@
-//! The client with a model of the server, in simulation: connections break, and the client returns. What arrives
-//! is in order and arrives once; at the end, what is published arrives.
+//! The client with a model of the server, in simulation: connections break, and the client returns. Messages
+//! arrive in order and at most once; at the end, published messages arrive.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::blocking::blocking;
+use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::net::Listener;
+use phalanx::runtime::StartError;
 use phalanx::sim::{self, Faults, World};
-use phalanx::{Graph, sleep};
+use phalanx::{Graph, SharedStage, sleep};
 use phalanx_nats::{Access, Client, ModelServer, Options};
 
 const LAST: u64 = u64::MAX;
@@ -28,22 +29,31 @@ pub(crate) fn options(name: &str) -> Options {
     }
 }
 
+/// Sets the program: a modelled server, and the clients that `start` dispatches at the stage.
+pub(crate) fn program(
+    world: &mut World,
+    start: impl Fn(ModelServer, SharedStage<()>, BlockingStage<()>) -> Result<(), StartError> + 'static,
+) {
+    let mut graph = Graph::new();
+    let resolver = blocking(&mut graph, "resolver").threads(1).state(());
+    let stage = graph.stage("control").shared(());
+    let listeners = RefCell::new(world.listen(address()));
+    world.program(graph, move |_| {
+        let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
+        let model = ModelServer::default();
+        let accepting = model.clone();
+        stage.dispatch(move |_| accepting.accept(listener, stage))?;
+        start(model, stage, resolver)
+    });
+}
+
 fn world(world: &mut World) {
     world.set_processors(1);
     if world.draw(2) == 0 {
         world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
     }
-    let cuts = world.draw(4);
-    let mut graph = Graph::new();
-    let resolver = blocking(&mut graph, "resolver").threads(1).state(());
-    let stage = graph.stage("control").shared(());
-    let listeners = RefCell::new(world.listen(address()));
-    let net = world.net();
-    world.program(graph, move |_| {
-        let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
-        let model = ModelServer::default();
-        let own = model.clone();
-        stage.dispatch(move |_| own.accept(listener, stage))?;
+    let (cuts, net) = (world.draw(4), world.net());
+    program(world, move |model, stage, resolver| {
         let received = Rc::new(RefCell::new(Vec::new()));
         let (subscriber, publisher) =
             (Client::new(options("s"), resolver), Client::new(options("p"), resolver));

@@ -5,13 +5,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::blocking::blocking;
-use phalanx::net::Listener;
 use phalanx::sim::{self, Faults, World};
-use phalanx::{Graph, sleep};
-use phalanx_nats::{Client, Expected, JetStream, ModelServer, StreamConfig};
+use phalanx::sleep;
+use phalanx_nats::{Client, Expected, JetStream, StreamConfig};
 
-use crate::simulation::{address, options};
+use crate::simulation::{options, program};
 
 const SEAL: &[u8] = b"seal";
 /// Pause before an attempt is repeated, and between later messages. Connections may take minutes in simulation.
@@ -70,16 +68,8 @@ fn world(world: &mut World) {
         world.set_faults(Faults { full: 0, reset: drawn.reset.min(3), ..drawn });
     }
     let (cuts, pause) = (world.draw(4), world.draw(60));
-    let mut graph = Graph::new();
-    let resolver = blocking(&mut graph, "resolver").threads(1).state(());
-    let stage = graph.stage("control").shared(());
-    let listeners = RefCell::new(world.listen(address()));
     let net = world.net();
-    world.program(graph, move |_| {
-        let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
-        let model = ModelServer::default();
-        let accepting = model.clone();
-        stage.dispatch(move |_| accepting.accept(listener, stage))?;
+    program(world, move |model, stage, resolver| {
         let [owner, rival] = ["owner", "rival"].map(|name| {
             let client = Client::new(options(name), resolver);
             (client.clone(), JetStream::new(&client, name, Duration::from_secs(60)))
