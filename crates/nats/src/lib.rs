@@ -13,7 +13,7 @@
 //! | `survey` | the properties of servers, for checks before a start |
 //!
 //! NATS delivers at most once. A client drops messages that it cannot send: without a connection, or when its bounded
-//! memory of unsent messages is full. It counts them, and the publisher learns of it.
+//! memory of unsent messages is full. It counts them, and `publish` returns an error.
 //!
 //! The protocol's authentication by user and password or by token is supported; JWT and keys are not.
 

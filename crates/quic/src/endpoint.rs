@@ -19,8 +19,7 @@ use crate::core::Core;
 use crate::incoming::Incoming;
 use crate::sends::Sends;
 
-/// The largest datagram that is received; QUIC's are as large as a packet of the path, and clients are told to send at
-/// most 1472 bytes.
+/// The largest received datagram. A transport parameter limits those of clients to 1472 bytes.
 const MAX_DATAGRAM_BYTES: usize = 2048;
 
 /// Pause after a failed receive.

@@ -190,7 +190,7 @@ impl SendStream {
         }
     }
 
-    /// Ends the stream with an error code of the application; what was written may be lost.
+    /// Ends the stream with an error code of the application; written bytes may be lost.
     pub fn reset(&mut self, code: u64) {
         let state = &mut *self.shared.state.borrow_mut();
         if !std::mem::replace(&mut self.is_ended, true) && !state.is_lost {

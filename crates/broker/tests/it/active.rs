@@ -124,8 +124,8 @@ fn receive(client: &mut Client) {
     }
 }
 
-/// A client with a persistent session connects, subscribes and disconnects; another one publishes meanwhile. What was
-/// acknowledged arrives when the first one connects again.
+/// A client with a persistent session connects, subscribes and disconnects; another one publishes meanwhile. The
+/// acknowledged messages arrive when the first one connects again.
 fn come_and_go(address: SocketAddr, ended: &AtomicBool) {
     let lasting = Begin::lasting("comes and goes");
     let (mut client, _) = Client::begin(address, &lasting);

@@ -184,7 +184,7 @@ pub(super) struct Place {
     pub(super) arrived: RefCell<Vec<Arrived>>,
     loads: Box<[Cell<LoadSample>]>,
     pub(super) offers: Offers,
-    /// Whether the kernel was told to steer connections (`steering`).
+    /// Whether this processor has asked the kernel to steer connections (`steering`).
     pub(super) is_steered: Cell<bool>,
 }
 

@@ -85,7 +85,7 @@ pub(super) fn register(lane: usize) {
     CARRIERS[lane].store(sys::call(sys::SYS_GETTID, [0; 6]) as u32, Ordering::SeqCst);
 }
 
-/// Lets the monitor interrupt the threads that run on carriers, if they are to come home.
+/// Asks the monitor to interrupt the threads on carriers that have to go home.
 pub(crate) fn request() {
     if LIBRARY.load(Ordering::SeqCst) != 0 {
         for requested in &REQUESTED[..run_queue::count()] {
