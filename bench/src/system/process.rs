@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -156,14 +157,23 @@ impl Drop for Group {
     }
 }
 
+/// Ports that the system gives to no other socket: its range of ports begins at 32,768. A port from that range could be
+/// lost to another process between its release and the start of the server.
+const PORTS: Range<u16> = 20_000..32_000;
+
 /// A port reserved for a server that must be given one.
 pub(crate) struct ReservedPort(TcpListener, u16);
 
 impl ReservedPort {
     pub(crate) fn take() -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = listener.local_addr()?.port();
-        Ok(Self(listener, port))
+        loop {
+            let port = fastrand::u16(PORTS);
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                Ok(listener) => return Ok(Self(listener, port)),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => (),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     pub(crate) fn number(&self) -> u16 {
