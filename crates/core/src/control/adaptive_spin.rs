@@ -7,22 +7,28 @@
 //! arrives, whether the peer needs this core to send it, and whether other programs do.
 //!
 //! The processor measures the gain in *trials*. In a trial it polls for the longest time during several
-//! consecutive idle periods and sums the gain that each candidate length would have had. It uses the
-//! best length until the next trial, if that length gains at all. Meanwhile it keeps a balance of the
-//! gains, and stops polling when the balance falls below zero. Each unsuccessful trial doubles the
-//! distance to the next one. All times are wall time, so a processor that is preempted while it polls
-//! correctly measures that its work arrived late.
+//! consecutive idle periods and sums the gain that each candidate length would have had. These times are
+//! wall time, so a processor that is preempted while it polls correctly measures that its work arrived late.
+//!
+//! The sum does not include what polling does to the work. A processor that sleeps finds several requests
+//! when it wakes, and one that polls finds each of them alone, in a smaller cohort and with more system
+//! calls. So the best length, if it gains, is *compared*: the processor polls for that length and sleeps at
+//! once in turn, and measures its processor time per operation. It polls until the next trial if that costs
+//! no more. Meanwhile it keeps a balance of the gains, and stops polling when the balance falls below zero.
+//! Each unsuccessful trial doubles the distance to the next one.
 //!
 //! A processor that does not poll still looks for input between its last work and its sleep, which takes a turn, and a
 //! system call with some drivers. The sleep looks for input, too, but costs more if there is some. So the look is left
 //! out after [`VAIN_LOOKS`] that found nothing, until a sleep ends sooner than a sleep takes.
+
+use super::spin_comparison::Comparison;
 
 /// Polling times that a trial compares: the longest, then repeatedly half of the previous one.
 const CANDIDATES: usize = 4;
 /// Idle periods in a trial.
 const TRIAL_PERIODS: u8 = 8;
 /// Idle periods between two trials: minimum and maximum.
-const TRIAL_SPACING: (u32, u32) = (64, 8192);
+const TRIAL_SPACING: (u32, u32) = (512, 8192);
 /// After this number of looks in vain, a processor parks without one.
 const VAIN_LOOKS: u8 = 4;
 
@@ -38,6 +44,8 @@ pub(crate) struct AdaptiveSpin {
     trial: u8,
     /// The sum of gains of each candidate length in this trial.
     gains: [i64; CANDIDATES],
+    /// The comparison that follows a trial in which a length gained.
+    comparison: Option<Comparison>,
     /// Idle periods left until the next trial, and the distance between the last trial and the next.
     until_trial: u32,
     spacing: u32,
@@ -56,6 +64,7 @@ impl AdaptiveSpin {
             balance: 0,
             trial,
             gains,
+            comparison: None,
             until_trial: 0,
             spacing: TRIAL_SPACING.0,
             vain_looks: 0,
@@ -68,7 +77,11 @@ impl AdaptiveSpin {
         if longest != self.longest {
             *self = Self::new(longest);
         }
-        if self.trial > 0 { self.longest } else { self.chosen }
+        match &self.comparison {
+            Some(comparison) => comparison.length(),
+            None if self.trial > 0 => self.longest,
+            None => self.chosen,
+        }
     }
 
     /// Whether to sleep after work without another look for input.
@@ -90,14 +103,29 @@ impl AdaptiveSpin {
     }
 
     /// Records that work arrived after `idle` nanoseconds. A sleep costs `sleep` nanoseconds of
-    /// processor time.
+    /// processor time. `operations` have run since the processor began, and `processor_time` returns the time that its
+    /// thread has used, in nanoseconds.
     #[inline]
-    pub(crate) fn came(&mut self, idle: u64, sleep: u64) {
+    pub(crate) fn came(
+        &mut self,
+        idle: u64,
+        sleep: u64,
+        operations: u64,
+        processor_time: impl FnOnce() -> u64,
+    ) {
         if idle < sleep {
             self.found_input();
         }
         if self.trial > 0 {
-            return self.tried(idle, sleep);
+            return self.tried(idle, sleep, operations, processor_time);
+        }
+        self.balance =
+            (self.balance + gain(self.moment(self.longest), idle, sleep)).min(most(sleep));
+        if self.balance < 0 {
+            return self.stop();
+        }
+        if self.comparison.is_some() {
+            return self.compared(operations, processor_time);
         }
         self.until_trial = self.until_trial.saturating_sub(1);
         if self.until_trial == 0 {
@@ -105,17 +133,17 @@ impl AdaptiveSpin {
                 self.spacing = (self.spacing / 2).max(TRIAL_SPACING.0);
             }
             (self.trial, self.gains) = (TRIAL_PERIODS, [0; CANDIDATES]);
-        } else if self.chosen > 0 {
-            let most = i64::from(TRIAL_PERIODS) * sleep as i64;
-            self.balance = (self.balance + gain(self.chosen, idle, sleep)).min(most);
-            if self.balance < 0 {
-                self.stop();
-            }
         }
     }
 
     #[cold]
-    fn tried(&mut self, idle: u64, sleep: u64) {
+    fn tried(
+        &mut self,
+        idle: u64,
+        sleep: u64,
+        operations: u64,
+        processor_time: impl FnOnce() -> u64,
+    ) {
         for (halvings, gained) in self.gains.iter_mut().enumerate() {
             *gained += gain(self.longest >> halvings, idle, sleep);
         }
@@ -126,18 +154,39 @@ impl AdaptiveSpin {
         let best = self.gains.into_iter().enumerate().max_by_key(|(_, gained)| *gained);
         match best {
             Some((halvings, gained)) if gained > 0 => {
-                (self.chosen, self.balance) = (self.longest >> halvings, gained);
-                self.until_trial = self.spacing;
+                self.balance = gained;
+                self.comparison =
+                    Some(Comparison::new(self.longest >> halvings, operations, processor_time()));
             }
             _ => self.stop(),
         }
     }
 
+    #[cold]
+    fn compared(&mut self, operations: u64, processor_time: impl FnOnce() -> u64) {
+        match self
+            .comparison
+            .as_mut()
+            .and_then(|comparison| comparison.idled(operations, processor_time))
+        {
+            None => (),
+            Some(0) => self.stop(),
+            Some(length) => {
+                (self.chosen, self.until_trial, self.comparison) = (length, self.spacing, None)
+            }
+        }
+    }
+
     fn stop(&mut self) {
-        self.chosen = 0;
+        (self.chosen, self.balance, self.comparison) = (0, 0, None);
         self.spacing = (self.spacing * 2).min(TRIAL_SPACING.1);
         self.until_trial = self.spacing;
     }
+}
+
+/// The upper bound of the balance, in nanoseconds, where a sleep costs `sleep`.
+fn most(sleep: u64) -> i64 {
+    i64::from(TRIAL_PERIODS) * sleep as i64
 }
 
 /// The processor time saved by polling for `length` instead of sleeping immediately, in nanoseconds.
@@ -154,21 +203,53 @@ mod tests {
     const LONGEST: u64 = 20;
     const SLEEP: u64 = 5;
 
+    /// A processor, its operations and its processor time.
+    struct Thread {
+        spinning: AdaptiveSpin,
+        operations: u64,
+        time: u64,
+    }
+
+    impl Thread {
+        fn new(longest: u64) -> Self {
+            Self { spinning: AdaptiveSpin::new(longest), operations: 0, time: 0 }
+        }
+
+        /// Is idle for `idle` nanoseconds, and runs `together` operations, if it slept, or one after polling. A cohort
+        /// costs [`SLEEP`]. Returns what polling gained.
+        fn idle(&mut self, idle: u64, together: u64) -> i64 {
+            let longest = self.spinning.longest;
+            let length = self.spinning.moment(longest);
+            let polled = idle < length;
+            self.operations += if polled { 1 } else { together };
+            self.time += SLEEP + if polled { idle } else { length + SLEEP };
+            self.spinning.came(idle, SLEEP, self.operations, || self.time);
+            gain(length, idle, SLEEP)
+        }
+    }
+
     /// Returns the sum of gains over these idle periods, and the length chosen after the last one.
     fn gained(idle: impl IntoIterator<Item = u64>) -> (i64, u64) {
-        let mut spinning = AdaptiveSpin::new(LONGEST);
-        let mut sum = 0;
-        for idle in idle {
-            sum += gain(spinning.moment(LONGEST), idle, SLEEP);
-            spinning.came(idle, SLEEP);
-        }
-        (sum, spinning.chosen)
+        let mut thread = Thread::new(LONGEST);
+        let sum = idle.into_iter().map(|idle| thread.idle(idle, 1)).sum();
+        (sum, thread.spinning.chosen)
     }
 
     #[test]
     fn where_work_comes_at_once_a_processor_polls() {
         let (sum, chosen) = gained([1; 1000]);
-        assert!(sum == 4 * 1000 && chosen > 0, "{sum}");
+        assert!(sum > 4 * 800 && chosen > 0, "{sum}");
+    }
+
+    #[test]
+    fn polling_that_divides_cohorts_is_not_chosen() {
+        let chosen = |together| {
+            let mut thread = Thread::new(LONGEST);
+            (0..200).for_each(|_| _ = thread.idle(1, together));
+            thread.spinning.chosen
+        };
+        assert!(chosen(1) > 0, "a polled operation costs 6, and one after a sleep 10");
+        assert_eq!(chosen(4), 0, "one of four after a sleep costs 2.5");
     }
 
     #[test]
@@ -187,15 +268,15 @@ mod tests {
 
     #[test]
     fn a_short_poll_is_chosen_where_half_of_the_work_comes_late() {
-        let (_, chosen) = gained((0..60).map(|n| if n % 2 == 0 { 1 } else { 1000 }));
+        let (_, chosen) = gained((0..160).map(|n| if n % 2 == 0 { 1 } else { 1000 }));
         assert_eq!(chosen, LONGEST >> 3);
     }
 
     #[test]
     fn a_load_that_changes_is_found() {
-        let (_, chosen) = gained([1; 100].into_iter().chain([1000; 30]));
+        let (_, chosen) = gained([1; 200].into_iter().chain([1000; 30]));
         assert_eq!(chosen, 0, "it stops at a loss of eight sleeps");
-        let (_, chosen) = gained([1000; 100].into_iter().chain([1; 600]));
+        let (_, chosen) = gained([1000; 100].into_iter().chain([1; 2000]));
         assert!(chosen > 0, "the next trials find it");
     }
 
@@ -210,9 +291,9 @@ mod tests {
         spinning.found_input();
         assert!(!looks(&mut spinning, VAIN_LOOKS - 1), "not in a row");
         assert!(looks(&mut spinning, 1));
-        spinning.came(SLEEP, SLEEP);
+        spinning.came(SLEEP, SLEEP, 0, || 0);
         assert!(spinning.parks_at_once(0));
-        spinning.came(SLEEP - 1, SLEEP);
+        spinning.came(SLEEP - 1, SLEEP, 0, || 0);
         assert!(!spinning.parks_at_once(0), "there was input already");
     }
 
@@ -221,7 +302,7 @@ mod tests {
         let mut spinning = AdaptiveSpin::new(LONGEST);
         (0..VAIN_LOOKS).for_each(|_| spinning.found_nothing());
         assert!(!spinning.parks_at_once(LONGEST), "in a trial");
-        (0..TRIAL_PERIODS).for_each(|_| spinning.came(1000, SLEEP));
+        (0..TRIAL_PERIODS).for_each(|_| spinning.came(1000, SLEEP, 0, || 0));
         assert!(spinning.parks_at_once(LONGEST), "polling does not pay");
     }
 
@@ -230,7 +311,7 @@ mod tests {
         let mut spinning = AdaptiveSpin::new(0);
         for idle in [0, 1, 1000].into_iter().cycle().take(1000) {
             assert_eq!(spinning.moment(0), 0);
-            spinning.came(idle, SLEEP);
+            spinning.came(idle, SLEEP, 0, || 0);
         }
     }
 
@@ -238,13 +319,11 @@ mod tests {
         /// The loss is bounded by the trials themselves plus eight sleeps after each.
         #[test]
         fn losses_are_bounded(idle in proptest::collection::vec(0u64..40, 1..4000)) {
-            let mut spinning = AdaptiveSpin::new(LONGEST);
-            let (mut sum, mut trials) = (0, 1);
+            let (mut thread, mut sum, mut trials) = (Thread::new(LONGEST), 0, 1);
             for idle in idle {
-                sum += gain(spinning.moment(LONGEST), idle, SLEEP);
-                let before = spinning.trial;
-                spinning.came(idle, SLEEP);
-                trials += i64::from(before == 0 && spinning.trial > 0);
+                let before = thread.spinning.trial;
+                sum += thread.idle(idle, 1);
+                trials += i64::from(before == 0 && thread.spinning.trial > 0);
             }
             let each = 8 * LONGEST + 8 * SLEEP + LONGEST;
             prop_assert!(sum >= -trials * each as i64, "{} in {} trials", sum, trials);

@@ -11,4 +11,5 @@ pub(crate) mod placement;
 pub(crate) mod profile;
 pub(crate) mod relocation;
 pub(crate) mod scaling;
+mod spin_comparison;
 pub(crate) mod take_overs;

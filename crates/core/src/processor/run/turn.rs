@@ -43,8 +43,10 @@ impl Processor {
             let mut ended = false;
             // Turns since the last work in which only another processor could continue.
             let mut waits = 0;
+            let mut operations = 0;
             loop {
                 let turn = self.turn(world);
+                operations += turn.ran as u64;
                 if turn.ran > 0 || turn.received {
                     waits = 0;
                 }
@@ -61,7 +63,9 @@ impl Processor {
                 if turn.ran > 0 || turn.received {
                     if let Some(idle) = idle.take() {
                         self.load.take_overs.was_idle(idle);
-                        spinning.came(u64::saturating_sub(idle, last_work), world.sleep_cost());
+                        let idle = u64::saturating_sub(idle, last_work);
+                        spinning
+                            .came(idle, world.sleep_cost(), operations, || world.thread_cpu_time());
                     } else if turn.received {
                         spinning.found_input();
                     }

@@ -1,0 +1,65 @@
+//! Compares polling with sleeping by processor time per operation.
+
+/// Phases of a comparison, of which every second one polls, and idle periods in each.
+const PHASES: u8 = 6;
+const PHASE_PERIODS: u8 = 16;
+
+/// A comparison in progress. The phases alternate, so that a load that changes slowly affects both arms.
+pub(super) struct Comparison {
+    /// The polling time, in nanoseconds.
+    length: u64,
+    /// The phase, and idle periods left in it.
+    phase: u8,
+    periods: u8,
+    /// Operations and processor time at the beginning of the phase.
+    began: (u64, u64),
+    /// The same within all phases that slept, and within all that polled.
+    used: [(u64, u64); 2],
+}
+
+impl Comparison {
+    /// Begins to compare polling for `length` nanoseconds with sleeping at once, after `operations` of this thread, which
+    /// took `processor_time` nanoseconds.
+    pub(super) fn new(length: u64, operations: u64, processor_time: u64) -> Self {
+        Self {
+            length,
+            phase: 0,
+            periods: PHASE_PERIODS,
+            began: (operations, processor_time),
+            used: [(0, 0); 2],
+        }
+    }
+
+    /// The polling time of this phase, in nanoseconds.
+    pub(super) fn length(&self) -> u64 {
+        if self.polls() { self.length } else { 0 }
+    }
+
+    fn polls(&self) -> bool {
+        self.phase % 2 == 1
+    }
+
+    /// Records an idle period. After the last one, returns the polling time if polling costs no more than sleeping, or
+    /// zero. `operations` and the result of `processor_time` have the meaning they have in [`new`](Self::new).
+    pub(super) fn idled(
+        &mut self,
+        operations: u64,
+        processor_time: impl FnOnce() -> u64,
+    ) -> Option<u64> {
+        self.periods -= 1;
+        if self.periods > 0 {
+            return None;
+        }
+        let now = (operations, processor_time());
+        let used = &mut self.used[usize::from(self.polls())];
+        *used = (used.0 + now.0 - self.began.0, used.1 + now.1.saturating_sub(self.began.1));
+        (self.phase, self.periods, self.began) = (self.phase + 1, PHASE_PERIODS, now);
+        if self.phase < PHASES {
+            return None;
+        }
+        let [slept, polled] =
+            self.used.map(|(operations, time)| (u128::from(operations), u128::from(time)));
+        // Divisions are avoided, because there may be no operation.
+        Some(if polled.1 * slept.0 <= slept.1 * polled.0 { self.length } else { 0 })
+    }
+}
