@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::load::surge;
+use crate::load::workload::surge;
 use crate::measure::machine::Machine;
 use crate::measure::partial::{self, Partial};
 use crate::measure::record::record;

@@ -10,14 +10,14 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
 
-use super::counts::Failure;
 use super::drive::Drive;
 use super::http::protocol::Protocol;
 use super::http::responses::Answer;
 use super::http::wire::Wire;
 use super::in_flight::InFlight;
-use super::visits::{VISITORS, Visit, Visits};
-use crate::load::surge;
+use super::result::counts::Failure;
+use super::workload::visits::{VISITORS, Visit, Visits};
+use crate::load::workload::surge;
 
 /// Back-off after a refused connection: initial and maximum.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(320));

@@ -9,12 +9,12 @@ use std::sync::mpsc::Sender;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::counts::{Counts, Failure};
 use super::http::requests::Requests;
 use super::http::responses::Answer;
 use super::http::tls::Tls;
-use super::pace::Arrivals;
-use super::visits::Visits;
+use super::result::counts::{Counts, Failure};
+use super::workload::pace::Arrivals;
+use super::workload::visits::Visits;
 
 /// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

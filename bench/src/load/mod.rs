@@ -5,20 +5,14 @@
 //! `connection`, and `protocol` (the protocols).
 
 mod connection;
-mod counts;
 mod drive;
 pub(crate) mod http;
 mod in_flight;
 mod options;
-mod pace;
 mod phases;
 mod progress;
-mod report;
-pub(crate) mod surge;
-mod text;
-mod together;
-pub(crate) mod visits;
-mod zipf;
+mod result;
+pub(crate) mod workload;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,20 +24,20 @@ use std::time::Duration;
 use phalanx::runtime::{RunError, StartContext};
 use phalanx::{Graph, Runtime};
 
-pub use counts::{Errors, Statuses};
 pub use http::requests::PathsError;
 pub use http::url::{Url, UrlError};
 pub use options::Options;
-pub use report::{Latency, Report};
-pub use zipf::Zipf;
+pub use result::counts::{Errors, Statuses};
+pub use result::report::{Latency, Report};
+pub use workload::zipf::Zipf;
 
 use connection::Client;
 use drive::{Drive, Plan};
 use http::requests::{Form, Requests, read_paths};
 use http::tls::Tls;
-use pace::{Arrivals, Pace};
 use phases::{Schedule, arrive, run_phases};
-use visits::Visits;
+use workload::pace::{Arrivals, Pace};
+use workload::visits::Visits;
 
 /// Connections per cohort; more would exceed the cache with their kernel state.
 const COHORT: usize = 64;

@@ -78,7 +78,7 @@ pub struct Options {
     pub visits: Option<PathBuf>,
 
     /// With --visits: the time of the files
-    #[arg(long, value_name = "DATE", default_value = super::visits::CHANGED.1)]
+    #[arg(long, value_name = "DATE", default_value = super::workload::visits::CHANGED.1)]
     pub since: String,
 
     /// Concurrent requests per connection
@@ -132,7 +132,7 @@ impl Options {
             no_keep_alive: false,
             think: None,
             visits: None,
-            since: super::visits::CHANGED.1.to_owned(),
+            since: super::workload::visits::CHANGED.1.to_owned(),
             pipeline: 1,
             paths: None,
             zipf: 1.0,

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::load::visits::CHANGED;
+use crate::load::workload::visits::CHANGED;
 
 /// Number of files.
 pub(crate) const FILES: usize = 1000;

@@ -75,14 +75,18 @@ pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
 pub use crate::handle::local::{ExclusiveStage, LocalAccess, SharedStage};
 pub use crate::handle::partitioned::PartitionedStage;
 pub use crate::handle::policy::calls::{HandleSet, Handles};
-pub use crate::handle::policy::cohort::{CohortStage, Items, KeyedItems, PartitionedCohortStage};
+pub use crate::handle::policy::cohort::handles::{
+    CohortStage, Items, KeyedItems, PartitionedCohortStage,
+};
 pub use crate::handle::policy::custom::Policy;
+pub use crate::handle::policy::moving::roaming::{
+    AffineOptions, AffineStage, BalancedStage, Roaming,
+};
+pub use crate::handle::policy::moving::take_over::gather_partitions;
 pub use crate::handle::policy::rebuild_options::Rebuilding;
 pub use crate::handle::policy::replicated::{Offer, Published, Replicated, ReplicatedStage};
-pub use crate::handle::policy::roaming::{AffineOptions, AffineStage, BalancedStage, Roaming};
 #[doc(hidden)]
 pub use crate::handle::policy::stateless::{QueuedLocally, Stateless};
-pub use crate::handle::policy::take_over::gather_partitions;
 pub use crate::handle::stage::Stage;
 #[cfg(feature = "fault-injection")]
 #[doc(hidden)]

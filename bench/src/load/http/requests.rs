@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use phalanx_http::client::write_get;
 
-use super::super::zipf::Zipf;
 use super::http2;
 use super::url::{Url, is_target};
+use crate::load::workload::zipf::Zipf;
 
 /// Errors of a file of paths.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,5 @@
 //! Take-overs: when a processor takes partitions over from sleeping ones, and when it gives them back
-//! ([`crate::handle::policy::take_over`]).
+//! ([`crate::handle::policy::moving::take_over`]).
 
 use std::cell::Cell;
 

@@ -1,7 +1,7 @@
 //! The state of a partition on its owner, and counted references to it.
 //!
 //! [`OwnedRef`] is an `Rc` whose count another thread may read, while the owner sleeps
-//! ([`crate::handle::policy::take_over`]). Only the owner's thread writes the count, so it needs no
+//! ([`crate::handle::policy::moving::take_over`]). Only the owner's thread writes the count, so it needs no
 //! read-modify-write operations.
 //!
 //! # Safety

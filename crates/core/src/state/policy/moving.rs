@@ -1,4 +1,4 @@
-//! The steps of a partition's move on both owners ([`crate::handle::policy::migration`]).
+//! The steps of a partition's move on both owners ([`crate::handle::policy::moving::migration`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;

@@ -1,4 +1,4 @@
-//! Partitions that another processor takes over while their owner sleeps ([`crate::handle::policy::take_over`]).
+//! Partitions that another processor takes over while their owner sleeps ([`crate::handle::policy::moving::take_over`]).
 
 use std::sync::atomic::Ordering::Acquire;
 

@@ -14,7 +14,7 @@ use crate::error::CallError;
 use crate::future::call::Call;
 use crate::future::cohort::Cohort;
 use crate::handle::graph::StageOptions;
-use crate::handle::policy::items::LocalBatch;
+use crate::handle::policy::cohort::items::LocalBatch;
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
 use crate::processor;

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use super::http::http2;
-use super::http::requests::{PathsError, read_pages};
-use super::http::url::Url;
 use super::zipf::Zipf;
+use crate::load::http::http2;
+use crate::load::http::requests::{PathsError, read_pages};
+use crate::load::http::url::Url;
 
 /// Time of the files by default, in seconds and as in `Last-Modified`. As on a real site, they have not just changed.
 pub(crate) const CHANGED: (u64, &str) = (1_700_000_000, "Tue, 14 Nov 2023 22:13:20 GMT");

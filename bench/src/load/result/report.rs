@@ -7,8 +7,8 @@ use phalanx::runtime::DriverKind;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, Errors, Statuses};
-use super::options::Options;
-use super::phases::Measured;
+use crate::load::options::Options;
+use crate::load::phases::Measured;
 use crate::system::hardware::Events;
 
 /// The report of a run. Unless stated otherwise, figures cover the requests with an intended start within the

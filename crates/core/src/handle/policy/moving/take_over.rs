@@ -15,7 +15,7 @@
 //! - The caller's processor has slept not long ago. Otherwise it has no time for the other one's work.
 //!
 //! A processor that has not been idle for 20 ms ([`crate::control::take_overs`]) gives each such partition back
-//! to its first owner, by a move ([`crate::handle::policy::migration`]), and takes none over for a while. An inactive
+//! to its first owner, by a move ([`crate::handle::policy::moving::migration`]), and takes none over for a while. An inactive
 //! processor ([`gather_partitions`]) takes none over, and gets none back.
 //!
 //! # Safety

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::http::responses::Answer;
+use crate::load::http::responses::Answer;
 
 /// Failed requests by kind. Each failed request counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
