@@ -26,7 +26,7 @@ use crate::limits::settings::SharedSettings;
 use crate::link::status::BridgeStatus;
 use crate::link::topics::TopicMap;
 use crate::link::{Link, LinkOptions};
-use crate::listen::Scheme;
+use crate::listen::{Scheme, interned};
 use crate::transport::Transport;
 
 /// Duration of a connection after which its retained messages count as sent.
@@ -199,7 +199,8 @@ impl Supervisor {
         let login = Login::new(&wire, of_bridge, &limits, (password, growth));
         let granted = Box::pin(login.run()).await?;
         let scheme = if remote.is_tls { Scheme::Mqtts } else { Scheme::Mqtt };
-        let origin = Origin { address: Some(address), listen: scheme.at(address) };
+        let listen = interned(scheme.at(address));
+        let origin = Origin { address: Some(address), listen };
         let growth = Link::growth(self.map.growth_to_remote(), broker_id.as_deref());
         let own = ConnectionLimits {
             origin: Some(origin),
@@ -234,7 +235,7 @@ impl Supervisor {
                 status: self.status.clone(),
             },
         );
-        let metrics = self.context.counters.bridges.named(origin.listen, &self.bridge.name);
+        let metrics = self.context.counters.bridges.named(*origin.listen, &self.bridge.name);
         Ok(Bridged {
             stream: Rc::new(Transport::Link(Box::new(link))),
             opened,

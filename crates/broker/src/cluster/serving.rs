@@ -23,7 +23,7 @@ use crate::events::Origin;
 use crate::lane::frame::{NodeFrame, Side};
 use crate::lane::{Lane, LaneOptions};
 use crate::limits::peer::Peer;
-use crate::listen::Scheme;
+use crate::listen::{Scheme, interned};
 use crate::model::client_key::ClientKey;
 use crate::session::close::Closing;
 use crate::session::open::{Opened, Opening};
@@ -187,8 +187,9 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     let (begun, since) = (now(), node.unheard.borrow_mut().remove(&other.name).unwrap_or_default());
     node.peers.interest.begin(&other.name);
     let config = lane_config(&node.settings.load().config);
-    let origin = Origin { address: None, listen: Scheme::Mqtt.at(([0, 0, 0, 0], 0)) };
-    let metrics = context.counters.bridges.named(origin.listen, &client);
+    let listen = interned(Scheme::Mqtt.at(([0, 0, 0, 0], 0)));
+    let origin = Origin { address: None, listen };
+    let metrics = context.counters.bridges.named(*origin.listen, &client);
     let bridged = Bridged {
         stream: Rc::new(Transport::Lane(lane.clone())),
         opened,

@@ -33,13 +33,15 @@ pub(crate) async fn accept(
     // Shared by all connections.
     let mut context = Rc::new(context);
     let control = context.stages.control;
-    let mut listener = Arc::new(context.counters.listeners.of(listening.kind()));
+    let mut kind = listening.kind();
+    let mut listener = Arc::new(context.counters.listeners.of(kind));
     loop {
         // Do not accept while the control stage's queue is full.
         control.wait_for_capacity().await;
         let Some(stream) = listening.next(&socket).await else { return };
         let listen = listening.kind();
-        if listener.listen != listen {
+        if kind != listen {
+            kind = listen;
             listener = Arc::new(context.counters.listeners.of(listen));
         }
         let current = settings.load();
@@ -54,7 +56,7 @@ pub(crate) async fn accept(
                 Some(permit) => Peer::rejected(&stream, &listener, permit),
                 None => {
                     let address = stream.peer_addr().ok();
-                    let origin = Origin { address, listen };
+                    let origin = Origin { address, listen: listener.listen };
                     dropped(&context, DropReason::ConnectionLimit, origin);
                     continue;
                 }

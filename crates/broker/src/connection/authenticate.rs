@@ -192,6 +192,9 @@ impl Reauthentication {
 impl Connection {
     /// Processes AUTH: a step of an exchange that the client has begun (§4.12.1).
     pub(super) fn authenticate_again(&mut self, auth: &Auth<'_>) -> Result<(), End> {
+        // Not by `self`, of which a part is borrowed.
+        let shared = self.shared.clone();
+        let (context, outbox) = (&shared.context, &shared.outbox);
         let Some(again) = &mut self.reauthentication else {
             let what = "AUTH of a client whose CONNECT had no authentication method";
             return Err(End::Because(Reason::PROTOCOL_ERROR, what));
@@ -199,39 +202,39 @@ impl Connection {
         let mechanism = again.mechanism;
         let data = data(auth, mechanism).map_err(|(reason, what)| End::Because(reason, what))?;
         let begins = auth.reason == Reason::RE_AUTHENTICATE;
-        let address = self.peer.origin.address.map(|address| address.ip());
+        let address = shared.peer.origin.address.map(|address| address.ip());
         let (reason, answer) = match again.exchange.take() {
             None if begins => {
                 let login = self.policy.load().begin_scram(mechanism.name(), data);
-                let login = login.map_err(|why| refused(&self.context, (None, address), why))?;
+                let login = login.map_err(|why| refused(context, (None, address), why))?;
                 if self.identity.user.as_deref() != Some(login.user()) {
                     let why = (Reason::NOT_AUTHORIZED, OTHER_USER);
-                    return Err(refused(&self.context, (Some(login.user()), address), why));
+                    return Err(refused(context, (Some(login.user()), address), why));
                 }
                 let challenge = login.challenge().to_owned();
                 again.exchange = Some((login, now()));
                 (Reason::CONTINUE_AUTHENTICATION, challenge)
             }
             Some((login, begun)) if !begins => {
-                if now() - begun > self.context.config.limits.connect {
+                if now() - begun > context.config.limits.connect {
                     let what = "the exchange of AUTH took longer than connect-timeout";
                     return Err(End::Because(Reason::NOT_AUTHORIZED, what));
                 }
                 let client = address_key(address);
-                let passwords = self.context.verifiers.passwords.as_ref();
+                let passwords = context.verifiers.passwords.as_ref();
                 let proof = login.finish(passwords, (data, client));
                 let who = (Some(login.user()), address);
-                let proof = proof.map_err(|why| refused(&self.context, who, why))?;
+                let proof = proof.map_err(|why| refused(context, who, why))?;
                 (Reason::SUCCESS, proof)
             }
             _ => return Err(End::Because(Reason::PROTOCOL_ERROR, "AUTH at the wrong time")),
         };
         with_auth(reason, (mechanism, &answer), |packet| {
-            if !self.outbox.takes(packet) {
+            if !outbox.takes(packet) {
                 let what = "AUTH would exceed the client's maximum packet size";
                 return Err(End::Because(Reason::PACKET_TOO_LARGE, what));
             }
-            self.outbox.push(packet);
+            outbox.push(packet);
             Ok(())
         })
     }

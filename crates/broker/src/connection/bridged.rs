@@ -26,24 +26,21 @@ pub(crate) struct Bridged {
 /// Serves a bridge's connection to its end.
 pub(crate) async fn serve_bridged(bridged: Bridged, context: Context) {
     let Bridged { stream, opened, identity, peer, most, persistent } = bridged;
-    let (version, peer) = (Version::V5, Rc::new(peer));
-    let outbox = begin(&stream, &context, (&identity, &opened), (version, most), &peer, |line| {
+    let (version, context) = (Version::V5, Rc::new(context));
+    let of_client = (&identity, &opened);
+    let shared = begin(stream, context, of_client, (version, most), peer, |line| {
         line.flag("session_present", opened.present);
     });
     let accepted = Accepted {
-        stream,
+        shared,
         version,
-        key: opened.key,
-        connection_id: opened.connection_id,
         identity,
         durable_id: opened.durable_id,
-        outbox,
         // The link pings the remote broker.
         keep_alive: 0,
         wants_reasons: false,
         persistent,
         mechanism: None,
-        peer,
     };
-    serve_accepted(connection(accepted, Rc::new(context), None), Vec::new()).await;
+    serve_accepted(connection(accepted, None, Vec::new())).await;
 }

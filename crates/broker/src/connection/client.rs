@@ -1,10 +1,12 @@
 //! An accepted client's connection.
 
+use std::cell::Cell;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx_mqtt::{PacketId, Properties, Property, PropertyBuffer, Version};
+use phalanx_mqtt::{Properties, Property, PropertyBuffer, Version};
 
 use crate::access::{CachedPolicy, Identity};
 use crate::connection::authenticate::Reauthentication;
@@ -14,28 +16,34 @@ use crate::events::drops::Dropped;
 use crate::limits::peer::Peer;
 use crate::limits::rate_limit::RateLimit;
 use crate::model::client_key::ClientKey;
-use crate::session::outgoing::Answered;
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
 
-/// An accepted client's connection.
-pub(crate) struct Connection {
+/// State of a connection that its reader and its sender share. Idle connections are many, so neither has a copy.
+pub(crate) struct Shared {
     pub(super) stream: Rc<Transport>,
     pub(super) context: Rc<Context>,
-    pub(super) version: Version,
+    pub(super) outbox: Rc<Outbox>,
+    /// Released when reader and sender have ended.
+    pub(super) peer: Peer,
     pub(super) key: ClientKey,
     pub(super) connection_id: u64,
+    /// Memory of the last write, until the next one.
+    pub(super) spare: Cell<Vec<u8>>,
+}
+
+/// An accepted client's connection, as its reader sees it.
+pub(crate) struct Connection {
+    pub(super) shared: Rc<Shared>,
+    pub(super) version: Version,
     pub(super) identity: Identity,
-    pub(super) peer: Rc<Peer>,
     /// The policy in force, cached.
     pub(super) policy: CachedPolicy,
-    pub(super) outbox: Rc<Outbox>,
     /// 1.5 times the keep-alive.
     pub(super) timeout: IoTimeout,
+    /// Received bytes that are not processed.
+    pub(super) input: Vec<u8>,
     pub(super) publishing: Publishing,
-    pub(super) answers: Vec<Answered>,
-    /// QoS 2 messages that the client releases.
-    pub(super) releases: Vec<PacketId>,
     pub(super) wants_reasons: bool,
     /// For a client that was authenticated by AUTH.
     pub(super) reauthentication: Option<Box<Reauthentication>>,
@@ -43,6 +51,14 @@ pub(crate) struct Connection {
     pub(super) since: Duration,
     /// The publish rate limit, if configured.
     pub(super) rate_limit: Option<Box<RateLimit>>,
+}
+
+impl Deref for Connection {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 impl Connection {

@@ -1,5 +1,6 @@
 //! CONNECT: authentication, validation, and the CONNACK.
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,13 +18,13 @@ use crate::config::Limits;
 use crate::connection::authenticate::{
     Authenticated, Candidate, Credentials, method_and_data, proof_properties,
 };
+use crate::connection::client::Shared;
 use crate::connection::logging;
-use crate::connection::sender::Sender;
+use crate::connection::sender::send;
 use crate::context::Context;
 use crate::events::Line;
 use crate::events::drops::{DropReason, Dropped};
 use crate::limits::peer::Peer;
-use crate::model::client_key::ClientKey;
 use crate::model::message::{self, Message};
 use crate::model::trie::is_shallow;
 use crate::session::open::{Opened, Opening};
@@ -32,14 +33,11 @@ use crate::transport::outbox::Outbox;
 
 /// An accepted client.
 pub(super) struct Accepted {
-    pub(super) stream: Rc<Transport>,
+    pub(super) shared: Rc<Shared>,
     pub(super) version: Version,
-    pub(super) key: ClientKey,
-    pub(super) connection_id: u64,
     pub(super) identity: Identity,
     /// The ID of its session in the journal; 0 if the session is not persistent.
     pub(super) durable_id: u64,
-    pub(super) outbox: Rc<Outbox>,
     /// In seconds.
     pub(super) keep_alive: u16,
     pub(super) wants_reasons: bool,
@@ -47,8 +45,6 @@ pub(super) struct Accepted {
     pub(super) persistent: bool,
     /// The mechanism of its authentication method, if it had one.
     pub(super) mechanism: Option<Mechanism>,
-    /// Released when reader and sender have ended.
-    pub(super) peer: Rc<Peer>,
 }
 
 /// A rejected CONNECT.
@@ -67,7 +63,7 @@ const MAX_CLIENT_ID_BYTES: usize = 1024;
 /// after the CONNECT remain in `input`.
 pub(super) async fn accept_client(
     stream: Transport,
-    context: &Context,
+    context: &Rc<Context>,
     input: &mut Vec<u8>,
     peer: Peer,
 ) -> Option<Accepted> {
@@ -236,65 +232,55 @@ pub(super) async fn accept_client(
     {
         context.counters.drops.add(DropReason::ClusterClaim, 1, Dropped::default);
     }
-    let peer = Rc::new(peer);
-    let outbox = begin(&stream, context, (&identity, &opened), (version, most), &peer, |line| {
+    let of_client = (&identity, &opened);
+    let shared = begin(stream, context.clone(), of_client, (version, most), peer, |line| {
         line.plain("version", logging::version(version));
         line.number("keep_alive", keep_alive.into());
         line.flag("clean_start", clean_start);
         line.flag("session_present", opened.present);
     });
     ack.session_present = opened.present;
-    outbox.push(&Packet::ConnAck(ack));
-    let (key, connection_id) = (opened.key, opened.connection_id);
+    shared.outbox.push(&Packet::ConnAck(ack));
     let persistent = expiry > 0;
     let durable_id = opened.durable_id;
     Some(Accepted {
-        stream,
+        shared,
         version,
-        key,
-        connection_id,
         durable_id,
         identity,
-        outbox,
         keep_alive,
         wants_reasons,
         persistent,
         mechanism: proof.map(|(mechanism, _)| mechanism),
-        peer,
     })
 }
 
 /// Counts and logs an accepted connection, and starts its sender.
 pub(super) fn begin(
-    stream: &Rc<Transport>,
-    context: &Context,
+    stream: Rc<Transport>,
+    context: Rc<Context>,
     (identity, opened): (&Identity, &Opened),
     (version, most): (Version, usize),
-    peer: &Rc<Peer>,
+    peer: Peer,
     fields: impl FnOnce(&mut Line),
-) -> Rc<Outbox> {
+) -> Rc<Shared> {
     context.counters.connections.add(1);
     context.counters.connected.add(1);
     peer.listener.accepted.add(1);
     peer.listener.connections.add(1);
-    logging::connected(context, (identity, &peer.origin), opened.taken_over, fields);
+    logging::connected(&context, (identity, &peer.origin), opened.taken_over, fields);
     let outbox = Rc::new(Outbox::new(version, most));
     stream.has_sender(&outbox);
-    let sender = Sender {
-        stream: stream.clone(),
-        outbox: outbox.clone(),
-        sessions: context.stages.sessions,
-        key: opened.key,
-        connection_id: opened.connection_id,
-        timeout: IoTimeout::after(context.config.limits.send),
-        sent: context.counters.bytes_sent.clone(),
-        peer: peer.clone(),
-    };
-    if context.stages.control.dispatch(move |_| sender.run()).is_err() {
+    let (key, connection_id) = (opened.key, opened.connection_id);
+    let spare = Cell::default();
+    let shared = Shared { stream, context, outbox, peer, key, connection_id, spare };
+    let shared = Rc::new(shared);
+    let of_sender = shared.clone();
+    if shared.context.stages.control.dispatch(move |_| send(of_sender)).is_err() {
         // The processor is full: the client has to reconnect, and takes its session over.
-        outbox.close();
+        shared.outbox.close();
     }
-    outbox
+    shared
 }
 
 /// The contents of a CONNECT.

@@ -9,6 +9,7 @@
 //! | `authenticate.rs` | authentication, also by AUTH |
 //! | `client.rs` | the connection of an accepted client |
 //! | `reader.rs` | the listening operation |
+//! | `batch.rs` | the messages and acknowledgements of one read |
 //! | `publishing.rs`, `publish.rs` | PUBLISH: the messages of one read; routing and acknowledging them |
 //! | `subscribing.rs` | SUBSCRIBE and UNSUBSCRIBE |
 //! | `sender.rs` | the sending operation |
@@ -17,6 +18,7 @@
 
 pub(crate) mod accept;
 mod authenticate;
+mod batch;
 pub(crate) mod bridged;
 mod client;
 mod connect;

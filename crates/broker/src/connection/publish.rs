@@ -6,6 +6,7 @@ use phalanx::sleep;
 use phalanx::time::now;
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, PropertyBuffer, Reason, Version};
 
+use crate::connection::batch::Batch;
 use crate::connection::client::Connection;
 use crate::connection::end::{End, TAKES_NOTHING};
 use crate::events::drops::DropReason;
@@ -14,16 +15,13 @@ use crate::model::qos2::Qos2InFlight;
 use crate::requests::{Answer, Item, Publication};
 use crate::session::operations::RETRY_DELAY;
 
-/// Capacity of the batch buffers that an idle connection keeps, in messages.
-const IDLE_BATCH_CAPACITY: usize = 64;
-
 impl Connection {
     /// Routes and acknowledges the batch.
-    pub(super) async fn publish(&mut self) -> Result<(), End> {
-        self.publishing.bytes = 0;
-        let mut messages = std::mem::take(&mut self.publishing.messages);
-        let mut deliveries = std::mem::take(&mut self.publishing.deliveries);
-        let refused = std::mem::take(&mut self.publishing.refused);
+    pub(super) async fn publish(&mut self, batch: &mut Batch) -> Result<(), End> {
+        batch.bytes = 0;
+        let mut messages = std::mem::take(&mut batch.messages);
+        let mut deliveries = std::mem::take(&mut batch.deliveries);
+        let refused = std::mem::take(&mut batch.refused);
         let refusal = |n: usize| {
             let at = refused.binary_search_by_key(&n, |(at, _)| *at).ok()?;
             Some(refused[at].1)
@@ -52,7 +50,7 @@ impl Connection {
         if let (true, Some(together)) = (messages.is_empty(), &together) {
             together.set_routed();
         }
-        let reasons = std::mem::take(&mut self.publishing.reasons);
+        let reasons = std::mem::take(&mut batch.reasons);
         let mut own =
             Publication { messages, begun: together.clone(), reasons, ..Publication::default() };
         let (mut answered, mut done) = (0, Ok(()));
@@ -115,9 +113,7 @@ impl Connection {
             own.permit = Box::pin(self.context.delivery_limiter.acquire(messages, each)).await;
         }
         deliveries.clear();
-        self.publishing.messages = without_excess(own.messages);
-        self.publishing.deliveries = without_excess(deliveries);
-        self.publishing.reasons = without_excess(own.reasons);
+        (batch.messages, batch.deliveries, batch.reasons) = (own.messages, deliveries, own.reasons);
         done
     }
 
@@ -203,11 +199,6 @@ impl Connection {
         }
         Ok(())
     }
-}
-
-/// Keeps small buffers for reuse, and frees large ones.
-fn without_excess<T>(memory: Vec<T>) -> Vec<T> {
-    if memory.capacity() > IDLE_BATCH_CAPACITY { Vec::new() } else { memory }
 }
 
 /// Marks the `new` QoS 2 messages as refused, and returns their packet identifiers.

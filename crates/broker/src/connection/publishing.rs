@@ -3,22 +3,23 @@
 use std::sync::Arc;
 
 use phalanx::time::now;
-use phalanx_mqtt::{Delivery, Properties, Property, Publish, Reason};
+use phalanx_mqtt::{Properties, Property, Publish, Reason};
 
 use crate::access::{Identity, Policy};
+use crate::connection::batch::Batch;
 use crate::connection::end::End;
 use crate::events::Origin;
 use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
 use crate::model::client_key::ClientKey;
 use crate::model::group_id::qos_of_sync;
-use crate::model::message::{self, Message, Source};
+use crate::model::message::{self, Source};
 use crate::model::message_pool;
 use crate::model::trie::is_shallow;
 
 /// Limits of one routed batch: messages, expected deliveries, bytes. The number of messages adapts to the
 /// deliveries per message of the last batch, and starts low.
-const MAX_BATCH: usize = 1024;
+pub(super) const MAX_BATCH: usize = 1024;
 const INITIAL_BATCH: usize = 16;
 const MAX_BATCH_DELIVERIES: usize = 65_536;
 const MAX_BATCH_BYTES: usize = 1 << 20;
@@ -27,14 +28,7 @@ const MAX_BATCH_BYTES: usize = 1 << 20;
 pub(super) struct Publishing {
     /// Topics by alias minus one, as far as defined; and the maximum alias.
     aliases: Vec<Option<Box<str>>>,
-    most_aliases: usize,
-    pub(super) messages: Vec<Arc<Message>>,
-    pub(super) deliveries: Vec<Delivery>,
-    /// A reused buffer of reason codes.
-    pub(super) reasons: Vec<Reason>,
-    /// Indices into `deliveries` of rejected messages, with the reason.
-    pub(super) refused: Vec<(usize, Reason)>,
-    pub(super) bytes: usize,
+    most_aliases: u16,
     /// Messages routed at once.
     most: usize,
     /// Deliveries per message of the last batch.
@@ -49,12 +43,7 @@ impl Publishing {
     pub(super) fn new(most_aliases: u16, persistent: bool, session: (ClientKey, u64)) -> Self {
         Self {
             aliases: Vec::new(),
-            most_aliases: most_aliases.into(),
-            messages: Vec::new(),
-            deliveries: Vec::new(),
-            reasons: Vec::new(),
-            refused: Vec::new(),
-            bytes: 0,
+            most_aliases,
             most: INITIAL_BATCH,
             each: 1,
             persistent,
@@ -65,6 +54,7 @@ impl Publishing {
     /// Adds a message to the batch.
     pub(super) fn add(
         &mut self,
+        batch: &mut Batch,
         publish: &Publish<'_>,
         (policy, identity, origin, drops): (&Policy, &Identity, Origin, &Drops),
     ) -> Result<(), End> {
@@ -98,7 +88,7 @@ impl Publishing {
             }
             None => publish.topic,
             Some(alias) => {
-                if !(1..=self.most_aliases).contains(&alias) {
+                if !(1..=usize::from(self.most_aliases)).contains(&alias) {
                     let what = "a topic alias is 0 or exceeds the server's maximum";
                     return Err(End::Because(Reason::TOPIC_ALIAS_INVALID, what));
                 }
@@ -138,8 +128,8 @@ impl Publishing {
         };
         if let Some(reason) = refused {
             if publish.delivery.id().is_some() {
-                self.refused.push((self.deliveries.len(), reason));
-                self.deliveries.push(publish.delivery);
+                batch.refused.push((batch.deliveries.len(), reason));
+                batch.deliveries.push(publish.delivery);
             }
             return Ok(());
         }
@@ -156,14 +146,10 @@ impl Publishing {
             own.source = source;
             own.qos = synced.unwrap_or(own.qos);
         }
-        self.bytes += message.size();
-        self.messages.push(message);
-        self.deliveries.push(publish.delivery);
+        batch.bytes += message.size();
+        batch.messages.push(message);
+        batch.deliveries.push(publish.delivery);
         Ok(())
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.deliveries.is_empty()
     }
 
     /// Adapts the batch size to the deliveries per message of the last batch.
@@ -173,7 +159,7 @@ impl Publishing {
         self.most = fits.clamp(1, (self.most * 2).min(MAX_BATCH));
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.deliveries.len() >= self.most || self.bytes >= MAX_BATCH_BYTES
+    pub(super) fn is_full(&self, batch: &Batch) -> bool {
+        batch.deliveries.len() >= self.most || batch.bytes >= MAX_BATCH_BYTES
     }
 }

@@ -15,11 +15,12 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{CallError, select, sleep};
 use phalanx_mqtt::{
-    Ack, Disconnect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version,
+    Ack, Disconnect, Frame, Kind, Packet, PacketId, Property, PropertyBuffer, Reason, Version,
 };
 
 use crate::connection::authenticate::Reauthentication;
-use crate::connection::client::Connection;
+use crate::connection::batch::{Batch, SpareBatch};
+use crate::connection::client::{Connection, Shared};
 use crate::connection::connect::{Accepted, accept_client};
 use crate::connection::end::{End, TAKES_NOTHING};
 use crate::connection::logging;
@@ -44,59 +45,54 @@ pub(crate) fn serve(
         let accepted = accept_client(stream, &context, &mut input, peer).await?;
         let rate = context.config.limits.message_rate;
         let rate_limit = rate.map(|rate| Box::new(RateLimit::new(rate)));
-        Some((connection(accepted, context, rate_limit), input))
+        Some(connection(accepted, rate_limit, input))
     });
     async move {
-        if let Some((connection, input)) = accepting.await {
-            serve_accepted(connection, input).await;
+        if let Some(connection) = accepting.await {
+            serve_accepted(connection).await;
         }
     }
 }
 
-/// The connection of an accepted client. Boxed: an operation would reserve memory for it several times.
+/// The connection of an accepted client, of which `input` was received already. Boxed: an operation would reserve
+/// memory for it several times.
 pub(super) fn connection(
     accepted: Accepted,
-    context: Rc<Context>,
     rate_limit: Option<Box<RateLimit>>,
+    mut input: Vec<u8>,
 ) -> Box<Connection> {
-    let Accepted { stream, version, key, connection_id, durable_id, identity, outbox, .. } =
-        accepted;
-    let Accepted { keep_alive, wants_reasons, persistent, peer, mechanism, .. } = accepted;
+    let Accepted { shared, version, durable_id, identity, .. } = accepted;
+    let Accepted { keep_alive, wants_reasons, persistent, mechanism, .. } = accepted;
+    // Little of what CONNECT needed is kept.
+    input.shrink_to_fit();
     let timeout = match keep_alive {
         0 => IoTimeout::NONE,
         // The standard allows one and a half times the keep-alive (§3.1.2.10).
         seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
-    let most_aliases = context.config.limits.topic_alias;
+    let most_aliases = shared.context.config.limits.topic_alias;
     Box::new(Connection {
-        stream,
         version,
-        key,
-        connection_id,
         identity,
-        policy: Cache::new(context.access.clone()),
-        outbox,
+        policy: Cache::new(shared.context.access.clone()),
         timeout: timeout.until_shutdown(),
-        publishing: Publishing::new(most_aliases, persistent, (key, durable_id)),
-        answers: Vec::new(),
-        releases: Vec::new(),
+        input,
+        publishing: Publishing::new(most_aliases, persistent, (shared.key, durable_id)),
         wants_reasons,
         reauthentication: mechanism.map(Reauthentication::new).map(Box::new),
-        peer,
         since: now(),
         rate_limit,
-        context,
+        shared,
     })
 }
 
-/// Serves an accepted client to the end of the connection. `input` was received already.
+/// Serves an accepted client to the end of the connection.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` would contain its arguments twice")]
 pub(super) fn serve_accepted(
     mut connection: Box<Connection>,
-    mut input: Vec<u8>,
 ) -> impl Future<Output = ()> + 'static {
     async move {
-        let end = connection.listen(&mut input).await;
+        let end = connection.listen().await;
         // Boxed, so that connections do not reserve memory for their end.
         Box::pin(connection.end(end)).await;
     }
@@ -104,33 +100,16 @@ pub(super) fn serve_accepted(
 
 impl Connection {
     /// Reads and processes packets until the connection ends.
-    async fn listen(&mut self, input: &mut Vec<u8>) -> End {
+    async fn listen(&mut self) -> End {
         loop {
-            let mut taken = 0;
             // Pooled: an idle connection holds no memory for processing input.
-            let processed = Pooled::pin(self.process(input, &mut taken)).await;
-            if let Err(end) = processed {
+            if let Err(end) = Pooled::pin(self.turn()).await {
                 return end;
             }
-            input.drain(..taken);
-            if input.is_empty() && input.capacity() > IDLE_INPUT_BYTES {
-                *input = Vec::new();
-            }
-            // Two nodes that waited for each other would wait for ever. What a node gets is limited: its unacknowledged
-            // messages.
-            if !self.stream.is_lane() {
-                self.outbox.room().await;
-            }
-            if self.rate_limit.is_some() {
-                self.wait_for_rate().await;
-            }
-            if self.outbox.is_closed() {
-                return End::Lost;
-            }
             // Directly, because each async function in between stores the arguments again.
-            let read = match self.stream.plain() {
-                Some(stream) => stream.read(input, self.timeout).await,
-                None => Pooled::pin(self.stream.read(input, self.timeout)).await,
+            let read = match self.shared.stream.plain() {
+                Some(stream) => stream.read(&mut self.input, self.timeout).await,
+                None => Pooled::pin(self.shared.stream.read(&mut self.input, self.timeout)).await,
             };
             match read {
                 Ok(bytes @ 1..) => {
@@ -144,6 +123,25 @@ impl Connection {
                 _ => return End::Lost,
             }
         }
+    }
+
+    /// Processes the received packets, and waits until the broker reads on.
+    async fn turn(&mut self) -> Result<(), End> {
+        let (mut input, mut taken) = (std::mem::take(&mut self.input), 0);
+        self.process(&input, &mut taken).await?;
+        input.drain(..taken);
+        if !input.is_empty() || input.capacity() <= IDLE_INPUT_BYTES {
+            self.input = input;
+        }
+        // Two nodes that waited for each other would wait for ever. What a node gets is limited: its unacknowledged
+        // messages.
+        if !self.stream.is_lane() {
+            self.outbox.room().await;
+        }
+        if self.rate_limit.is_some() {
+            self.wait_for_rate().await;
+        }
+        if self.outbox.is_closed() { Err(End::Lost) } else { Ok(()) }
     }
 
     /// Waits until the client is within its rate limit.
@@ -161,49 +159,51 @@ impl Connection {
 
     /// Processes all complete packets at the front of `input`, and adds their length to `taken`.
     async fn process(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
-        let result = self.take(input, taken).await;
+        let mut batch = SpareBatch::take();
+        let result = self.take(input, taken, &mut batch).await;
         // Packets before an invalid one are valid.
-        self.flush().await.and(result)
+        self.flush(&mut batch).await.and(result)
     }
 
     /// As [`process`](Self::process), without the last batch.
-    async fn take(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
+    async fn take(
+        &mut self,
+        input: &[u8],
+        taken: &mut usize,
+        batch: &mut Batch,
+    ) -> Result<(), End> {
         let most = self.context.config.limits.packet_size;
         while let Some(frame) = Frame::split(&input[*taken..], most)? {
             *taken += frame.length();
             match Packet::decode(frame, self.version)? {
                 Packet::Publish(publish) => {
-                    let policy = self.policy.load();
-                    let drops = &self.context.counters.drops;
-                    self.publishing
-                        .add(&publish, (policy, &self.identity, self.peer.origin, drops))?;
-                    if self.publishing.is_full() {
-                        self.flush().await?;
+                    let Shared { context, peer, .. } = &*self.shared;
+                    let (policy, drops) = (self.policy.load(), &context.counters.drops);
+                    let of_client = (&**policy, &self.identity, peer.origin, drops);
+                    self.publishing.add(batch, &publish, of_client)?;
+                    if self.publishing.is_full(batch) {
+                        self.flush(batch).await?;
                     }
                 }
-                Packet::PubAck(ack) => self.answered(Kind::PubAck, ack),
-                Packet::PubRec(ack) => self.answered(Kind::PubRec, ack),
-                Packet::PubComp(ack) => self.answered(Kind::PubComp, ack),
+                Packet::PubAck(ack) => answered(batch, Kind::PubAck, ack),
+                Packet::PubRec(ack) => answered(batch, Kind::PubRec, ack),
+                Packet::PubComp(ack) => answered(batch, Kind::PubComp, ack),
                 // PUBREL has to follow the batched messages, which may include its own.
-                Packet::PubRel(ack) if self.publishing.is_empty() => self.releases.push(ack.id),
+                Packet::PubRel(ack) if batch.is_empty() => batch.releases.push(ack.id),
                 packet => {
-                    self.flush().await?;
-                    self.other(packet).await?;
+                    self.flush(batch).await?;
+                    self.other(packet, batch).await?;
                 }
             }
         }
         Ok(())
     }
 
-    fn answered(&mut self, kind: Kind, ack: Ack<'_>) {
-        self.answers.push(Answered { kind, id: ack.id, failed: ack.reason.is_failure() });
-    }
-
     /// Processes a packet that is not batched.
-    async fn other(&mut self, packet: Packet<'_>) -> Result<(), End> {
+    async fn other(&mut self, packet: Packet<'_>, batch: &mut Batch) -> Result<(), End> {
         match packet {
             Packet::PingReq => self.outbox.push(&Packet::PingResp),
-            Packet::PubRel(ack) => self.releases.push(ack.id),
+            Packet::PubRel(ack) => batch.releases.push(ack.id),
             // Boxed: rare, so connections do not reserve memory for it.
             Packet::Subscribe(subscribe) => Box::pin(self.subscribe(subscribe)).await?,
             Packet::Unsubscribe(unsubscribe) => Box::pin(self.unsubscribe(unsubscribe)).await?,
@@ -233,16 +233,16 @@ impl Connection {
     }
 
     /// Routes and acknowledges the batch.
-    async fn flush(&mut self) -> Result<(), End> {
-        if !self.releases.is_empty() {
+    async fn flush(&mut self, batch: &mut Batch) -> Result<(), End> {
+        if !batch.releases.is_empty() {
             // Boxed: few connections need it.
-            Box::pin(self.release()).await?;
+            Box::pin(self.release(std::mem::take(&mut batch.releases))).await?;
         }
-        if !self.publishing.is_empty() {
-            self.publish().await?;
+        if !batch.is_empty() {
+            self.publish(batch).await?;
         }
-        if !self.answers.is_empty() {
-            let answers = std::mem::take(&mut self.answers);
+        if !batch.answers.is_empty() {
+            let answers = std::mem::take(&mut batch.answers);
             let told = self.context.stages.sessions.answered(self.key, self.connection_id, answers);
             told.await.map_err(|_| Reason::SERVER_BUSY)?;
         }
@@ -250,8 +250,7 @@ impl Connection {
     }
 
     /// Releases QoS 2 messages.
-    async fn release(&mut self) -> Result<(), End> {
-        let ids = std::mem::take(&mut self.releases);
+    async fn release(&mut self, ids: Vec<PacketId>) -> Result<(), End> {
         let sessions = self.context.stages.sessions;
         let known = match sessions.release(self.key, self.connection_id, ids.clone()).await {
             Ok(Some(known)) => known,
@@ -319,6 +318,10 @@ impl Connection {
     }
 }
 
+fn answered(batch: &mut Batch, kind: Kind, ack: Ack<'_>) {
+    batch.answers.push(Answered { kind, id: ack.id, failed: ack.reason.is_failure() });
+}
+
 /// Maximum time from DISCONNECT until the connection is closed.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -326,15 +329,15 @@ const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const RATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Input buffer that an idle connection keeps, in bytes.
-const IDLE_INPUT_BYTES: usize = 4096;
+const IDLE_INPUT_BYTES: usize = 512;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::sender::Sender;
+    use crate::connection::sender::send;
 
-    /// The slab's next class is 512 bytes.
-    const SLOT: usize = 384;
+    /// The slab's smallest class.
+    const SLOT: usize = 128;
 
     fn reader<A, B, C, F>(_: impl Fn(A, B, C) -> F) -> usize {
         size_of::<F>()
@@ -346,7 +349,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_has_small_operations() {
-        let bytes = (reader(serve), sender(Sender::run));
+        let bytes = (reader(serve), sender(send));
         assert!(bytes.0 <= SLOT && bytes.1 <= SLOT, "{bytes:?} bytes");
     }
 }

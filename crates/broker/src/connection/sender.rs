@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use phalanx::metrics::Counter;
 use phalanx::net::IoTimeout;
 use phalanx::shutdown::is_draining;
 use phalanx::stage::Pooled;
@@ -10,82 +9,73 @@ use phalanx::task::Either;
 use phalanx::{select, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Reason, Version};
 
-use crate::limits::peer::{LINGER, Peer};
-use crate::model::client_key::ClientKey;
+use crate::connection::client::Shared;
+use crate::limits::peer::LINGER;
 use crate::session::effects::Pulled;
-use crate::session::operations::SessionStage;
-use crate::transport::Transport;
-use crate::transport::outbox::Outbox;
 
-/// The sending side of a connection.
-pub(super) struct Sender {
-    pub(super) stream: Rc<Transport>,
-    pub(super) outbox: Rc<Outbox>,
-    pub(super) sessions: SessionStage,
-    pub(super) key: ClientKey,
-    pub(super) connection_id: u64,
-    pub(super) timeout: IoTimeout,
-    pub(super) sent: Counter,
-    pub(super) peer: Rc<Peer>,
-}
-
-impl Sender {
-    /// Sends until either side closes the connection. Output that accumulates during a write is sent with the
-    /// next one.
-    #[expect(clippy::manual_async_fn, reason = "an `async fn` would contain its arguments twice")]
-    pub(super) fn run(self) -> impl Future<Output = ()> + 'static {
-        async move {
-            // The next pull starts after the last write, so that each sends as much as possible.
-            let (mut pull, mut spare) = (None, Vec::new());
-            let outbox = &self.outbox;
-            loop {
-                let mut bytes = Vec::new();
-                if !outbox.is_empty() || self.stream.has_answers() {
-                    bytes = outbox.take(std::mem::take(&mut spare));
-                } else if outbox.is_closed() {
-                    break;
-                } else if outbox.is_disconnected() {
-                    outbox.filled().await;
-                    continue;
-                } else {
-                    let asked = pull.get_or_insert_with(|| {
-                        let spare = std::mem::take(&mut spare);
-                        self.sessions.pull(self.key, self.connection_id, spare)
-                    });
-                    match select(asked, outbox.filled()).await {
-                        Either::Left(Ok(Pulled::Bytes(pulled))) => {
-                            pull = None;
-                            bytes = pulled;
-                        }
-                        // The reader ended the session, and has queued a reason if the client did not disconnect
-                        // itself.
-                        Either::Left(Ok(Pulled::Closed(_)))
-                            if outbox.is_closed() || outbox.is_disconnected() =>
-                        {
-                            pull = None;
-                        }
-                        Either::Left(Ok(Pulled::Closed(reason))) => bytes = self.last(reason),
-                        Either::Left(Err(_)) => break,
-                        Either::Right(_) => continue,
+/// Sends until either side closes the connection. Output that accumulates during a write is sent with the
+/// next one.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` would contain its arguments twice")]
+pub(super) fn send(shared: Rc<Shared>) -> impl Future<Output = ()> + 'static {
+    async move {
+        // The next pull starts after the last write, so that each sends as much as possible.
+        let mut pull = None;
+        loop {
+            let bytes = if !shared.outbox.is_empty() || shared.stream.has_answers() {
+                shared.outbox.take(shared.spare.take())
+            } else if shared.outbox.is_closed() {
+                break;
+            } else if shared.outbox.is_disconnected() {
+                shared.outbox.filled().await;
+                continue;
+            } else {
+                let asked = pull.get_or_insert_with(|| {
+                    let sessions = shared.context.stages.sessions;
+                    sessions.pull(shared.key, shared.connection_id, shared.spare.take())
+                });
+                match select(asked, shared.outbox.filled()).await {
+                    Either::Left(Ok(Pulled::Bytes(pulled))) => {
+                        pull = None;
+                        pulled
                     }
+                    // The reader ended the session, and has queued a reason if the client did not disconnect
+                    // itself.
+                    Either::Left(Ok(Pulled::Closed(_)))
+                        if shared.outbox.is_closed() || shared.outbox.is_disconnected() =>
+                    {
+                        pull = None;
+                        continue;
+                    }
+                    Either::Left(Ok(Pulled::Closed(reason))) => shared.last(reason),
+                    Either::Left(Err(_)) => break,
+                    Either::Right(_) => continue,
                 }
-                if !bytes.is_empty() || self.stream.has_answers() {
-                    self.sent.add(bytes.len() as u64);
-                    self.peer.listener.bytes_sent.add(bytes.len() as u64);
-                    // Pooled: an idle connection holds no memory for writing.
-                    match Pooled::pin(self.stream.write(bytes, self.timeout)).await {
-                        Ok(memory) => spare = memory,
-                        Err(_) => {
-                            outbox.close();
-                            self.stream.shut();
-                            return;
-                        }
-                    }
+            };
+            if !bytes.is_empty() || shared.stream.has_answers() {
+                // Pooled: an idle connection holds no memory for writing.
+                match Pooled::pin(shared.write(bytes)).await {
+                    Some(memory) => shared.spare.set(memory),
+                    None => return,
                 }
             }
-            // Boxed, so that connections do not reserve memory for their end.
-            Box::pin(self.end()).await;
         }
+        // Boxed, so that connections do not reserve memory for their end.
+        Box::pin(shared.end_output()).await;
+    }
+}
+
+impl Shared {
+    /// Writes output, and returns its memory. `None` if the client is gone; then the connection is closed.
+    async fn write(&self, bytes: Vec<u8>) -> Option<Vec<u8>> {
+        self.context.counters.bytes_sent.add(bytes.len() as u64);
+        self.peer.listener.bytes_sent.add(bytes.len() as u64);
+        let timeout = IoTimeout::after(self.context.config.limits.send);
+        let written = self.stream.write(bytes, timeout).await;
+        if written.is_err() {
+            self.outbox.close();
+            self.stream.shut();
+        }
+        written.ok()
     }
 
     /// The last output of a session that has ended for this reason.
@@ -102,7 +92,8 @@ impl Sender {
         bytes
     }
 
-    async fn end(&self) {
+    /// Ends the output, and then the connection.
+    async fn end_output(&self) {
         if self.outbox.lingers() && !is_draining() {
             // Closing a socket with unread input would reset the connection, and the client might lose the last
             // packet.

@@ -10,7 +10,8 @@ use crate::listen::Listen;
 pub(crate) struct Origin {
     /// `None` if the client had disconnected before it was accepted.
     pub(crate) address: Option<SocketAddr>,
-    pub(crate) listen: Listen,
+    /// Interned, because each connection and each session has an origin.
+    pub(crate) listen: &'static Listen,
 }
 
 impl Origin {

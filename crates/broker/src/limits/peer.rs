@@ -26,7 +26,8 @@ pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 pub(crate) struct Peer {
     /// `None` for the connection of a bridge.
     _permit: Option<ConnectionPermit>,
-    _open: Option<Open>,
+    /// Boxed: there is one with limits per address only.
+    _open: Option<Box<Open>>,
     pub(crate) origin: Origin,
     pub(crate) listener: Arc<ListenerMetrics>,
     /// The reason code of a connection to be rejected.
@@ -92,6 +93,6 @@ impl Guard {
             None => Some(Reason::QUOTA_EXCEEDED),
             Some(open) => open.request(now()).is_err().then_some(Reason::CONNECTION_RATE_EXCEEDED),
         };
-        Peer { _open: open, refused, ..peer }
+        Peer { _open: open.map(Box::new), refused, ..peer }
     }
 }

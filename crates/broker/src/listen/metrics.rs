@@ -3,7 +3,7 @@
 use phalanx::Runtime;
 use phalanx::metrics::{Counter, Family, Gauge};
 
-use crate::listen::Listen;
+use crate::listen::{Listen, interned};
 
 /// The metrics of all listen addresses, which may change while the broker runs.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct ListenerFamilies {
 /// The metrics of one address, or of one bridge.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerMetrics {
-    pub(crate) listen: Listen,
+    pub(crate) listen: &'static Listen,
     /// Current connections of accepted clients.
     pub(crate) connections: Gauge,
     pub(crate) accepted: Counter,
@@ -82,7 +82,7 @@ impl ListenerFamilies {
     /// The metrics with this label.
     pub(crate) fn named(&self, listen: Listen, label: &str) -> ListenerMetrics {
         ListenerMetrics {
-            listen,
+            listen: interned(listen),
             connections: self.connections.member(label),
             accepted: self.accepted.member(label),
             bytes_received: self.bytes_received.member(label),

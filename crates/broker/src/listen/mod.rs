@@ -3,6 +3,7 @@
 pub(crate) mod metrics;
 
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 
 /// Protocol of a listen address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,4 +55,26 @@ impl Scheme {
     pub(crate) fn is_websocket(self) -> bool {
         matches!(self, Self::Ws | Self::Wss)
     }
+}
+
+/// Maximum number of stored addresses.
+const MAX_INTERNED: usize = 1024;
+
+/// A copy that lives as long as the program, so that connections refer to it by one word. Each address at which the
+/// broker listens, and each one of a bridge, is stored once; beyond [`MAX_INTERNED`] the copy has no address.
+pub(crate) fn interned(listen: Listen) -> &'static Listen {
+    static ALL: Mutex<Vec<&'static Listen>> = Mutex::new(Vec::new());
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.iter().find(|own| ***own == listen) {
+        return known;
+    }
+    let is_full = all.len() >= MAX_INTERNED;
+    let listen = if is_full { listen.scheme.at(([0, 0, 0, 0], 0)) } else { listen };
+    if let Some(known) = all.iter().find(|own| is_full && ***own == listen) {
+        return known;
+    }
+    // At most one more for each protocol.
+    let listen: &'static Listen = Box::leak(Box::new(listen));
+    all.push(listen);
+    listen
 }

@@ -7,5 +7,6 @@ pub(crate) mod message;
 pub(crate) mod message_pool;
 pub(crate) mod qos2;
 pub(crate) mod session;
+pub(crate) mod small_map;
 pub(crate) mod subscribers;
 pub(crate) mod trie;

@@ -1,6 +1,6 @@
 //! The state of a session.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
+use crate::model::small_map::SmallMap;
 use phalanx::sync::Notify;
 
 /// The state of a client beyond a connection.
@@ -37,11 +38,11 @@ pub(crate) struct Session {
     /// No queued message expires before this time, or none is searched for before it.
     pub(crate) sweep: Duration,
     /// QoS 1 and 2 messages that were written, until the client completes them.
-    pub(crate) inflight: HashMap<PacketId, Inflight, foldhash::fast::RandomState>,
+    pub(crate) inflight: SmallMap<PacketId, Inflight>,
     pub(crate) next_id: u16,
     pub(crate) sequence: u64,
     /// QoS 2 messages received from the client, until it releases them.
-    pub(crate) received: HashMap<PacketId, Option<Arc<Qos2InFlight>>, foldhash::fast::RandomState>,
+    pub(crate) received: SmallMap<PacketId, Option<Arc<Qos2InFlight>>>,
     /// Session expiry interval in seconds; `u32::MAX` for never.
     pub(crate) expiry: u32,
     /// Time at which the last connection ended, in seconds since 1970; 0 while connected, or if not stored.
@@ -111,7 +112,7 @@ pub(crate) struct Attachment {
     /// Maximum packet size of the client, in bytes.
     pub(crate) most: usize,
     /// The topics with an alias, and the client's maximum.
-    pub(crate) aliases: HashMap<Box<str>, u16, foldhash::fast::RandomState>,
+    pub(crate) aliases: SmallMap<Box<str>, u16>,
     pub(crate) most_aliases: u16,
     /// Output not yet pulled by the sender, and its number of QoS 0 messages.
     pub(crate) out: Vec<u8>,
@@ -138,10 +139,10 @@ impl Session {
             queue: VecDeque::new(),
             queued_bytes: 0,
             sweep: Duration::MAX,
-            inflight: HashMap::default(),
+            inflight: SmallMap::default(),
             next_id: 0,
             sequence: 0,
-            received: HashMap::default(),
+            received: SmallMap::default(),
             expiry: 0,
             left: 0,
             ends: None,

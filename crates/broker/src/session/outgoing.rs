@@ -34,6 +34,8 @@ pub(crate) struct Answered {
 pub(crate) struct SendContext<'d> {
     pub(crate) limits: &'d Limits,
     pub(crate) scratch: &'d mut PropertyBuffer,
+    /// Unused output buffers.
+    pub(crate) spares: &'d mut Vec<Vec<u8>>,
     /// Collects records for the WAL.
     pub(crate) records: &'d mut Entry,
     pub(crate) now: Duration,
@@ -325,7 +327,10 @@ fn write(
     if message.is_invalid {
         return Err(DropReason::Invalid);
     }
-    let SendContext { scratch, now, .. } = context;
+    let SendContext { scratch, spares, now, .. } = context;
+    if attachment.out.capacity() == 0 {
+        attachment.out = spares.pop().unwrap_or_default();
+    }
     let before = attachment.out.len();
     let identifiers = how.identifiers.get();
     let alias =

@@ -31,8 +31,9 @@ use crate::session::pending_wills::PendingWills;
 /// The accepted subscriptions of a client.
 pub(super) type Granted = (Subscriber, Vec<SubscriptionRequest>);
 
-/// Output buffer capacity that an idle connection keeps, twice.
-const IDLE_BUFFER_BYTES: usize = 16 * 1024;
+/// Largest output buffer that is kept for reuse, and the number of such buffers.
+const MAX_SPARE_BYTES: usize = 16 * 1024;
+const MAX_SPARES: usize = 64;
 
 /// The sessions of one partition.
 pub(crate) struct Sessions {
@@ -54,6 +55,8 @@ pub(crate) struct Sessions {
     pub(super) counters: Counters,
     load: PartitionLoad,
     scratch: PropertyBuffer,
+    /// Unused output buffers. An idle connection has none.
+    spares: Vec<Vec<u8>>,
     pub(super) wal: Wal,
     pub(super) delivery_limiter: DeliveryLimiter,
     /// Records of changes not yet appended to the WAL, and the LSN of the last append.
@@ -99,6 +102,7 @@ impl Sessions {
             limits,
             counters,
             scratch: PropertyBuffer::new(),
+            spares: Vec::new(),
             wal,
             delivery_limiter,
             records: WalEntry::new(),
@@ -222,9 +226,9 @@ impl Sessions {
             if let Some(session) = &mut slot.session
                 && slot.generation == delivery.client.generation
             {
-                let Self { limits, scratch, records, counters, .. } = self;
-                let context =
-                    &mut SendContext { limits, scratch, records, now, drops: &counters.drops };
+                let Self { limits, scratch, spares, records, counters, .. } = self;
+                let drops = &counters.drops;
+                let context = &mut SendContext { limits, scratch, spares, records, now, drops };
                 let before = session.load();
                 let is_accepted = session.deliver(message, &delivery.how, delivery.number, context);
                 self.load.change(before, session.load());
@@ -271,9 +275,9 @@ impl Sessions {
         if let Some(reason) = session.attachment.as_ref().and_then(|own| own.ended) {
             return closed(reason);
         }
-        let Self { limits, scratch, records, counters, load, .. } = self;
-        let before = session.load();
-        session.fill(&mut SendContext { limits, scratch, records, now, drops: &counters.drops });
+        let Self { limits, scratch, spares, records, counters, load, .. } = self;
+        let (before, drops) = (session.load(), &counters.drops);
+        session.fill(&mut SendContext { limits, scratch, spares, records, now, drops });
         if session.load() != before {
             load.change(before, session.load());
             load.show();
@@ -289,10 +293,9 @@ impl Sessions {
             let lsn = if is_fenced { lsn } else { Lsn::default() };
             return Poll::Ready((Pulled::Bytes(bytes), lsn));
         }
-        // An idle connection keeps small buffers only.
-        for memory in [spare, &mut attachment.out] {
-            if memory.capacity() > IDLE_BUFFER_BYTES {
-                *memory = Vec::new();
+        for memory in [std::mem::take(spare), std::mem::take(&mut attachment.out)] {
+            if (1..=MAX_SPARE_BYTES).contains(&memory.capacity()) && spares.len() < MAX_SPARES {
+                spares.push(memory);
             }
         }
         attachment.waiting.register(waiting);

@@ -10,7 +10,7 @@ use io_uring::{opcode, squeue, types};
 use socket2::Type;
 
 use crate::uring::Uring;
-use crate::uring::operation::inflight::{Connecting, IGNORED, Operation, cancelled};
+use crate::uring::operation::inflight::{Connecting, IGNORED, Operation, Receive, cancelled};
 use crate::uring::operation::sending::Sending;
 use crate::uring::ring::queues::{Event, is_transient};
 use crate::uring::sockets::State;
@@ -51,6 +51,10 @@ impl Uring {
             return;
         }
         let name = event.data;
+        if let Some(Receive { socket, run, .. }) = self.inflight.receive(name) {
+            let (socket, run) = (*socket, *run);
+            return self.received(name, socket, run, event);
+        }
         match self.inflight.get_mut(name) {
             // The unparker's flag contains the information; the event only ended the sleep, or was the queue
             // delay probe.
@@ -67,10 +71,6 @@ impl Uring {
             Operation::Accept { listener, .. } => {
                 let listener = *listener;
                 self.accepted(name, listener, event);
-            }
-            Operation::Receive { socket, run, .. } => {
-                let (socket, run) = (*socket, *run);
-                self.received(name, socket, run, event);
             }
             Operation::Send(_) => self.sent(name, event),
             Operation::SendDatagram(_) | Operation::ReceiveDatagram(_) => {

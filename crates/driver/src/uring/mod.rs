@@ -12,7 +12,7 @@
 //! | `teardown` | dropping the driver |
 //!
 //! # Safety
-//! `relaunch` is the only place that submits operations with memory. Everything that a submission points to
+//! `relaunch` and `launch_receive` are the only places that submit operations. Everything that a submission points to
 //! is owned by its entry in `inflight` until the final completion: see `operation/inflight.rs`.
 
 mod complete;
@@ -37,7 +37,7 @@ use crate::sockets::socket_table::SocketTable;
 use crate::token_map::TokenMap;
 use crate::unpark::Unparker;
 use crate::uring::operation::file_sends::FileSends;
-use crate::uring::operation::inflight::{IGNORED, Inflight, Operation};
+use crate::uring::operation::inflight::{IGNORED, Inflight, Operation, Receive};
 use crate::uring::operation::multishot;
 use crate::uring::operation::owner_checks::OwnerChecks;
 use crate::uring::operation::sending::Message;
@@ -126,12 +126,20 @@ impl Uring {
         name
     }
 
+    /// Stores a receive and submits it. Returns its name.
+    fn launch_receive(&mut self, receive: Receive) -> u64 {
+        let submission = multishot::receive(&receive.fd, receive.run);
+        let name = self.inflight.insert_receive(receive);
+        // SAFETY: the submission points to nothing, and the entry in `inflight` owns its descriptor: see `relaunch`.
+        unsafe { self.ring.push(submission.user_data(name)) };
+        name
+    }
+
     /// Submits the rest of the operation `name`.
     fn relaunch(&mut self, name: u64) {
         let submission = match self.inflight.get_mut(name) {
             Operation::Listen => self.unparker.wake.listen(),
             Operation::Accept { fd, .. } => multishot::accept(fd),
-            Operation::Receive { fd, run, .. } => multishot::receive(fd, *run),
             Operation::Send(sending) => sending.submission(&mut self.messages),
             Operation::SendDatagram(sending) => sending.submission(),
             Operation::ReceiveDatagram(receiving) => receiving.submission(),

@@ -23,7 +23,7 @@ impl Uring {
         }
         let mut tokens = std::mem::take(&mut self.ahead);
         let named = events.iter().filter(|event| event.data != IGNORED);
-        let sockets = named.filter_map(|event| self.inflight.received_by(event.data));
+        let sockets = named.filter_map(|event| Some(self.inflight.receive(event.data)?.socket));
         tokens.extend(sockets.filter_map(|socket| {
             let state = self.sockets.get(socket)?;
             black_box(Rc::strong_count(&state.fd));

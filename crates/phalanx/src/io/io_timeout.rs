@@ -1,27 +1,41 @@
 //! Time limits on I/O.
 
+use std::fmt;
 use std::time::Duration;
 
+/// The largest limit in nanoseconds, 292 years: none.
+const UNLIMITED: u64 = u64::MAX >> 1;
+
 /// A time limit on one I/O request, and whether shutdown ends it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IoTimeout {
-    pub(super) limit: Duration,
-    pub(super) ends_with_drain: bool,
-}
+///
+/// One word, because each waiting operation of a connection stores one: twice the limit in nanoseconds, plus one if
+/// shutdown ends the wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct IoTimeout(u64);
 
 impl IoTimeout {
     /// No limit.
-    pub const NONE: Self = Self { limit: Duration::MAX, ends_with_drain: false };
+    pub const NONE: Self = Self(UNLIMITED << 1);
 
     /// Fails the I/O with [`TimedOut`](std::io::ErrorKind::TimedOut) after `limit`, counted from the start of
     /// the running cohort ([`now`](crate::time::now)). Limits are checked every 100 ms.
     pub const fn after(limit: Duration) -> Self {
-        Self { limit, ends_with_drain: false }
+        let nanos = limit.as_nanos();
+        let nanos = if nanos < UNLIMITED as u128 { nanos as u64 } else { UNLIMITED };
+        Self(nanos << 1)
     }
 
-    /// The limit; [`Duration::MAX`] for none.
+    /// The limit; [`Duration::MAX`] for none, and for one of more than 292 years.
     pub const fn duration(self) -> Duration {
-        self.limit
+        match self.0 >> 1 {
+            UNLIMITED => Duration::MAX,
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+
+    /// Whether shutdown ends the wait.
+    pub(super) const fn ends_with_drain(self) -> bool {
+        self.0 & 1 == 1
     }
 
     /// The limit less `elapsed`, for several waits under one limit. It is never negative, and
@@ -38,9 +52,9 @@ impl IoTimeout {
     /// ```
     #[must_use]
     pub const fn remaining(self, elapsed: Duration) -> Self {
-        match self.limit {
+        match self.duration() {
             Duration::MAX => self,
-            limit => Self { limit: limit.saturating_sub(elapsed), ..self },
+            limit => Self(Self::after(limit.saturating_sub(elapsed)).0 | self.0 & 1),
         }
     }
 
@@ -48,6 +62,15 @@ impl IoTimeout {
     /// [`Drained::caused`](crate::shutdown::Drained::caused) recognises. For idle connections.
     #[must_use]
     pub const fn until_shutdown(self) -> Self {
-        Self { ends_with_drain: true, ..self }
+        Self(self.0 | 1)
+    }
+}
+
+impl fmt::Debug for IoTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoTimeout")
+            .field("limit", &self.duration())
+            .field("ends_with_drain", &self.ends_with_drain())
+            .finish()
     }
 }

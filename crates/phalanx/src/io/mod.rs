@@ -61,7 +61,7 @@ pub(crate) use self::load_sample::LoadSample;
 use self::placement::Place;
 pub(crate) use self::placement::{Loads, Placement};
 pub use self::request::Elsewhere;
-pub(crate) use self::request::{HomeSocket, Requested, release, request};
+pub(crate) use self::request::{HomeSocket, Receive, Requested, release, request};
 pub(crate) use self::steering::steer;
 pub(crate) use self::traffic::Traffic;
 use crate::blocking::{Pools, discard_panic};
@@ -341,16 +341,16 @@ impl Io {
         if self.closed.get() {
             return Err(Elsewhere::Ended.into());
         }
-        let expires = match timeout.limit {
+        let expires = match timeout.duration() {
             Duration::MAX => Duration::MAX,
             limit => now().saturating_add(limit),
         };
         self.earliest.set(self.earliest.get().min(expires));
-        let drained = timeout.ends_with_drain && self.drain_announced.get();
+        let drained = timeout.ends_with_drain() && self.drain_announced.get();
         let entry = Entry {
             state: State::Waiting(waker.clone()),
             expires,
-            ends_with_drain: timeout.ends_with_drain,
+            ends_with_drain: timeout.ends_with_drain(),
             cancelled: drained.then_some(Cause::Drained),
             _hold: Session::current().map(|session| session.guard()),
         };

@@ -182,8 +182,8 @@ impl HomeSocket {
             try_with(|io| (io.home == self.home).then(|| io.try_driver(stop)));
             return self.request(request, timeout);
         }
-        let stage = Stage::New { home: Some(self.home), at_once: true };
-        Requested { request: Some((request(self.socket), timeout)), stage }
+        let (request, home) = (request(self.socket), Some(self.home));
+        Requested(Stage::New { request, timeout, home, at_once: true })
     }
 
     /// The socket in its driver.
@@ -192,13 +192,13 @@ impl HomeSocket {
     }
 
     /// The future of a request on this socket.
-    pub(crate) fn request(
+    pub(crate) fn request<R>(
         &self,
-        request: impl FnOnce(Socket) -> Request,
+        request: impl FnOnce(Socket) -> R,
         timeout: IoTimeout,
-    ) -> Requested {
-        let request = Some((request(self.socket), timeout));
-        Requested { request, stage: Stage::New { home: Some(self.home), at_once: false } }
+    ) -> Requested<R> {
+        let (request, home) = (request(self.socket), Some(self.home));
+        Requested(Stage::New { request, timeout, home, at_once: false })
     }
 
     /// Calls the driver with this socket.
@@ -251,42 +251,55 @@ impl Drop for HomeSocket {
 
 /// A request to the driver of the processor that awaits it first.
 pub(crate) fn request(request: Request, timeout: IoTimeout) -> Requested {
-    Requested {
-        request: Some((request, timeout)),
-        stage: Stage::New { home: None, at_once: false },
+    Requested(Stage::New { request, timeout, home: None, at_once: false })
+}
+
+/// A receive, without the space that the largest [`Request`] needs: servers have many that wait.
+#[derive(Debug)]
+pub(crate) struct Receive {
+    pub(crate) socket: Socket,
+    pub(crate) max: usize,
+}
+
+impl From<Receive> for Request {
+    fn from(Receive { socket, max }: Receive) -> Self {
+        Self::Receive { socket, max }
     }
 }
 
 /// The future of [`request`] and [`HomeSocket::request`].
-pub(crate) struct Requested {
-    /// Taken when the request is started.
-    request: Option<(Request, IoTimeout)>,
-    stage: Stage,
-}
+pub(crate) struct Requested<R = Request>(Stage<R>);
 
-impl fmt::Debug for Requested {
+impl<R> fmt::Debug for Requested<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Requested").field("stage", &self.stage).finish_non_exhaustive()
+        let stage = match &self.0 {
+            Stage::New { .. } => "new",
+            Stage::Flying { .. } => "flying",
+            Stage::Over => "over",
+        };
+        f.debug_tuple("Requested").field(&stage).finish()
     }
 }
 
-/// The progress of a request. It is `Copy`, so that a change runs no destructor.
-#[derive(Clone, Copy, Debug)]
-enum Stage {
+/// The progress of a request.
+enum Stage<R> {
     /// Not started. If there is a home, only that processor may start it. `at_once` if it may complete when it is started.
-    New { home: Option<ProcessorId>, at_once: bool },
+    New { request: R, timeout: IoTimeout, home: Option<ProcessorId>, at_once: bool },
     /// In the table of its processor.
     Flying { key: usize, home: ProcessorId },
     /// Completed or abandoned.
     Over,
 }
 
-impl Requested {
+impl<R> Requested<R> {
+    /// Ends the request. Returns its last stage.
+    fn end(&mut self) -> Stage<R> {
+        std::mem::replace(&mut self.0, Stage::Over)
+    }
+
     /// Lets a request on `socket` complete, although its future is dropped. Then drops the socket.
     pub(crate) fn finish_alone(mut self, socket: HomeSocket) {
-        let Stage::Flying { key, home } = std::mem::replace(&mut self.stage, Stage::Over) else {
-            return;
-        };
+        let Stage::Flying { key, home } = self.end() else { return };
         match socket.is_home() {
             true => with(|io| io.finish_alone(key, socket)),
             false => home.release(move || _ = try_with(|io| io.finish_alone(key, socket))),
@@ -296,37 +309,33 @@ impl Requested {
     /// Abandons a request that was polled on another processor than its own.
     #[cold]
     fn stray(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {
-        let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        drop(Self { request: self.request.take(), stage });
+        drop(Self(self.end()));
         Poll::Ready(Err(elsewhere(home)))
     }
 }
 
-impl Future for Requested {
+impl<R: Into<Request> + Unpin> Future for Requested<R> {
     type Output = io::Result<Done>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        with(|io| match self.stage {
-            Stage::New { home, at_once } => {
-                if let Some(home) = home.filter(|home| *home != io.home) {
-                    return self.stray(home);
-                }
-                let (mut request, timeout) = self.request.take().expect("started once");
-                self.stage = Stage::Over;
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        with(|io| match this.0 {
+            Stage::New { home: Some(home), .. } if home != io.home => this.stray(home),
+            Stage::New { timeout, at_once, .. } => {
+                let Stage::New { request, .. } = this.end() else { unreachable!("matched above") };
+                let mut request = request.into();
                 if at_once && let Some(done) = io.send_now(&mut request, timeout)? {
                     return Poll::Ready(Ok(done));
                 }
                 let key = io.start(request, timeout, context.waker())?;
-                self.stage = Stage::Flying { key, home: io.home };
+                this.0 = Stage::Flying { key, home: io.home };
                 Poll::Pending
             }
-            Stage::Flying { key, home } => {
-                if home != io.home {
-                    return self.stray(home);
-                }
+            Stage::Flying { home, .. } if home != io.home => this.stray(home),
+            Stage::Flying { key, .. } => {
                 let answer = io.answer(key, context.waker());
                 if answer.is_ready() {
-                    self.stage = Stage::Over;
+                    this.0 = Stage::Over;
                 }
                 answer
             }
@@ -335,9 +344,9 @@ impl Future for Requested {
     }
 }
 
-impl Drop for Requested {
+impl<R> Drop for Requested<R> {
     fn drop(&mut self) {
-        if let Stage::Flying { key, home } = self.stage {
+        if let Stage::Flying { key, home } = self.0 {
             release(home, move |io| io.abandon(key));
         }
     }

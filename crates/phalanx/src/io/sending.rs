@@ -34,7 +34,7 @@ impl Io {
         timeout: IoTimeout,
     ) -> io::Result<Option<Done>> {
         let Request::Send { socket, payload } = request else { return Ok(None) };
-        let drained = timeout.ends_with_drain && self.drain_announced.get();
+        let drained = timeout.ends_with_drain() && self.drain_announced.get();
         let left = self.sends_at_once.get();
         if left == 0 || drained || payload.len() > MAX_BYTES || payload.is_empty() {
             return Ok(None);

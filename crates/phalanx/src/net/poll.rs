@@ -15,7 +15,7 @@ use bytes::{Buf, Bytes};
 use phalanx_driver::{Done, Payload, Request};
 
 use super::{IoTimeout, Stream};
-use crate::io::{HomeSocket, Requested};
+use crate::io::{HomeSocket, Receive, Requested};
 
 /// The most bytes that one write takes.
 const MAX_WRITE: usize = 64 * 1024;
@@ -100,7 +100,7 @@ pub trait PollStream {
 pub struct Polled {
     /// Taken when this is dropped.
     stream: Option<Stream>,
-    reading: Option<Requested>,
+    reading: Option<Requested<Receive>>,
     writing: Option<Requested>,
     /// A task waits for the end of the write.
     awaited: bool,
@@ -210,7 +210,7 @@ impl PollStream for Polled {
             return Poll::Ready(Ok(part.len()));
         }
         if self.reading.is_none() {
-            let receive = |socket| Request::Receive { socket, max: room };
+            let receive = |socket| Receive { socket, max: room };
             self.reading = Some(self.socket().request(receive, IoTimeout::NONE));
         }
         let reading = self.reading.as_mut().expect("was just set");

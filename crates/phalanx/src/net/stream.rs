@@ -3,6 +3,8 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,11 +12,31 @@ use phalanx_core::{now, sleep};
 use phalanx_driver::{Address, Done, FileTransfer, Keepalive, Payload, Request};
 
 use crate::fs::File;
-use crate::io::{HomeSocket, IoTimeout, request};
+use crate::io::{HomeSocket, IoTimeout, Receive, Requested, request};
 
 /// Time between two attempts to connect to a Unix listener whose backlog is full: the kernel reports to no
 /// non-blocking socket when the backlog has room.
 const BACKLOG_RETRY: Duration = Duration::from_millis(5);
+
+/// The future of [`Stream::read`]. An `async fn` would be larger, because it contains its arguments twice.
+struct Reading<'a> {
+    received: Requested<Receive>,
+    buffer: &'a mut Vec<u8>,
+}
+
+impl Future for Reading<'_> {
+    type Output = io::Result<usize>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match ready!(Pin::new(&mut self.received).poll(context))? {
+            Done::Received(chunk) => {
+                self.buffer.extend_from_slice(&chunk);
+                Poll::Ready(Ok(chunk.len()))
+            }
+            other => unreachable!("receive completed with {other:?}"),
+        }
+    }
+}
 
 /// The result of [`Stream::send_file`].
 #[derive(Debug)]
@@ -117,15 +139,13 @@ impl Stream {
     ///
     /// # Errors
     /// As `recv(2)`, or [`IoTimeout`]'s.
-    pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
-        let receive = |socket| Request::Receive { socket, max: usize::MAX };
-        match self.0.request(receive, timeout).await? {
-            Done::Received(chunk) => {
-                buffer.extend_from_slice(&chunk);
-                Ok(chunk.len())
-            }
-            other => unreachable!("receive completed with {other:?}"),
-        }
+    pub fn read<'a>(
+        &'a self,
+        buffer: &'a mut Vec<u8>,
+        timeout: IoTimeout,
+    ) -> impl Future<Output = io::Result<usize>> + use<'a> {
+        let receive = |socket| Receive { socket, max: usize::MAX };
+        Reading { received: self.0.request(receive, timeout), buffer }
     }
 
     /// Fills `buffer`. Leaves the bytes that follow for the next read.
@@ -157,7 +177,7 @@ impl Stream {
         buffer: &mut [u8],
         timeout: IoTimeout,
     ) -> io::Result<usize> {
-        let receive = |socket| Request::Receive { socket, max: buffer.len() };
+        let receive = |socket| Receive { socket, max: buffer.len() };
         match self.0.request(receive, timeout).await? {
             Done::Received(chunk) => {
                 buffer[..chunk.len()].copy_from_slice(&chunk);

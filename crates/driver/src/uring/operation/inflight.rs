@@ -30,12 +30,6 @@ pub(crate) enum Operation {
         listener: Socket,
         fd: Rc<OwnedFd>,
     },
-    /// The multishot receive of a socket, and the limit on consecutive bytes.
-    Receive {
-        socket: Socket,
-        fd: Rc<OwnedFd>,
-        run: u32,
-    },
     Send(Sending),
     SendDatagram(Box<SendingDatagram>),
     ReceiveDatagram(Box<ReceivingDatagram>),
@@ -48,6 +42,15 @@ pub(crate) enum Operation {
     Sync(Syncing),
 }
 
+/// The multishot receive of a socket. These have a slab of their own, because each idle connection has one, and other
+/// operations are three times as large.
+pub(crate) struct Receive {
+    pub(crate) socket: Socket,
+    pub(crate) fd: Rc<OwnedFd>,
+    /// The limit on consecutive bytes.
+    pub(crate) run: u32,
+}
+
 /// A connection that is being opened.
 pub(crate) struct Connecting {
     pub(crate) token: Token,
@@ -58,47 +61,81 @@ pub(crate) struct Connecting {
 /// Operations, by the user data of their submission and completions.
 #[derive(Default)]
 pub(crate) struct Inflight {
-    entries: Slab<Entry>,
+    entries: Slab<Entry<Operation>>,
+    receives: Slab<Entry<Receive>>,
     serial: u32,
     /// The number of datagrams that are being sent.
     datagrams: usize,
 }
 
-struct Entry {
+struct Entry<O> {
     serial: u32,
     cancelled: bool,
-    operation: Operation,
+    operation: O,
 }
+
+/// The part of a name that is the serial, shifted.
+const SERIAL_SHIFT: u32 = 32;
+
+/// The part of a name that tells receives from other operations.
+const RECEIVE: u64 = 1 << 31;
 
 impl Inflight {
     /// Stores `operation` and returns its name, which is its user data.
     pub(crate) fn insert(&mut self, operation: Operation) -> u64 {
-        // The serial is used only for the assertion in `key`. Its highest value is reserved for `IGNORED`.
-        self.serial = (self.serial + 1) % u32::MAX;
         self.datagrams += usize::from(matches!(operation, Operation::SendDatagram(_)));
-        let entry = Entry { serial: self.serial, cancelled: false, operation };
-        (u64::from(self.serial) << 32) | self.entries.insert(entry) as u64
+        let serial = self.next_serial();
+        let key = self.entries.insert(Entry { serial, cancelled: false, operation }) as u64;
+        (u64::from(serial) << SERIAL_SHIFT) | key
     }
 
+    /// Stores a receive and returns its name.
+    pub(crate) fn insert_receive(&mut self, operation: Receive) -> u64 {
+        let serial = self.next_serial();
+        let key = self.receives.insert(Entry { serial, cancelled: false, operation }) as u64;
+        (u64::from(serial) << SERIAL_SHIFT) | RECEIVE | key
+    }
+
+    /// The serial is used only for the assertion in `key`. Its highest value is reserved for `IGNORED`.
+    fn next_serial(&mut self) -> u32 {
+        self.serial = (self.serial + 1) % u32::MAX;
+        self.serial
+    }
+
+    /// An operation that is not a receive.
     pub(crate) fn get_mut(&mut self, name: u64) -> &mut Operation {
-        let key = self.key(name);
+        let key = key(&self.entries, name);
         &mut self.entries[key].operation
     }
 
-    /// The socket of a receive; `None` for other operations.
-    pub(crate) fn received_by(&self, name: u64) -> Option<Socket> {
-        match self.entries[self.key(name)].operation {
-            Operation::Receive { socket, .. } => Some(socket),
-            _ => None,
-        }
+    /// A receive; `None` for other operations.
+    #[inline]
+    pub(crate) fn receive(&self, name: u64) -> Option<&Receive> {
+        let is_receive = name & RECEIVE != 0;
+        is_receive.then(|| &self.receives[key(&self.receives, name)].operation)
     }
 
-    /// Removes an operation after its final completion.
+    /// Removes an operation that is not a receive, after its final completion.
     pub(crate) fn remove(&mut self, name: u64) -> Operation {
-        let key = self.key(name);
+        let key = key(&self.entries, name);
         let operation = self.entries.remove(key).operation;
         self.datagrams -= usize::from(matches!(operation, Operation::SendDatagram(_)));
         operation
+    }
+
+    /// Removes a receive after its final completion.
+    pub(crate) fn remove_receive(&mut self, name: u64) -> Receive {
+        let key = key(&self.receives, name);
+        self.receives.remove(key).operation
+    }
+
+    fn cancelled(&mut self, name: u64) -> &mut bool {
+        if name & RECEIVE == 0 {
+            let key = key(&self.entries, name);
+            return &mut self.entries[key].cancelled;
+        }
+        let key = key(&self.receives, name);
+        &mut self.receives[key].cancelled
     }
 
     /// The names of the datagrams that are being sent on `socket`. Scans all operations if any datagram is
@@ -109,7 +146,7 @@ impl Inflight {
         }
         let named = self.entries.iter().filter_map(|(key, entry)| match &entry.operation {
             Operation::SendDatagram(sending) if sending.socket == socket => {
-                Some((u64::from(entry.serial) << 32) | key as u64)
+                Some((u64::from(entry.serial) << SERIAL_SHIFT) | key as u64)
             }
             _ => None,
         });
@@ -118,35 +155,32 @@ impl Inflight {
 
     /// Marks `name` as cancelled. Returns false if it was already.
     pub(crate) fn cancel(&mut self, name: u64) -> bool {
-        let key = self.key(name);
-        !std::mem::replace(&mut self.entries[key].cancelled, true)
+        !std::mem::replace(self.cancelled(name), true)
     }
 
     /// Marks all operations as cancelled.
     pub(crate) fn cancel_all(&mut self) {
-        for (_, entry) in &mut self.entries {
-            entry.cancelled = true;
-        }
+        self.entries.iter_mut().for_each(|(_, entry)| entry.cancelled = true);
+        self.receives.iter_mut().for_each(|(_, entry)| entry.cancelled = true);
     }
 
     /// Whether `name` was cancelled.
-    pub(crate) fn is_cancelled(&self, name: u64) -> bool {
-        self.entries[self.key(name)].cancelled
+    pub(crate) fn is_cancelled(&mut self, name: u64) -> bool {
+        *self.cancelled(name)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.receives.len()
     }
+}
 
-    fn key(&self, name: u64) -> usize {
-        let key = (name & u64::from(u32::MAX)) as usize;
-        assert_eq!(
-            u64::from(self.entries[key].serial),
-            name >> 32,
-            "a completion of an unknown operation"
-        );
-        key
-    }
+/// The key of an operation in its slab.
+#[inline]
+fn key<O>(all: &Slab<Entry<O>>, name: u64) -> usize {
+    let key = (name & (RECEIVE - 1)) as usize;
+    let serial = u64::from(all[key].serial);
+    assert_eq!(serial, name >> SERIAL_SHIFT, "a completion of an unknown operation");
+    key
 }
 
 /// The error of a cancelled or interrupted operation.

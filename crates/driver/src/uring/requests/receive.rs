@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::uring::operation::inflight::Operation;
+use crate::uring::operation::inflight::Receive;
 use crate::uring::ring::queues::Event;
 use crate::uring::sockets::RECEIVE_AHEAD;
 use crate::uring::{Pending, Uring};
@@ -39,7 +39,7 @@ impl Uring {
             return;
         }
         let fd = Rc::clone(&state.fd);
-        let name = self.launch(Operation::Receive { socket, fd, run: self.run });
+        let name = self.launch_receive(Receive { socket, fd, run: self.run });
         self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(name);
     }
 
@@ -52,7 +52,7 @@ impl Uring {
             self.buffers.received(id, length)
         });
         if !event.more() {
-            self.inflight.remove(name);
+            self.inflight.remove_receive(name);
         }
         let Some(state) = self.sockets.get_mut(socket) else { return };
         let receiving = &mut state.receiving;

@@ -1,0 +1,95 @@
+//! The batch of one read: messages, acknowledgements and releases that are processed together.
+
+#![expect(clippy::vec_box, reason = "a batch stays in its box while it is pooled")]
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use phalanx_mqtt::{Delivery, PacketId, Reason};
+
+use crate::connection::publishing::MAX_BATCH;
+use crate::model::message::Message;
+use crate::session::outgoing::Answered;
+
+/// Number of unused batches that a thread keeps.
+const MAX_SPARE: usize = 16;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Box<Batch>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The contents of one read.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) messages: Vec<Arc<Message>>,
+    pub(super) deliveries: Vec<Delivery>,
+    /// A reused buffer of reason codes.
+    pub(super) reasons: Vec<Reason>,
+    /// Indices into `deliveries` of rejected messages, with the reason.
+    pub(super) refused: Vec<(usize, Reason)>,
+    /// The size of `messages`.
+    pub(super) bytes: usize,
+    pub(super) answers: Vec<Answered>,
+    /// QoS 2 messages that the client releases.
+    pub(super) releases: Vec<PacketId>,
+}
+
+impl Batch {
+    /// Whether there is no message.
+    pub(super) fn is_empty(&self) -> bool {
+        self.deliveries.is_empty()
+    }
+}
+
+/// A batch while a read is processed. Its memory belongs to the thread, so an idle connection has none.
+pub(super) struct SpareBatch(Option<Box<Batch>>);
+
+impl SpareBatch {
+    /// An empty batch.
+    pub(super) fn take() -> Self {
+        Self(Some(SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()))
+    }
+}
+
+impl Deref for SpareBatch {
+    type Target = Batch;
+
+    fn deref(&self) -> &Batch {
+        self.0.as_ref().expect("taken by the destructor only")
+    }
+}
+
+impl DerefMut for SpareBatch {
+    fn deref_mut(&mut self) -> &mut Batch {
+        self.0.as_mut().expect("taken by the destructor only")
+    }
+}
+
+impl Drop for SpareBatch {
+    fn drop(&mut self) {
+        let Some(mut own) = self.0.take() else { return };
+        let Batch { messages, deliveries, reasons, refused, bytes, answers, releases } = &mut *own;
+        // An error may have left some.
+        clear(messages);
+        clear(deliveries);
+        clear(reasons);
+        clear(refused);
+        clear(answers);
+        clear(releases);
+        *bytes = 0;
+        // The thread may be ending.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < MAX_SPARE {
+                spare.push(own);
+            }
+        });
+    }
+}
+
+/// Removes the contents, and frees memory that is larger than usual.
+fn clear<T>(memory: &mut Vec<T>) {
+    memory.clear();
+    memory.shrink_to(MAX_BATCH);
+}
