@@ -4,14 +4,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use phalanx_http2::Flood;
 use phalanx_http3::{Error, Limits, Peer, PeerStream, Received, Receiver, decode_block, encoder};
 
 const LIMITS: Limits = Limits { head: 512 };
 
 fn request(stream: &[u8], piece: usize) -> Result<(Vec<String>, Vec<u8>), Error> {
     let (mut receiver, mut heads, mut content) = (Receiver::new(LIMITS), Vec::new(), Vec::new());
+    let mut flood = Flood::default();
     for mut input in stream.chunks(piece) {
-        while let Some(received) = receiver.receive(&mut input)? {
+        while let Some(received) = receiver.receive(&mut input, &mut flood)? {
             match received {
                 Received::Head(head) => {
                     assert!(head.lines().len() <= LIMITS.head);
@@ -33,8 +35,9 @@ fn request(stream: &[u8], piece: usize) -> Result<(Vec<String>, Vec<u8>), Error>
 
 fn peer(stream: &[u8], piece: usize) -> Result<bool, Error> {
     let (mut peer, mut receiver) = (Peer::default(), PeerStream::default());
+    let mut flood = Flood::default();
     for input in stream.chunks(piece) {
-        if !receiver.receive(&mut peer, input)? {
+        if !receiver.receive(&mut peer, input, &mut flood)? {
             return Ok(false);
         }
     }

@@ -67,6 +67,7 @@ pub use request::{
 };
 pub use selection::{DriverChoice, DriverKind, choose, open};
 pub use sockets::address::Address;
+pub use sockets::datagrams::{DatagramBatch, MAX_BATCH};
 pub use sockets::keepalive::Keepalive;
 pub use sockets::steering::steer_by_connection_id;
 
@@ -113,8 +114,27 @@ pub trait Driver {
     /// # Panics
     /// If `socket` is not open in this driver.
     fn udp_drops(&self, socket: Socket) -> io::Result<u32> {
-        sockets::udp_drops::udp_drops(self.fd(socket).ok_or_else(no_descriptor)?)
+        sockets::datagrams::udp_drops(self.fd(socket).ok_or_else(no_descriptor)?)
     }
+
+    /// Whether [`Request::SendTo`] can divide bytes into datagrams on `socket`.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn has_segments(&self, socket: Socket) -> bool {
+        self.fd(socket).is_some_and(sockets::datagrams::has_segments)
+    }
+
+    /// Replaces the datagrams in `batch` by those that have arrived on `socket` and that no request waits for, with a system
+    /// call of its own. There may be none.
+    ///
+    /// # Errors
+    /// As `recvmmsg(2)`. `EBADF` for a socket that is not open.
+    fn receive_datagrams_now(
+        &mut self,
+        socket: Socket,
+        batch: &mut DatagramBatch,
+    ) -> io::Result<()>;
 
     /// Lets only the `first` listeners of a group (`SO_REUSEPORT`) get new connections, at random, in the order in which
     /// they began to listen; with `None` all of them, by the kernel's hash. The others stay open. `listener` is any of

@@ -165,7 +165,8 @@ pub enum Request {
         /// Whether the bytes are copied.
         transfer: FileTransfer,
     },
-    /// Sends one datagram: [`Done::SentDatagram`]. Any number may be in flight on a socket; they are not ordered.
+    /// Sends one datagram, or several to the same destination: [`Done::SentDatagram`]. Any number of requests may be in
+    /// flight on a socket; they are not ordered.
     SendTo {
         /// A datagram socket.
         socket: Socket,
@@ -174,6 +175,10 @@ pub enum Request {
         datagram: Bytes,
         /// The destination; `None` for the address to which the socket is connected.
         to: Option<SocketAddr>,
+        /// Divides `datagram` into up to 64 datagrams of this many bytes, of which the last may be shorter. Fails with
+        /// `EINVAL` or `EIO` if the kernel ([`Driver::has_segments`](crate::Driver::has_segments)) or the network device
+        /// cannot.
+        segment: Option<u16>,
     },
     /// Waits for one datagram: [`Done::Datagram`]. At most one is in flight on a socket; a second one fails with
     /// `EBUSY`.

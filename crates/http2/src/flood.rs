@@ -1,7 +1,8 @@
-//! Limits for frames that cost their receiver more than their sender.
+//! Limits for frames that cost their receiver more than their sender, for HTTP/2 and HTTP/3.
 //!
 //! An honest client sends a few. A client that sends many keeps the server busy (CVE-2019-9511 to
-//! CVE-2019-9518; CVE-2023-44487, "rapid reset"; CVE-2025-8671). Its connection ends with ENHANCE_YOUR_CALM.
+//! CVE-2019-9518; CVE-2023-44487, "rapid reset"; CVE-2025-8671). Its connection ends with ENHANCE_YOUR_CALM, over HTTP/3
+//! with H3_EXCESSIVE_LOAD.
 //!
 //! - Resets, pings, settings, priorities and GOAWAY: a number within a time is allowed. The same number of
 //!   streams may be reset by the server, for errors of the client's.
@@ -12,9 +13,9 @@ use std::time::Duration;
 
 use crate::frame::{Frame, kind};
 
-/// Costly frames allowed within [`WINDOW`], and resets by the server. Also the credits of a new connection,
-/// and the least credits when a [`WINDOW`] begins.
-pub(crate) const MAX_PER_WINDOW: u32 = 1000;
+/// Costly frames allowed within 10 seconds, and resets by the server. Also the credits of a new connection,
+/// and the least credits when the counts start again.
+pub const MAX_PER_WINDOW: u32 = 1000;
 /// The counts start again after this long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Largest number of credits. A client that updates two windows for each 16 KiB needs that many for 80 MB.
@@ -26,18 +27,19 @@ const PER_CREDIT: usize = 256;
 /// Bytes of a request's content that earn a credit when an operation takes them. Any piece earns another one.
 const PER_CREDIT_TAKEN: usize = 16;
 
-/// Reason for which a connection ended with ENHANCE_YOUR_CALM.
+/// The limit that a client has exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// The client reset too many streams ("rapid reset").
     Resets,
     /// The client made the server reset too many streams ("made you reset").
     ServerResets,
-    /// Too many PING, SETTINGS, PRIORITY or GOAWAY frames.
+    /// Too many PING, SETTINGS, PRIORITY or GOAWAY frames; over HTTP/3, too many frames of the control stream, or streams
+    /// of unknown types.
     ControlFrames,
-    /// Too many window updates, continuations, unknown frames or small pieces of content.
+    /// Too many window updates, continuations, unknown frames or small pieces of content; over HTTP/3, also pings.
     IdleFrames,
-    /// A field block is too large.
+    /// A field block is too large. Over HTTP/3, its frame has a length, and the request gets a response.
     FieldBlock,
 }
 
@@ -59,69 +61,90 @@ impl Excess {
 }
 
 /// The counts of one connection.
-pub(crate) struct Flood {
+#[derive(Debug)]
+pub struct Flood {
     since: Duration,
     costly: u32,
     /// Streams that the server has reset.
     reset: u32,
     credits: u32,
-    /// Bytes of content that have not earned a credit yet.
-    content: usize,
+    /// Bytes of sent content that have not earned a credit yet.
+    unpaid: usize,
     excess: Option<Excess>,
 }
 
-impl Flood {
-    pub(crate) fn new() -> Self {
+impl Default for Flood {
+    fn default() -> Self {
         let since = Duration::ZERO;
-        Self { since, costly: 0, reset: 0, credits: MAX_PER_WINDOW, content: 0, excess: None }
+        Self { since, costly: 0, reset: 0, credits: MAX_PER_WINDOW, unpaid: 0, excess: None }
     }
+}
 
+impl Flood {
     /// The limit that the client has exceeded, if any.
-    pub(crate) fn excess(&self) -> Option<Excess> {
+    pub fn excess(&self) -> Option<Excess> {
         self.excess
     }
 
     /// Starts a new window if the previous one is over at `now`.
-    pub(crate) fn at(&mut self, now: Duration) {
+    pub fn at(&mut self, now: Duration) {
         if now.saturating_sub(self.since) >= WINDOW {
             (self.since, self.costly, self.reset) = (now, 0, 0);
             self.credits = self.credits.max(MAX_PER_WINDOW);
         }
     }
 
-    /// Counts a frame received from the client.
+    /// Counts a frame of HTTP/2 received from the client.
     pub(crate) fn received(&mut self, frame: &Frame) {
         match frame.kind {
-            kind::RST_STREAM => self.costly(Excess::Resets),
+            kind::RST_STREAM => self.costly(1, Excess::Resets),
             kind::PRIORITY | kind::SETTINGS | kind::PING | kind::GOAWAY => {
-                self.costly(Excess::ControlFrames);
+                self.costly(1, Excess::ControlFrames);
             }
             // The limit of concurrent streams and the admission bound requests.
             kind::HEADERS => (),
-            kind::DATA if frame.length >= PER_CREDIT => (),
-            _ => match self.credits.checked_sub(1) {
-                Some(left) => self.credits = left,
-                None => self.exceeded(Excess::IdleFrames),
-            },
+            kind::DATA => self.content(frame.length as u64),
+            _ => self.idle(1),
+        }
+    }
+
+    /// Counts a frame with `length` bytes of content.
+    pub fn content(&mut self, length: u64) {
+        self.idle(u32::from(length < PER_CREDIT as u64));
+    }
+
+    /// Counts frames that take a credit each.
+    pub fn idle(&mut self, frames: u32) {
+        match self.credits.checked_sub(frames) {
+            Some(left) => self.credits = left,
+            None => self.exceeded(Excess::IdleFrames),
+        }
+    }
+
+    /// Counts `frames` of which [`MAX_PER_WINDOW`] are allowed within a time. `excess` is reported if there are more.
+    pub fn costly(&mut self, frames: u32, excess: Excess) {
+        self.costly = self.costly.saturating_add(frames);
+        if self.costly > MAX_PER_WINDOW {
+            self.exceeded(excess);
         }
     }
 
     /// Counts a response head.
-    pub(crate) fn answered(&mut self) {
+    pub fn answered(&mut self) {
         self.credits = (self.credits + PER_ANSWER).min(MAX_CREDITS);
     }
 
     /// Counts `length` bytes of content that the server sends.
-    pub(crate) fn sent(&mut self, length: usize) {
-        let content = self.content + length;
-        self.content = content % PER_CREDIT;
+    pub fn sent(&mut self, length: usize) {
+        let content = self.unpaid + length;
+        self.unpaid = content % PER_CREDIT;
         let earned = u32::try_from(content / PER_CREDIT).unwrap_or(u32::MAX);
         self.credits = self.credits.saturating_add(earned).min(MAX_CREDITS);
     }
 
     /// Counts content of a request that an operation has taken, such as that for another server. Frames of a client
     /// that streams small messages are no idle ones, but empty ones are.
-    pub(crate) fn passed_on(&mut self, length: usize) {
+    pub fn passed_on(&mut self, length: usize) {
         if length > 0 {
             let earned = u32::try_from(length / PER_CREDIT_TAKEN).unwrap_or(u32::MAX);
             self.credits = self.credits.saturating_add(earned).saturating_add(1).min(MAX_CREDITS);
@@ -129,7 +152,7 @@ impl Flood {
     }
 
     /// Counts a stream that the server resets.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.reset += 1;
         if self.reset > MAX_PER_WINDOW {
             self.exceeded(Excess::ServerResets);
@@ -137,15 +160,8 @@ impl Flood {
     }
 
     /// Reports a limit that was exceeded.
-    pub(crate) fn exceeded(&mut self, excess: Excess) {
+    pub fn exceeded(&mut self, excess: Excess) {
         self.excess.get_or_insert(excess);
-    }
-
-    fn costly(&mut self, excess: Excess) {
-        self.costly += 1;
-        if self.costly > MAX_PER_WINDOW {
-            self.exceeded(excess);
-        }
     }
 }
 
@@ -163,7 +179,7 @@ mod tests {
         for (last, excess) in
             [(kind::PING, Excess::ControlFrames), (kind::RST_STREAM, Excess::Resets)]
         {
-            let mut flood = Flood::new();
+            let mut flood = Flood::default();
             for n in 0..MAX_PER_WINDOW as usize {
                 flood.received(&frame(costly[n % costly.len()], 8));
                 // No response earns credits for these.
@@ -173,7 +189,7 @@ mod tests {
             flood.received(&frame(last, 8));
             assert_eq!(flood.excess(), Some(excess));
         }
-        let mut flood = Flood::new();
+        let mut flood = Flood::default();
         (0..MAX_PER_WINDOW).for_each(|_| flood.reset());
         assert_eq!(flood.excess(), None);
         flood.reset();
@@ -192,13 +208,13 @@ mod tests {
             (255, 16_384),
         ];
         for (kind, length) in idle {
-            let mut flood = Flood::new();
+            let mut flood = Flood::default();
             (0..MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind, length)));
             assert_eq!(flood.excess(), None, "{kind}");
             flood.received(&frame(kind, length));
             assert_eq!(flood.excess(), Some(Excess::IdleFrames), "{kind}");
         }
-        let mut flood = Flood::new();
+        let mut flood = Flood::default();
         (0..10 * MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind::HEADERS, 20)));
         (0..10 * MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind::DATA, 256)));
         assert_eq!(flood.excess(), None, "requests and content");
@@ -206,7 +222,7 @@ mod tests {
 
     #[test]
     fn sent_frames_earn_credits() {
-        let mut flood = Flood::new();
+        let mut flood = Flood::default();
         for _ in 0..10 * MAX_PER_WINDOW {
             // Two windows are updated for each KiB, and four frames come with a small response.
             flood.sent(1024);
@@ -222,7 +238,7 @@ mod tests {
         flood.received(&frame(kind::WINDOW_UPDATE, 4));
         assert_eq!(flood.excess(), Some(Excess::IdleFrames));
         // Updates of one byte earn too few credits to continue.
-        let mut flood = Flood::new();
+        let mut flood = Flood::default();
         for _ in 0..2 * MAX_PER_WINDOW {
             flood.received(&frame(kind::WINDOW_UPDATE, 4));
             flood.sent(1);
@@ -233,7 +249,7 @@ mod tests {
     #[test]
     fn content_that_is_taken_earns_credits() {
         let taken = |frames: usize, length: usize| {
-            let mut flood = Flood::new();
+            let mut flood = Flood::default();
             for _ in 0..2 * MAX_PER_WINDOW {
                 (0..frames).for_each(|_| flood.received(&frame(kind::DATA, length)));
                 flood.passed_on(frames * length);
@@ -247,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_new_window_resets_the_counts() {
-        let mut flood = Flood::new();
+        let mut flood = Flood::default();
         for second in 0..100 {
             flood.at(Duration::from_secs(second));
             for _ in 0..MAX_PER_WINDOW / 10 {

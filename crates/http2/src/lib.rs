@@ -70,7 +70,7 @@ mod window;
 
 pub use connection::{Body, Connection, Request};
 pub use error::{Closed, Code};
-pub use flood::Excess;
+pub use flood::{Excess, Flood, MAX_PER_WINDOW};
 pub use head::{Head, is_valid_trailer};
 pub use hpack::decoder::decode_block;
 pub use hpack::encoder;

@@ -9,12 +9,13 @@
 //! announces a dynamic table without capacity. So streams do not wait for each other, and a connection stores no fields.
 //!
 //! ```
+//! use phalanx_http2::Flood;
 //! use phalanx_http3::{Limits, Received, Receiver, encoder};
 //!
-//! let mut receiver = Receiver::new(Limits { head: 8192 });
+//! let (mut receiver, mut flood) = (Receiver::new(Limits { head: 8192 }), Flood::default());
 //! // HEADERS with a GET request, as a client may divide it.
 //! let mut input = &b"\x01\x0b\0\0\xd1\xd7\xc1\x50\x04h.ex"[..];
-//! let received = receiver.receive(&mut input)?;
+//! let received = receiver.receive(&mut input, &mut flood)?;
 //! let Some(Received::Head(head)) = received else { panic!("the head is complete") };
 //! assert_eq!((head.method(), head.path(), head.authority()), ("GET", "/", Some("h.ex")));
 //! receiver.finish()?;
@@ -38,7 +39,10 @@
 //! # Bounds
 //!
 //! A stream buffers one frame that is not content: at most [`Limits::head`] bytes of a head or of trailers, and
-//! [`MAX_CONTROL_FRAME_BYTES`] of a control frame. The windows of QUIC bound the content that has arrived.
+//! [`MAX_CONTROL_FRAME_BYTES`] of a control frame. The windows of QUIC bound the content that has arrived. A [`Flood`] of
+//! HTTP/2 counts the frames that cost more to receive than to send.
+//!
+//! [`Flood`]: phalanx_http2::Flood
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,7 @@
 //! The streams of a client that carry no request: control, and header compression (RFC 9114 §6.2).
 
+use phalanx_http2::{Excess, Flood};
+
 use crate::error::{Code, Error};
 use crate::frame::{FrameHeader, Payload, is_reserved, kind};
 use crate::qpack::instructions::{DecoderStream, is_encoder_stream};
@@ -56,12 +58,17 @@ impl Default for State {
 }
 
 impl PeerStream {
-    /// Processes all of `input`. Returns whether the rest of the stream has a meaning; if not, the caller stops it with
-    /// [`Code::STREAM_CREATION_ERROR`].
+    /// Processes all of `input`, and counts frames. Returns whether the rest of the stream has a meaning; if not, the caller
+    /// stops it with [`Code::STREAM_CREATION_ERROR`].
     ///
     /// # Errors
     /// If the client violates the protocol.
-    pub fn receive(&mut self, peer: &mut Peer, mut input: &[u8]) -> Result<bool, Error> {
+    pub fn receive(
+        &mut self,
+        peer: &mut Peer,
+        mut input: &[u8],
+        flood: &mut Flood,
+    ) -> Result<bool, Error> {
         if let State::Type(bytes, held) = &mut self.state {
             let kind = loop {
                 if let Some(kind) = varint::decode(&mut &bytes[..*held]) {
@@ -76,13 +83,16 @@ impl PeerStream {
         }
         match &mut self.state {
             State::Type(..) => unreachable!("replaced above"),
-            State::Control(header, frame) => peer.control(header, frame, input)?,
+            State::Control(header, frame) => peer.control((header, frame), input, flood)?,
             State::Encoder if is_encoder_stream(input) => (),
             State::Encoder => return Err(Error::Connection(Code::QPACK_ENCODER_STREAM_ERROR)),
             State::Decoder(stream) => {
                 stream.receive(input).ok_or(Error::Connection(Code::QPACK_DECODER_STREAM_ERROR))?
             }
-            State::Unknown => return Ok(false),
+            State::Unknown => {
+                flood.costly(1, Excess::ControlFrames);
+                return Ok(false);
+            }
         }
         Ok(true)
     }
@@ -120,15 +130,20 @@ impl Peer {
 
     fn control(
         &mut self,
-        header: &mut FrameHeader,
-        frame: &mut Option<ControlFrame>,
+        (header, frame): (&mut FrameHeader, &mut Option<ControlFrame>),
         mut input: &[u8],
+        flood: &mut Flood,
     ) -> Result<(), Error> {
         loop {
             match frame {
                 None => {
                     let Some((kind, length)) = header.receive(&mut input) else { return Ok(()) };
-                    *frame = Some(self.begin_frame(kind, length)?);
+                    let begun = self.begin_frame(kind, length)?;
+                    match begun {
+                        ControlFrame::Known(..) => flood.costly(1, Excess::ControlFrames),
+                        ControlFrame::Ignored(_) => flood.idle(1),
+                    }
+                    *frame = Some(begun);
                 }
                 Some(ControlFrame::Ignored(0)) => *frame = None,
                 Some(ControlFrame::Ignored(_)) if input.is_empty() => return Ok(()),
@@ -191,11 +206,11 @@ mod tests {
     use crate::encoder;
 
     fn received(streams: &[&[u8]], piece: usize) -> Result<(), Error> {
-        let mut peer = Peer::default();
+        let (mut peer, mut flood) = (Peer::default(), Flood::default());
         for stream in streams {
             let mut receiver = PeerStream::default();
             for input in stream.chunks(piece) {
-                if !receiver.receive(&mut peer, input)? {
+                if !receiver.receive(&mut peer, input, &mut flood)? {
                     break;
                 }
             }
@@ -216,10 +231,11 @@ mod tests {
         }
         let mut stream = PeerStream::default();
         assert_eq!(stream.finish(), Ok(()));
-        assert_eq!(stream.receive(&mut Peer::default(), b"\x21"), Ok(false));
+        let mut flood = Flood::default();
+        assert_eq!(stream.receive(&mut Peer::default(), b"\x21", &mut flood), Ok(false));
         assert_eq!(stream.finish(), Ok(()));
         let mut stream = PeerStream::default();
-        assert_eq!(stream.receive(&mut Peer::default(), b"\x03"), Ok(true));
+        assert_eq!(stream.receive(&mut Peer::default(), b"\x03", &mut flood), Ok(true));
         assert_eq!(stream.finish(), Err(Error::Connection(Code::CLOSED_CRITICAL_STREAM)));
     }
 

@@ -1,6 +1,6 @@
 //! The stream of a request (RFC 9114 §4.1).
 
-use phalanx_http2::{Head, is_valid_trailer};
+use phalanx_http2::{Flood, Head, is_valid_trailer};
 
 use crate::error::{Code, Error};
 use crate::frame::{FrameHeader, Payload, is_reserved, kind};
@@ -63,16 +63,21 @@ impl Receiver {
         Self { limits, header, frame, phase, content: 0, declared: None }
     }
 
-    /// Takes bytes from `input`, which follow those of the previous call. Returns `None` once they are processed.
+    /// Takes bytes from `input`, which follow those of the previous call, and counts frames. Returns `None` once they are
+    /// processed.
     ///
     /// # Errors
     /// If they violate the protocol. The receiver must not be used afterwards.
-    pub fn receive<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Received<'a>>, Error> {
+    pub fn receive<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        flood: &mut Flood,
+    ) -> Result<Option<Received<'a>>, Error> {
         loop {
             match &mut self.frame {
                 Frame::None => {
                     let Some((kind, length)) = self.header.receive(input) else { return Ok(None) };
-                    if let Some(large) = self.begin(kind, length)? {
+                    if let Some(large) = self.begin(kind, length, flood)? {
                         return Ok(Some(Received::Head(large)));
                     }
                 }
@@ -111,11 +116,14 @@ impl Receiver {
     }
 
     /// Starts a frame. Returns a head that is larger than the limit.
-    fn begin(&mut self, kind: u64, length: u64) -> Result<Option<Head>, Error> {
+    fn begin(&mut self, kind: u64, length: u64, flood: &mut Flood) -> Result<Option<Head>, Error> {
         let unexpected = Err(Error::Connection(Code::FRAME_UNEXPECTED));
         let limit = self.limits.head as u64;
         self.frame = match (kind, self.phase) {
-            (kind::DATA, Phase::Content) => Frame::Content(length),
+            (kind::DATA, Phase::Content) => {
+                flood.content(length);
+                Frame::Content(length)
+            }
             (kind::HEADERS, Phase::Head) if length > limit => {
                 self.phase = Phase::Content;
                 self.frame = Frame::Ignored(length);
@@ -139,7 +147,10 @@ impl Receiver {
             ) => return unexpected,
             (kind, _) if is_reserved(kind) => return unexpected,
             // RFC 9114 §9.
-            _ => Frame::Ignored(length),
+            _ => {
+                flood.idle(1);
+                Frame::Ignored(length)
+            }
         };
         Ok(None)
     }
@@ -221,8 +232,9 @@ mod tests {
     fn received(stream: &[u8], piece: usize) -> Result<(Vec<String>, Vec<u8>), Error> {
         let (mut receiver, mut heads, mut content) =
             (Receiver::new(LIMITS), Vec::new(), Vec::new());
+        let mut flood = Flood::default();
         for mut input in stream.chunks(piece) {
-            while let Some(received) = receiver.receive(&mut input)? {
+            while let Some(received) = receiver.receive(&mut input, &mut flood)? {
                 match received {
                     Received::Head(head) => heads.push(format!("{head:?}")),
                     Received::Content(piece) => content.extend_from_slice(piece),

@@ -20,6 +20,10 @@ use crate::metrics::QuicMetrics;
 /// The largest idle timeout: a larger one has no encoding.
 const MAX_IDLE: Duration = Duration::from_secs(1 << 31);
 
+/// A silent client is sent a PING at least this often while it waits for a response. Clients often forget connections
+/// after 30 seconds.
+const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// QUIC version 1 (RFC 9000).
 const VERSION: u32 = 1;
 
@@ -58,6 +62,13 @@ impl Default for Limits {
             send_memory: 256 << 20,
             idle: Duration::from_secs(30),
         }
+    }
+}
+
+impl Limits {
+    /// Time without a datagram after which a client is sent a PING.
+    pub(crate) fn ping_interval(&self) -> Duration {
+        (self.idle / 3).min(MAX_PING_INTERVAL)
     }
 }
 

@@ -6,13 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use phalanx::time::{Deadline, now};
-use quinn_proto::{Dir, StreamEvent, StreamId};
+use quinn_proto::{ConnectionStats, Dir, StreamEvent, StreamId};
 
+use crate::frames::ReceivedFrames;
 use crate::state::{Shared, State};
 use crate::stream::{ReceiveStream, SendStream};
 
-/// Datagrams that one call of `quinn-proto` may make.
-const MAX_BATCH: usize = 10;
+/// Datagrams that one call of `quinn-proto` may make, and that are sent together.
+const MAX_BATCH: usize = 32;
 
 /// The first timer, which is set again once there is an earlier one.
 const FAR: Duration = Duration::from_secs(3600);
@@ -23,6 +24,12 @@ const FAR: Duration = Duration::from_secs(3600);
 pub struct Connection {
     shared: Rc<Shared>,
     timer: Deadline,
+    /// Streams that the server has opened.
+    opened: usize,
+    /// A silent client is sent a PING.
+    is_kept_alive: bool,
+    /// Counts at the previous [`received`](Self::received).
+    seen: ConnectionStats,
 }
 
 /// An event on a connection.
@@ -35,6 +42,17 @@ pub enum Event {
     PeerOpened(ReceiveStream),
     /// A stream that the client has opened in its direction has data or has ended, and no operation waits for that.
     PeerReadable(u64),
+    /// The client has stopped reading a stream that the server has opened.
+    OwnStopped,
+}
+
+/// Responses that a client has not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unacknowledged {
+    /// Streams that have not ended, or whose end was not acknowledged.
+    pub streams: usize,
+    /// Their bytes that were written and not acknowledged, at most.
+    pub bytes: u64,
 }
 
 /// The state of a connection after [`Connection::poll_drive`].
@@ -48,7 +66,8 @@ pub enum Driven {
 
 impl Connection {
     pub(crate) fn new(shared: Rc<Shared>) -> Self {
-        Self { shared, timer: Deadline::new(now() + FAR) }
+        let (timer, seen) = (Deadline::new(now() + FAR), ConnectionStats::default());
+        Self { shared, timer, opened: 0, is_kept_alive: false, seen }
     }
 
     /// The client's address at the beginning of the connection.
@@ -79,9 +98,13 @@ impl Connection {
                             return Some(Event::PeerReadable(id.into()));
                         }
                     }
-                    StreamEvent::Writable { id } | StreamEvent::Stopped { id, .. } => {
+                    StreamEvent::Stopped { id, .. } => {
                         state.wake_writer(id);
+                        if id.dir() == Dir::Uni {
+                            return Some(Event::OwnStopped);
+                        }
                     }
+                    StreamEvent::Writable { id } => state.wake_writer(id),
                     // Streams are accepted above.
                     StreamEvent::Opened { .. } => (),
                     StreamEvent::Finished { .. } | StreamEvent::Available { .. } => (),
@@ -102,8 +125,9 @@ impl Connection {
     }
 
     /// Opens a stream in the server's direction, if the client permits one.
-    pub fn open(&self) -> Option<SendStream> {
+    pub fn open(&mut self) -> Option<SendStream> {
         let id: StreamId = self.shared.state.borrow_mut().quic.streams().open(Dir::Uni)?;
+        self.opened += 1;
         Some(SendStream::new(self.shared.clone(), id))
     }
 
@@ -123,6 +147,29 @@ impl Connection {
         state.is_lost && state.sends.is_empty()
     }
 
+    /// The responses on streams of the client that it has not acknowledged.
+    pub fn unacknowledged(&self) -> Unacknowledged {
+        let state = &mut *self.shared.state.borrow_mut();
+        let streams = state.quic.streams().send_streams().saturating_sub(self.opened);
+        if streams == 0 {
+            state.written = 0;
+        }
+        let bytes = state.written.min(self.shared.core.limits.send_window.into());
+        Unacknowledged { streams, bytes }
+    }
+
+    /// The frames received since the previous call.
+    pub fn received(&mut self) -> ReceivedFrames {
+        let now = self.shared.state.borrow().quic.stats();
+        ReceivedFrames::since(&mut self.seen, now)
+    }
+
+    /// Sets whether a silent client is sent a PING from time to time, so that neither side forgets the connection. If the
+    /// client does not acknowledge it, the connection ends after [`Limits::idle`](crate::Limits::idle) nevertheless.
+    pub fn keep_alive(&mut self, is_kept: bool) {
+        self.is_kept_alive = is_kept;
+    }
+
     /// Closes the connection with an error code of the application. The connection is driven until it has ended, so that
     /// the client learns of it even if datagrams are lost.
     pub fn close(&self, code: u64) {
@@ -139,12 +186,19 @@ impl Connection {
             return Poll::Ready(Driven::Ended);
         }
         self.transmit(state, context);
-        let Some(at) = state.quic.poll_timeout() else { return Poll::Pending };
+        let ping = self.is_kept_alive.then(|| state.heard + shared.core.limits.ping_interval());
+        let timeout = state.quic.poll_timeout();
+        let Some(at) = timeout.into_iter().chain(ping).min() else { return Poll::Pending };
         let left = shared.core.clock.until(at);
         if !left.is_zero() && self.timer.poll(now() + left, context).is_pending() {
             return Poll::Pending;
         }
-        state.quic.handle_timeout(shared.core.now());
+        let now = shared.core.now();
+        if ping.is_some_and(|ping| ping <= now) {
+            state.heard = now;
+            state.quic.ping();
+        }
+        state.quic.handle_timeout(now);
         // There may be more to send now, too.
         Poll::Ready(Driven::Events)
     }

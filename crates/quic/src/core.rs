@@ -22,7 +22,7 @@ pub(crate) struct Core {
     connections: RefCell<HashMap<ConnectionHandle, Rc<Shared>>>,
     pub(crate) clock: Clock,
     pub(crate) metrics: QuicMetrics,
-    limits: Limits,
+    pub(crate) limits: Limits,
     socket: Rc<UdpSocket>,
     /// Handshakes in progress.
     pub(crate) handshakes: Cell<usize>,

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use phalanx::net::{IoTimeout, Received, UdpSocket};
+use phalanx::net::{DatagramBatch, IoTimeout, Received, UdpSocket};
 use phalanx::shutdown::draining;
 use phalanx::sleep;
 use quinn_proto::{DatagramEvent, Transmit};
@@ -21,6 +21,9 @@ use crate::sends::Sends;
 
 /// The largest received datagram. A transport parameter limits those of clients to 1472 bytes.
 const MAX_DATAGRAM_BYTES: usize = 2048;
+
+/// Batches of datagrams that are received before other operations run.
+const MAX_BATCHES: usize = 4;
 
 /// Pause after a failed receive.
 const ERROR_PAUSE: Duration = Duration::from_millis(10);
@@ -48,6 +51,7 @@ impl Endpoint {
     pub async fn run(self, accept: impl Fn(Incoming<'_>)) {
         let mut sends = self.core.sends();
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+        let mut batch = DatagramBatch::new(MAX_DATAGRAM_BYTES);
         let mut draining = draining();
         let mut is_draining = false;
         loop {
@@ -67,24 +71,38 @@ impl Endpoint {
                 None => break,
                 // Only after an error of the system, which may persist.
                 Some(Err(_)) => sleep(ERROR_PAUSE).await,
-                Some(Ok(Received { truncated: true, .. })) => (),
-                Some(Ok(Received { length, from, .. })) => {
+                Some(Ok(Received { length, from, truncated })) => {
                     let accept = (!is_draining).then_some(&accept);
-                    self.receive(&buffer[..length], from, accept, &mut sends).await;
+                    let first = (!truncated).then(|| &buffer[..length]);
+                    self.receive(first, from, accept, &mut sends).await;
+                    for _ in 0..MAX_BATCHES {
+                        // An error occurs again in the next receive.
+                        if self.core.socket().try_recv_batch(&mut batch).is_err() {
+                            break;
+                        }
+                        for (datagram, from) in batch.iter() {
+                            self.receive(datagram, from, accept, &mut sends).await;
+                        }
+                        if !batch.is_full() {
+                            break;
+                        }
+                    }
                 }
             }
         }
     }
 
+    /// Processes a datagram. One of which the end is lost is ignored.
     async fn receive(
         &self,
-        datagram: &[u8],
+        datagram: Option<&[u8]>,
         from: SocketAddr,
         accept: Option<&impl Fn(Incoming<'_>)>,
         sends: &mut Sends,
     ) {
         let core = &self.core;
         core.metrics.received.add(1);
+        let Some(datagram) = datagram else { return };
         let mut response = Vec::new();
         let bytes = BytesMut::from(datagram);
         let event = core.quic().handle(core.now(), from, None, None, bytes, &mut response);

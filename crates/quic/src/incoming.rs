@@ -38,24 +38,35 @@ impl Incoming<'_> {
             core.quic().ignore(incoming);
             return None;
         }
-        if handshakes >= RETRY_HANDSHAKES && incoming.may_retry() {
-            core.metrics.retries.add(1);
-            return core.quic().retry(incoming, response).ok();
-        }
         let mut transmit = None;
         {
             let incoming = Some(incoming);
             let incoming = Incoming { core, incoming, response, transmit: &mut transmit };
-            if let Some(accept) = accept {
+            if handshakes >= RETRY_HANDSHAKES && !incoming.is_validated() {
+                incoming.retry();
+            } else if let Some(accept) = accept {
                 accept(incoming);
             }
         }
         transmit
     }
 
-    /// The client's address. It may be forged.
+    /// The client's address. It may be forged unless it [is validated](Self::is_validated).
     pub fn remote_address(&self) -> SocketAddr {
         self.incoming.as_ref().expect("until it is accepted").remote_address()
+    }
+
+    /// Whether the client has proven its address by the token of a [retry](Self::retry).
+    pub fn is_validated(&self) -> bool {
+        self.incoming.as_ref().is_some_and(quinn_proto::Incoming::remote_address_validated)
+    }
+
+    /// Asks a client that is not [validated](Self::is_validated) to repeat its first message with a token, which proves
+    /// its address. Nothing is stored meanwhile.
+    pub fn retry(mut self) {
+        let Some(incoming) = self.incoming.take_if(|incoming| incoming.may_retry()) else { return };
+        self.core.metrics.retries.add(1);
+        *self.transmit = self.core.quic().retry(incoming, self.response).ok();
     }
 
     /// Begins the handshake. Returns `None` if the client's first message is invalid.

@@ -21,6 +21,7 @@
 //! | `core.rs` | the state that an endpoint shares with its connections |
 //! | `connection.rs`, `state.rs` | one connection: events, sending, timers |
 //! | `stream.rs` | reading and writing streams |
+//! | `frames.rs` | counts of received frames |
 //! | `sends.rs` | datagrams that are being sent |
 //! | `identifiers.rs` | connection identifiers |
 //! | `clock.rs` | the processor's time for `quinn-proto` |
@@ -46,6 +47,7 @@ mod config;
 mod connection;
 mod core;
 mod endpoint;
+mod frames;
 mod identifiers;
 mod incoming;
 mod metrics;
@@ -54,8 +56,9 @@ mod state;
 mod stream;
 
 pub use config::{Config, Limits};
-pub use connection::{Connection, Driven, Event};
+pub use connection::{Connection, Driven, Event, Unacknowledged};
 pub use endpoint::Endpoint;
+pub use frames::ReceivedFrames;
 pub use incoming::{Incoming, MAX_HANDSHAKES, RETRY_HANDSHAKES};
 pub use sends::MAX_SENDS;
 pub use stream::{ReceiveStream, SendStream, StreamError};

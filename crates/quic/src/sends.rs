@@ -14,7 +14,7 @@ use phalanx::net::{IoTimeout, UdpSocket};
 use crate::metrics::QuicMetrics;
 
 /// Datagrams that one connection or one endpoint sends at the same time.
-pub const MAX_SENDS: usize = 32;
+pub const MAX_SENDS: usize = 64;
 
 /// A datagram that the socket does not take for so long is dropped, as the network might.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -25,7 +25,8 @@ type Sending = Pin<Box<dyn Future<Output = io::Result<()>>>>;
 pub(crate) struct Sends {
     socket: Rc<UdpSocket>,
     metrics: QuicMetrics,
-    sending: Vec<Sending>,
+    /// With the number of datagrams.
+    sending: Vec<(usize, Sending)>,
 }
 
 impl Sends {
@@ -35,7 +36,8 @@ impl Sends {
 
     /// The number of datagrams that may be sent now.
     pub(crate) fn room(&self) -> usize {
-        MAX_SENDS.saturating_sub(self.sending.len())
+        let sending: usize = self.sending.iter().map(|(datagrams, _)| datagrams).sum();
+        MAX_SENDS.saturating_sub(sending)
     }
 
     /// Sends `bytes`, divided into datagrams of `segment` bytes. There must be [`room`](Self::room) for them.
@@ -46,18 +48,16 @@ impl Sends {
         to: SocketAddr,
         segment: Option<usize>,
     ) {
-        let mut bytes = Bytes::from(bytes);
-        let segment = segment.unwrap_or(bytes.len()).max(1);
-        while !bytes.is_empty() {
-            let datagram = bytes.split_to(segment.min(bytes.len()));
-            let socket = self.socket.clone();
-            let limit = IoTimeout::after(TIMEOUT);
-            let mut sending: Sending =
-                Box::pin(async move { socket.send_to(datagram, to, limit).await });
-            match sending.as_mut().poll(context) {
-                Poll::Ready(sent) => self.count(&sent),
-                Poll::Pending => self.sending.push(sending),
-            }
+        // QUIC sends no empty datagrams, and none above 65,535 bytes.
+        let segment = segment.unwrap_or(bytes.len()).clamp(1, usize::from(u16::MAX)) as u16;
+        let (bytes, limit) = (Bytes::from(bytes), IoTimeout::after(TIMEOUT));
+        let datagrams = bytes.len().div_ceil(segment.into());
+        let socket = self.socket.clone();
+        let mut sending: Sending =
+            Box::pin(async move { socket.send_segments(bytes, segment, to, limit).await });
+        match sending.as_mut().poll(context) {
+            Poll::Ready(sent) => self.count(datagrams, &sent),
+            Poll::Pending => self.sending.push((datagrams, sending)),
         }
     }
 
@@ -65,9 +65,11 @@ impl Sends {
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) {
         let mut at = 0;
         while at < self.sending.len() {
-            match self.sending[at].as_mut().poll(context) {
+            let (datagrams, sending) = &mut self.sending[at];
+            let datagrams = *datagrams;
+            match sending.as_mut().poll(context) {
                 Poll::Ready(sent) => {
-                    self.count(&sent);
+                    self.count(datagrams, &sent);
                     drop(self.sending.swap_remove(at));
                 }
                 Poll::Pending => at += 1,
@@ -80,8 +82,8 @@ impl Sends {
         self.sending.is_empty()
     }
 
-    fn count(&self, sent: &io::Result<()>) {
+    fn count(&self, datagrams: usize, sent: &io::Result<()>) {
         let QuicMetrics { sent: good, failed_sends, .. } = &self.metrics;
-        if sent.is_ok() { good } else { failed_sends }.add(1);
+        if sent.is_ok() { good } else { failed_sends }.add(datagrams as u64);
     }
 }

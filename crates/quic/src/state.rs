@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
+use std::time::Instant;
 
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
 
@@ -26,6 +27,10 @@ pub(crate) struct State {
     /// Operations that wait for a stream. Only streams for which one waits are in it.
     pub(crate) waiting: HashMap<StreamId, Waiting>,
     pub(crate) sends: Sends,
+    /// The last time of a datagram from the client, or of a PING to it.
+    pub(crate) heard: Instant,
+    /// Bytes written since the client had last acknowledged all of them.
+    pub(crate) written: u64,
     /// The handshake is in progress.
     pub(crate) is_handshaking: bool,
     /// The connection has ended: its streams are of no more use.
@@ -48,16 +53,20 @@ impl Shared {
         remote: SocketAddr,
         quic: quinn_proto::Connection,
     ) -> Self {
-        let sends = core.sends();
+        let (sends, heard, written) = (core.sends(), core.now(), 0);
         let (waiting, is_handshaking) = (HashMap::new(), true);
         let (is_lost, is_drained) = (false, false);
-        let state = State { quic, waiting, sends, is_handshaking, is_lost, is_drained };
+        let state =
+            State { quic, waiting, sends, heard, written, is_handshaking, is_lost, is_drained };
         Self { core, handle, remote, state: RefCell::new(state), driver: Cell::new(None) }
     }
 
     /// Processes a datagram for the connection.
     pub(crate) fn receive(&self, event: ConnectionEvent) {
-        self.state.borrow_mut().quic.handle_event(event);
+        let mut state = self.state.borrow_mut();
+        state.heard = self.core.now();
+        state.quic.handle_event(event);
+        drop(state);
         self.wake();
     }
 

@@ -157,7 +157,10 @@ impl SendStream {
             return Poll::Ready(Err(StreamError::Closed));
         }
         let written = match state.quic.send_stream(self.id).write(bytes) {
-            Ok(written) => Ok(written),
+            Ok(written) => {
+                state.written += written as u64;
+                Ok(written)
+            }
             Err(WriteError::Blocked) => {
                 let waiting = state.waiting.entry(self.id).or_default();
                 waiting.writer = Some(context.waker().clone());
@@ -194,8 +197,11 @@ impl SendStream {
     pub fn reset(&mut self, code: u64) {
         let state = &mut *self.shared.state.borrow_mut();
         if !std::mem::replace(&mut self.is_ended, true) && !state.is_lost {
-            let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
-            let _ = state.quic.send_stream(self.id).reset(code);
+            let mut stream = state.quic.send_stream(self.id);
+            let own = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
+            // A client that has stopped reading gets its own code back (RFC 9000 §3.5).
+            let code = stream.stopped().ok().flatten().unwrap_or(own);
+            let _ = stream.reset(code);
             self.shared.wake();
         }
     }

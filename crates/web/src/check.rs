@@ -7,9 +7,8 @@ use phalanx_tls::is_server_name;
 
 use crate::config::{
     Acme, AcmeChallenge, Config, ConfigError, EXPECTED_PREFIX, HostConfig, Listen, Proxy, Scheme,
-    Upstream, is_below, is_prefix, is_target,
+    Upstream, has_http3, is_below, is_prefix, is_target,
 };
-use crate::quic::has_http3;
 use crate::site::rules::Rules;
 
 /// Most names of a certificate of Let's Encrypt.

@@ -1,4 +1,4 @@
-//! Counters of HTTP/2 connections that ended with ENHANCE_YOUR_CALM, by the limit that the client exceeded.
+//! Counters of connections that ended because the client exceeded a limit for costly frames, by the limit.
 
 use std::sync::Arc;
 
@@ -10,16 +10,23 @@ use phalanx_http2::Excess;
 pub(crate) struct Floods(Arc<[(Excess, Counter)]>);
 
 impl Floods {
-    pub(crate) fn new() -> Self {
-        let counters = Excess::ALL.map(|excess| {
-            let counter = Counter::with_label(
-                "phalanx_web_http2_floods",
-                "HTTP/2 connections closed because the client exceeded a limit for costly frames.",
-                ("reason", excess.name()),
-            );
-            (excess, counter)
-        });
-        Self(counters.into())
+    /// Counters of HTTP/2.
+    pub(crate) fn http2() -> Self {
+        const HELP: &str =
+            "HTTP/2 connections closed because the client exceeded a limit for costly frames.";
+        Self::new("phalanx_web_http2_floods", HELP)
+    }
+
+    /// Counters of HTTP/3.
+    pub(crate) fn http3() -> Self {
+        const HELP: &str =
+            "HTTP/3 connections closed because the client exceeded a limit for costly frames.";
+        Self::new("phalanx_web_http3_floods", HELP)
+    }
+
+    fn new(name: &'static str, help: &'static str) -> Self {
+        let counter = |excess: Excess| Counter::with_label(name, help, ("reason", excess.name()));
+        Self(Excess::ALL.map(|excess| (excess, counter(excess))).into())
     }
 
     /// Counts a connection.

@@ -12,7 +12,7 @@ use phalanx_quic::{Config as QuicConfig, Limits};
 use phalanx_service::BindError;
 use phalanx_tls::Certificates;
 
-use crate::config::{Config, Listen};
+use crate::config::{Config, Listen, has_http3};
 
 /// The longest time that a lost client's connection is kept, in addition to the limit for idle connections.
 const IDLE_GRACE: Duration = Duration::from_secs(5);
@@ -27,6 +27,8 @@ struct Group {
     /// The address in the configuration.
     listen: Listen,
     address: SocketAddr,
+    /// The TCP port of the address.
+    local: u16,
     /// Whether the address is still in the configuration.
     is_open: Arc<AtomicBool>,
     count: u16,
@@ -39,6 +41,8 @@ pub(crate) struct QuicSocket {
     pub(crate) socket: UdpSocket,
     /// Sockets in its group.
     pub(crate) count: u16,
+    /// The TCP port of its address.
+    pub(crate) local: u16,
     pub(crate) is_open: Arc<AtomicBool>,
 }
 
@@ -71,6 +75,7 @@ impl QuicSockets {
             groups.push(Group {
                 listen: *listen,
                 address: sockets[0].local_addr().map_err(failed)?,
+                local: address.port(),
                 is_open: Arc::new(AtomicBool::new(true)),
                 count: sockets.len() as u16,
                 sockets: Mutex::new(sockets.into_iter().map(Some).collect()),
@@ -79,9 +84,9 @@ impl QuicSockets {
         Ok(Some(Self { groups }))
     }
 
-    /// The first port.
-    pub(crate) fn port(&self) -> Option<u16> {
-        self.groups.first().map(|group| group.address.port())
+    /// The TCP and UDP ports of each address.
+    pub(crate) fn ports(&self) -> Vec<(u16, u16)> {
+        self.groups.iter().map(|group| (group.local, group.address.port())).collect()
     }
 
     /// Takes the sockets of a processor.
@@ -89,7 +94,8 @@ impl QuicSockets {
         let take = |group: &Group| {
             let mut sockets = group.sockets.lock().unwrap_or_else(PoisonError::into_inner);
             let socket = sockets.get_mut(processor)?.take()?;
-            Some(QuicSocket { socket, count: group.count, is_open: group.is_open.clone() })
+            let (local, is_open) = (group.local, group.is_open.clone());
+            Some(QuicSocket { socket, count: group.count, local, is_open })
         };
         self.groups.iter().filter_map(take).collect()
     }
@@ -111,11 +117,6 @@ impl QuicSockets {
         let new = config.listen.iter().filter(is_new);
         new.map(|listen| format!("{listen} has no HTTP/3 until the server is restarted")).collect()
     }
-}
-
-/// Whether an address has HTTP/3: it uses TLS, and no proxy for TCP is in front of it.
-pub(crate) fn has_http3(listen: &Listen) -> bool {
-    listen.is_tls() && !listen.proxied && listen.address.ip().is_some()
 }
 
 /// Binds the UDP port with the number of a TCP port. If the system has chosen that, any UDP port will do.

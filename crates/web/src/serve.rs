@@ -18,7 +18,7 @@ use phalanx_tls::Certificates;
 use crate::auth::files;
 use crate::certificates;
 use crate::checks::check_all;
-use crate::config::{Arrival, Config, HostConfig, Scheme};
+use crate::config::{Arrival, Config, HostConfig, Scheme, has_http3};
 use crate::conn::AcceptContext;
 use crate::conn::accept::accept;
 use crate::conn::quic::serve_quic;
@@ -26,7 +26,7 @@ use crate::error::ServeError;
 use crate::log::Logs;
 use crate::quic::{QuicSocket, QuicSockets, quic_config};
 use crate::reload::Reloader;
-use crate::site::{CurrentSite, Root, Site};
+use crate::site::{AltSvc, CurrentSite, Root, Site};
 use crate::stages::{AcceptStages, Stages};
 
 /// The server's stages in a graph, for embedding and for simulations. [`serve`] runs such a server.
@@ -73,7 +73,10 @@ impl Server {
         let roots = roots.into_iter().map(Root::from).collect();
         let logs = Logs::open(config, None)?;
         let (certificates, _) = certificates::load(config)?;
-        Ok(Self::declare_with(graph, config, roots, logs, certificates))
+        let with_http3 = config.listen.iter().filter(|listen| has_http3(listen));
+        let ports = with_http3.filter_map(|listen| listen.address.port()).map(|port| (port, port));
+        let alt_svc = AltSvc::new(config, &ports.collect::<Vec<_>>());
+        Ok(Self::declare_with(graph, config, roots, logs, (certificates, alt_svc)))
     }
 
     fn declare_with(
@@ -81,9 +84,11 @@ impl Server {
         config: &Config,
         roots: Vec<Root>,
         logs: Arc<Logs>,
-        certificates: Option<Arc<Certificates>>,
+        (certificates, alt_svc): (Option<Arc<Certificates>>, AltSvc),
     ) -> Self {
-        let current = CurrentSite::new(Site::new(config, roots, logs, None));
+        let site = Site::new(config, roots, logs, None);
+        site.set_alt_svc(alt_svc);
+        let current = CurrentSite::new(site);
         let quic = certificates.as_ref().filter(|_| config.http3);
         let quic = quic.map(|certificates| quic_config(config, certificates.clone()));
         let (stages, accept_stages) = Stages::declare(graph, config, &current, certificates);
@@ -105,7 +110,9 @@ impl Server {
         processors: u16,
     ) -> Result<(), CallError> {
         let context = self.begin()?;
-        self.serve_quic(context, socket, (processor, processors), Arc::new(AtomicBool::new(true)))
+        let port = socket.local_addr().map_or(0, |address| address.port());
+        let is_open = Arc::new(AtomicBool::new(true));
+        self.serve_quic(context, socket, (processor, processors), (port, is_open))
     }
 
     fn serve_quic(
@@ -113,11 +120,11 @@ impl Server {
         context: AcceptContext,
         socket: UdpSocket,
         (processor, processors): (u16, u16),
-        is_open: Arc<AtomicBool>,
+        address: (u16, Arc<AtomicBool>),
     ) -> Result<(), CallError> {
         let Some(config) = &self.quic else { return Ok(()) };
         let endpoint = Endpoint::new(socket, config, processor, processors);
-        self.stages.http2.dispatch(move |_| serve_quic(endpoint, context, is_open))
+        self.stages.http2.dispatch(move |_| serve_quic(endpoint, context, address))
     }
 
     /// Accepts connections on this processor until the program shuts down. The listeners correspond to the
@@ -219,9 +226,9 @@ fn run(
     let logs = Logs::open(&config, None)?;
 
     let mut graph = Graph::new();
-    let mut announced = config.clone();
-    announced.http3_port = config.http3_port.or(quic.as_ref().and_then(|quic| quic.port()));
-    let server = Server::declare_with(&mut graph, &announced, roots, logs, certificates.clone());
+    let ports = quic.as_ref().map(|quic| quic.ports()).unwrap_or_default();
+    let tls = (certificates.clone(), AltSvc::new(&config, &ports));
+    let server = Server::declare_with(&mut graph, &config, roots, logs, tls);
     let (commands, _files) = (listeners.commands(), listeners.unix_files());
     let (addresses, urls) = (listeners.addresses(), listeners.urls());
     let challenges = server.current.load().challenges.clone();
@@ -242,11 +249,12 @@ fn run(
         let ends = sighup.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
         let (commands, processor) = (commands.clone(), start.processor());
         let (network, context) = (server.stages.network, server.begin()?);
-        for QuicSocket { socket, count, is_open } in
+        for QuicSocket { socket, count, local, is_open } in
             quic.iter().flat_map(|quic| quic.take(processor))
         {
             let socket = UdpSocket::new(socket)?;
-            server.serve_quic(context.clone(), socket, (processor as u16, count), is_open)?;
+            let place = (processor as u16, count);
+            server.serve_quic(context.clone(), socket, place, (local, is_open))?;
         }
         let manager = ListenerManager::new(commands, processor, move |listener, control| {
             let context = context.clone();
@@ -271,7 +279,8 @@ fn run(
     let lost = server.stages.log.map(|_| site.logs.lost());
     let counters = site.metrics.counters().chain(lost).chain(site.memory.counters());
     let counters = counters.chain(server.quic.iter().flat_map(QuicConfig::counters));
-    for counter in counters.chain(site.floods.counters()).chain(site.upstreams.all()) {
+    let floods = site.floods.counters().chain(site.http3_floods.counters());
+    for counter in counters.chain(floods).chain(site.upstreams.all()) {
         runtime = runtime.register_counter(counter);
     }
     if let Some(metrics) = &acme_metrics {

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
 use bytes::Bytes;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags, recvmsg, send, sendto};
 
 use super::{Pending, Poll};
+use crate::sockets::datagrams::send_segments;
 use crate::user_bytes::UserBytes;
 use crate::{Datagram, Done, Socket, Token};
 
@@ -24,6 +26,7 @@ pub(super) struct OutgoingDatagram {
     token: Token,
     bytes: UserBytes,
     to: Option<SocketAddr>,
+    segment: Option<u16>,
 }
 
 /// A receive that waits for a datagram.
@@ -34,8 +37,13 @@ struct IncomingDatagram {
 }
 
 impl OutgoingDatagram {
-    pub(super) fn new(token: Token, bytes: Bytes, to: Option<SocketAddr>) -> Self {
-        Self { token, bytes: bytes.into(), to }
+    pub(super) fn new(
+        token: Token,
+        bytes: Bytes,
+        to: Option<SocketAddr>,
+        segment: Option<u16>,
+    ) -> Self {
+        Self { token, bytes: bytes.into(), to, segment }
     }
 }
 
@@ -95,24 +103,27 @@ impl Poll {
     pub(super) fn try_send_datagrams(&mut self, socket: Socket) {
         loop {
             let state = self.sockets.get_mut(socket).expect("the caller looked");
-            let Some(OutgoingDatagram { token, bytes, to }) =
+            let Some(OutgoingDatagram { token, bytes, to, segment }) =
                 state.datagrams.as_ref().and_then(|datagrams| datagrams.sending.front())
             else {
                 return;
             };
             let token = *token;
             self.calls += 1;
-            let sent = match to {
-                Some(to) => sendto(&state.fd, bytes, SEND_FLAGS, to),
-                None => send(&state.fd, bytes, SEND_FLAGS),
+            let sent = match (segment, to) {
+                (Some(segment), to) => send_segments(state.fd.as_fd(), bytes, *to, *segment),
+                (None, Some(to)) => {
+                    sendto(&state.fd, bytes, SEND_FLAGS, to).map_err(io::Error::from)
+                }
+                (None, None) => send(&state.fd, bytes, SEND_FLAGS).map_err(io::Error::from),
             };
             let result = match sent {
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(rustix::io::Errno::AGAIN) => {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     state.writable = false;
                     return;
                 }
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
                 Ok(_) => Ok(Done::SentDatagram),
             };
             state.datagrams_mut().sending.pop_front();

@@ -10,8 +10,11 @@ use super::datagrams::OutgoingDatagram;
 use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::files::sendfile::FileSend;
+use crate::sockets::datagrams::receive_now;
 use crate::sockets::send::send_now;
-use crate::{Completion, Done, Driver, Endpoint, Payload, Request, Socket, Token, Unpark};
+use crate::{
+    Completion, DatagramBatch, Done, Driver, Endpoint, Payload, Request, Socket, Token, Unpark,
+};
 
 impl Driver for Poll {
     fn name(&self) -> &'static str {
@@ -89,6 +92,24 @@ impl Driver for Poll {
         send_now(&state.fd, payload)
     }
 
+    fn receive_datagrams_now(
+        &mut self,
+        socket: Socket,
+        batch: &mut DatagramBatch,
+    ) -> io::Result<()> {
+        let state = self.sockets.get_mut(socket);
+        let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        batch.clear();
+        if !state.readable {
+            return Ok(());
+        }
+        self.calls += 1;
+        let received = receive_now(state.fd.as_fd(), batch);
+        // The next datagram makes the socket ready again.
+        state.readable = batch.is_full();
+        received
+    }
+
     fn start(&mut self, token: Token, request: Request) {
         match request {
             Request::Accept { listener } => self.accept(token, listener),
@@ -96,8 +117,9 @@ impl Driver for Poll {
             Request::Skip { socket, max } => self.receive(token, socket, max, true),
             Request::Send { socket, payload } => self.send(token, socket, payload.into()),
             Request::SendVectored { socket, parts } => self.send(token, socket, parts.into()),
-            Request::SendTo { socket, datagram, to } => {
-                self.send_datagram(token, socket, OutgoingDatagram::new(token, datagram, to));
+            Request::SendTo { socket, datagram, to, segment } => {
+                let outgoing = OutgoingDatagram::new(token, datagram, to, segment);
+                self.send_datagram(token, socket, outgoing);
             }
             Request::ReceiveFrom { socket, buffer, max } => {
                 self.receive_datagram(token, socket, buffer, max);

@@ -37,7 +37,7 @@ pub(super) enum Op {
     Accept(Socket),
     Connect(Address),
     Receive { socket: Socket, max: usize },
-    SendTo { socket: Socket, datagram: UserBytes, to: Option<SocketAddr> },
+    SendTo { socket: Socket, datagram: UserBytes, to: Option<SocketAddr>, segment: Option<u16> },
     ReceiveFrom { socket: Socket, buffer: Vec<u8>, max: usize },
     Send { socket: Socket, payload: Outgoing, sent: usize },
     SendFile(FileSend),
@@ -101,9 +101,16 @@ impl Sim {
                 Ok(self.hold_peer(peer))
             }
             Op::Receive { socket, max } => self.try_receive(*socket, *max),
-            Op::SendTo { socket, datagram, to } => {
+            Op::SendTo { socket, datagram, to, segment } => {
                 let from = self.udp_socket(*socket)?;
-                udp::send(&mut self.world.state(), from, datagram, *to)?;
+                let state = &mut *self.world.state();
+                match segment {
+                    Some(segment) => {
+                        let mut segments = datagram.chunks((*segment).max(1).into());
+                        segments.try_for_each(|segment| udp::send(state, from, segment, *to))?;
+                    }
+                    None => udp::send(state, from, datagram, *to)?,
+                }
                 Ok(Done::SentDatagram)
             }
             Op::ReceiveFrom { socket, buffer, max } => {

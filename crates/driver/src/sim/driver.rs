@@ -15,7 +15,9 @@ use super::{Peer, World, udp};
 use crate::chunk::Pool;
 use crate::endpoint::Simulated;
 use crate::sockets::socket_table::SocketTable;
-use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
+use crate::{
+    Completion, Config, DatagramBatch, Done, Driver, Endpoint, Request, Socket, Token, Unpark,
+};
 
 /// A driver of a simulated [`World`].
 ///
@@ -193,6 +195,19 @@ impl Driver for Sim {
         Ok(self.world.state().udp.drops(self.udp_socket(socket)?))
     }
 
+    fn has_segments(&self, _: Socket) -> bool {
+        true
+    }
+
+    fn receive_datagrams_now(
+        &mut self,
+        socket: Socket,
+        batch: &mut DatagramBatch,
+    ) -> io::Result<()> {
+        let socket = self.udp_socket(socket)?;
+        udp::receive_batch(&mut self.world.state(), socket, batch)
+    }
+
     fn peer_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
         match *self.sockets.get(socket).expect("an open socket") {
             SimSocket::Listener(_) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
@@ -286,9 +301,9 @@ impl Driver for Sim {
             Request::ReceiveFrom { socket, buffer, max } => {
                 (self.refusal(socket, receives_on), Op::ReceiveFrom { socket, buffer, max })
             }
-            Request::SendTo { socket, datagram, to } => {
+            Request::SendTo { socket, datagram, to, segment } => {
                 let datagram = datagram.into();
-                (self.refusal(socket, |_| None), Op::SendTo { socket, datagram, to })
+                (self.refusal(socket, |_| None), Op::SendTo { socket, datagram, to, segment })
             }
             Request::SendVectored { socket, parts } => {
                 let payload = parts.into();

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use slab::Slab;
 
 use super::{State, World};
+use crate::DatagramBatch;
 
 /// The largest datagram of IPv4.
 const MAX_BYTES: usize = 65_507;
@@ -157,6 +158,26 @@ pub(super) fn receive(state: &mut State, socket: usize, into: &mut [u8]) -> io::
     into[..length].copy_from_slice(&bytes[..length]);
     state.changed();
     Ok(Received { length, from, truncated: length < bytes.len() })
+}
+
+/// Replaces the datagrams in `batch` by those that have arrived.
+pub(super) fn receive_batch(
+    state: &mut State,
+    socket: usize,
+    batch: &mut DatagramBatch,
+) -> io::Result<()> {
+    batch.clear();
+    while !batch.is_full() {
+        let received = batch.push(|buffer| {
+            let Received { length, from, truncated } = receive(state, socket, buffer)?;
+            Ok((length, from, truncated))
+        });
+        match received {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            received => received?,
+        }
+    }
+    Ok(())
 }
 
 /// A simulated UDP socket for a client, or for a driver to adopt. Its calls never wait. Dropping it closes it.

@@ -1,9 +1,9 @@
 //! Sockets: addresses, options, and the table of open sockets.
 
 pub(crate) mod address;
+pub(crate) mod datagrams;
 pub(crate) mod keepalive;
 pub(crate) mod quiet;
 pub(crate) mod send;
 pub(crate) mod socket_table;
 pub(crate) mod steering;
-pub(crate) mod udp_drops;

@@ -8,13 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::files::sendfile::FileSend;
+use crate::sockets::datagrams::receive_now;
 use crate::sockets::quiet::is_quiet;
 use crate::sockets::send::send_now;
 use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
 use crate::uring::operation::inflight::{Connecting, Operation, cancelled};
 use crate::uring::sockets::State;
 use crate::uring::{Pending, Uring};
-use crate::{Completion, Done, Driver, Endpoint, Links, Payload, Request, Socket, Token, Unpark};
+use crate::{
+    Completion, DatagramBatch, Done, Driver, Endpoint, Links, Payload, Request, Socket, Token,
+    Unpark,
+};
 
 impl Driver for Uring {
     fn name(&self) -> &'static str {
@@ -105,6 +109,18 @@ impl Driver for Uring {
         send_now(&state.fd, payload)
     }
 
+    fn receive_datagrams_now(
+        &mut self,
+        socket: Socket,
+        batch: &mut DatagramBatch,
+    ) -> io::Result<()> {
+        let state = self.sockets.get(socket);
+        let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        batch.clear();
+        self.calls += 1;
+        receive_now(state.fd.as_fd(), batch)
+    }
+
     fn start(&mut self, token: Token, request: Request) {
         match request {
             Request::Accept { listener } => self.accept(token, listener),
@@ -113,8 +129,8 @@ impl Driver for Uring {
             Request::Skip { socket, .. } => self.receive(token, socket, usize::MAX),
             Request::Send { socket, payload } => self.send(token, socket, payload.into()),
             Request::SendVectored { socket, parts } => self.send(token, socket, parts.into()),
-            Request::SendTo { socket, datagram, to } => {
-                self.send_datagram(token, socket, datagram, to);
+            Request::SendTo { socket, datagram, to, segment } => {
+                self.send_datagram(token, socket, datagram, (to, segment));
             }
             Request::ReceiveFrom { socket, buffer, max } => {
                 self.receive_datagram(token, socket, buffer, max);

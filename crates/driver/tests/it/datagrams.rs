@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use phalanx_driver::{Datagram, Done, Request, Socket, Token, sim};
+use phalanx_driver::{Datagram, DatagramBatch, Done, MAX_BATCH, Request, Socket, Token, sim};
 
 use crate::harness::{DriverKind, Harness, pattern};
 
 crate::on_all!(
     a_datagram_arrives,
+    bytes_are_divided,
+    datagrams_are_received_together,
     empty_and_large_datagrams,
     a_long_datagram_is_truncated,
     a_connected_socket_has_one_peer,
@@ -32,7 +34,7 @@ fn socket(io: &mut Harness) -> (Socket, SocketAddr) {
 }
 
 fn send(io: &mut Harness, socket: Socket, bytes: impl Into<Bytes>, to: SocketAddr) -> Token {
-    io.start(Request::SendTo { socket, datagram: bytes.into(), to: Some(to) })
+    io.start(Request::SendTo { socket, datagram: bytes.into(), to: Some(to), segment: None })
 }
 
 fn sent(io: &mut Harness, token: Token) {
@@ -65,6 +67,59 @@ fn a_datagram_arrives(io: &mut Harness) {
     assert_eq!((&bytes[..], from, truncated), (&b"hello"[..], address_of_one, false));
 }
 
+fn bytes_are_divided(io: &mut Harness) {
+    let ((one, _), (two, address)) = (socket(io), socket(io));
+    if !io.driver.has_segments(one) {
+        return;
+    }
+    for length in [1, 100, 350] {
+        let (datagram, to) = (pattern(length), Some(address));
+        let bytes = datagram.clone().into();
+        let send =
+            io.start(Request::SendTo { socket: one, datagram: bytes, to, segment: Some(100) });
+        sent(io, send);
+        for segment in datagram.chunks(100) {
+            assert_eq!(received(io, two, 1000).bytes, segment);
+        }
+    }
+}
+
+fn datagrams_are_received_together(io: &mut Harness) {
+    let ((one, from), (two, address)) = (socket(io), socket(io));
+    let mut batch = DatagramBatch::new(100);
+    io.driver.receive_datagrams_now(two, &mut batch).unwrap();
+    assert!(batch.is_empty());
+    let lengths: Vec<_> = (90..90 + 2 * MAX_BATCH).collect();
+    let sends: Vec<_> =
+        lengths.iter().map(|length| send(io, one, pattern(*length), address)).collect();
+    sends.into_iter().for_each(|token| sent(io, token));
+    let first = received(io, two, 1000);
+    let mut seen = vec![first.bytes.len().min(101)];
+    let calls = io.driver.system_calls();
+    // The simulated network delivers later.
+    while seen.len() < lengths.len() {
+        io.driver.receive_datagrams_now(two, &mut batch).unwrap();
+        for (bytes, sender) in batch.iter() {
+            assert_eq!(sender, from);
+            match bytes {
+                Some(bytes) => {
+                    assert!(bytes == pattern(bytes.len()));
+                    seen.push(bytes.len());
+                }
+                None => seen.push(101),
+            }
+        }
+        if batch.is_empty() {
+            seen.push(received(io, two, 1000).bytes.len().min(101));
+        }
+    }
+    if io.kind != DriverKind::Sim {
+        assert!(io.driver.system_calls() - calls <= 4, "{}", io.driver.system_calls() - calls);
+    }
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(lengths.into_iter().map(|length| length.min(101))));
+}
+
 fn empty_and_large_datagrams(io: &mut Harness) {
     let ((one, _), (two, address)) = (socket(io), socket(io));
     for length in [0, 1, 65_507, 0, 9_000] {
@@ -91,7 +146,8 @@ fn a_long_datagram_is_truncated(io: &mut Harness) {
 fn a_connected_socket_has_one_peer(io: &mut Harness) {
     let ((one, address_of_one), (two, address_of_two)) = (socket(io), socket(io));
     let (stranger, _) = socket(io);
-    let unconnected = io.start(Request::SendTo { socket: one, datagram: Bytes::new(), to: None });
+    let unconnected =
+        io.start(Request::SendTo { socket: one, datagram: Bytes::new(), to: None, segment: None });
     assert_eq!(io.error(unconnected), libc::EDESTADDRREQ);
     assert_eq!(io.driver.peer_addr(one).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
     io.driver.connect_udp(one, address_of_two).unwrap();
@@ -99,7 +155,12 @@ fn a_connected_socket_has_one_peer(io: &mut Harness) {
     assert_eq!(io.driver.peer_addr(one).unwrap(), address_of_two);
     let wrong = send(io, stranger, "from a stranger", address_of_two);
     sent(io, wrong);
-    let right = io.start(Request::SendTo { socket: one, datagram: "right".into(), to: None });
+    let right = io.start(Request::SendTo {
+        socket: one,
+        datagram: "right".into(),
+        to: None,
+        segment: None,
+    });
     sent(io, right);
     assert_eq!(received(io, two, 100).bytes, b"right");
 }

@@ -187,7 +187,8 @@ fn datagrams_complete(io: &mut Harness) {
     let drops = Drops::default();
     let socket = io.driver.bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
     let to = Some(io.driver.local_addr(socket).unwrap());
-    let send = |length| Request::SendTo { socket, datagram: drops.bytes(length), to };
+    let send =
+        |length| Request::SendTo { socket, datagram: drops.bytes(length), to, segment: None };
     let batch = [0, 5, 1000].map(|length| io.start(send(length)));
     for token in batch {
         assert!(matches!(io.finish(token).unwrap(), Done::SentDatagram));

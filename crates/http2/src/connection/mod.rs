@@ -109,7 +109,7 @@ impl Connection {
             receive_window: ReceiveWindow::new(),
             kept: 0,
             queue: VecDeque::new(),
-            flood: Flood::new(),
+            flood: Flood::default(),
             out,
             sender: None,
             heads: Vec::new(),

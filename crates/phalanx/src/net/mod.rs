@@ -23,7 +23,7 @@ mod stream;
 mod udp;
 
 pub use bytes::Bytes;
-pub use phalanx_driver::{FileTransfer, Keepalive, Payload};
+pub use phalanx_driver::{DatagramBatch, FileTransfer, Keepalive, Payload};
 
 pub use self::bind::{bind, bind_quic, bind_udp};
 pub use self::bind_unix::{bind_unix, bind_unix_with_mode};

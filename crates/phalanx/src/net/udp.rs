@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use phalanx_driver::{Datagram, Done, Endpoint, Request};
+use phalanx_driver::{Datagram, DatagramBatch, Done, Driver, Endpoint, Request, Socket};
+use rustix::io::Errno;
 
 use crate::io::{HomeSocket, IoTimeout, with};
 
@@ -57,6 +59,8 @@ pub struct UdpSocket {
     socket: HomeSocket,
     /// The buffer of the last receive, for the next one. One is enough, because one receive waits at a time.
     spare: Mutex<Vec<u8>>,
+    /// Whether the kernel can divide the bytes of a send.
+    has_segments: AtomicBool,
 }
 
 /// A datagram that [`UdpSocket::recv_from`] received.
@@ -79,8 +83,7 @@ impl UdpSocket {
     /// # Panics
     /// Outside a processor.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = with(|io| io.try_driver(|driver| driver.bind_udp(address)))?;
-        Ok(Self { socket: HomeSocket::new(socket), spare: Mutex::default() })
+        Self::open(|driver| driver.bind_udp(address))
     }
 
     /// Moves a bound socket to this processor, such as a [`std::net::UdpSocket`].
@@ -92,8 +95,17 @@ impl UdpSocket {
     /// Outside a processor.
     pub fn new(socket: impl Into<Endpoint>) -> io::Result<Self> {
         let socket = socket.into();
-        let socket = with(|io| io.try_driver(|driver| driver.adopt(socket)))?;
-        Ok(Self { socket: HomeSocket::new(socket), spare: Mutex::default() })
+        Self::open(|driver| driver.adopt(socket))
+    }
+
+    fn open(open: impl FnOnce(&mut dyn Driver) -> io::Result<Socket>) -> io::Result<Self> {
+        let opened = |driver: &mut dyn Driver| {
+            let socket = open(driver)?;
+            Ok((socket, driver.has_segments(socket)))
+        };
+        let (socket, has_segments) = with(|io| io.try_driver(opened))?;
+        let (spare, has_segments) = (Mutex::default(), AtomicBool::new(has_segments));
+        Ok(Self { socket: HomeSocket::new(socket), spare, has_segments })
     }
 
     /// Connects the socket: it then receives only from `peer`, and [`send`](Self::send) sends there. Nothing is sent.
@@ -110,7 +122,7 @@ impl UdpSocket {
     /// As `send(2)`, or [`IoTimeout`]'s: `EDESTADDRREQ` if the socket is not connected, `EMSGSIZE` for a datagram above
     /// 65,507 bytes, `ConnectionRefused` if the peer's host rejected an earlier one.
     pub async fn send(&self, datagram: impl Into<Bytes>, timeout: IoTimeout) -> io::Result<()> {
-        self.send_datagram(datagram.into(), None, timeout).await
+        self.send_datagram(datagram.into(), (None, None), timeout).await
     }
 
     /// Sends a datagram to `to`.
@@ -123,16 +135,50 @@ impl UdpSocket {
         to: SocketAddr,
         timeout: IoTimeout,
     ) -> io::Result<()> {
-        self.send_datagram(datagram.into(), Some(to), timeout).await
+        self.send_datagram(datagram.into(), (Some(to), None), timeout).await
+    }
+
+    /// Sends up to 64 datagrams of `segment` bytes to `to`, of which the last may be shorter: `bytes`, divided. It takes one
+    /// system call, if the kernel and the network device can divide them, and otherwise one for each datagram.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send). The first datagrams may have been sent.
+    ///
+    /// # Panics
+    /// If `segment` is zero.
+    pub async fn send_segments(
+        &self,
+        bytes: impl Into<Bytes>,
+        segment: u16,
+        to: SocketAddr,
+        timeout: IoTimeout,
+    ) -> io::Result<()> {
+        let (mut bytes, segment_bytes) = (bytes.into(), usize::from(segment));
+        assert!(segment > 0, "datagrams of no bytes");
+        if bytes.len() > segment_bytes && self.has_segments.load(Ordering::Relaxed) {
+            let to = (Some(to), Some(segment));
+            match self.send_datagram(bytes.clone(), to, timeout).await {
+                // The device of this destination cannot do it. Others are not tried.
+                Err(error) if cannot_divide(&error) => {
+                    self.has_segments.store(false, Ordering::Relaxed);
+                }
+                sent => return sent,
+            }
+        }
+        while !bytes.is_empty() {
+            let datagram = bytes.split_to(segment_bytes.min(bytes.len()));
+            self.send_datagram(datagram, (Some(to), None), timeout).await?;
+        }
+        Ok(())
     }
 
     async fn send_datagram(
         &self,
         datagram: Bytes,
-        to: Option<SocketAddr>,
+        (to, segment): (Option<SocketAddr>, Option<u16>),
         timeout: IoTimeout,
     ) -> io::Result<()> {
-        let send = |socket| Request::SendTo { socket, datagram, to };
+        let send = |socket| Request::SendTo { socket, datagram, to, segment };
         match self.socket.request(send, timeout).await? {
             Done::SentDatagram => Ok(()),
             other => unreachable!("sending a datagram completed with {other:?}"),
@@ -161,6 +207,15 @@ impl UdpSocket {
             }
             other => unreachable!("receiving a datagram completed with {other:?}"),
         }
+    }
+
+    /// Replaces the datagrams in `batch` by those that have arrived, in one system call and without waiting. There may be
+    /// none. Wait with [`recv_from`](Self::recv_from) for the first one, then take those behind it.
+    ///
+    /// # Errors
+    /// As `recvmmsg(2)`.
+    pub fn try_recv_batch(&self, batch: &mut DatagramBatch) -> io::Result<()> {
+        self.socket.driver(|driver, socket| driver.receive_datagrams_now(socket, batch))
     }
 
     /// As [`recv_from`](Self::recv_from), for a socket that is [connected](Self::connect).
@@ -194,4 +249,10 @@ impl UdpSocket {
     pub fn drops(&self) -> io::Result<u32> {
         self.socket.driver(|driver, socket| driver.udp_drops(socket))
     }
+}
+
+/// Whether the network device lacks what dividing a send needs, or its datagrams are too small.
+fn cannot_divide(error: &io::Error) -> bool {
+    let errors = [Errno::INVAL, Errno::IO, Errno::MSGSIZE].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| errors.contains(&code))
 }

@@ -32,6 +32,11 @@ impl Scheme {
     }
 }
 
+/// Whether an address has HTTP/3: it uses TLS, and no proxy for TCP is in front of it.
+pub(crate) fn has_http3(listen: &Listen) -> bool {
+    listen.is_tls() && !listen.proxied && listen.address.ip().is_some()
+}
+
 /// Protocol spoken on a listener.
 #[derive(Clone, Copy, Debug)]
 pub enum ListenerKind {

@@ -19,7 +19,7 @@ use phalanx_http::Limits;
 pub use acme::{Acme, AcmeChallenge};
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, SendMode, Timeouts};
-pub(crate) use listen::{Arrival, ListenerKind};
+pub(crate) use listen::{Arrival, ListenerKind, has_http3};
 pub use listen::{Listen, Scheme};
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_guard::{ForwardedField, Network};

@@ -80,7 +80,11 @@ impl AcceptContext {
             false => self.pools.clone(),
         };
         let proxy = peer.proxy.filter(|_| !is_anonymous);
-        let peer = Peer { permit: Some(permit), is_named, pools: Some(pools), proxy, ..peer };
+        let port = || stream.local_addr().ok().map(|address| address.port());
+        let alt_svc = site.alt_svc().filter(|_| matches!(kind, ListenerKind::Tls));
+        let alt_svc = alt_svc.map(|alt_svc| alt_svc.place(port)).unwrap_or_default();
+        let (permit, pools) = (Some(permit), Some(pools));
+        let peer = Peer { permit, is_named, pools, proxy, alt_svc, ..peer };
         let current = self.current.clone();
         // If the operation limit is reached, the connection closes; a later one may fit.
         let _ = match kind {

@@ -13,17 +13,18 @@ use crate::site::Site;
 use crate::socket::peer::Peer;
 
 /// Serves the connections of an endpoint until the program shuts down. While `is_open` is false, new ones are refused.
+/// `local` is the TCP port of the same address.
 pub(crate) async fn serve_quic(
     endpoint: Endpoint,
     context: AcceptContext,
-    is_open: Arc<AtomicBool>,
+    (local, is_open): (u16, Arc<AtomicBool>),
 ) {
     let site = RefCell::new(context.current.load());
     let accept = |incoming: Incoming<'_>| {
         let mut site = site.borrow_mut();
         context.current.refresh(&mut site);
         if is_open.load(Ordering::Relaxed) {
-            context.accept_quic(incoming, &site);
+            context.accept_quic(incoming, local, &site);
         }
     };
     endpoint.run(accept).await;
@@ -31,10 +32,14 @@ pub(crate) async fn serve_quic(
 
 impl AcceptContext {
     /// Begins a connection within the limits. An incoming connection that is dropped is refused.
-    fn accept_quic(&self, incoming: Incoming<'_>, site: &Arc<Site>) {
+    fn accept_quic(&self, incoming: Incoming<'_>, local: u16, site: &Arc<Site>) {
         let address = incoming.remote_address().ip().to_canonical();
         if !site.trusts(address) && !site.admits(address) {
             return site.metrics.refused(Refused::Address);
+        }
+        // Anyone could fill the slots of an address that is not proven.
+        if site.limits_connections_of(address) && !incoming.is_validated() {
+            return incoming.retry();
         }
         let Some(permit) = self.open.try_acquire(site.max_connections) else {
             return site.metrics.refused(Refused::MaxConnections);
@@ -48,7 +53,8 @@ impl AcceptContext {
         }
         let Some(connection) = incoming.accept() else { return };
         let (permit, pools) = (Some(permit), Some(self.pools.clone()));
-        let peer = Peer { permit, pools, ..peer };
+        let alt_svc = site.alt_svc().map(|alt_svc| alt_svc.place(|| Some(local)));
+        let peer = Peer { permit, pools, alt_svc: alt_svc.unwrap_or_default(), ..peer };
         http3::connection::dispatch(connection, self.stages, self.current.clone(), peer);
     }
 }

@@ -65,7 +65,8 @@ pub(super) enum Next {
 impl Connection {
     pub(crate) fn new(transport: Wire, stages: Stages, current: CurrentSite, peer: Peer) -> Self {
         let (transport, site) = (Rc::new(transport), current.load());
-        let out = ResponseWriter::connection(transport.clone(), stages, &site.timeouts);
+        let mut out = ResponseWriter::connection(transport.clone(), stages, &site.timeouts);
+        out.alt_svc = peer.alt_svc;
         let (input, path) = (Vec::new(), Vec::new());
         Self {
             transport,

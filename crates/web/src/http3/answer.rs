@@ -64,6 +64,7 @@ impl StreamAnswer {
 impl ResponseStream for StreamAnswer {
     fn set_begun(&mut self, has_begun: bool) {
         self.has_begun = has_begun;
+        self.outgoing.borrow_mut().set_begun(has_begun);
     }
 
     fn is_tls(&self) -> bool {

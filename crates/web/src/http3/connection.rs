@@ -4,21 +4,20 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use phalanx::shutdown::draining;
-use phalanx::time::{Deadline, now};
+use phalanx::time::now;
+use phalanx_http2::Excess;
 use phalanx_http3::{Code, Error};
-use phalanx_quic::{Connection, Driven, Event};
+use phalanx_quic::{Connection, Driven, Event, ReceivedFrames};
 
 use crate::http3::control::Control;
+use crate::http3::lifetime::{Lifetime, Phase};
+use crate::http3::outgoing::SharedFlood;
 use crate::http3::stream::Streams;
 use crate::site::{CurrentSite, Site};
 use crate::socket::peer::Peer;
 use crate::stages::Stages;
-
-/// Time for requests that the client sends before it receives GOAWAY, and for the client to close the connection.
-const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a connection with HTTP/3, as an operation of its own.
 pub(crate) fn dispatch(connection: Connection, stages: Stages, current: CurrentSite, peer: Peer) {
@@ -31,15 +30,16 @@ pub(crate) fn dispatch(connection: Connection, stages: Stages, current: CurrentS
 async fn serve(connection: Connection, stages: Stages, current: CurrentSite, peer: Peer) {
     let site = current.load();
     let address = connection.remote_address().ip().to_canonical();
+    let flood = SharedFlood::default();
     let mut driver = Driver {
         connection,
         control: Control::default(),
-        streams: Streams::new((stages, current, site.clone()), peer, address),
+        streams: Streams::new((stages, current, site.clone()), peer, address, flood.clone()),
+        flood,
+        excess: None,
         next: 0,
         refused: None,
-        had_streams: false,
-        active: now(),
-        timer: Deadline::new(now() + site.timeouts.handshake),
+        lifetime: Lifetime::new(&site.timeouts),
         site,
     };
     let mut draining = pin!(draining());
@@ -64,16 +64,15 @@ struct Driver {
     connection: Connection,
     control: Control,
     streams: Streams,
+    flood: SharedFlood,
+    /// The limit that the client has exceeded.
+    excess: Option<Excess>,
     site: Arc<Site>,
     /// The number of the next request's stream.
     next: u64,
     /// After GOAWAY, the number of the first stream that is refused.
     refused: Option<u64>,
-    /// There were requests at the previous turn.
-    had_streams: bool,
-    /// The last turn with a request.
-    active: Duration,
-    timer: Deadline,
+    lifetime: Lifetime,
 }
 
 impl Driver {
@@ -90,9 +89,11 @@ impl Driver {
                 }
                 Err(error) => self.connection.close(error.code().into()),
             }
+            self.check_flood();
             self.control.flush(context);
             self.streams.poll_tails(context);
             let answered = self.streams.take_answered();
+            self.connection.keep_alive(self.streams.open() > 0);
             let driven = self.connection.poll_drive(context);
             answered.sent(self.site.metrics.latency());
             match driven {
@@ -116,8 +117,8 @@ impl Driver {
         while let Some(event) = self.connection.next_event() {
             match event {
                 Event::Connected => {
-                    self.active = now();
-                    self.control.begin(&self.connection, self.site.limits.head);
+                    self.lifetime.restart();
+                    self.control.begin(&mut self.connection, self.site.limits.head);
                 }
                 Event::Opened(number, receive, send) => {
                     self.next = number + 1;
@@ -125,15 +126,39 @@ impl Driver {
                         Some(first) if number >= first => self.streams.refuse(receive, send),
                         _ => {
                             self.streams.accept(receive, send);
+                            self.lifetime.restart();
                             any = true;
                         }
                     }
                 }
-                Event::PeerOpened(stream) => self.control.open(stream)?,
-                Event::PeerReadable(id) => self.control.read(id)?,
+                Event::PeerOpened(stream) => {
+                    self.control.open(stream, &mut self.flood.borrow_mut())?;
+                }
+                Event::PeerReadable(id) => {
+                    self.control.read(id, &mut self.flood.borrow_mut())?;
+                }
+                // RFC 9114 §6.2.1.
+                Event::OwnStopped => return Err(Error::Connection(Code::CLOSED_CRITICAL_STREAM)),
             }
         }
         Ok(any)
+    }
+
+    /// Counts the received frames of QUIC, and ends the connection if the client has exceeded a limit.
+    fn check_flood(&mut self) {
+        let ReceivedFrames { resets, idle, .. } = self.connection.received();
+        let count = |frames| u32::try_from(frames).unwrap_or(u32::MAX);
+        let mut flood = self.flood.borrow_mut();
+        flood.at(now());
+        flood.costly(count(resets), Excess::Resets);
+        flood.idle(count(idle));
+        if self.excess.is_none()
+            && let Some(excess) = flood.excess()
+        {
+            self.excess = Some(excess);
+            self.site.http3_floods.count(excess);
+            self.connection.close(Code::EXCESSIVE_LOAD.into());
+        }
     }
 
     /// Starts a graceful shutdown.
@@ -141,7 +166,7 @@ impl Driver {
         if self.connection.is_handshaking() {
             return self.connection.close(Code::NO_ERROR.into());
         }
-        self.active = now();
+        self.lifetime.restart();
         self.refused = Some(self.next);
         // The identifier of a client's stream in both directions (RFC 9000 §2.1).
         self.control.goaway(self.next << 2);
@@ -152,20 +177,12 @@ impl Driver {
         if self.connection.is_closed() {
             return false;
         }
-        let has_streams = self.streams.open() > 0;
-        if std::mem::replace(&mut self.had_streams, has_streams) || has_streams {
-            self.active = now();
-        }
-        if has_streams {
-            return false;
-        }
-        let timeouts = &self.site.timeouts;
-        let end = self.active
-            + match (self.refused.is_some(), self.connection.is_handshaking()) {
-                (true, _) => GOAWAY_TIMEOUT,
-                (false, true) => timeouts.handshake,
-                (false, false) => timeouts.idle,
-            };
-        self.timer.poll(end, context).is_ready()
+        let phase = match self.refused {
+            Some(_) => Phase::Leaving,
+            None if self.connection.is_handshaking() => Phase::Handshake,
+            None => Phase::Open,
+        };
+        let responses = (self.streams.open(), self.connection.unacknowledged());
+        self.lifetime.poll_end(phase, responses, &self.site.timeouts, context).is_ready()
     }
 }

@@ -35,12 +35,10 @@ pub(super) struct Incoming {
 
 impl Incoming {
     pub(super) fn new(
-        mut stream: ReceiveStream,
+        stream: ReceiveStream,
         limits: Limits,
         outgoing: Rc<RefCell<Outgoing>>,
     ) -> Self {
-        // A client need not send the rest of a request that was answered (RFC 9114 §4.1).
-        stream.set_stop_code(Code::NO_ERROR.into());
         let (receiver, input) = (Receiver::new(limits), Bytes::new());
         Self { stream, receiver, input, is_done: false, discarded: 0, outgoing }
     }
@@ -81,19 +79,27 @@ impl Incoming {
     ) -> Result<Option<T>, StreamClosed> {
         let input = self.input.clone();
         let mut rest = &input[..];
-        let taken = loop {
-            match self.receiver.receive(&mut rest) {
-                Ok(None) => break None,
-                Ok(Some(received)) => {
-                    if let Some(taken) = take(received) {
-                        break Some(taken);
+        let taken = {
+            let outgoing = self.outgoing.borrow();
+            let mut flood = outgoing.flood();
+            let taken = loop {
+                match self.receiver.receive(&mut rest, &mut flood) {
+                    Ok(None) => break Ok(None),
+                    Ok(Some(received)) => {
+                        if let Some(taken) = take(received) {
+                            break Ok(Some(taken));
+                        }
                     }
+                    Err(error) => break Err(error),
                 }
-                Err(error) => return Err(self.fail(error)),
+            };
+            match flood.excess() {
+                Some(_) => Err(Error::Connection(Code::EXCESSIVE_LOAD)),
+                None => taken,
             }
         };
         self.input = input.slice(input.len() - rest.len()..);
-        Ok(taken)
+        taken.map_err(|error| self.fail(error))
     }
 
     /// Waits for bytes, or the end of the stream.
@@ -116,10 +122,7 @@ impl Incoming {
     fn fail(&mut self, error: Error) -> StreamClosed {
         match error {
             Error::Connection(code) => self.outgoing.borrow().close_connection(code),
-            Error::Stream(code) => {
-                self.stream.set_stop_code(code.into());
-                self.outgoing.borrow_mut().reset(code);
-            }
+            Error::Stream(code) => self.outgoing.borrow_mut().reset(code),
         }
         StreamClosed
     }
@@ -163,6 +166,7 @@ impl Incoming {
                 (out.len() >= MAX_PIECE_BYTES).then_some(())
             })?;
             if self.is_done || !out.is_empty() {
+                self.outgoing.borrow().flood().passed_on(out.len());
                 return Poll::Ready(Ok(!self.is_done));
             }
             ready!(self.poll_input(context))?;
@@ -172,7 +176,14 @@ impl Incoming {
     /// Nobody reads the rest.
     fn stop(&mut self) {
         (self.is_done, self.input) = (true, Bytes::new());
+        self.stream.set_stop_code(self.outgoing.borrow().stop_code().into());
         self.stream.stop();
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

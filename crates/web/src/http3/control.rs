@@ -2,6 +2,7 @@
 
 use std::task::{Context, Poll};
 
+use phalanx_http2::Flood;
 use phalanx_http3::{Code, Error, Peer, PeerStream, encoder};
 use phalanx_quic::{Connection, ReceiveStream, SendStream};
 
@@ -21,7 +22,7 @@ pub(super) struct Control {
 
 impl Control {
     /// Opens the server's control stream.
-    pub(super) fn begin(&mut self, connection: &Connection, max_head: usize) {
+    pub(super) fn begin(&mut self, connection: &mut Connection, max_head: usize) {
         self.own = connection.open();
         encoder::control_stream(&mut self.queue, max_head);
     }
@@ -49,18 +50,22 @@ impl Control {
     ///
     /// # Errors
     /// If the client violates the protocol.
-    pub(super) fn open(&mut self, mut stream: ReceiveStream) -> Result<(), Error> {
+    pub(super) fn open(
+        &mut self,
+        mut stream: ReceiveStream,
+        flood: &mut Flood,
+    ) -> Result<(), Error> {
         stream.set_stop_code(Code::STREAM_CREATION_ERROR.into());
         let id = stream.id();
         self.streams.push((stream, PeerStream::default()));
-        self.read(id)
+        self.read(id, flood)
     }
 
     /// Reads a stream of the client that has data.
     ///
     /// # Errors
     /// If the client violates the protocol.
-    pub(super) fn read(&mut self, id: u64) -> Result<(), Error> {
+    pub(super) fn read(&mut self, id: u64, flood: &mut Flood) -> Result<(), Error> {
         let place = self.streams.iter().position(|(stream, _)| stream.id() == id);
         // The rest of an unknown stream was refused.
         let Some(place) = place else { return Ok(()) };
@@ -68,7 +73,7 @@ impl Control {
         let is_needed = loop {
             match stream.try_read(MAX_READ_BYTES) {
                 None => break true,
-                Some(Ok(Some(bytes))) if receiver.receive(&mut self.peer, &bytes)? => (),
+                Some(Ok(Some(bytes))) if receiver.receive(&mut self.peer, &bytes, flood)? => (),
                 Some(Ok(Some(_))) => break false,
                 Some(Ok(None) | Err(_)) => {
                     receiver.finish()?;

@@ -8,6 +8,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `connection.rs` | one connection: serves until it is idle, the client misbehaves, or the program shuts down |
+//! | `lifetime.rs` | its time limits |
 //! | `control.rs` | the streams that carry no request |
 //! | `stream.rs` | one request and its response |
 //! | `content.rs` | the content of a request |
@@ -18,5 +19,6 @@ pub(crate) mod connection;
 mod answer;
 mod content;
 mod control;
+mod lifetime;
 mod outgoing;
 mod stream;

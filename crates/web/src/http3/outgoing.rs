@@ -1,9 +1,15 @@
 //! The sending side of a request's stream: bytes of frames that wait for the client's window.
 
+use std::cell::{RefCell, RefMut};
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use phalanx_http2::Flood;
 use phalanx_http3::{Code, encoder};
 use phalanx_quic::{SendStream, StreamError};
+
+/// The counts of a connection's costly frames.
+pub(super) type SharedFlood = Rc<RefCell<Flood>>;
 
 /// The sending side of a stream.
 pub(super) struct Outgoing {
@@ -12,16 +18,40 @@ pub(super) struct Outgoing {
     queue: Vec<u8>,
     /// The stream ends behind the queue.
     ends: bool,
+    /// The stream was reset.
+    is_reset: bool,
+    /// The code with which the client is asked to stop sending, if the rest of its request is not needed.
+    stop_code: Code,
+    flood: SharedFlood,
 }
 
 impl Outgoing {
-    pub(super) fn new(stream: SendStream) -> Self {
-        Self { stream, queue: Vec::new(), ends: false }
+    pub(super) fn new(stream: SendStream, flood: SharedFlood) -> Self {
+        let (ends, is_reset, stop_code) = (false, false, Code::REQUEST_REJECTED);
+        Self { stream, queue: Vec::new(), ends, is_reset, stop_code, flood }
+    }
+
+    /// Whether the request may have had an effect. Until then, it is rejected if it is dropped; afterwards, the client need
+    /// not send the rest of a request that is answered (RFC 9114 §4.1).
+    pub(super) fn set_begun(&mut self, has_begun: bool) {
+        self.stop_code = if has_begun { Code::NO_ERROR } else { Code::REQUEST_REJECTED };
+    }
+
+    /// The code with which the client is asked to stop sending: that of a reset, so that both directions end alike (RFC 9114
+    /// §4.1.1).
+    pub(super) fn stop_code(&self) -> Code {
+        self.stop_code
+    }
+
+    /// The counts of the connection's costly frames.
+    pub(super) fn flood(&self) -> RefMut<'_, Flood> {
+        self.flood.borrow_mut()
     }
 
     /// Queues the head of a response, or of an interim one.
     pub(super) fn head(&mut self, block: &[u8]) {
         encoder::head_of(&mut self.queue, block);
+        self.flood().answered();
     }
 
     /// Queues the start of `length` bytes of content.
@@ -66,19 +96,25 @@ impl Outgoing {
         content: &[u8],
     ) -> Poll<Result<usize, StreamError>> {
         ready!(self.poll_flush(context))?;
-        self.stream.poll_write(context, content)
+        let sent = ready!(self.stream.poll_write(context, content))?;
+        self.flood().sent(sent);
+        Poll::Ready(Ok(sent))
     }
 
     /// Ends the stream behind the queue. Returns whether the queue was sent.
     pub(super) fn finish(&mut self) -> bool {
-        self.ends = true;
+        (self.ends, self.stop_code) = (true, Code::NO_ERROR);
         self.flush();
         !self.ends
     }
 
-    /// Ends the stream without a complete response.
+    /// Ends the stream without a complete response. Only the first code counts.
     pub(super) fn reset(&mut self, code: Code) {
-        self.stream.reset(code.into());
+        if !std::mem::replace(&mut self.is_reset, true) {
+            self.stop_code = code;
+            self.flood().reset();
+            self.stream.reset(code.into());
+        }
     }
 
     /// Waits until the client has stopped reading, or the connection has ended.

@@ -15,7 +15,7 @@ use phalanx_quic::{ReceiveStream, SendStream};
 
 use crate::http3::answer::{StreamAnswer, Tails};
 use crate::http3::content::{Content, Incoming};
-use crate::http3::outgoing::Outgoing;
+use crate::http3::outgoing::{Outgoing, SharedFlood};
 use crate::proxy::{Origin, StreamClosed, StreamContent};
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
@@ -40,6 +40,7 @@ struct Shared {
     peer: Peer,
     address: IpAddr,
     tails: Tails,
+    flood: SharedFlood,
     /// Requests with responses that are not sent yet.
     answered: Cell<Answered>,
 }
@@ -49,9 +50,10 @@ impl Streams {
         (stages, current, site): (Stages, CurrentSite, Arc<Site>),
         peer: Peer,
         address: IpAddr,
+        flood: SharedFlood,
     ) -> Self {
         let (tails, answered) = (Tails::default(), Cell::default());
-        let shared = Rc::new(Shared { stages, peer, address, tails, answered });
+        let shared = Rc::new(Shared { stages, peer, address, tails, flood, answered });
         Self { shared, current, site, open: Rc::default() }
     }
 
@@ -77,7 +79,7 @@ impl Streams {
     }
 
     fn parts(&self, receive: ReceiveStream, send: SendStream) -> (Incoming, StreamAnswer) {
-        let outgoing = Rc::new(RefCell::new(Outgoing::new(send)));
+        let outgoing = Rc::new(RefCell::new(Outgoing::new(send, self.shared.flood.clone())));
         let limits = Limits { head: self.site.limits.head };
         let answer = StreamAnswer::new(outgoing.clone(), self.shared.tails.clone());
         (Incoming::new(receive, limits, outgoing), answer)

@@ -44,10 +44,18 @@ impl<'a> Ask<'a> {
     #[inline]
     pub(super) fn file_head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {
         let (rules, is_tls) = (&self.host().rules, out.is_tls());
+        let alt_svc = self.site.alt_svc().and_then(|alt_svc| alt_svc.field(out.alt_svc));
         let mut head = clock::head(&mut out.buffer, status, self.reply);
         if let Some(cors) = &rules.cors {
             head = cors.fields(self.request, head);
         }
-        if is_tls { head.fields(rules.tls.all()).fields(self.site.alt_svc.all()) } else { head }
+        if !is_tls {
+            return head;
+        }
+        let head = head.fields(rules.tls.all());
+        match alt_svc {
+            Some(field) => head.fields(field.all()),
+            None => head,
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::config::Timeouts;
 use crate::log::AccessRecorder;
 use crate::metrics::HttpMetrics;
 use crate::respond::pace::Pace;
+use crate::site::Place;
 use crate::socket::network::send;
 use crate::stages::Stages;
 
@@ -67,6 +68,8 @@ pub(crate) struct ResponseWriter {
     pub(crate) buffer: ResponseBuffer,
     /// Whether the head of a stream's response was sent.
     is_started: bool,
+    /// The announcement of HTTP/3.
+    pub(crate) alt_svc: Place,
     /// Authenticated user, if requests are logged.
     pub(super) user: Option<Box<Credentials>>,
 }
@@ -88,7 +91,8 @@ impl ResponseWriter {
     }
 
     fn new(to: To, stages: Stages, timeouts: &Timeouts, buffer: ResponseBuffer) -> Self {
-        Self { to, stages, pace: Pace::new(timeouts), buffer, is_started: false, user: None }
+        let (pace, alt_svc) = (Pace::new(timeouts), Place::default());
+        Self { to, stages, pace, buffer, is_started: false, alt_svc, user: None }
     }
 
     /// Whether responses are sent over TLS.

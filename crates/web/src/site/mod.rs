@@ -4,6 +4,7 @@
 //! from one version.
 
 mod aliases;
+mod alt_svc;
 mod blocking;
 mod cors;
 mod current;
@@ -24,8 +25,9 @@ use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use phalanx_acme::Challenges;
 use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, TrustedProxies, client};
-use phalanx_http::{FieldBlock, Limits, Request, Status};
+use phalanx_http::{Limits, Request, Status};
 
+pub(crate) use alt_svc::{AltSvc, Place};
 pub(crate) use blocking::BlockingStages;
 pub(crate) use cors::is_preflight;
 pub(crate) use current::CurrentSite;
@@ -44,16 +46,6 @@ use crate::upstream::{Group, UpstreamCounters};
 fn bounds(limits: &PerAddress) -> Bounds {
     let PerAddress { connections, requests_per_second: per_second, burst } = *limits;
     Bounds { connections, per_second, burst }
-}
-
-/// Announces HTTP/3 for a day, if it is on (RFC 7838 §3).
-fn alt_svc(config: &Config) -> FieldBlock {
-    let mut field = FieldBlock::default();
-    let port = config.http3_port.or_else(|| config.tls_port()).filter(|_| config.http3);
-    if let Some(port) = port {
-        field.push("Alt-Svc", format!("h3=\":{port}\"; ma=86400").as_bytes());
-    }
-    field
 }
 
 /// Connections that one processor rejects at a time, fewer than the descriptors kept in reserve for it.
@@ -75,8 +67,8 @@ pub(crate) struct Site {
     pub(crate) unknown_host: Status,
     /// Whether HTTP/2 without TLS is accepted.
     pub(crate) h2c: bool,
-    /// Field of every response over TLS that announces HTTP/3; the same in all versions.
-    pub(crate) alt_svc: FieldBlock,
+    /// Announces HTTP/3 in every response over TLS; the same in all versions.
+    alt_svc: OnceLock<AltSvc>,
     /// How large files are sent.
     pub(crate) send: SendMode,
     pub(crate) limits: Limits,
@@ -101,6 +93,7 @@ pub(crate) struct Site {
     pub(crate) memory: Memory,
     /// Counters of closed HTTP/2 connections; the same in all versions.
     pub(crate) floods: Floods,
+    pub(crate) http3_floods: Floods,
     /// Metrics of requests and connections; the same in all versions.
     pub(crate) metrics: HttpMetrics,
     /// Whether any host passes requests to other servers.
@@ -210,7 +203,7 @@ impl Site {
                 UnknownHost::First | UnknownHost::Misdirected => Status::MisdirectedRequest,
             },
             h2c: config.h2c,
-            alt_svc: old.map_or_else(|| alt_svc(config), |old| old.alt_svc.clone()),
+            alt_svc: old.map(|old| old.alt_svc.clone()).unwrap_or_default(),
             send: config.send,
             limits: config.limits,
             timeouts: config.timeouts,
@@ -224,7 +217,8 @@ impl Site {
             health: config.health.as_deref().map(Into::into),
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),
-            floods: old.map_or_else(Floods::new, |old| old.floods.clone()),
+            floods: old.map_or_else(Floods::http2, |old| old.floods.clone()),
+            http3_floods: old.map_or_else(Floods::http3, |old| old.http3_floods.clone()),
             has_upstreams: config.hosts.iter().any(|host| !host.proxies.is_empty()),
             upstreams: old.map_or_else(UpstreamCounters::new, |old| old.upstreams.clone()),
             metrics: old.map_or_else(HttpMetrics::new, |old| old.metrics.clone()),
@@ -232,6 +226,16 @@ impl Site {
             hashing,
             paths,
         })
+    }
+
+    /// Sets the announcement of HTTP/3; called once, for the first version.
+    pub(crate) fn set_alt_svc(&self, alt_svc: AltSvc) {
+        let _ = self.alt_svc.set(alt_svc);
+    }
+
+    /// The announcement of HTTP/3.
+    pub(crate) fn alt_svc(&self) -> Option<&AltSvc> {
+        self.alt_svc.get()
     }
 
     /// Sets the blocking stages; called once, for the first version.
@@ -297,6 +301,11 @@ impl Site {
     /// Whether this is the address of a proxy that is trusted to name its clients.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         self.proxies.as_ref().is_some_and(|proxies| proxies.trusts(address))
+    }
+
+    /// Whether the connections of this address have a limit. Those of a trusted proxy have none.
+    pub(crate) fn limits_connections_of(&self, address: IpAddr) -> bool {
+        self.per_address.connections.is_some() && !self.trusts(address)
     }
 
     /// Whether the address of a connection has an effect, apart from the log.

@@ -12,7 +12,7 @@ use phalanx_http::Request;
 use phalanx_service::ConnectionPermit;
 
 use crate::log::AccessRecorder;
-use crate::site::Site;
+use crate::site::{Place, Site};
 use crate::stages::Stages;
 use crate::upstream::NamedPools;
 
@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     pub(crate) proxy: Option<Box<IpAddr>>,
     /// Whether a PROXY header has named the client. Another processor could not know it, so the connection stays.
     pub(crate) is_named: bool,
+    /// The announcement of HTTP/3 at the address that the client has used.
+    pub(crate) alt_svc: Place,
 }
 
 /// The client's address has reached its connection limit.
@@ -98,6 +100,7 @@ impl Peer {
             recorder: stages.log.map(|log| Box::new(AccessRecorder::new(log, address))),
             proxy: is_proxy.then(|| Box::new(address)),
             is_named: false,
+            alt_svc: Place::default(),
         })
     }
 }

@@ -92,6 +92,7 @@ pub(crate) async fn serve<S: RequestStream>(
     let timeouts = &site.timeouts;
     let mut out = ResponseWriter::stream(answer, stages, timeouts, buffers::get());
     out.set_begun(true);
+    out.alt_svc = peer.alt_svc;
     let mut recorder = peer.recorder.as_deref().map(AccessRecorder::for_stream);
     // Held until the connection has all of the response.
     let (mut permit, mut path) = (None, Vec::new());

@@ -2,16 +2,18 @@
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use phalanx::runtime::{ActiveProcessors, Control, DriverChoice};
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::{TIMEOUT, tcp};
-use phalanx_web::{Config, Listen, Scheme, ServeError, Serving, serve};
+use phalanx_web::{Config, Listen, Operator, Reload, Reloader, Scheme, ServeError, Serving, serve};
 
 /// Length of `large` from [`small_and_large`]: more than any socket buffer.
 pub(crate) const LARGE: usize = 24 << 20;
@@ -19,6 +21,8 @@ pub(crate) const LARGE: usize = 24 << 20;
 /// A running server.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    /// All addresses, in the order of the configuration.
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) control: Control,
     pub(crate) active: ActiveProcessors,
     /// Address of its admin pages, if it has any.
@@ -42,13 +46,36 @@ pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Se
     }
 }
 
+/// Reloads a server at each SIGHUP, with one configuration after the other.
+pub(crate) struct Reloads {
+    pub(crate) up: Sender<Server>,
+    pub(crate) next: Mutex<VecDeque<Config>>,
+    pub(crate) reloaded: Sender<Result<(), String>>,
+}
+
+/// Held by a test whose server reloads, because a signal reaches all servers of the process.
+pub(crate) static RELOADING: Mutex<()> = Mutex::new(());
+
+impl Operator<Reloader> for Reloads {
+    fn ready(&self, serving: &Serving<'_>) {
+        self.up.send(Server::of(serving)).unwrap();
+    }
+
+    fn reload(&self, reloader: &mut Reloader) {
+        let Some(next) = self.next.lock().unwrap().pop_front() else { return };
+        let reloaded = reloader.reload(next).map(drop).map_err(|error| error.to_string());
+        self.reloaded.send(reloaded).unwrap();
+    }
+}
+
 /// The result of a server's thread.
 type Served = JoinHandle<Result<(), String>>;
 
 impl Server {
     pub(crate) fn of(serving: &Serving<'_>) -> Self {
         let (control, active) = (serving.up.control.clone(), serving.up.active.clone());
-        Self { address: serving.addresses[0], control, active, admin: serving.up.admin }
+        let addresses = serving.addresses.to_vec();
+        Self { address: addresses[0], addresses, control, active, admin: serving.up.admin }
     }
 }
 

@@ -1,40 +1,22 @@
 //! Connections that move to another worker after a reload has changed their listener.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, PoisonError};
 
 use phalanx::runtime::DriverChoice;
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::{TIMEOUT, eventually, tcp};
-use phalanx_web::{Config, Inherited, Operator, Reload, Reloader, Scheme, Serving, Tls, operate};
+use phalanx_web::{Config, Inherited, Scheme, Tls, operate};
 use signal_hook::consts::SIGHUP;
 use signal_hook::low_level::raise;
 
-use crate::common::{Server, connect, run};
+use crate::common::{RELOADING, Reloads, connect, run};
 use crate::moves::{ask, clients_of_both_workers, moved, two_workers};
-
-/// Reloads the server once, at a SIGHUP.
-struct ReloadsOnce {
-    up: Sender<Server>,
-    next: Mutex<Option<Config>>,
-    reloaded: Sender<Result<(), String>>,
-}
-
-impl Operator<Reloader> for ReloadsOnce {
-    fn ready(&self, serving: &Serving<'_>) {
-        self.up.send(Server::of(serving)).unwrap();
-    }
-
-    fn reload(&self, reloader: &mut Reloader) {
-        let Some(next) = self.next.lock().unwrap().take() else { return };
-        let reloaded = reloader.reload(next).map(drop).map_err(|error| error.to_string());
-        self.reloaded.send(reloaded).unwrap();
-    }
-}
 
 /// The same server, first with a plain listener and one with TLS, and then with TLS on both.
 fn plain_then_tls(home: &Path, driver: DriverChoice, authority: &Authority) -> [Config; 2] {
@@ -54,6 +36,7 @@ fn plain_then_tls(home: &Path, driver: DriverChoice, authority: &Authority) -> [
 /// They stay plain on the worker that takes them over, where the listener expects TLS.
 #[test]
 fn connections_of_a_listener_that_became_tls_move() {
+    let _alone = RELOADING.lock().unwrap_or_else(PoisonError::into_inner);
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
         let (home, authority) = (tempfile::tempdir().unwrap(), Authority::new());
         let [plain, tls] = plain_then_tls(home.path(), driver, &authority);
@@ -61,7 +44,7 @@ fn connections_of_a_listener_that_became_tls_move() {
         let mut started = None;
         let start = || {
             let serve = |up| {
-                let operator = ReloadsOnce { up, next: Mutex::new(Some(tls)), reloaded };
+                let operator = Reloads { up, next: VecDeque::from([tls]).into(), reloaded };
                 operate(plain, Inherited::default(), Arc::new(operator))
             };
             run(serve).map(|server| started = Some(server))

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! Each operation is boxed and owns everything that its message header points to: the bytes or the buffer, the
-//! address, and the header itself. The box keeps its address while the operation is in flight (see `inflight`), and
+//! address, the control message, and the header itself. The box keeps its address while the operation is in flight (see `inflight`), and
 //! [`submission`](SendingDatagram::submission) sets all pointers again. A receive writes only to initialised bytes of a
 //! buffer that no other code can access while the receive is in flight. Message headers, parts and socket addresses of
 //! zeros are valid, as C programs use them.
@@ -15,6 +15,7 @@ use std::rc::Rc;
 use io_uring::{opcode, squeue, types};
 use socket2::{SockAddr, SockAddrStorage};
 
+use crate::sockets::datagrams::SegmentControl;
 use crate::user_bytes::UserBytes;
 use crate::{Datagram, Socket, Token};
 
@@ -25,6 +26,7 @@ pub(crate) struct SendingDatagram {
     fd: Rc<OwnedFd>,
     bytes: UserBytes,
     to: Option<SockAddr>,
+    control: Option<SegmentControl>,
     part: libc::iovec,
     header: libc::msghdr,
 }
@@ -53,9 +55,11 @@ impl SendingDatagram {
         fd: Rc<OwnedFd>,
         bytes: UserBytes,
         to: Option<SockAddr>,
+        segment: Option<u16>,
     ) -> Self {
         let (part, header) = empty_header();
-        Self { token, socket, fd, bytes, to, part, header }
+        let control = segment.map(SegmentControl::new);
+        Self { token, socket, fd, bytes, to, control, part, header }
     }
 
     pub(crate) fn submission(&mut self) -> squeue::Entry {
@@ -65,6 +69,10 @@ impl SendingDatagram {
         if let Some(to) = &self.to {
             self.header.msg_name = to.as_ptr().cast_mut().cast();
             self.header.msg_namelen = to.len();
+        }
+        if let Some(control) = &mut self.control {
+            self.header.msg_controllen = size_of_val(control) as _;
+            self.header.msg_control = (&raw mut *control).cast();
         }
         self.header.msg_iov = &raw mut self.part;
         self.header.msg_iovlen = 1;

@@ -19,14 +19,14 @@ impl Uring {
         token: Token,
         socket: Socket,
         datagram: Bytes,
-        to: Option<SocketAddr>,
+        (to, segment): (Option<SocketAddr>, Option<u16>),
     ) {
         let bytes = UserBytes::from(datagram);
         let Some(state) = self.sockets.get(socket) else {
             return self.refuse(token, libc::EBADF);
         };
         let (fd, to) = (Rc::clone(&state.fd), to.map(SockAddr::from));
-        let sending = SendingDatagram::new(token, socket, fd, bytes, to);
+        let sending = SendingDatagram::new(token, socket, fd, bytes, to, segment);
         let name = self.launch(Operation::SendDatagram(Box::new(sending)));
         self.tokens.insert(token, Pending::Operation(name));
     }

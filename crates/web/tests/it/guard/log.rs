@@ -165,7 +165,8 @@ fn lost_lines_are_counted() {
         }
         let admin = server.admin.expect("asked for");
         let (control, active) = (server.control.clone(), server.active.clone());
-        let admin = Server { address: admin, control, active, admin: None };
+        let (address, addresses) = (admin, vec![admin]);
+        let admin = Server { address, addresses, control, active, admin: None };
         eventually("all of them", || {
             let answer = get(&admin, "/snapshot.json");
             let json = answer.split("\r\n\r\n").nth(1).expect("a body");

@@ -11,7 +11,7 @@ use h3_quinn::OpenStreams;
 use http::{Method, Request, Response};
 use phalanx_testkit::tcp;
 use quinn::crypto::rustls::QuicClientConfig;
-use rustls::{ClientConnection, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::common::Server;
 use crate::simulation::wire::IDENTITY;
@@ -25,15 +25,20 @@ pub(super) fn block_on<T>(client: impl Future<Output = T>) -> T {
 
 /// The address that the server announces over HTTP/1.1.
 pub(super) fn announced(server: &Server) -> SocketAddr {
+    announced_by(&IDENTITY.client_config(), server.address)
+}
+
+/// As [`announced`], at one of several addresses.
+pub(super) fn announced_by(tls: &ClientConfig, address: SocketAddr) -> SocketAddr {
     let name = "sim.test".try_into().unwrap();
-    let session = ClientConnection::new(IDENTITY.client_config(), name).unwrap();
-    let mut stream = StreamOwned::new(session, tcp::connect(server.address));
+    let session = ClientConnection::new(Arc::new(tls.clone()), name).unwrap();
+    let mut stream = StreamOwned::new(session, tcp::connect(address));
     stream.write_all(b"GET / HTTP/1.1\r\nHost: sim.test\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let value = text.split_once("Alt-Svc: h3=\":").expect("it is announced").1;
     let port = value.split('"').next().unwrap().parse().unwrap();
-    (Ipv4Addr::LOCALHOST, port).into()
+    (address.ip(), port).into()
 }
 
 /// Connects with QUIC.
@@ -55,15 +60,43 @@ pub(super) async fn connect_with(
     address: SocketAddr,
     version: u32,
 ) -> Result<(quinn::Endpoint, quinn::Connection), quinn::ConnectionError> {
-    let mut tls = (*IDENTITY.client_config()).clone();
+    connect_configured(address, quinn::TransportConfig::default(), version).await
+}
+
+/// As [`connect_with`], with parameters of QUIC.
+pub(super) async fn connect_configured(
+    address: SocketAddr,
+    transport: quinn::TransportConfig,
+    version: u32,
+) -> Result<(quinn::Endpoint, quinn::Connection), quinn::ConnectionError> {
+    let tls = IDENTITY.client_config();
+    let endpoint = endpoint(&tls, transport, version);
+    let connection = endpoint.connect(address, "sim.test").unwrap().await?;
+    Ok((endpoint, connection))
+}
+
+/// As [`connect`], to a server with a certificate that `tls` trusts.
+pub(super) async fn connect_trusting(
+    tls: &ClientConfig,
+    address: SocketAddr,
+) -> Result<quinn::Connection, quinn::ConnectionError> {
+    let endpoint = endpoint(tls, quinn::TransportConfig::default(), 1);
+    endpoint.connect(address, "sim.test").unwrap().await
+}
+
+fn endpoint(
+    tls: &ClientConfig,
+    transport: quinn::TransportConfig,
+    version: u32,
+) -> quinn::Endpoint {
+    let mut tls = tls.clone();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     let tls = QuicClientConfig::try_from(tls).unwrap();
     let mut endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let mut config = quinn::ClientConfig::new(Arc::new(tls));
-    config.version(version);
+    config.version(version).transport_config(Arc::new(transport));
     endpoint.set_default_client_config(config);
-    let connection = endpoint.connect(address, "sim.test").unwrap().await?;
-    Ok((endpoint, connection))
+    endpoint
 }
 
 /// A connection with HTTP/3.

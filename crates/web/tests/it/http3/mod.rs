@@ -1,17 +1,22 @@
 //! HTTP/3, on each driver, with a client of other authors.
 
 mod client;
+mod floods;
+mod relay;
+mod reload;
 mod violations;
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
-use client::{Client, announced, block_on, connect, connect_from, first_datagram};
+use client::{Client, announced, announced_by, block_on, connect, connect_from, first_datagram};
 use http::{Method, StatusCode};
 use phalanx::runtime::DriverChoice;
 use phalanx_testkit::driver::is_tested;
 use phalanx_web::{Config, Scheme, Tls, serve};
+use relay::Relay;
 
 use crate::common::{Server, metric, run};
 use crate::proxy::backend::passing;
@@ -23,7 +28,10 @@ fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Server, Socke
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
         let home = tempfile::tempdir().unwrap();
         let mut config = change(home.path());
-        config.listen = vec![Scheme::Https.at(([127, 0, 0, 1], 0))];
+        config.listen.retain(|listen| listen.is_tls());
+        if config.listen.is_empty() {
+            config.listen = vec![Scheme::Https.at(([127, 0, 0, 1], 0))];
+        }
         config.http3 = true;
         let [certificate, key] = IDENTITY.files();
         config.hosts[0].tls = Some(Tls { certificate, key });
@@ -230,5 +238,86 @@ fn clients_prove_their_address_under_load() {
             assert_eq!(client.get("/small.txt").await.1, b"small");
         });
         assert_eq!(retries(), before + 1);
+    });
+}
+
+#[test]
+fn forged_addresses_take_no_slots() {
+    let start = |home: &Path| {
+        let mut config = site(home);
+        config.runtime.workers = 1;
+        config.per_address.connections = Some(2);
+        config.timeouts.handshake = phalanx_testkit::TIMEOUT;
+        config.runtime.admin = Some(([127, 0, 0, 1], 0).into());
+        config
+    };
+    on_each_driver(start, |server, address| {
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..4 {
+            silent.send_to(&first_datagram(address), address).unwrap();
+        }
+        block_on(async {
+            let mut clients = Vec::new();
+            while clients.len() < 2 {
+                // The connection that has asked for the address may still count.
+                if let Ok(quic) = connect(address).await {
+                    clients.push(Client::over(quic).await);
+                }
+            }
+            for client in &mut clients {
+                assert_eq!(client.get("/small.txt").await.1, b"small");
+            }
+            assert!(connect(address).await.is_err(), "the limit applies to proven addresses");
+        });
+        assert!(metric(server, "quic_retries_total") >= Some(4 + 3));
+    });
+}
+
+/// A drain waits until the client has acknowledged its responses.
+#[test]
+fn a_drain_finishes_responses_that_were_lost() {
+    let start = |home: &Path| {
+        let mut config = site(home);
+        config.runtime.admin = Some(([127, 0, 0, 1], 0).into());
+        config
+    };
+    on_each_driver(start, |server, address| {
+        let responses = || metric(server, "http_requests_total{code=\"200\"}").unwrap();
+        block_on(async {
+            let relay = Relay::to(address).await;
+            let quic = connect(relay.address).await.unwrap();
+            let mut client = Client::over(quic).await;
+            assert_eq!(client.get("/small.txt").await.1, b"small");
+            let answered = responses();
+            relay.set_deaf(true);
+            let lost = tokio::spawn(async move { client.get("/small.txt").await.1 });
+            while responses() == answered {
+                tokio::task::yield_now().await;
+            }
+            server.control.drain();
+            // Longer than a drained connection without requests lives.
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            relay.set_deaf(false);
+            assert_eq!(lost.await.unwrap(), b"small");
+        });
+    });
+}
+
+#[test]
+fn each_address_announces_its_own_port() {
+    let start = |home: &Path| {
+        let listen = [1, 2].map(|last| Scheme::Https.at(([127, 0, 0, last], 0)));
+        Config { listen: listen.into(), ..site(home) }
+    };
+    on_each_driver(start, |server, _| {
+        let tls = IDENTITY.client_config();
+        let udp = [0, 1].map(|at| announced_by(&tls, server.addresses[at]));
+        block_on(async {
+            for address in udp {
+                let (response, _) = Client::connect(address).await.get("/small.txt").await;
+                let own = format!("h3=\":{}\"; ma=86400", address.port());
+                assert_eq!(response.headers()["alt-svc"], own);
+            }
+        });
     });
 }

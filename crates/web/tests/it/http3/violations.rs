@@ -91,3 +91,72 @@ fn slow_requests_are_cancelled() {
         });
     });
 }
+
+#[test]
+fn the_control_stream_must_not_be_stopped() {
+    on_each_driver(site, |_, address| {
+        block_on(async {
+            let connection = connect(address).await.unwrap();
+            let mut control = connection.accept_uni().await.unwrap();
+            control.stop(quinn::VarInt::from_u32(0x100)).unwrap();
+            match connection.closed().await {
+                quinn::ConnectionError::ApplicationClosed(close) => {
+                    assert_eq!(u64::from(close.error_code), 0x104);
+                }
+                other => panic!("{other:?}"),
+            }
+        });
+    });
+}
+
+/// The codes with which the server ends both directions of a request.
+async fn codes_after(connection: &quinn::Connection, bytes: &[u8]) -> (u64, u64) {
+    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+    send.write_all(bytes).await.unwrap();
+    let stopped = send.stopped().await.unwrap().expect("the server asks the client to stop");
+    let error = receive.read_to_end(1000).await.unwrap_err();
+    let quinn::ReadToEndError::Read(quinn::ReadError::Reset(reset)) = error else {
+        panic!("{error:?}");
+    };
+    (stopped.into(), reset.into())
+}
+
+#[test]
+fn both_directions_of_a_request_end_with_the_same_code() {
+    let start = |home: &Path| {
+        let mut config = site(home);
+        config.timeouts.request = std::time::Duration::from_millis(100);
+        config.timeouts.body = phalanx_testkit::TIMEOUT;
+        config
+    };
+    on_each_driver(start, |server, address| {
+        block_on(async {
+            let connection = connect(address).await.unwrap();
+            // A method only.
+            let malformed = codes_after(&connection, b"\x01\x03\0\0\xd1").await;
+            assert_eq!(malformed, (0x10e, 0x10e));
+            // A head that never ends.
+            let slow = codes_after(&connection, b"\x01\x17\0\0").await;
+            assert_eq!(slow, (0x10b, 0x10b));
+            // A response with the status 413 before the end of the content.
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            let head = b"\x01\x12\0\0\xd4\xd7\x51\x06/large\x50\x04h.ex\0\x80\x01\0\0";
+            send.write_all(head).await.unwrap();
+            send.write_all(&[0; 20_001]).await.unwrap();
+            assert!(receive.read_to_end(10_000).await.is_ok());
+            assert_eq!(send.stopped().await.unwrap(), Some(quinn::VarInt::from_u32(0x100)));
+            // A request in progress, so that the connection stays.
+            let mut waiting = connection.open_bi().await.unwrap();
+            waiting.0.write_all(head).await.unwrap();
+            server.control.drain();
+            let mut control = connection.accept_uni().await.unwrap();
+            let mut received = Vec::new();
+            // GOAWAY, after the type of the stream and SETTINGS.
+            while !received.windows(2).any(|frame| frame == [7, 1]) {
+                received.extend(control.read_chunk(100, true).await.unwrap().unwrap().bytes);
+            }
+            let rejected = codes_after(&connection, b"\x01\x16\0\0").await;
+            assert_eq!(rejected, (0x10b, 0x10b));
+        });
+    });
+}

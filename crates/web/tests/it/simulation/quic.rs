@@ -65,13 +65,35 @@ impl Client {
 
     /// Sends what is ready, then waits for a datagram or a timer.
     async fn turn(&mut self) {
+        self.turn_within(None).await;
+        self.read();
+    }
+
+    /// As [`turn`](Self::turn), for at most this long, and without reading streams.
+    async fn turn_within(&mut self, longest: Option<Duration>) {
         self.send();
         let timer = self.quic.poll_timeout().map(|at| at.saturating_duration_since(self.now()));
+        let received = self.receive(timer.into_iter().chain(longest).min()).await;
+        let now = self.now();
+        match received {
+            None => self.quic.handle_timeout(now),
+            Some((bytes, from)) => {
+                let mut response = Vec::new();
+                let event = self.endpoint.handle(now, from, None, None, bytes, &mut response);
+                if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+                    self.quic.handle_event(event);
+                }
+            }
+        }
+    }
+
+    /// Waits for a datagram; `None` if there is none within this time.
+    async fn receive(&mut self, within: Option<Duration>) -> Option<(BytesMut, SocketAddr)> {
         let mut buffer = [0; 2048];
         let received = {
             let mut receive = pin!(self.socket.recv_from(&mut buffer));
             let mut timer = pin!(async {
-                match timer {
+                match within {
                     Some(left) => self.net.sleep(left).await,
                     None => std::future::pending().await,
                 }
@@ -82,18 +104,30 @@ impl Client {
             });
             next.await
         };
-        let now = self.now();
-        match received {
-            None => self.quic.handle_timeout(now),
-            Some((length, from)) => {
-                let (bytes, mut response) = (BytesMut::from(&buffer[..length]), Vec::new());
-                let event = self.endpoint.handle(now, from, None, None, bytes, &mut response);
-                if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
-                    self.quic.handle_event(event);
-                }
-            }
+        received.map(|(length, from)| (BytesMut::from(&buffer[..length]), from))
+    }
+
+    /// Loses everything that arrives within this time.
+    async fn lose(&mut self, time: Duration) {
+        self.send();
+        let end = self.net.now() + time;
+        while self.receive(Some(end.saturating_sub(self.net.now()))).await.is_some() {}
+    }
+
+    /// Receives for this long, without reading streams.
+    async fn read_nothing(&mut self, time: Duration) {
+        let end = self.net.now() + time;
+        while self.net.now() < end {
+            self.turn_within(Some(end - self.net.now())).await;
         }
-        self.read();
+    }
+
+    /// Waits for the response on a stream.
+    async fn response(&mut self, id: StreamId) -> (Vec<u8>, Vec<u8>) {
+        while !self.received[&id].1 {
+            self.turn().await;
+        }
+        parsed(&self.received.remove(&id).expect("it was awaited").0)
     }
 
     fn send(&mut self) {
@@ -211,6 +245,43 @@ async fn converse(net: Net) {
     client.send();
 }
 
+/// The idle timeout of [`patient`], and the time without a datagram after which its server forgets a client.
+const IDLE: Duration = Duration::from_secs(10);
+const FORGOTTEN: Duration = Duration::from_secs(65);
+
+/// Connections outlive their time limits while they serve requests.
+async fn wait(net: Net) {
+    let mut client = Client::connect(net.clone());
+    while client.quic.is_handshaking() {
+        client.turn().await;
+    }
+    for _ in 0..4 {
+        let id = client.ask("/small.txt");
+        assert_eq!(client.response(id).await.0, b"200");
+        client.read_nothing(IDLE * 6 / 10).await;
+    }
+    // The client does not acknowledge a response.
+    let id = client.ask("/small.txt");
+    client.lose(IDLE * 3).await;
+    assert_eq!(client.response(id).await.0, b"200");
+    // The response waits for the client's window, and neither side has anything to send.
+    let id = client.ask("/whole.bin");
+    client.read_nothing(FORGOTTEN * 3).await;
+    assert!(client.response(id).await.1 == FILES["/whole.bin"][0]);
+    let now = client.now();
+    client.quic.close(now, VarInt::from_u32(0x100), Bytes::new());
+    client.send();
+}
+
+fn patient(world: &mut World) {
+    serve(world, |config| {
+        config.timeouts.idle = IDLE;
+        config.timeouts.request = FORGOTTEN - Duration::from_secs(5);
+        config.timeouts.send = FORGOTTEN * 10;
+    });
+    world.client(wait(world.net()));
+}
+
 fn web(world: &mut World) {
     // Only the network fails.
     let mut rate = |most| world.draw(most) as u32;
@@ -218,6 +289,13 @@ fn web(world: &mut World) {
     if world.draw(4) > 0 {
         world.set_faults(Faults { lost, duplicated, reordered, ..Faults::NONE });
     }
+    serve(world, |_| ());
+    for _ in 0..1 + world.draw(3) {
+        world.client(converse(world.net()));
+    }
+}
+
+fn serve(world: &mut World, change: impl FnOnce(&mut Config)) {
     fill(world);
     let mut config = Config::new();
     config.runtime.workers = world.processors();
@@ -231,6 +309,7 @@ fn web(world: &mut World) {
     config.hosts[0].tls = Some(Tls { certificate, key });
     config.listen = vec![Scheme::Https.at(address())];
     config.http3 = true;
+    change(&mut config);
     let mut graph = Graph::new();
     let server = Server::declare(&mut graph, &config, [world.root()]).expect("all is there");
     let is_bound = RefCell::new(false);
@@ -240,13 +319,15 @@ fn web(world: &mut World) {
         }
         Ok(())
     });
-    for _ in 0..1 + world.draw(3) {
-        world.client(converse(world.net()));
-    }
 }
 
 #[test]
 fn responses_survive_a_lossy_network() {
     let seeds = std::env::var("PHALANX_SEEDS").ok().and_then(|text| text.parse().ok());
     sim::explore(seeds.unwrap_or(60), web);
+}
+
+#[test]
+fn connections_outlive_their_limits_while_they_serve_requests() {
+    sim::explore(4, patient);
 }

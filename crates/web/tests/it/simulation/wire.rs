@@ -43,17 +43,22 @@ pub(crate) static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
     let certificate = params.self_signed(&key).unwrap();
     std::fs::write(place.path().join("certificate.pem"), certificate.pem()).unwrap();
     std::fs::write(place.path().join("key.pem"), key.serialize_pem()).unwrap();
+    Identity { place, believes: Arc::new(client_config(certificate.der().clone())) }
+});
+
+/// A client's configuration, which trusts a certificate.
+pub(crate) fn client_config(trusted: CertificateDer<'static>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
-    roots.add(certificate.der().clone()).unwrap();
+    roots.add(trusted).unwrap();
     let provider = rustls::crypto::ring::default_provider();
-    let mut believes = ClientConfig::builder_with_provider(provider.into())
+    let mut config = ClientConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    believes.resumption = Resumption::disabled();
-    Identity { place, believes: Arc::new(believes) }
-});
+    config.resumption = Resumption::disabled();
+    config
+}
 
 impl Identity {
     /// A client's configuration, which trusts the certificate.
