@@ -106,8 +106,11 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 
 /// The libraries of a program, as its dynamic linker finds them. No code of the program runs.
 fn libraries(executable: &Path) -> Result<Vec<PathBuf>, String> {
+    // The folder of the program, which paths of libraries may begin with, is that of the file, not of a link to it.
+    let file = std::fs::canonicalize(executable);
+    let file = file.map_err(|error| program::unreadable(executable, &error))?;
     let mut command = Command::new(refusal::LINKER);
-    command.arg("--list").arg(executable).env_remove("LD_PRELOAD").env_remove("LD_AUDIT");
+    command.arg("--list").arg(file).env_remove("LD_PRELOAD").env_remove("LD_AUDIT");
     let output = command
         .output()
         .map_err(|error| program::unreadable(Path::new(refusal::LINKER), &error))?;

@@ -10,7 +10,7 @@ use crate::carriers::monitor;
 use crate::schedule::{acceptors, all};
 use crate::system::real;
 use crate::thread;
-use crate::waiting::ends;
+use crate::waiting::{ends, table, timers};
 
 /// Threads of the program, without those of this library.
 static LIVE: AtomicU32 = AtomicU32::new(1);
@@ -63,12 +63,15 @@ extern "C" fn count_end(round: *mut u8) {
         };
         return;
     }
-    all::remove(thread::current());
-    acceptors::retire(thread::current(), u64::MAX);
+    let thread = thread::current();
+    table::abandon(thread);
+    timers::remove(thread);
+    all::remove(thread);
+    acceptors::retire(thread, u64::MAX);
     if acceptors::is_lacking() {
         monitor::wake_up();
     }
-    ends::announce(thread::current());
+    ends::announce(thread);
     if LIVE.fetch_sub(1, Ordering::SeqCst) == 1 {
         unsafe { real::exit(0) }
     }

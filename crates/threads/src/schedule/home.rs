@@ -82,11 +82,13 @@ fn after_resume(thread: &Thread) {
     }
 }
 
-/// Brings the thread home for a call. It leaves again when it next waits, unless it stays.
+/// Brings the thread home for a call. It leaves again when it next waits, unless it stays. A cancellation that was
+/// requested on the way takes effect in the call.
 pub(crate) fn go_home(thread: &Thread) {
     if thread.is_hollow() {
         stats::count(&stats::HOME_CALLS);
         leave_carrier(thread, Action::GoHome);
+        obey(thread);
     }
 }
 

@@ -195,9 +195,15 @@ impl Thread {
         self.home_stack.get() != 0 && !self.stays_home.get()
     }
 
-    /// Whether the thread's own node has been woken.
+    /// Whether the thread's own node has been woken, or a handler has waited meanwhile, whose node it was.
     pub(crate) fn is_woken(&self) -> bool {
-        unsafe { &*self.node.get() }.is_woken()
+        !self.has_node() || unsafe { &*self.node.get() }.is_woken()
+    }
+
+    /// Whether the thread's own node was inserted into the table and has not been removed since. It may have been woken.
+    pub(crate) fn has_node(&self) -> bool {
+        // Other threads do not write the key.
+        unsafe { &*self.node.get() }.key != 0
     }
 
     /// Whether the thread runs on a carrier.

@@ -6,7 +6,9 @@
 //!
 //! # Safety
 //!
-//! A node is accessed under the lock of its bucket. A thread removes its node before it continues past its wait.
+//! A node is accessed under the lock of its bucket. A thread removes its node before it continues past its wait. A handler
+//! of a signal that interrupts the wait may wait itself, or may jump out of the wait. So a thread whose own node is in the
+//! table removes it before it inserts it again, and at its end.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
@@ -46,7 +48,8 @@ unsafe fn node<'a>(node: *mut Node) -> &'a mut Node {
     unsafe { &mut *node }
 }
 
-/// Inserts a thread's own node. `armed` runs under the lock with the union of the interests of all waiters for `key`; if
+/// Inserts a thread's own node. A wait that a handler has interrupted, which inserts the node here, ends as by a spurious
+/// wake-up. `armed` runs under the lock with the union of the interests of all waiters for `key`; if
 /// it returns false, the node is removed again.
 pub(crate) fn insert(
     thread: &Thread,
@@ -54,6 +57,8 @@ pub(crate) fn insert(
     interest: u32,
     armed: impl FnOnce(u32) -> bool,
 ) -> bool {
+    let _masked = Masked::new();
+    abandon(thread);
     let own = thread.node.get();
     unsafe { own.write(Node::new(thread, key, interest)) };
     unsafe { insert_node(own, armed) }
@@ -131,11 +136,19 @@ pub(crate) fn under_lock<R>(key: usize, function: impl FnOnce() -> R) -> R {
     function()
 }
 
-/// Removes a thread's own node. Returns whether it has been woken.
+/// Removes a thread's own node. Returns whether it has been woken, or a handler has waited meanwhile.
 pub(crate) fn remove(thread: &Thread) -> bool {
+    let is_replaced = !thread.has_node();
     let woken = unsafe { remove_node(thread.node.get()) };
     unsafe { node(thread.node.get()) }.key = 0;
-    woken
+    woken || is_replaced
+}
+
+/// Removes a thread's own node that a handler has interrupted or left.
+pub(crate) fn abandon(thread: &Thread) {
+    if thread.has_node() {
+        remove(thread);
+    }
 }
 
 /// Removes a node. Returns whether it has been woken.

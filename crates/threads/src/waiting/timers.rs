@@ -82,6 +82,10 @@ impl Heap {
 pub(crate) fn add(thread: &Thread, deadline: u64) {
     let _masked = Masked::new();
     let mut heap = HEAP.lock();
+    // A handler of a signal has jumped out of the wait for an earlier deadline.
+    if let Some(at) = thread.timer.get().checked_sub(1) {
+        heap.remove(at);
+    }
     if heap.length == MAX_TIMERS {
         drop(heap);
         return unpark(thread);

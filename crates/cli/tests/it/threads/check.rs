@@ -39,6 +39,28 @@ fn compile(folder: &Path, options: &[&str]) -> Option<PathBuf> {
     compiled.then_some(program)
 }
 
+/// A library whose path is relative to the folder of the program is found through a link to the program.
+#[test]
+fn links_to_programs_are_followed() {
+    let home = tempfile::tempdir().unwrap();
+    let (source, library) = (home.path().join("needed.c"), home.path().join("libneeded.so"));
+    std::fs::write(&source, "int needed(void) { return 0; }\n").unwrap();
+    let mut command = Command::new("cc");
+    command.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    if !command.output().is_ok_and(|output| output.status.success()) {
+        return eprintln!("SKIPPED: cc -shared does not work here");
+    }
+    let folder = home.path().to_str().unwrap();
+    let options = [&format!("-L{folder}"), "-Wl,--no-as-needed", "-lneeded", "-Wl,-rpath,$ORIGIN"];
+    let Some(program) = compile(home.path(), &options.map(|option| option as &str)) else { return };
+    let link = tempfile::tempdir().unwrap();
+    let link = link.path().join("link");
+    std::os::unix::fs::symlink(&program, &link).unwrap();
+    let output = check(&link, &[]);
+    let found = machine_is_suitable().then_some(0).unwrap_or(1);
+    assert_eq!(output.status.code(), Some(found), "{output:?}");
+}
+
 #[test]
 fn imports_are_reported_with_their_treatment() {
     let home = tempfile::tempdir().unwrap();

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use super::machine_is_suitable;
@@ -16,10 +17,14 @@ pub(super) fn threads(carriers: u32, program: &Path) -> Command {
 }
 
 pub(super) fn compile(folder: &Path, name: &str) -> Option<PathBuf> {
+    compile_with(folder, name, &[])
+}
+
+fn compile_with(folder: &Path, name: &str, libraries: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/threads/{name}.c"));
     let program = folder.join(name);
     let mut command = Command::new("cc");
-    command.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source);
+    command.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source).args(libraries);
     let Ok(output) = command.output() else {
         eprintln!("SKIPPED: there is no cc");
         return None;
@@ -45,13 +50,17 @@ pub(super) fn output(command: &mut Command) -> Output {
 
 fn runs_as_natively(name: &str) {
     let home = tempfile::tempdir().unwrap();
-    let Some(program) = compile(home.path(), name).filter(|_| machine_is_suitable()) else {
-        return;
-    };
-    let wanted = output(&mut Command::new(&program));
-    assert!(wanted.status.success(), "{wanted:?}");
+    if let Some(program) = compile(home.path(), name).filter(|_| machine_is_suitable()) {
+        compare(&program, |status| status.success());
+    }
+}
+
+/// Runs a program natively, where it ends as `is_expected` says, and then with carriers.
+fn compare(program: &Path, is_expected: impl Fn(ExitStatus) -> bool) {
+    let wanted = output(&mut Command::new(program));
+    assert!(is_expected(wanted.status), "{wanted:?}");
     for carriers in [1, 2, 4] {
-        let got = output(&mut threads(carriers, &program));
+        let got = output(&mut threads(carriers, program));
         assert_eq!(got, wanted, "{carriers} carriers");
     }
 }
@@ -165,6 +174,61 @@ fn faults_and_masks() {
 #[test]
 fn attributes_of_kernel_threads() {
     runs_as_natively("attributes");
+}
+
+#[test]
+fn robust_mutexes_whose_owners_end() {
+    runs_as_natively("robust");
+}
+
+#[test]
+fn locks_that_processes_share() {
+    runs_as_natively("shared");
+}
+
+#[test]
+fn priorities_of_threads_and_mutexes() {
+    runs_as_natively("priorities");
+}
+
+#[test]
+fn cancellations_in_all_calls() {
+    runs_as_natively("cancellation");
+}
+
+#[test]
+fn handlers_that_wait_or_jump() {
+    runs_as_natively("handlers");
+}
+
+#[test]
+fn children_of_threads_and_other_programs() {
+    runs_as_natively("children");
+}
+
+#[test]
+fn collectors_that_stop_threads_by_signals() {
+    runs_as_natively("collector");
+}
+
+#[test]
+fn the_collector_of_boehm() {
+    if !Path::new("/usr/include/gc.h").exists() {
+        return eprintln!("SKIPPED: there is no libgc-dev");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let program = compile_with(home.path(), "libgc", &["-lgc"]);
+    if let Some(program) = program.filter(|_| machine_is_suitable()) {
+        compare(&program, |status| status.success());
+    }
+}
+
+#[test]
+fn overflows_of_stacks_end_the_process() {
+    let home = tempfile::tempdir().unwrap();
+    if let Some(program) = compile(home.path(), "overflow").filter(|_| machine_is_suitable()) {
+        compare(&program, |status| status.signal() == Some(rustix::process::Signal::SEGV.as_raw()));
+    }
 }
 
 #[test]

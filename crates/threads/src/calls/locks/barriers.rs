@@ -3,13 +3,14 @@
 //! # Safety
 //!
 //! A barrier has the layout of glibc for x86-64: arrived threads at byte 0, all of them at byte 8, whether processes share
-//! it at byte 12. All threads of the process arrive here, so glibc does not see an incomplete round.
+//! it at byte 12. All threads of the process arrive here, so glibc does not see an incomplete round. The node of a wait is
+//! on the stack of the thread, and is removed before the function returns.
 
 use crate::schedule::home::go_home;
 use crate::system::lock::Lock;
 use crate::system::real::{self, Object};
 use crate::thread::masked::Masked;
-use crate::thread::{Thread, current};
+use crate::thread::{Node, Thread, current};
 use crate::waiting::park::park;
 use crate::waiting::table;
 
@@ -45,19 +46,24 @@ unsafe extern "C" fn pthread_barrier_wait(barrier: Object) -> i32 {
         table::wake(key(barrier), usize::MAX);
         return SERIAL_THREAD;
     }
-    table::insert(thread, key(barrier), 0, |_| true);
-    drop(arrival);
-    drop(masked);
-    wait(thread);
+    wait(thread, key(barrier), || {
+        drop(arrival);
+        drop(masked);
+    });
     0
 }
 
-/// Waits for the end of the round. This is no cancellation point, and handlers do not end it.
-fn wait(thread: &Thread) {
-    while !thread.is_woken() {
+/// Waits for the end of the round, after `inserted`. This is no cancellation point, and handlers do not end it: they have
+/// the thread's own node for their waits.
+fn wait(thread: &Thread, key: usize, inserted: impl FnOnce()) {
+    let mut node = Node::new(thread, key, 0);
+    let own = &raw mut node;
+    unsafe { table::insert_node(own, |_| true) };
+    inserted();
+    while !unsafe { &*own }.is_woken() {
         park(thread, None);
     }
-    table::remove(thread);
+    unsafe { table::remove_node(own) };
 }
 
 /// As in the C library, the destruction of a barrier waits for the threads that have arrived.
@@ -68,10 +74,10 @@ unsafe extern "C" fn pthread_barrier_destroy(barrier: Object) -> i32 {
         let masked = Masked::new();
         let arrival = ARRIVAL.lock();
         if number(barrier, 0) != 0 {
-            table::insert(thread, key(barrier), 0, |_| true);
-            drop(arrival);
-            drop(masked);
-            wait(thread);
+            wait(thread, key(barrier), || {
+                drop(arrival);
+                drop(masked);
+            });
         }
     }
     unsafe { real::pthread_barrier_destroy(barrier) }
