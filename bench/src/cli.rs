@@ -12,7 +12,7 @@ use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
     axum, broker, cluster, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7,
     figure8, interleave, ladder, light, matching, op, overload, pipeline, placement, runtimes,
-    scale, servlib, state, stingy, web,
+    scale, servlib, spread, state, stingy, web,
 };
 use crate::{load, report};
 
@@ -102,6 +102,8 @@ experiments! {
     };
     /// Cost, throughput and latency of the servers by their number of processors
     Scale(scale::Options) = "scale", scale::run;
+    /// Balanced stages, cache affinity and moved partitions on two processors
+    Spread(spread::Options) = "spread", spread::run;
     /// Programs with threads natively and under `phalanx threads`, after the figures of ServLib's slides
     Servlib(servlib::Options) = "servlib", servlib::run;
     /// C servers before and after `phalanx-stingy stingify`, after the figures of the LCN paper

@@ -4,7 +4,7 @@ pub mod floor;
 pub mod twin;
 
 /// Announces the listening address on standard output, as `phalanx web` does.
-fn announce(address: std::net::SocketAddr) {
+pub(crate) fn announce(address: std::net::SocketAddr) {
     use std::io::Write;
     let mut out = std::io::stdout();
     let _ = writeln!(out, "listening on http://{address}").and_then(|()| out.flush());

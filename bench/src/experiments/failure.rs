@@ -32,7 +32,7 @@ const LATE: u64 = 100_000_000;
 /// beginning of a trial (--stall), as on a busy machine. All servers take turns in each round.
 ///
 /// JSON: `rows[]` (`order`, `allocator`, `stall_ms`, `rate`: requests per second, the best of the rounds);
-/// `bounded_over_unbounded` (budget and pools over events and the general allocator, median of the rounds'
+/// `bounded_over_unbounded` (budget and pools over a list in order and the general allocator, median of the rounds'
 /// ratios), `bounded_over_unbounded_stalled`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
@@ -66,9 +66,9 @@ pub struct Options {
 record! {
     /// The report.
     pub struct Report {
-        /// The failure rate of the server with a budget and pools over that of events with the general
-        /// allocator.
-        bounded_over_unbounded: f64 => "budget and pools over events and the general allocator", 2;
+        /// The failure rate of the server with a budget and pools over that of an event server in list order with
+        /// the general allocator.
+        bounded_over_unbounded: f64 => "budget and pools over list order and the general allocator", 2;
         /// The same ratio with an initial stall.
         bounded_over_unbounded_stalled: f64 => "the same after a stall", 2;
         /// Each server, with and without a stall.
@@ -143,7 +143,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let ratio = |stalled| {
         let [best, worst] = [
             of(Order::Bounded, Allocator::Pools, stalled),
-            of(Order::Events, Allocator::General, stalled),
+            of(Order::List, Allocator::General, stalled),
         ];
         let pairs = best.rates.iter().zip(&worst.rates);
         median(&pairs.map(|(best, worst)| best / worst).collect::<Vec<_>>())

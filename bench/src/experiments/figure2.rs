@@ -2,7 +2,7 @@
 //!
 //! A cohort of k system calls, each a write of 4 KiB at a random position of a file in the page cache, begins
 //! with caches and branch predictors full of other data. The first call pays for loading the kernel's code and
-//! data; the following calls share that cost.
+//! data; the following calls share that cost. Where the processor has counters, those of the kernel show the misses.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -14,10 +14,13 @@ use std::time::Instant;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::experiments::pipeline::Scatter;
+use crate::measure::partial::Partial;
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{Spread, median, spread};
 use crate::system::cores;
+use crate::system::hardware::{Events, HardwareCounters, Part};
+use crate::system::interrupt::install_signal_handlers;
 use clap::Args;
 
 const BLOCK: usize = 4096;
@@ -35,7 +38,11 @@ const FLUSH_BYTES: usize = 32 << 20;
 ///
 /// Disturbed rounds are repeated.
 ///
-/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1` and their `spread` (quartiles); `k8_over_k1`,
+/// If the machine has hardware counters, they count the misses of a call in the kernel, less those of a cohort without
+/// calls.
+///
+/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1` and their `spread` (quartiles), and with hardware counters
+/// `instructions`, `l1_instruction_misses`, `l1_data_misses`, `last_level_misses` of a call; `k8_over_k1`,
 /// `k64_over_k1` (medians of the rounds' ratios), `warm_ns` (a call among many, nothing flushed), `file_mib`,
 /// `rounds`, `noisy_rounds`.
 #[derive(Args, Clone, Debug)]
@@ -80,6 +87,8 @@ record! {
         rounds: usize => "rounds", 0;
         /// Rounds among these that were kept although other processes used the machine.
         noisy_rounds: usize => "disturbed rounds", 0;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
     }
 }
 
@@ -92,6 +101,14 @@ record! {
         ns_per_call: f64 => "ns per call", 0;
         /// Ratio to k = 1: the median of the rounds' ratios.
         over_k1: f64 => "over k = 1", 2;
+        /// Instructions of a call in the kernel, if the processor counts them.
+        instructions: Option<f64> => "instructions", 0;
+        /// Misses of the first-level instruction cache.
+        l1_instruction_misses: Option<f64> => "L1i misses", 0;
+        /// Read misses of the first-level data cache.
+        l1_data_misses: Option<f64> => "L1d misses", 0;
+        /// Read misses of the last-level cache.
+        last_level_misses: Option<f64> => "last-level", 0;
         /// Quartiles of the rounds.
         spread: Spread;
     }
@@ -134,11 +151,23 @@ impl Flush {
     }
 }
 
-/// Runs the benchmark. Progress goes to stderr.
+/// All cohorts once.
+struct Round {
+    /// Nanoseconds per call of each cohort.
+    times: [f64; COHORTS.len()],
+    /// The same, nothing flushed.
+    warm: f64,
+    /// Events in the kernel of each cohort, and of one without calls.
+    events: Vec<Events>,
+}
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
 ///
 /// # Errors
 /// When the file cannot be written, or the thread cannot be bound to a core.
 pub fn run(options: &Options) -> Result<Report, Error> {
+    install_signal_handlers()?;
     let (mib, rounds) = if options.quick { (4, 3) } else { (options.mib, options.rounds) };
     let file = match &options.directory {
         Some(directory) => tempfile::tempfile_in(directory)?,
@@ -159,23 +188,49 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     target.file.sync_all()?;
     let mut flush = Flush { memory: vec![1; FLUSH_BYTES / 8], scatter: Scatter::new() };
     let core = cores::first()?;
-    let mut round = || -> io::Result<_> {
-        let mut times = [0.0; COHORTS.len()];
-        for (k, time) in COHORTS.iter().zip(&mut times) {
+    let mut round = |counters: &mut Option<HardwareCounters>| -> io::Result<Round> {
+        // The last one is the cohort without calls.
+        let (mut times, mut events) = ([0.0; COHORTS.len()], Vec::new());
+        for (n, k) in COHORTS.into_iter().chain([0]).enumerate() {
+            // Reading the counters before the flush does not fill the caches. The flush is not in the kernel.
+            let before = counters.as_mut().map(HardwareCounters::read).transpose()?;
             flush.run();
-            *time = target.write(*k)?;
+            let time = target.write(k)?;
+            if let Some(time_of) = times.get_mut(n) {
+                *time_of = time;
+            }
+            let after = counters.as_mut().map(HardwareCounters::read).transpose()?;
+            events.extend(after.zip(before).map(|(after, before)| after.since(before)));
         }
-        Ok((times, target.write(256)?))
+        Ok(Round { times, warm: target.write(256)?, events })
     };
-    let taken = cores::bound(&core, || rounds::take(rounds, &mut round))??;
+    let taken = cores::bound(&core, || {
+        let mut counters = HardwareCounters::start_here(Part::Kernel).ok();
+        rounds::take(rounds, || round(&mut counters))
+    })??;
+    let partial = taken.partial(rounds);
     let Taken { rounds: taken, noisy } = taken;
-    let times = |n: usize| taken.iter().map(|(times, _)| times[n]).collect::<Vec<f64>>();
-    let over = |n: usize| taken.iter().map(|(times, _)| times[n] / times[0]).collect::<Vec<f64>>();
-    let cohort = |(n, k): (usize, &usize)| Cohort {
-        k: *k,
-        ns_per_call: median(&times(n)),
-        over_k1: median(&over(n)),
-        spread: spread([("ns_per_call", times(n)), ("over_k1", over(n))]),
+    let times = |n: usize| taken.iter().map(|round| round.times[n]).collect::<Vec<f64>>();
+    let over =
+        |n: usize| taken.iter().map(|round| round.times[n] / round.times[0]).collect::<Vec<f64>>();
+    let events = |n: usize| {
+        let each: Vec<Events> =
+            taken.iter().filter_map(|round| round.events.get(n).copied()).collect();
+        Events::combine(&each, median)
+    };
+    let nothing = events(COHORTS.len());
+    let cohort = |(n, k): (usize, &usize)| {
+        let events = events(n).since(nothing).divided_by(*k as f64);
+        Cohort {
+            k: *k,
+            ns_per_call: median(&times(n)),
+            over_k1: median(&over(n)),
+            instructions: events.instructions,
+            l1_instruction_misses: events.l1_instruction_misses,
+            l1_data_misses: events.l1_data_misses,
+            last_level_misses: events.last_level_misses,
+            spread: spread([("ns_per_call", times(n)), ("over_k1", over(n))]),
+        }
     };
     let cohorts: Vec<Cohort> = COHORTS.iter().enumerate().map(cohort).collect();
     let of = |k| cohorts.iter().find(|cohort| cohort.k == k).map_or(f64::NAN, |c| c.over_k1);
@@ -185,10 +240,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         cohorts,
         k8_over_k1,
         k64_over_k1,
-        warm_ns: median(&taken.iter().map(|(_, warm)| *warm).collect::<Vec<_>>()),
+        warm_ns: median(&taken.iter().map(|round| round.warm).collect::<Vec<_>>()),
         file_mib: mib,
         spread: spread([("k8_over_k1", ratios(8)), ("k64_over_k1", ratios(64))]),
-        rounds,
+        rounds: taken.len(),
         noisy_rounds: noisy,
+        partial,
     })
 }

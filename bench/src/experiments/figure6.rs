@@ -5,12 +5,10 @@
 //! server grew 2.3 times and that of the threaded one 45 times.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::load::workload::surge;
 use crate::measure::machine::Machine;
 use crate::measure::partial::{self, Partial};
 use crate::measure::record::record;
@@ -18,16 +16,14 @@ use crate::measure::stats::{Spread, median, spread};
 use crate::runner::events::EventRow;
 use crate::runner::server::Server;
 use crate::runner::servers::ours;
-use crate::runner::site::Site;
 use crate::runner::slice::Shot;
+use crate::runner::surge::SurgeSite;
 use crate::runner::{Plan, Runner, RunnerOptions};
 use crate::system::memory_limit::MemoryLimit;
 use clap::Args;
 
 /// Cache size of the server: smaller than the site.
 const CACHE: &str = "128M";
-/// Requests in a reference stream for each file: 6,638,449 for 1,000,000 in the paper.
-const REQUESTS_PER_FILE: f64 = 6.638;
 /// Maximum response time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The peers: the twin, and servers tuned for mixed sizes. Phalanx runs on its better driver.
@@ -158,23 +154,13 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         false => (options.users.clone(), options.files, options.slices, options.slice),
     };
     let (_, ours) = ours();
-    let mut random = fastrand::Rng::with_seed(1);
-    let most = if options.surge { f64::INFINITY } else { surge::MAX_BODY };
-    let sizes = surge::sizes(files, most, &mut random);
-    let requests = (files as f64 * REQUESTS_PER_FILE) as usize;
-    let stream = options.surge.then(|| surge::stream(files, requests, &mut random));
+    let site = SurgeSite::new(files, options.surge);
     // The cache of the server is a part of its memory, and others have none.
     let cache = if options.memory.is_some() { "8M" } else { CACHE };
     let wants = |name: &str| name == ours || SERVERS.contains(&name);
     let plan = Plan {
         arguments: &["--max-queue-delay", "0", "--cache", cache],
-        site: &|directory: &Path| {
-            let site = Site::of(directory, &sizes, 1.0)?;
-            match &stream {
-                Some(stream) => site.requested_as(stream),
-                None => Ok(site),
-            }
-        },
+        site: &|directory| site.make(directory),
         cold: options.memory.is_some(),
         ..Plan::small(&wants, options.quick)
     };
@@ -199,8 +185,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         let row = |(server, reports): (&Server, &Vec<_>)| Row::new(server.server, users, reports);
         rows.extend(runner.servers.iter().zip(&reports).map(row));
     }
-    let site_bytes = sizes.iter().map(|size| *size as u64).sum();
-    Ok(Report { partial, ..Report::new(rows, options, site_bytes, &runner) })
+    Ok(Report { partial, ..Report::new(rows, options, site.bytes(), &runner) })
 }
 
 impl Row {

@@ -21,6 +21,7 @@
 //! - [`placement`]: processor time and latency with as many active workers as the load needs.
 //! - [`light`]: latency at light load; [`overload`]: goodput under overload.
 //! - [`scale`]: servers by their number of processors.
+//! - [`spread`]: balanced stages, cache affinity and moved partitions on two processors.
 //! - [`servlib`]: programs with threads, natively and under `phalanx threads`.
 //! - [`stingy`]: servers in C with the memory of `phalanx-stingy`.
 
@@ -47,6 +48,7 @@ pub mod placement;
 pub mod runtimes;
 pub mod scale;
 pub mod servlib;
+pub mod spread;
 pub mod state;
 pub mod stingy;
 pub mod web;

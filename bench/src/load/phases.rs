@@ -9,7 +9,7 @@ use phalanx::{select, sleep, yield_now};
 
 use super::drive::{Drive, Phase};
 use crate::measure::clock::thread_time;
-use crate::system::hardware::{Events, HardwareCounters};
+use crate::system::hardware::{Events, HardwareCounters, Part};
 use crate::system::procfs;
 
 /// Waits shorter than this poll the clock, since timers have a resolution of a millisecond.
@@ -34,6 +34,8 @@ pub(crate) struct Measured {
     pub(crate) server_cpu: Option<f64>,
     /// Events that the processor counted in the watched processes.
     pub(crate) server_events: Option<Events>,
+    /// The same without the kernel.
+    pub(crate) server_user_events: Option<Events>,
 }
 
 /// Lengths of the phases.
@@ -62,7 +64,8 @@ pub(crate) async fn run_phases(drive: Rc<Drive>, schedule: Schedule) -> Measured
     // Take the slow readings outside the measured interval.
     let before = Reading::take(&drive, &schedule.watched);
     let watched = Some(&schedule.watched).filter(|processes| !processes.is_empty());
-    let counters = watched.and_then(|processes| HardwareCounters::start(processes).ok());
+    let count = |part| watched.and_then(|processes| HardwareCounters::start(processes, part).ok());
+    let counters = [Part::All, Part::User].map(count);
     let (begin, client) = (drive.begin(), thread_time().as_secs_f64());
     drive.run(begin);
     pause(schedule.duration, &mut draining).await;
@@ -71,7 +74,8 @@ pub(crate) async fn run_phases(drive: Rc<Drive>, schedule: Schedule) -> Measured
     drive.admit_arrivals(end);
     drive.enter(Phase::Over);
     let after = Reading::take(&drive, &schedule.watched);
-    let server_events = counters.and_then(|mut counters| counters.read().ok());
+    let [server_events, server_user_events] =
+        counters.map(|counters| counters.and_then(|mut counters| counters.read().ok()));
     Measured {
         seconds: (end - begin) as f64 / 1e9,
         answered: after.answered - before.answered,
@@ -81,6 +85,7 @@ pub(crate) async fn run_phases(drive: Rc<Drive>, schedule: Schedule) -> Measured
             .max(0.0),
         server_cpu: after.server_cpu.zip(before.server_cpu).map(|(after, before)| after - before),
         server_events,
+        server_user_events,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Rounds of a measurement; disturbed ones are repeated.
 
 use crate::measure::noise::{NoiseProbe, is_noisy};
+use crate::measure::partial::Partial;
+use crate::system::interrupt::is_interrupted;
 
 /// Steps of the noise probe around a round: a few milliseconds.
 const PROBE_STEPS: u64 = 2_000_000;
@@ -13,20 +15,33 @@ pub(crate) struct Taken<T> {
     pub(crate) noisy: usize,
 }
 
-/// Runs `count` rounds, and up to as many repetitions of disturbed ones.
-pub(crate) fn take<T, E>(count: usize, round: impl FnMut() -> Result<T, E>) -> Result<Taken<T>, E> {
-    let mut probe = NoiseProbe::new(PROBE_STEPS);
-    take_by(count, round, || probe.slowdown())
+impl<T> Taken<T> {
+    /// Progress, if there are fewer rounds than `count`.
+    pub(crate) fn partial(&self, count: usize) -> Option<Partial> {
+        let rounds = self.rounds.len();
+        (rounds < count).then_some(Partial { rounds, of: count })
+    }
 }
 
-/// [`take`] with the given measure of slowdown.
+/// Runs `count` rounds, and up to as many repetitions of disturbed ones. After a signal, if the command notices signals,
+/// no round begins but the first.
+pub(crate) fn take<T, E>(count: usize, round: impl FnMut() -> Result<T, E>) -> Result<Taken<T>, E> {
+    let mut probe = NoiseProbe::new(PROBE_STEPS);
+    take_by(count, round, || probe.slowdown(), is_interrupted)
+}
+
+/// [`take`] with the given measure of slowdown, and of the end.
 fn take_by<T, E>(
     count: usize,
     mut round: impl FnMut() -> Result<T, E>,
     mut slowdown: impl FnMut() -> f64,
+    ends: impl Fn() -> bool,
 ) -> Result<Taken<T>, E> {
     let (mut taken, mut again) = (Taken { rounds: Vec::with_capacity(count), noisy: 0 }, count);
     while taken.rounds.len() < count {
+        if ends() && !taken.rounds.is_empty() {
+            break;
+        }
         let before = slowdown();
         let shown = round()?;
         let is_noisy = is_noisy(before.max(slowdown()));
@@ -48,7 +63,8 @@ mod tests {
 
     fn taken(count: usize, slowdown: impl FnMut() -> f64) -> Taken<u32> {
         let mut next = 0..;
-        let Ok(taken) = take_by(count, || Ok::<_, Infallible>(next.next().unwrap()), slowdown);
+        let round = || Ok::<_, Infallible>(next.next().unwrap());
+        let Ok(taken) = take_by(count, round, slowdown, || false);
         taken
     }
 
@@ -58,6 +74,15 @@ mod tests {
         let mut slowdowns = [1.0, 1.1, 1.0, 1.5, 1.0, 1.0, 1.6, 1.0, 1.0, 1.0].into_iter();
         let calm = taken(3, || slowdowns.next().unwrap());
         assert_eq!((calm.rounds, calm.noisy), (vec![0, 2, 4], 0));
+    }
+
+    #[test]
+    fn a_signal_ends_the_rounds_after_the_first() {
+        let mut next = 0..;
+        let round = || Ok::<_, Infallible>(next.next().unwrap());
+        let Ok(taken) = take_by(3, round, || 1.0, || true);
+        assert_eq!((&*taken.rounds, taken.partial(1)), (&[0][..], None));
+        assert_eq!(taken.partial(3), Some(Partial { rounds: 1, of: 3 }));
     }
 
     #[test]

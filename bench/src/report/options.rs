@@ -20,7 +20,7 @@ pub struct Options {
     #[arg(long)]
     pub quick: bool,
 
-    /// Full run of at most 70 minutes on an idle machine; disturbed experiments are repeated
+    /// Full run of at most 95 minutes on an idle machine; disturbed experiments are repeated
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
 

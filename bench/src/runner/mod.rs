@@ -1,6 +1,6 @@
 //! Runs servers side by side: a site, a core for the servers and one for the load, and slices in turn.
 
-pub(crate) mod cachegrind;
+mod cachegrind;
 mod certificate;
 pub(crate) mod events;
 pub(crate) mod features;
@@ -10,9 +10,10 @@ pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod slice;
+pub(crate) mod surge;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -112,7 +113,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) wants: &'a dyn Fn(&str) -> bool,
     /// Additional arguments of `phalanx web`.
     pub(crate) arguments: &'a [&'a str],
-    pub(crate) site: &'a dyn Fn(&std::path::Path) -> std::io::Result<Site>,
+    pub(crate) site: &'a dyn Fn(&Path) -> std::io::Result<Site>,
     /// Whether disturbed slices are repeated.
     pub(crate) check_noise: bool,
     /// Whether to evict the site from the page cache before each slice.
@@ -153,7 +154,7 @@ impl Runner {
     pub(crate) fn prepare(
         setup: &SetupOptions,
         cores: Cores,
-        site: &dyn Fn(&std::path::Path) -> std::io::Result<Site>,
+        site: &dyn Fn(&Path) -> std::io::Result<Site>,
         check_noise: bool,
     ) -> Result<Self, Error> {
         install_signal_handlers()?;
@@ -190,23 +191,33 @@ impl Runner {
         if plan.features.tls && self.certificate.is_none() {
             self.certificate = Some(Certificate::make(self.directory.path())?);
         }
-        let selection = Selection {
-            wants: plan.wants,
-            arguments: plan.arguments,
-            phalanx: &self.phalanx,
-            processors,
-            directory: &directory,
-            site: &self.site,
-            certificate: self.certificate.as_ref(),
-            features: plan.features,
-        };
-        let (specs, versions) = selection.specs()?;
+        let (specs, versions) = self.specs(plan, processors, &directory)?;
         self.versions = versions;
         let start = |spec| Server::start(spec, cores, &directory, &self.site);
         let servers = specs.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
         let names = servers.iter().map(|server| server.name.clone()).collect();
         self.servers.extend(servers);
         Ok(names)
+    }
+
+    /// The selected and available servers, with their files in `directory`.
+    fn specs(
+        &self,
+        plan: &Plan<'_>,
+        processors: usize,
+        directory: &Path,
+    ) -> std::io::Result<(Vec<ServerSpec>, Versions)> {
+        let selection = Selection {
+            wants: plan.wants,
+            arguments: plan.arguments,
+            phalanx: &self.phalanx,
+            processors,
+            directory,
+            site: &self.site,
+            certificate: self.certificate.as_ref(),
+            features: plan.features,
+        };
+        selection.specs()
     }
 
     /// Starts an additional `phalanx web`.
@@ -224,16 +235,6 @@ impl Runner {
         Ok(())
     }
 
-    /// Path of the measured program.
-    pub(crate) fn phalanx(&self) -> &std::path::Path {
-        &self.phalanx
-    }
-
-    /// The served site.
-    pub(crate) fn site(&self) -> &Site {
-        &self.site
-    }
-
     /// Runs a slice of load on a server, and repeats it if it was disturbed. The flag is true if the last one was
     /// as well.
     pub(crate) fn slice(
@@ -245,7 +246,13 @@ impl Runner {
         let all: Vec<u32> =
             self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
         let processes = if self.cores.are_shared() { 1 } else { self.cores.load.len() };
-        let load = Load { directory: self.directory.path(), site: &self.site, slice, processes };
+        let load = Load {
+            directory: self.directory.path(),
+            site: &self.site,
+            warmup: slice / 10,
+            slice,
+            processes,
+        };
         let mut left = MAX_REPEATS;
         loop {
             if self.cold {

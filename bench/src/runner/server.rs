@@ -49,9 +49,21 @@ impl Server {
         directory: &Path,
         site: &Site,
     ) -> Result<Self, Error> {
+        Self::start_within(START_TIMEOUT, spec, cores, directory, site)
+    }
+
+    /// As [`start`](Self::start), with another timeout.
+    pub(crate) fn start_within(
+        timeout: Duration,
+        spec: ServerSpec,
+        cores: &[usize],
+        directory: &Path,
+        site: &Site,
+    ) -> Result<Self, Error> {
         let ServerSpec { name, server, driver, command, port, serves_files, features } = spec;
+        let program = (&*name, command, port);
         let process =
-            Process::start(&name, command, port, cores, directory, |address| {
+            Process::start_within(timeout, program, cores, directory, |address| {
                 match ask(address, features.tls) {
                     Ok(body) if !serves_files || body == site.probe => Ok(()),
                     Ok(body) => Err(format!("wrong answer to {PROBE}: {} bytes", body.len())),

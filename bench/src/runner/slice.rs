@@ -1,5 +1,6 @@
 //! A slice: load on one server from a separate process.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +21,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) struct Load<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) site: &'a Site,
+    /// Time of the load before the measured requests.
+    pub(crate) warmup: Duration,
     pub(crate) slice: Duration,
     /// Number of processes that send the load, if it has several cores of its own.
     pub(crate) processes: usize,
@@ -45,6 +48,27 @@ pub(crate) struct Shot {
 }
 
 impl Shot {
+    /// The options of `phalanx-bench load` that request the files of `site`.
+    pub(crate) fn arguments(&self, site: &Site) -> Vec<OsString> {
+        let seconds = |duration: Duration| duration.as_secs_f64().to_string();
+        let mut arguments = vec![
+            format!("--connections={}", self.connections),
+            format!("--seed={}", self.seed),
+            format!("--timeout={}", seconds(self.timeout)),
+            format!("--zipf={}", site.alpha),
+        ];
+        arguments.extend((self.pipeline > 1).then(|| format!("--pipeline={}", self.pipeline)));
+        arguments.extend(self.think.map(|think| format!("--think={}", seconds(think))));
+        arguments.extend(self.rate.map(|rate| format!("--rate={rate}")));
+        arguments.extend(self.finish.map(|finish| format!("--finish={}", seconds(finish))));
+        arguments.extend(self.driver.map(|driver| format!("--driver={driver}")));
+        arguments.extend(site.in_order.then(|| "--in-order".to_owned()));
+        let mut arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
+        let list = if site.has_pages { "--visits" } else { "--paths" };
+        arguments.extend([list.into(), site.paths.clone().into()]);
+        arguments
+    }
+
     /// Closed loop with one request per connection at a time.
     pub(crate) fn closed(connections: usize, seed: usize, timeout: Duration) -> Self {
         Self {
@@ -112,19 +136,9 @@ impl Load<'_> {
             ))
             .args(server.features.tls.then_some("--insecure"))
             .args(server.features.http2.then_some("--http2"))
-            .args(["--connections", &shot.connections.to_string()])
-            .args(["--seed", &shot.seed.to_string()])
-            .args((shot.pipeline > 1).then(|| format!("--pipeline={}", shot.pipeline)))
-            .args(shot.think.map(|think| format!("--think={}", seconds(think))))
-            .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.slice / 10)])
-            .args(["--timeout", &seconds(shot.timeout), "--json"])
-            .args(shot.rate.iter().map(|rate| format!("--rate={rate}")))
-            .args(shot.finish.map(|finish| format!("--finish={}", seconds(finish))))
-            .args(shot.driver.map(|driver| format!("--driver={driver}")))
-            .arg(if self.site.has_pages { "--visits" } else { "--paths" })
-            .arg(&self.site.paths)
-            .args(["--zipf", &self.site.alpha.to_string()])
-            .args(self.site.in_order.then_some("--in-order"))
+            .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.warmup)])
+            .arg("--json")
+            .args(shot.arguments(self.site))
             .args(server.process.family.iter().map(|process| format!("--pid={process}")))
             .process_group(0)
             .stdin(Stdio::null())

@@ -3,10 +3,20 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::Error;
+use crate::system::interrupt::interrupted;
+use crate::system::process::Process;
 
 /// Size of the simulated second level in bytes.
 pub(crate) const L2: usize = 1 << 20;
+/// Time for a server under valgrind to start, or to exit.
+pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Caches of the core on which the documented figures were measured; the last level simulates the second.
 const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,8,64"];
 
@@ -16,19 +26,83 @@ pub(crate) struct Counts {
     pub(crate) instructions: f64,
     /// Misses of the first-level instruction cache.
     pub(crate) i1: f64,
-    /// Misses of the second level, instructions and data.
-    pub(crate) l2: f64,
+    /// Misses of the first-level data cache.
+    pub(crate) d1: f64,
+    /// Misses of the second level, by instructions.
+    pub(crate) l2_instructions: f64,
+    /// Misses of the second level, by data.
+    pub(crate) l2_data: f64,
 }
 
 impl Counts {
+    /// Misses of the second level, by instructions and data.
+    pub(crate) fn l2(self) -> f64 {
+        self.l2_instructions + self.l2_data
+    }
+
     /// The counts per item, where `self` processed `count` items more than `fewer`; excludes one-time costs.
     pub(crate) fn beyond(self, fewer: Self, count: usize) -> Self {
-        let each = |more: f64, fewer: f64| (more - fewer) / count as f64;
+        self.combine(fewer, |more, fewer| (more - fewer) / count as f64)
+    }
+
+    /// The counts per item of `count` items.
+    pub(crate) fn divided_by(self, count: usize) -> Self {
+        self.combine(self, |all, _| all / count as f64)
+    }
+
+    /// The counts of the rest, without `count` items.
+    fn without(self, each: Self, count: usize) -> Self {
+        self.combine(each, |all, each| all - each * count as f64)
+    }
+
+    fn combine(self, other: Self, with: impl Fn(f64, f64) -> f64) -> Self {
         Self {
-            instructions: each(self.instructions, fewer.instructions),
-            i1: each(self.i1, fewer.i1),
-            l2: each(self.l2, fewer.l2),
+            instructions: with(self.instructions, other.instructions),
+            i1: with(self.i1, other.i1),
+            d1: with(self.d1, other.d1),
+            l2_instructions: with(self.l2_instructions, other.l2_instructions),
+            l2_data: with(self.l2_data, other.l2_data),
         }
+    }
+}
+
+/// Length in seconds beyond which the longer load is not repeated; the measurement then fails.
+const MAX_SECONDS: u32 = 60;
+
+/// The counts of a server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Server {
+    /// The counts of a request.
+    pub(crate) request: Counts,
+    /// The rest: start and exit.
+    pub(crate) once: Counts,
+}
+
+/// The counts of a server that `run` runs with a load of some seconds and returns with the number of answered requests.
+/// Two loads of the lengths `seconds` are compared. If the second answered no more requests than the first, it is repeated
+/// with twice the length.
+///
+/// # Errors
+/// As `run`, and when valgrind is not installed (`NotFound`, with an installation hint).
+pub(crate) fn server(
+    name: &str,
+    seconds: [u32; 2],
+    mut run: impl FnMut(u32) -> Result<(Counts, usize), Error>,
+) -> Result<Server, Error> {
+    check()?;
+    let [short, mut long] = seconds;
+    let (few, fewer) = run(short)?;
+    loop {
+        let (many, more) = run(long)?;
+        if more > fewer {
+            let request = many.beyond(few, more - fewer);
+            return Ok(Server { request, once: few.without(request, fewer) });
+        }
+        if long > MAX_SECONDS {
+            let why = format!("{fewer} requests in the shorter load, {more} in the longer");
+            return Err(Error::Load { name: name.to_owned(), why });
+        }
+        long *= 2;
     }
 }
 
@@ -38,6 +112,48 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
     command.args(CACHES).arg(program).stdin(Stdio::null());
     command
+}
+
+/// `program` with its arguments, under valgrind.
+pub(crate) fn under(program: &Command) -> Command {
+    let mut command = command(program.get_program());
+    command.args(program.get_args());
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+/// Checks that valgrind is installed.
+///
+/// # Errors
+/// When it is not, with an installation hint.
+fn check() -> io::Result<()> {
+    Command::new("valgrind").arg("--version").output().map_err(missing).map(drop)
+}
+
+/// Ends a server under valgrind, whose standard error goes to the file `errors`, and reads its counts. Of a server with
+/// child processes, these are the counts of the child that exits first.
+///
+/// # Errors
+/// When it does not exit in time, or on a signal.
+pub(crate) fn exit(name: &str, server: &Process, errors: &Path) -> Result<Counts, Error> {
+    let failed = |why: String| Error::Server { name: name.to_owned(), why };
+    if let Some(process) = Pid::from_raw(server.family[0].cast_signed()) {
+        kill_process(process, Signal::TERM).map_err(io::Error::from)?;
+    }
+    let deadline = Instant::now() + SERVER_TIMEOUT;
+    loop {
+        interrupted()?;
+        let said = std::fs::read_to_string(errors)?;
+        // The last line of the counts.
+        if let Some(counts) = read(&said).filter(|_| said.contains("LL miss rate")) {
+            return Ok(counts);
+        }
+        if Instant::now() > deadline {
+            let last = said.trim().lines().last().unwrap_or_default().to_owned();
+            return Err(failed(format!("it does not exit under valgrind: {last}")));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Runs this program with other arguments to its end.
@@ -55,7 +171,7 @@ pub(crate) fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> io
 }
 
 /// Adds an installation hint if valgrind was not found.
-pub(crate) fn missing(error: io::Error) -> io::Error {
+fn missing(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::NotFound => io::Error::new(
             error.kind(),
@@ -65,8 +181,8 @@ pub(crate) fn missing(error: io::Error) -> io::Error {
     }
 }
 
-/// Parses cachegrind's summary: `I   refs:  1,234`, `I1  misses:  1,234` and `LL misses:  1,234 (…`.
-pub(crate) fn read(text: &str) -> Option<Counts> {
+/// Parses cachegrind's summary: lines such as `I   refs:  1,234` and `LLd misses:  1,234 (…`.
+fn read(text: &str) -> Option<Counts> {
     let number = |name: &str| {
         let (_, behind) = text.lines().find_map(|line| line.split_once(name))?;
         let digits = behind.split_whitespace().next()?.replace(',', "");
@@ -75,7 +191,9 @@ pub(crate) fn read(text: &str) -> Option<Counts> {
     Some(Counts {
         instructions: number("I   refs:")?,
         i1: number("I1  misses:")?,
-        l2: number("LL misses:")?,
+        d1: number("D1  misses:")?,
+        l2_instructions: number("LLi misses:")?,
+        l2_data: number("LLd misses:")?,
     })
 }
 
@@ -85,17 +203,33 @@ mod tests {
 
     #[test]
     fn the_summary_is_parsed() {
-        let text = "==7== I   refs:      1,234,567\n==7== I1  misses:         12,345\n==7== \n\
-                    ==7== LL misses:           9,001  (        1,050 rd   +     7,951 wr)\n";
-        let counts = Counts { instructions: 1_234_567.0, i1: 12345.0, l2: 9001.0 };
+        let text = "==7== I   refs:      1,234,567\n==7== I1  misses:         12,345\n\
+                    ==7== LLi misses:          1,050\n==7== \n\
+                    ==7== D1  misses:         20,001  (       10,000 rd   +    10,001 wr)\n\
+                    ==7== LLd misses:          7,951  (        1,000 rd   +     6,951 wr)\n";
+        let counts = Counts {
+            instructions: 1_234_567.0,
+            i1: 12345.0,
+            d1: 20001.0,
+            l2_instructions: 1050.0,
+            l2_data: 7951.0,
+        };
         assert_eq!(read(text), Some(counts));
+        assert_eq!(counts.l2(), 9001.0);
         assert_eq!(read("valgrind: no such tool"), None);
     }
 
     #[test]
     fn one_time_costs_cancel() {
-        let of = |instructions, i1, l2| Counts { instructions, i1, l2 };
-        let beyond = of(9000.0, 1100.0, 300.0).beyond(of(1000.0, 100.0, 100.0), 100);
-        assert_eq!(beyond, of(80.0, 10.0, 2.0));
+        let of = |instructions, i1, d1, l2_instructions, l2_data| Counts {
+            instructions,
+            i1,
+            d1,
+            l2_instructions,
+            l2_data,
+        };
+        let beyond = of(9000.0, 1100.0, 500.0, 300.0, 70.0)
+            .beyond(of(1000.0, 100.0, 100.0, 100.0, 50.0), 100);
+        assert_eq!(beyond, of(80.0, 10.0, 4.0, 2.0, 0.2));
     }
 }

@@ -10,7 +10,7 @@ use perf_event::{Builder, Counter};
 use serde::{Deserialize, Serialize};
 
 /// The counted events. More than the processor counts at once are counted in turn, and scaled.
-const EVENTS: usize = 6;
+const EVENTS: usize = 8;
 const ESRCH: i32 = 3;
 
 /// Numbers of events; those that the processor does not count are `None`.
@@ -29,6 +29,10 @@ pub struct Events {
     pub last_level_misses: Option<f64>,
     /// Mispredicted branches.
     pub branch_misses: Option<f64>,
+    /// Cycles in which no instruction could be issued for lack of fetched ones.
+    pub stalled_cycles_frontend: Option<f64>,
+    /// Cycles in which no instruction could be issued for lack of data or units.
+    pub stalled_cycles_backend: Option<f64>,
 }
 
 impl Events {
@@ -40,6 +44,8 @@ impl Events {
             l1_data_misses,
             last_level_misses,
             branch_misses,
+            stalled_cycles_frontend,
+            stalled_cycles_backend,
         ] = counts;
         Self {
             instructions,
@@ -48,6 +54,8 @@ impl Events {
             l1_data_misses,
             last_level_misses,
             branch_misses,
+            stalled_cycles_frontend,
+            stalled_cycles_backend,
         }
     }
 
@@ -59,6 +67,8 @@ impl Events {
             self.l1_data_misses,
             self.last_level_misses,
             self.branch_misses,
+            self.stalled_cycles_frontend,
+            self.stalled_cycles_backend,
         ]
     }
 
@@ -71,13 +81,26 @@ impl Events {
             "L1 data misses",
             "last-level misses",
             "branch misses",
+            "stalled cycles (frontend)",
+            "stalled cycles (backend)",
         ];
         names.into_iter().zip(self.to_array()).filter_map(|(name, count)| Some((name, count?)))
+    }
+
+    /// Cycles of an instruction.
+    pub(crate) fn cycles_per_instruction(self) -> Option<f64> {
+        Some(self.cycles? / self.instructions?)
     }
 
     /// Each number divided by `divisor`.
     pub(crate) fn divided_by(self, divisor: f64) -> Self {
         Self::from_array(self.to_array().map(|count| Some(count? / divisor)))
+    }
+
+    /// The events since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        let (now, before) = (self.to_array(), before.to_array());
+        Self::from_array(std::array::from_fn(|event| Some(now[event]? - before[event]?)))
     }
 
     /// Combines the same events of several measurements, which count the same ones.
@@ -98,7 +121,18 @@ impl fmt::Display for Events {
     }
 }
 
-/// Running counters of the threads of processes, in the kernel and outside of it.
+/// Which part of the threads is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The kernel and the program.
+    All,
+    /// The program outside the kernel.
+    User,
+    /// The kernel alone.
+    Kernel,
+}
+
+/// Running counters of the threads of processes.
 pub(crate) struct HardwareCounters([Vec<Counter>; EVENTS]);
 
 impl HardwareCounters {
@@ -106,14 +140,27 @@ impl HardwareCounters {
     ///
     /// # Errors
     /// If the processor or the kernel counts no instructions, or does not permit it.
-    pub(crate) fn start(processes: &[u32]) -> io::Result<Self> {
-        Self::start_events(&threads(processes)?, builders())
+    pub(crate) fn start(processes: &[u32], part: Part) -> io::Result<Self> {
+        Self::start_events(&threads(processes)?, part, builders())
     }
 
-    fn start_events(threads: &[i32], builders: [Builder<'static>; EVENTS]) -> io::Result<Self> {
+    /// Starts the counters of the calling thread alone.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) fn start_here(part: Part) -> io::Result<Self> {
+        Self::start_events(&[rustix::thread::gettid().as_raw_nonzero().get()], part, builders())
+    }
+
+    fn start_events(
+        threads: &[i32],
+        part: Part,
+        builders: [Builder<'static>; EVENTS],
+    ) -> io::Result<Self> {
         let mut counters = [const { Vec::new() }; EVENTS];
         for (event, mut builder) in builders.into_iter().enumerate() {
-            builder.include_kernel().enabled(true);
+            builder.enabled(true);
+            builder.exclude_kernel(part == Part::User).exclude_user(part == Part::Kernel);
             // A thread may have exited.
             let start = |thread: &i32| match builder.observe_pid(*thread).build() {
                 Err(error) if error.raw_os_error() == Some(ESRCH) => None,
@@ -148,7 +195,7 @@ impl HardwareCounters {
 
 /// Whether this processor has counters that this process may read.
 pub(crate) fn are_available() -> bool {
-    HardwareCounters::start(&[std::process::id()]).is_ok()
+    HardwareCounters::start(&[std::process::id()], Part::All).is_ok()
 }
 
 fn threads(processes: &[u32]) -> io::Result<Vec<i32>> {
@@ -172,6 +219,8 @@ fn builders() -> [Builder<'static>; EVENTS] {
         misses(CacheId::L1D),
         misses(CacheId::LL),
         Builder::new(Hardware::BRANCH_MISSES),
+        Builder::new(Hardware::STALLED_CYCLES_FRONTEND),
+        Builder::new(Hardware::STALLED_CYCLES_BACKEND),
     ]
 }
 
@@ -196,10 +245,12 @@ mod tests {
             software(Software::DUMMY),
             software(Software::CONTEXT_SWITCHES),
             software(Software::TASK_CLOCK),
+            software(Software::TASK_CLOCK),
+            software(Software::TASK_CLOCK),
         ];
         let threads = threads(&[std::process::id()]).unwrap();
         assert!(threads.len() > 1, "the test's own and the main one: {threads:?}");
-        let mut counters = match HardwareCounters::start_events(&threads, builders) {
+        let mut counters = match HardwareCounters::start_events(&threads, Part::All, builders) {
             Ok(counters) => counters,
             Err(error) => return println!("skipped: no counters are permitted: {error}"),
         };
@@ -217,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_machine_counts_instructions_or_reports_that_it_does_not() {
-        match HardwareCounters::start(&[std::process::id()]) {
+        match HardwareCounters::start(&[std::process::id()], Part::User) {
             Ok(mut counters) => assert!(counters.read().unwrap().instructions > Some(0.0)),
             Err(_) => assert!(!are_available()),
         }

@@ -91,7 +91,7 @@ fn the_running_server_is_profiled() {
 
 #[test]
 fn requests_are_counted_staged_and_threaded() {
-    let arguments = ["figure7", "--connections=4", "--quick"];
+    let arguments = ["figure7", "--users=16", "--think=0.001", "--quick"];
     let output = bench(&arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -113,6 +113,8 @@ fn requests_are_counted_staged_and_threaded() {
         // A request is parsed, looked up and answered.
         assert!(figure(row, "instructions") > 1000.0, "{row}");
         assert!(figure(row, "cycles") >= figure(row, "own_cycles"), "{row}");
+        let l2 = figure(row, "l2_instruction_misses") + figure(row, "l2_data_misses");
+        assert!(l2 <= figure(row, "i1_misses") + figure(row, "d1_misses"), "{row}");
     }
     assert!(report["cycles_over_twin"].as_f64().unwrap() > 0.0, "{report}");
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use phalanx_bench::cli::Cli;
 use phalanx_bench::experiments::{
-    concurrency, failure, figure2, figure8, interleave, ladder, matching, pipeline,
+    concurrency, failure, figure2, figure8, interleave, ladder, matching, pipeline, spread,
 };
 
 #[derive(Parser)]
@@ -62,9 +62,9 @@ fn concurrent_requests_are_served_in_every_arm() {
     let report = concurrency::run(&options(&["--quick", "--kib=1", "--no-servers"])).unwrap();
     println!("{report}");
     let levels: Vec<usize> = report.rows.iter().map(|row| row.in_flight).collect();
-    assert_eq!(levels, [[64; 6], [512; 6]].concat());
+    assert_eq!(levels, [[64; 8], [512; 8]].concat());
     assert!(report.rows.iter().all(|row| row.ns > 0.0), "{report:?}");
-    assert!(report.unbounded_general_over_bounded_pools.is_some_and(|ratio| ratio > 0.0));
+    assert!(report.list_general_over_bounded_pools.is_some_and(|ratio| ratio > 0.0));
     let loads: Vec<_> = report.elections.iter().map(|row| (row.in_flight, row.wait_ms)).collect();
     assert_eq!(loads, [(64, 0), (512, 0), (512, 1)]);
     assert!(report.misses.is_empty() && report.bytes_per_request == 10_048, "{report:?}");
@@ -74,7 +74,7 @@ fn concurrent_requests_are_served_in_every_arm() {
 fn every_server_has_a_failure_rate() {
     let report = failure::run(&options(&["--quick", "--kib=1"])).unwrap();
     println!("{report}");
-    assert_eq!(report.rows.len(), 12);
+    assert_eq!(report.rows.len(), 16);
     assert!(report.rows.iter().all(|row| row.rate >= 1000.0 && row.rate < 1e8), "{report:?}");
 }
 
@@ -112,12 +112,27 @@ fn filters_are_matched_at_every_cohort_size() {
 
 #[test]
 fn publishes_are_answered_by_both_servers() {
-    let report = figure8::run(&options(&["--quick"])).unwrap();
+    for (processors, divided) in [("1", None), ("2", Some("divided"))] {
+        let words = ["--quick", "--processors", processors];
+        let report = figure8::run(&options(&words)).unwrap().expect("a report");
+        println!("{report}");
+        assert_eq!((report.clients.len(), report.twin_over_staged.len()), (2, 2));
+        let servers: Vec<&str> = report.rows.iter().map(|row| row.server.as_str()).collect();
+        let arms = ["twin", "staged"].into_iter().chain(divided).chain(["staged-4"]);
+        assert_eq!(servers, arms.collect::<Vec<_>>().repeat(2));
+        assert_eq!(report.staged_over_divided.len(), if divided.is_some() { 2 } else { 0 });
+        assert!(report.rows.iter().all(|row| row.mean_us > 0.0 && row.events_per_s > 0.0));
+    }
+}
+
+#[test]
+fn mechanisms_are_measured_on_two_processors() {
+    let report = spread::run(&options(&["--quick"])).unwrap();
     println!("{report}");
-    assert_eq!((report.clients.len(), report.twin_over_staged.len()), (2, 2));
-    let servers: Vec<&str> = report.rows.iter().map(|row| row.server.as_str()).collect();
-    assert_eq!(servers, ["twin", "staged", "staged-4"].repeat(2));
-    assert!(report.rows.iter().all(|row| row.mean_us > 0.0 && row.events_per_s > 0.0));
+    let rows = |scene: &str| report.rows.iter().filter(|row| row.scene == scene).count();
+    assert_eq!(["balanced", "affinity", "moved"].map(rows), [5, 4, 4]);
+    assert!(report.rows.iter().all(|row| row.plain_us > 0.0 && row.with_us > 0.0), "{report:?}");
+    assert!(report.moves.len() == 4 && report.moves.iter().all(|row| row.move_us > 0.0));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The servers that are compared: event-driven, and staged with and without a budget.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::measure::clock::Clock;
 pub enum Order {
     /// Event-driven: any request in flight, by one stage.
     Events,
+    /// Event-driven: all requests in flight in the order of their arrival, each by one stage, as in TUX.
+    List,
     /// In cohorts of all queued requests.
     Unbounded,
     /// In cohorts; requests start when the budget has room.
@@ -36,9 +39,11 @@ pub enum Allocator {
 }
 
 /// All combinations. Combinations that readers compare are adjacent.
-pub(crate) const ARMS: [(Order, Allocator); 6] = [
+pub(crate) const ARMS: [(Order, Allocator); 8] = [
     (Order::Events, Allocator::General),
     (Order::Bounded, Allocator::Pools),
+    (Order::List, Allocator::General),
+    (Order::List, Allocator::Pools),
     (Order::Events, Allocator::Pools),
     (Order::Bounded, Allocator::General),
     (Order::Unbounded, Allocator::General),
@@ -68,7 +73,8 @@ pub(crate) fn server(
     fn of<M: Memory>(order: Order, kib: u64, requests: usize, cache: usize) -> Box<dyn Server> {
         let world = World::new(kib, requests);
         match order {
-            Order::Events => Box::new(Events::<M>::new(world)),
+            Order::Events => Box::new(Events::<M>::new(world, false)),
+            Order::List => Box::new(Events::<M>::new(world, true)),
             Order::Unbounded => Box::new(Stages::<M>::new(world, Ingress::Throttle, 1, NO_WAIT)),
             Order::Bounded => Box::new(Stages::<M>::new(world, Ingress::Budget, cache, NO_WAIT)),
         }
@@ -109,43 +115,64 @@ const WAITING: usize = STAGES / 2;
 /// Stages that an event server runs per turn.
 const STEPS: usize = 64;
 
-/// An event server: runs the next stage of whichever request is ready.
+/// An event server: runs the next stage of one request after another.
 struct Events<M: Memory> {
     /// Provides the pools only.
     processor: Processor,
     world: World,
-    on_their_way: Vec<M::Held<Work<M>>>,
+    on_their_way: VecDeque<M::Held<Work<M>>>,
+    /// Whether requests advance in the order of their list, or at random.
+    in_order: bool,
+    has_begun: bool,
     random: fastrand::Rng,
     next: usize,
 }
 
 impl<M: Memory> Events<M> {
-    fn new(world: World) -> Self {
+    fn new(world: World, in_order: bool) -> Self {
         let mut graph = Graph::new();
         let _ = graph.shared("events", ());
-        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
-        let random = fastrand::Rng::with_seed(1);
-        Self { processor, world, on_their_way: Vec::new(), random, next: 0 }
+        Self {
+            processor: graph.build(1).remove(0).build(Box::new(|| ())),
+            world,
+            on_their_way: VecDeque::new(),
+            in_order,
+            has_begun: false,
+            random: fastrand::Rng::with_seed(1),
+            next: 0,
+        }
     }
 }
 
 impl<M: Memory> Server for Events<M> {
     fn offer(&mut self, came: u64) {
         let work = Work::new(self.next, came);
-        self.on_their_way.push(self.processor.enter(|| M::hold(work)));
+        let Self { processor, world, in_order, has_begun, random, .. } = self;
+        let held = processor.enter(|| {
+            let mut held = M::hold(work);
+            // The first requests arrive at once. In a list they would always be at the same stage together.
+            let stages = if *in_order && !*has_begun { random.usize(..STAGES) } else { 0 };
+            (0..stages).for_each(|_| {
+                held.step(world);
+            });
+            held
+        });
+        self.on_their_way.push_back(held);
         self.next += 1;
     }
 
     fn turn(&mut self, ended: &mut dyn FnMut(u64)) {
-        let Self { processor, world, on_their_way, random, .. } = self;
+        self.has_begun = true;
+        let Self { processor, world, on_their_way, in_order, random, .. } = self;
         processor.enter(|| {
             for _ in 0..STEPS {
-                if on_their_way.is_empty() {
-                    return;
+                if !*in_order && !on_their_way.is_empty() {
+                    on_their_way.swap(0, random.usize(..on_their_way.len()));
                 }
-                let chosen = random.usize(..on_their_way.len());
-                if on_their_way[chosen].step(world) {
-                    ended(on_their_way.swap_remove(chosen).came);
+                let Some(mut work) = on_their_way.pop_front() else { return };
+                match work.step(world) {
+                    true => ended(work.came),
+                    false => on_their_way.push_back(work),
                 }
             }
         });

@@ -1,15 +1,13 @@
-//! Misses of a simulated second-level cache per request, under cachegrind.
-
-use std::io;
+//! Misses of simulated caches per request, under cachegrind.
 
 use super::arms::{self, ARMS, Allocator, Order};
 use super::measure::serve;
 use super::options::Options;
+use crate::error::Error;
+use crate::measure::partial::measure_each;
 use crate::measure::record::record;
-use crate::runner::cachegrind as server;
-use crate::runner::site::Site;
 use crate::system::cachegrind;
-use crate::system::programs;
+use crate::system::interrupt::interrupted;
 use clap::ValueEnum;
 
 record! {
@@ -21,57 +19,68 @@ record! {
         allocator: Allocator => "memory", 0;
         /// Requests in flight.
         in_flight: usize => "in flight", 0;
-        /// Misses of a second-level cache of 1 MiB in 8 ways.
-        l2_misses_per_request: f64 => "misses", 1;
+        /// Misses of a first-level instruction cache of 32 KiB in 8 ways.
+        i1_misses: f64 => "I1 misses", 1;
+        /// Misses of a first-level data cache of 32 KiB in 8 ways.
+        d1_misses: f64 => "D1 misses", 1;
+        /// Misses of a second-level cache of 1 MiB in 8 ways, by instructions.
+        l2_instruction_misses: f64 => "L2 instr.", 1;
+        /// The same by data.
+        l2_data_misses: f64 => "L2 data", 1;
     }
 }
 
-record! {
-    /// Misses of the web server.
-    pub struct WebMissRow {
-        /// Number of connections, each with one request in flight.
-        connections: usize => "connections", 0;
-        /// Misses of a second-level cache of 1 MiB in 8 ways, by the server without the kernel.
-        l2_misses_per_request: f64 => "misses", 1;
+impl MissRow {
+    /// Second-level misses by instructions and data.
+    pub(super) fn l2(&self) -> f64 {
+        self.l2_instruction_misses + self.l2_data_misses
     }
 }
 
-/// Measures each arm with the fewest and the most requests in flight.
-pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
+/// Measures each arm with each number of requests in flight.
+pub(super) fn run(options: &Options) -> Result<Vec<MissRow>, Error> {
     let (in_flight, ..) = options.plan();
-    let mut rows = Vec::new();
-    for in_flight in ends(&in_flight) {
-        for (order, allocator) in ARMS {
-            eprintln!("{in_flight} in flight, {order:?}, {allocator:?}, under valgrind");
-            let more = in_flight.max(2048);
-            let [few, many] = [in_flight, in_flight + more].map(|requests| {
-                let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
-                    value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-                };
-                let cache = options.cache.unwrap_or(cachegrind::L2);
-                cachegrind::run([
-                    "concurrency".to_owned(),
-                    format!("--cache={cache}"),
-                    format!("--walk={requests}"),
-                    format!("--in-flight={in_flight}"),
-                    format!("--kib={}", options.kib),
-                    format!("--order={}", name(&|| order.to_possible_value())),
-                    format!("--allocator={}", name(&|| allocator.to_possible_value())),
-                ])
-            });
-            let l2_misses_per_request = many?.beyond(few?, more).l2;
-            rows.push(MissRow { order, allocator, in_flight, l2_misses_per_request });
-        }
-    }
-    Ok(rows)
+    let settings: Vec<_> =
+        in_flight.into_iter().flat_map(|level| ARMS.map(|arm| (level, arm))).collect();
+    let (rows, _) =
+        measure_each(&settings, 1, |(in_flight, arm), _| row(options, *in_flight, *arm))?;
+    Ok(rows.into_iter().flatten().collect())
 }
 
-/// The smallest and the largest element.
-fn ends(in_flight: &[usize]) -> Vec<usize> {
-    let ends = [in_flight.iter().min(), in_flight.iter().max()];
-    let mut ends: Vec<_> = ends.into_iter().flatten().copied().collect();
-    ends.dedup();
-    ends
+fn row(
+    options: &Options,
+    in_flight: usize,
+    (order, allocator): (Order, Allocator),
+) -> Result<MissRow, Error> {
+    eprintln!("{in_flight} in flight, {order:?}, {allocator:?}, under valgrind");
+    let more = in_flight.max(2048);
+    let [few, many] = [in_flight, in_flight + more].map(|requests| {
+        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
+            value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        };
+        let cache = options.cache.unwrap_or(cachegrind::L2);
+        cachegrind::run([
+            "concurrency".to_owned(),
+            format!("--cache={cache}"),
+            format!("--walk={requests}"),
+            format!("--in-flight={in_flight}"),
+            format!("--kib={}", options.kib),
+            format!("--order={}", name(&|| order.to_possible_value())),
+            format!("--allocator={}", name(&|| allocator.to_possible_value())),
+        ])
+    });
+    // A signal may have ended them.
+    interrupted()?;
+    let each = many?.beyond(few?, more);
+    Ok(MissRow {
+        order,
+        allocator,
+        in_flight,
+        i1_misses: each.i1,
+        d1_misses: each.d1,
+        l2_instruction_misses: each.l2_instructions,
+        l2_data_misses: each.l2_data,
+    })
 }
 
 /// Serves `requests` requests with `in_flight` at a time, on the simulated cache.
@@ -84,24 +93,3 @@ pub(crate) fn walk(options: &Options, requests: usize) {
     (0..in_flight).for_each(|_| server.offer(0));
     serve(&mut *server, requests);
 }
-
-/// Maximum number of connections; valgrind reserves some of the descriptors.
-const MAX_CONNECTIONS: usize = 1000;
-
-/// The real web server with one worker on the poll driver.
-pub(super) fn web(options: &Options) -> io::Result<Vec<WebMissRow>> {
-    let directory = tempfile::tempdir()?;
-    let site = Site::make(directory.path())?;
-    let phalanx = programs::phalanx(options.runner.setup.phalanx.as_deref());
-    let mut rows = Vec::new();
-    for connections in ends(&options.plan().0).into_iter().map(|n| n.min(MAX_CONNECTIONS)) {
-        eprintln!("phalanx web, {connections} connections, under valgrind");
-        let each =
-            server::each_request(&server::web(&phalanx, &site), &site, connections, SECONDS)?;
-        rows.push(WebMissRow { connections, l2_misses_per_request: each.l2 });
-    }
-    Ok(rows)
-}
-
-/// Lengths of the two loads in seconds. The difference of their counts is reported.
-const SECONDS: [u32; 2] = [2, 8];

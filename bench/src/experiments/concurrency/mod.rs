@@ -1,5 +1,5 @@
 //! `phalanx-bench concurrency`: the cost of many concurrent requests, and how much of it a budget and pools
-//! save: after the TUX paper's Figures 1(a), 7(b) and 7(c), with synthetic requests.
+//! save: after the TUX paper's Figures 1, 7(b) and 7(c), with synthetic requests and with real servers.
 //!
 //! Read `request` (the work of a request), `arms` (orders and allocators), `times`, `misses` (under cachegrind), `waits`
 //! (for I/O), `elections` (where memory is checked), `servers` (the real web server compared with others).
@@ -17,10 +17,10 @@ mod waits;
 
 pub use arms::{Allocator, Order};
 pub use elections::ElectionRow;
-pub use misses::{MissRow, WebMissRow};
+pub use misses::MissRow;
 pub use options::Options;
 pub use report::{Report, Row};
-pub use servers::WebRow;
+pub use servers::{WebMissRow, WebRow};
 pub use waits::WaitRow;
 
 pub(crate) use arms::{ARMS, Server, server};
@@ -38,16 +38,17 @@ use crate::system::interrupt::is_interrupted;
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     install_signal_handlers()?;
-    let rows = times::run(options)?;
-    if rows.is_empty() && is_interrupted() {
+    let (timed, simulated) = (!options.no_times, !options.without_misses());
+    let served = !options.no_servers;
+    let rows = part(timed, || times::run(options).map_err(Error::Io))?;
+    let waits = part(timed, || waits::run(options).map_err(Error::Io))?;
+    let elections = part(timed, || elections::run(options).map_err(Error::Io))?;
+    let web = part(timed && served, || servers::times(options))?;
+    let misses = part(simulated, || misses::run(options))?;
+    let web_misses = part(simulated && served, || servers::misses(options))?;
+    if is_interrupted() && rows.is_empty() && misses.is_empty() && web_misses.is_empty() {
         return Err(Error::Interrupted);
     }
-    let (simulated, served) = (!options.without_misses(), !options.no_servers);
-    let waits = part(true, || waits::run(options).map_err(Error::Io))?;
-    let elections = part(true, || elections::run(options).map_err(Error::Io))?;
-    let misses = part(simulated, || misses::run(options).map_err(Error::Io))?;
-    let web = part(served, || servers::run(options))?;
-    let web_misses = part(simulated && served, || misses::web(options).map_err(Error::Io))?;
     Ok(Report::new(options, rows, waits, elections, misses, web, web_misses))
 }
 

@@ -8,29 +8,31 @@ use crate::runner::RunnerOptions;
 
 /// Measure the cost of many concurrent requests, and how much of it a budget and pools save.
 ///
-/// After Figures 1(a), 7(b) and 7(c) of the TUX paper. A request passes eight stages of generated code and
+/// After Figures 1, 7(b) and 7(c) of the TUX paper. A request passes eight stages of generated code and
 /// needs 10 KB in seven objects, allocated at different stages and freed at the end. It runs in an event server
-/// (any request in flight advances by one stage), in cohorts of all queued requests, and in cohorts with a
-/// budget of the size of this machine's second-level cache. Each runs with the general allocator and with the
-/// runtime's pools. All take turns in one process, bound to one core; ratios are medians over the rounds.
+/// that advances the requests in flight by one stage each, in the order of their arrival (`list`, as TUX) or at
+/// random (`events`), in cohorts of all queued requests, and in cohorts with a budget of the size of this machine's
+/// second-level cache. Each runs with the general allocator and with the runtime's pools. All take turns in one
+/// process, bound to one core; ratios are medians over the rounds.
 ///
 /// Further measurements follow: requests that all wait for 1 and for 5 ms half-way, as for a disk, with a
-/// budget and without; requests whose memory is checked at every stage, and at the entry; under valgrind, the
-/// misses per request of a second-level cache of 1 MiB; and the processor time per request of the web server, its
-/// threaded twin and nginx with the same numbers of connections.
+/// budget and without; requests whose memory is checked at every stage, and at the entry; the processor time per
+/// request of the web server, its threaded twin and nginx with the same numbers of connections; and under valgrind, for
+/// all of these, the misses per request of caches of 32 KiB (first level) and 1 MiB (second level).
 ///
 /// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the minimum of the rounds, per request), `waits[]`
 /// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `elections[]` (`wait_ms`, `in_flight`,
 /// `entry_ns`, `every_ns`, `every_over_entry`), `misses[]` (`order`,
-/// `allocator`, `in_flight`, `l2_misses_per_request`), `web[]` (`server`, `connections`, `cpu_us_per_request`,
-/// `requests_per_second`), `web_misses[]` (`connections`, `l2_misses_per_request`);
-/// `unbounded_general_over_bounded_pools`, `bounded_most_over_fewest` (throughput with the most in flight over
-/// that with the fewest of `in_flight`), `waiting_bounded_over_unbounded` (time, the worse),
-/// `l2_misses_bounded_over_unbounded`, `web_most_over_fewest` (processor time).
+/// `allocator`, `in_flight`, `i1_misses`, `d1_misses`, `l2_instruction_misses`, `l2_data_misses`), `web[]` (`server`,
+/// `connections`, `cpu_us_per_request`, `requests_per_second`), `web_misses[]` (`server`, `connections`, up to 5,000,
+/// `instructions`, and misses as above); `list_general_over_bounded_pools`, `events_general_over_bounded_pools` (time with
+/// the most in flight), `bounded_most_over_best` (throughput with the most in flight over that with the best number),
+/// `waiting_bounded_over_unbounded` (time, the worse), `l2_misses_bounded_over_list`, `web_most_over_least` (processor
+/// time).
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Requests in flight
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,1024,4096,10000",
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,16,64,256,1024,4096,10000",
           value_parser = number(1..=50_000))]
     pub in_flight: Vec<usize>,
 
@@ -45,6 +47,10 @@ pub struct Options {
     /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
+
+    /// Skip the measurements of time: only those under valgrind, which other programs do not disturb
+    #[arg(long, conflicts_with_all = ["no_misses", "quick"])]
+    pub no_times: bool,
 
     /// Skip the measurements under valgrind
     #[arg(long)]

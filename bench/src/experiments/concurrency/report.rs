@@ -2,10 +2,10 @@
 
 use super::arms::{Allocator, Order};
 use super::elections::ElectionRow;
-use super::misses::{MissRow, WebMissRow};
+use super::misses::MissRow;
 use super::options::Options;
 use super::request::BYTES;
-use super::servers::WebRow;
+use super::servers::{WebMissRow, WebRow};
 use super::waits::WaitRow;
 use crate::measure::record::record;
 use crate::measure::stats::{median, minimum};
@@ -42,17 +42,19 @@ impl Row {
 record! {
     /// The report of `phalanx-bench concurrency`.
     pub struct Report {
-        /// Time per request with the most in flight: events with the general allocator over cohorts with a budget and
-        /// pools. Median of the rounds' ratios.
-        unbounded_general_over_bounded_pools: Option<f64> => "events, general over budget, pools", 2;
-        /// Throughput with a budget and pools: the most in flight over the fewest.
-        bounded_most_over_fewest: Option<f64> => "budget, pools: throughput, most over fewest", 2;
-        /// Misses with the most in flight: a budget and pools over events with the general allocator.
-        l2_misses_bounded_over_unbounded: Option<f64> => "misses, budget and pools over events, general", 2;
+        /// Time per request with the most in flight: an event server in list order with the general allocator over
+        /// cohorts with a budget and pools. Median of the rounds' ratios.
+        list_general_over_bounded_pools: Option<f64> => "list, general over budget, pools", 2;
+        /// The same with an event server in random order.
+        events_general_over_bounded_pools: Option<f64> => "events, general over budget, pools", 2;
+        /// Throughput with a budget and pools: with the most in flight over that with the best number.
+        bounded_most_over_best: Option<f64> => "budget, pools: throughput, most over best", 2;
+        /// Second-level misses with the most in flight: a budget and pools over a list with the general allocator.
+        l2_misses_bounded_over_list: Option<f64> => "L2 misses, budget and pools over list, general", 2;
         /// Time of requests that wait for I/O: with a budget over without, the worse of the waits.
         waiting_bounded_over_unbounded: Option<f64> => "waiting for I/O: time, budget over none", 2;
-        /// Processor time per request of the web server: the most connections over the fewest.
-        web_most_over_fewest: Option<f64> => "phalanx web: time, most over fewest", 2;
+        /// Processor time per request of the web server: with the most connections over the least of all.
+        web_most_over_least: Option<f64> => "phalanx web: time, most over least", 2;
         /// Measured times.
         rows: Vec<Row> | "ns per request", 0;
         /// Times of requests that wait for I/O.
@@ -60,11 +62,11 @@ record! {
         /// Times with memory checked at every stage and at the entry.
         elections: Vec<ElectionRow> | "memory checked at every stage over at the entry, with pools", 0;
         /// Simulated misses; empty without valgrind.
-        misses: Vec<MissRow> | "simulated second-level misses (1 MiB) per request", 0;
+        misses: Vec<MissRow> | "simulated misses per request", 0;
         /// The real servers.
         web: Vec<WebRow> | "servers: processor time per request", 0;
-        /// Simulated misses of the web server.
-        web_misses: Vec<WebMissRow> | "phalanx web: simulated second-level misses per request", 0;
+        /// Simulated misses of the real servers.
+        web_misses: Vec<WebMissRow> | "servers: simulated misses per request, without the kernel", 0;
         /// Bytes of all objects of a request.
         bytes_per_request: usize => "bytes of a request in seven objects", 0;
         /// KiB of code in each stage.
@@ -78,8 +80,9 @@ record! {
     }
 }
 
-const BEST: (Order, Allocator) = (Order::Bounded, Allocator::Pools);
-const WORST: (Order, Allocator) = (Order::Events, Allocator::General);
+const BOUNDED: (Order, Allocator) = (Order::Bounded, Allocator::Pools);
+const EVENTS: (Order, Allocator) = (Order::Events, Allocator::General);
+const LIST: (Order, Allocator) = (Order::List, Allocator::General);
 
 impl Report {
     pub(super) fn new(
@@ -93,39 +96,38 @@ impl Report {
     ) -> Self {
         let (in_flight, rounds, _) = options.plan();
         let most = in_flight.iter().copied().max().unwrap_or(0);
-        let fewest = in_flight.iter().copied().min().unwrap_or(0);
-        let row = |arm: (Order, Allocator), in_flight: usize| {
-            rows.iter()
-                .find(|row| (row.order, row.allocator, row.in_flight) == (arm.0, arm.1, in_flight))
+        let of = |arm: (Order, Allocator)| {
+            rows.iter().filter(move |row| (row.order, row.allocator) == arm)
         };
+        let last = |arm| of(arm).find(|row| row.in_flight == most);
         let missed = |arm: (Order, Allocator)| {
             let of =
                 |row: &&MissRow| (row.order, row.allocator, row.in_flight) == (arm.0, arm.1, most);
-            misses.iter().find(of).map(|row| row.l2_misses_per_request)
-        };
-        let ours = |connections: usize| {
-            let of = |row: &&WebRow| row.server == "phalanx" && row.connections == connections;
-            web.iter().find(of).map(|row| row.cpu_us_per_request)
+            misses.iter().find(of).map(MissRow::l2)
         };
         let paired = |worst: &Row, best: &Row| {
             let pairs = worst.times.iter().zip(&best.times);
             median(&pairs.map(|(worst, best)| worst / best).collect::<Vec<_>>())
         };
+        let over_bounded = |arm| Some(paired(last(arm)?, last(BOUNDED)?));
+        let least = of(BOUNDED).map(|row| row.ns).reduce(f64::min);
+        let ours = || web.iter().filter(|row| row.server == "phalanx");
+        let last_web = ours().find(|row| row.connections == most);
+        let least_web = ours().map(|row| row.cpu_us_per_request).reduce(f64::min);
         Self {
-            unbounded_general_over_bounded_pools: row(WORST, most)
-                .zip(row(BEST, most))
-                .map(|(worst, best)| paired(worst, best)),
-            bounded_most_over_fewest: row(BEST, fewest)
-                .zip(row(BEST, most))
-                .map(|(fewest, most)| fewest.ns / most.ns),
-            l2_misses_bounded_over_unbounded: missed(BEST)
-                .zip(missed(WORST))
-                .map(|(best, worst)| best / worst),
+            list_general_over_bounded_pools: over_bounded(LIST),
+            events_general_over_bounded_pools: over_bounded(EVENTS),
+            bounded_most_over_best: least.zip(last(BOUNDED)).map(|(least, most)| least / most.ns),
+            l2_misses_bounded_over_list: missed(BOUNDED)
+                .zip(missed(LIST))
+                .map(|(bounded, list)| bounded / list),
             waiting_bounded_over_unbounded: waits
                 .iter()
                 .map(|row| row.bounded_over_unbounded)
                 .reduce(f64::max),
-            web_most_over_fewest: ours(most).zip(ours(fewest)).map(|(most, fewest)| most / fewest),
+            web_most_over_least: last_web
+                .zip(least_web)
+                .map(|(most, least)| most.cpu_us_per_request / least),
             rows,
             waits,
             elections,

@@ -1,30 +1,39 @@
 //! `phalanx-bench figure7`: instructions, misses and cycles per request of a staged and a threaded web server.
 //!
-//! The 2002 paper's Figure 7 (§5.1) shows cycles per instruction and misses of the second-level cache for both
-//! servers. Virtual machines have no hardware counters for them. Here instructions and misses are counted by
-//! cachegrind, and cycles by the time-stamp counter.
+//! The papers' Figure 7 (2002 §5.1, 2001 §6.2) shows cycles per instruction, stalls, and misses of the caches for both
+//! servers under SURGE's users. Virtual machines have no hardware counters for them. Here instructions and misses are
+//! counted by cachegrind, and cycles by the time-stamp counter.
 
-mod cycles;
 mod options;
 mod report;
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::measure::cycles;
+use crate::measure::partial::measure_each;
 use crate::measure::stats::median;
-use crate::runner::cachegrind::{each_request, twin, web};
 use crate::runner::server::Server;
+use crate::runner::site::Site;
 use crate::runner::slice::Shot;
+use crate::runner::surge::SurgeSite;
 use crate::runner::{Plan, Runner};
+use crate::system::cachegrind::Counts;
 use crate::system::procfs::user_and_system;
 
 pub use options::Options;
 pub use report::{Report, Row};
 
-/// Maximum response time.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum response time, and the same under valgrind.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const SIMULATED_TIMEOUT: Duration = Duration::from_secs(30);
 /// Lengths of the two loads under valgrind, in seconds; their difference is counted.
-const SECONDS: [u32; 2] = [1, 5];
+const SECONDS: [u32; 2] = [2, 10];
+/// How many times longer the users' pauses are under valgrind, since a server takes about as many times longer.
+const SLOWDOWN: u32 = 20;
+/// Arguments of the web server under users: answer all, and keep a part of the site in memory, as in Figure 6.
+const USERS: [&str; 4] = ["--max-queue-delay", "0", "--cache", "128M"];
 
 /// Figures of a slice, per request.
 struct Shown {
@@ -34,51 +43,72 @@ struct Shown {
     own: f64,
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on.
+/// A measurement of all servers.
+enum Measured {
+    Slice(Vec<Shown>),
+    Simulated(Vec<Counts>),
+}
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
 ///
 /// # Errors
-/// When a measurement fails, for example without valgrind; all child processes are ended.
+/// When a measurement fails, for example without valgrind, or on a signal before the first result; all child processes
+/// are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
-    let (slices, slice) = match options.quick {
-        true => (1, Duration::from_millis(300)),
-        false => (options.slices, options.slice),
+    let (slices, slice, seconds) = match options.quick {
+        true => (1, Duration::from_millis(300), [1, 2]),
+        false => (options.slices, options.slice, SECONDS),
     };
+    let has_users = options.connections.is_empty();
+    let clients = if has_users { &options.users } else { &options.connections };
+    let surge = SurgeSite::new(if options.quick { 256 } else { options.files }, has_users);
     // The driver that also runs under valgrind.
     let wants = |name: &str| name == "phalanx-poll" || name == "twin";
-    let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
+    let site = |directory: &Path| match has_users {
+        true => surge.make(directory),
+        false => Site::make(directory),
+    };
+    let arguments: &[&str] = if has_users { &USERS } else { &[] };
+    let plan = Plan { arguments, site: &site, ..Plan::small(&wants, options.quick) };
+    let runner = Runner::start(&options.runner, &plan)?;
     let per_us = cycles::per_microsecond();
-    let mut measured = Vec::new();
-    for &connections in &options.connections {
-        let mut shown: Vec<Vec<Shown>> = runner.servers.iter().map(|_| Vec::new()).collect();
-        for seed in 1..=slices {
-            eprintln!("{connections} connections, slice {seed} of {slices}");
-            for (server, shown) in runner.servers.iter().zip(&mut shown) {
-                let shot = Shot::closed(connections, seed, REQUEST_TIMEOUT);
-                shown.push(one(&runner, server, slice, shot, per_us)?);
+    let shot = |clients, seed, timeout, slowdown| Shot {
+        think: has_users.then_some(options.think * slowdown),
+        ..Shot::closed(clients, seed, timeout)
+    };
+    let (measured, partial) = measure_each(clients, slices + 1, |&clients, round| {
+        if round <= slices {
+            eprintln!("{clients} clients, slice {round} of {slices}");
+            let shot = shot(clients, round, TIMEOUT, 1);
+            let one = |server| one(&runner, server, slice, shot, per_us);
+            return Ok(Measured::Slice(runner.servers.iter().map(one).collect::<Result<_, _>>()?));
+        }
+        // Simulation is insensitive to noise, and its servers are separate processes.
+        eprintln!("{clients} clients, under valgrind");
+        let shot = shot(clients, 1, SIMULATED_TIMEOUT, SLOWDOWN);
+        let one = |server: &Server| runner.simulated(&plan, &server.name, shot, seconds);
+        Ok(Measured::Simulated(runner.servers.iter().map(one).collect::<Result<_, _>>()?))
+    })?;
+    let mut rows = Vec::new();
+    for (clients, measured) in clients.iter().zip(measured) {
+        let (mut shown, mut counts) = (Vec::new(), None);
+        for measured in measured {
+            match measured {
+                Measured::Slice(slice) => shown.push(slice),
+                Measured::Simulated(each) => counts = Some(each),
             }
         }
-        for (server, shown) in runner.servers.iter().zip(&shown) {
-            let middle =
-                |of: fn(&Shown) -> f64| median(&shown.iter().map(of).collect::<Vec<f64>>());
+        for (n, server) in runner.servers.iter().enumerate() {
+            let middle = |of: fn(&Shown) -> f64| {
+                median(&shown.iter().map(|slice| of(&slice[n])).collect::<Vec<f64>>())
+            };
             let shown = Shown { all: middle(|shown| shown.all), own: middle(|shown| shown.own) };
-            measured.push((server.server, connections, shown));
+            let each = counts.as_ref().map(|counts| counts[n]);
+            rows.push(Row::new(server.server, *clients, &shown, each));
         }
     }
-    // Simulation is insensitive to noise, and its servers are separate processes.
-    let seconds = if options.quick { [1, 2] } else { SECONDS };
-    let mut rows = Vec::new();
-    for (server, connections, shown) in measured {
-        eprintln!("{server}, {connections} connections, under valgrind");
-        let site = runner.site();
-        let line = match server {
-            "twin" => twin(site)?,
-            _ => web(runner.phalanx(), site),
-        };
-        let each = each_request(&line, site, connections, seconds);
-        rows.push(Row::new(server, connections, &shown, each?));
-        crate::system::interrupt::interrupted()?;
-    }
-    Ok(Report::new(rows, per_us, runner.machine.clone(), options.quick))
+    Ok(Report { partial, ..Report::new(rows, has_users, per_us, &runner, options.quick) })
 }
 
 fn one(

@@ -9,21 +9,37 @@ use crate::runner::RunnerOptions;
 
 /// Measure instructions, misses and cycles per request, as in the 2002 paper's Figure 7.
 ///
-/// Small files over keep-alive connections in closed loop, from the web server and its threaded twin. Cachegrind
-/// counts instructions and misses of a simulated cache (first level 32 KiB, second 1 MiB, 8 ways each), without
-/// the kernel. Cycles are processor time in units of the time-stamp counter, medians of the slices. Requires
-/// valgrind.
+/// The web server and its threaded twin under the load of SURGE's users, who request pages of one or more files, each page
+/// over a new connection, and pause between them. With --connections: small files over keep-alive connections in closed
+/// loop. Cachegrind counts instructions and misses of a simulated cache (first level 32 KiB, second 1 MiB, 8 ways each),
+/// without the kernel; there a server is some twenty times slower, so pauses are twenty times as long. Cycles are processor
+/// time in units of the time-stamp counter, medians of the slices. If the machine has hardware counters, these show the
+/// same with the kernel and without. Requires valgrind.
 ///
-/// JSON: `rows[]` with `server`, `connections`, `instructions`, `i1_misses`, `l2_misses`, `cycles` (including the
-/// kernel), `own_cycles` (without), `own_cycles_per_instruction`, per request; `instructions_over_twin`,
-/// `l2_misses_over_twin`, `cycles_over_twin` with the most connections; `cycles_per_us`.
+/// JSON: `rows[]` with `server`, `clients` (users or connections), per request `instructions`, `i1_misses`, `d1_misses`,
+/// `l2_instruction_misses`, `l2_data_misses`, `l2_miss_rate` (of the first level's misses), `cycles` (including the
+/// kernel), `own_cycles` (without), `own_cycles_per_instruction`; `instructions_over_twin`, `l2_misses_over_twin`,
+/// `cycles_over_twin` with the most clients; `cycles_per_us`; `hardware_events[]`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Numbers of connections
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,16,256", value_parser = number(1..=500))]
+    /// Numbers of users
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,512,2048", value_parser = number(1..=15_000))]
+    pub users: Vec<usize>,
+
+    /// Numbers of connections in closed loop, instead of users
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = number(1..=500),
+          conflicts_with_all = ["users", "think", "files"])]
     pub connections: Vec<usize>,
 
-    /// Slices per server and number of connections
+    /// Minimum pause between pages, in seconds; the mean is three times as long
+    #[arg(long, value_name = "SECONDS", default_value = "0.02", value_parser = seconds)]
+    pub think: Duration,
+
+    /// Files of the users' site
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = number(1..=1_000_000))]
+    pub files: usize,
+
+    /// Slices per server and number of clients
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
     pub slices: usize,
 

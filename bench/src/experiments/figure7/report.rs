@@ -2,87 +2,117 @@
 
 use super::Shown;
 use crate::measure::machine::Machine;
+use crate::measure::partial::Partial;
 use crate::measure::record::record;
+use crate::runner::Runner;
+use crate::runner::events::EventRow;
 use crate::system::cachegrind::Counts;
 
 record! {
     /// The report of `phalanx-bench figure7`.
     pub struct Report {
-        /// One per server and number of connections.
+        /// One per server and number of clients.
         rows: Vec<Row> | "a request: instructions and misses by cachegrind, outside of the kernel; cycles of the time-stamp counter", 0;
-        /// Instructions with the most connections: Phalanx over the twin.
-        instructions_over_twin: Option<f64> => "instructions over the twin, with the most connections", 2;
+        /// `users` who think, or `connections` in closed loop.
+        load: &'static str => "clients", 0;
+        /// Instructions with the most clients: Phalanx over the twin.
+        instructions_over_twin: Option<f64> => "instructions over the twin, with the most clients", 2;
         /// The same ratio of simulated second-level misses.
         l2_misses_over_twin: Option<f64> => "second-level misses over the twin", 2;
         /// The same ratio of cycles, including the kernel.
         cycles_over_twin: Option<f64> => "cycles over the twin", 2;
         /// Cycles of the time-stamp counter per microsecond.
         cycles_per_us: f64 => "cycles per µs", 0;
+        /// Hardware events, if the processor counts them.
+        hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: Machine;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
         /// Whether this was a quick run, whose figures are meaningless.
         quick: bool;
     }
 }
 
 record! {
-    /// Cost of a request on one server with a number of connections.
+    /// Cost of a request on one server with a number of clients.
     pub struct Row {
         /// `phalanx` or `twin`.
         server: &'static str => "server", 0;
-        /// Number of connections, each with one request in flight.
-        connections: usize => "connections", 0;
+        /// Number of users, or of connections with one request in flight.
+        clients: usize => "clients", 0;
         /// Instructions outside the kernel.
-        instructions: f64 => "instructions", 0;
+        instructions: Option<f64> => "instructions", 0;
         /// Misses of a simulated first-level instruction cache of 32 KiB in 8 ways.
-        i1_misses: f64 => "I1 misses", 1;
-        /// Misses of a simulated second-level cache of 1 MiB in 8 ways.
-        l2_misses: f64 => "L2 misses", 1;
+        i1_misses: Option<f64> => "I1 misses", 1;
+        /// Misses of a simulated first-level data cache of 32 KiB in 8 ways.
+        d1_misses: Option<f64> => "D1 misses", 1;
+        /// Misses of a simulated second-level cache of 1 MiB in 8 ways, by instructions.
+        l2_instruction_misses: Option<f64> => "L2 instr.", 1;
+        /// The same by data.
+        l2_data_misses: Option<f64> => "L2 data", 1;
+        /// Misses of the second level over its accesses, which are the misses of the first.
+        l2_miss_rate: Option<f64> => "L2 rate", 3;
         /// Processor time in cycles, including the kernel.
         cycles: f64 => "cycles", 0;
         /// Processor time in cycles outside the kernel, as accounted by the kernel.
         own_cycles: f64 => "own", 0;
         /// `own_cycles` per instruction.
-        own_cycles_per_instruction: f64 => "own/instruction", 2;
+        own_cycles_per_instruction: Option<f64> => "own/instruction", 2;
     }
 }
 
 impl Row {
     pub(super) fn new(
         server: &'static str,
-        connections: usize,
+        clients: usize,
         shown: &Shown,
-        each: Counts,
+        each: Option<Counts>,
     ) -> Self {
         Self {
             server,
-            connections,
-            instructions: each.instructions,
-            i1_misses: each.i1,
-            l2_misses: each.l2,
+            clients,
+            instructions: each.map(|each| each.instructions),
+            i1_misses: each.map(|each| each.i1),
+            d1_misses: each.map(|each| each.d1),
+            l2_instruction_misses: each.map(|each| each.l2_instructions),
+            l2_data_misses: each.map(|each| each.l2_data),
+            l2_miss_rate: each.map(|each| each.l2() / (each.i1 + each.d1)),
             cycles: shown.all,
             own_cycles: shown.own,
-            own_cycles_per_instruction: shown.own / each.instructions,
+            own_cycles_per_instruction: each.map(|each| shown.own / each.instructions),
         }
     }
 }
 
 impl Report {
-    pub(super) fn new(rows: Vec<Row>, cycles_per_us: f64, machine: Machine, quick: bool) -> Self {
-        let over_twin = |of: fn(&Row) -> f64| {
-            let most = rows.iter().map(|row| row.connections).max()?;
+    pub(super) fn new(
+        rows: Vec<Row>,
+        has_users: bool,
+        cycles_per_us: f64,
+        runner: &Runner,
+        quick: bool,
+    ) -> Self {
+        let over_twin = |of: fn(&Row) -> Option<f64>| {
+            let most = rows.iter().map(|row| row.clients).max()?;
             let find = |name| {
-                rows.iter().find(|row| row.server == name && row.connections == most).map(of)
+                let row = rows.iter().find(|row| row.server == name && row.clients == most);
+                row.and_then(of)
             };
             Some(find("phalanx")? / find("twin")?)
         };
         Self {
+            load: if has_users { "users" } else { "connections" },
             instructions_over_twin: over_twin(|row| row.instructions),
-            l2_misses_over_twin: over_twin(|row| row.l2_misses),
-            cycles_over_twin: over_twin(|row| row.cycles),
+            l2_misses_over_twin: over_twin(|row| {
+                Some(row.l2_instruction_misses? + row.l2_data_misses?)
+            }),
+            cycles_over_twin: over_twin(|row| Some(row.cycles)),
             rows,
             cycles_per_us,
-            machine,
+            hardware_events: runner.events(),
+            machine: runner.machine.clone(),
+            partial: None,
             quick,
         }
     }

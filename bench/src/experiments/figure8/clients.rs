@@ -31,6 +31,10 @@ impl Found {
         self.times.value_at_quantile(0.99) as f64 / 1e3
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.times.len() as usize
+    }
+
     pub(super) fn rate(&self) -> f64 {
         self.times.len() as f64 / self.seconds
     }

@@ -2,27 +2,33 @@
 //!
 //! Clients publish one event after another and wait for each answer, the number of subscriptions it satisfies.
 //! The twin, a counterpart of the paper's THPS, has a thread per client that matches what it reads. The staged
-//! server uses the same index and matches the events of all clients piece by piece. Both run on one core, and
-//! clients on another core load them in turn. Further staged servers have bounded cohorts.
+//! server uses the same index and matches the events of all clients piece by piece. Both run on the same cores, and
+//! clients load them in turn. Further staged servers have bounded cohorts, or divide the subscriptions among
+//! their processors.
 
+mod arm;
 mod clients;
+mod cost;
 mod options;
 mod report;
 mod staged;
 mod twin;
 
-use std::io;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phalanx_kernels::workload::{Generator, attributes};
-use phalanx_matcher::{Attribute, Event, Snapshot, Value};
+use phalanx_matcher::{Attribute, Event, Matches, Snapshot, Value};
 
 use crate::error::Error;
+use crate::measure::partial::Partial;
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{median, spread};
-use crate::system::cores::Cores;
+use crate::system::cores::{self, Cores};
+use crate::system::interrupt::{install_signal_handlers, interrupted, is_interrupted};
+use arm::{Arm, Indexes, Running};
+use clients::Found;
 
+pub use cost::Cost;
 pub use options::Options;
 pub use report::{Report, Row};
 
@@ -33,76 +39,130 @@ pub(crate) const ANSWER: usize = 4;
 /// Number of distinct events, which clients repeat.
 const EVENTS: usize = 16 * 1024;
 
-/// Runs the benchmark.
+/// Runs the benchmark, or only a server (without a report). SIGINT and SIGTERM end a measurement; the results so far are
+/// reported.
 ///
 /// # Errors
-/// When a server cannot listen, a client gets no answer, or a thread cannot be bound to a core.
-pub fn run(options: &Options) -> Result<Report, Error> {
+/// When a server cannot listen, a client gets no answer, a thread cannot be bound to a core, or valgrind cannot be run.
+pub fn run(options: &Options) -> Result<Option<Report>, Error> {
     let mut options = options.clone();
     if options.quick {
         (options.subscriptions, options.clients, options.cohorts) = (2000, vec![1, 4], vec![4]);
         (options.rounds, options.slice) = (1, 30);
     }
-    let cores = Cores::choose(&[], &[], Some(1))?;
+    let arms = options.arms();
+    let cores = Cores::choose(&[], &[], Some(options.processors))?;
+    if let Some(arm) = options.serve {
+        // The cores are those of this process.
+        let indexes = Indexes::build(&options, &[arm]);
+        let server = arm.start(&indexes, &cores::allowed()?, options.processors)?;
+        crate::baselines::announce(server.address());
+        loop {
+            std::thread::park();
+        }
+    }
+    install_signal_handlers()?;
     eprintln!("{} filters", options.subscriptions);
-    let built = crate::experiments::matching::build(
-        options.workload,
-        options.subscriptions,
-        options.chosen,
-        options.seed,
-    );
-    let mut index = built.index;
-    let snapshot = index.snapshot();
-    let coder = Coder { known: attributes(&snapshot) };
-    let bounds = std::iter::once(None).chain(options.cohorts.iter().copied().map(Some));
-    let start = |bound| staged::start(&cores.server, snapshot.clone(), coder.clone(), bound);
-    let staged = bounds.clone().map(start).collect::<io::Result<Vec<_>>>()?;
-    let twin = twin::start(&cores.server, snapshot, coder)?;
-    let name = |bound: Option<usize>| match bound {
-        None => "staged".to_owned(),
-        Some(most) => format!("staged-{most}"),
-    };
-    let staged_addresses = bounds.map(name).zip(staged.iter().map(staged::Staged::address));
-    // The ratio compares the first two.
-    let servers: Vec<(String, SocketAddr)> =
-        std::iter::once(("twin".to_owned(), twin.address())).chain(staged_addresses).collect();
     let mut generator = Generator::new(options.workload, options.seed.wrapping_add(1));
     let events: Vec<[u8; EVENT]> =
         (0..EVENTS).map(|_| generator.values().map(|value| value as u8)).collect();
     let events: &[_] = events.leak(); // for the clients' threads; once
-    let slice = Duration::from_millis(options.slice);
     let mut report = Report::new(&options);
+    let indexes = Indexes::build(&options, &arms);
+    report.index_mib = indexes.bytes as f64 / f64::from(1 << 20);
+    cores::bound(&cores.server, || alone(indexes.whole(), events, &options, &mut report))?;
+    if options.misses {
+        drop(indexes);
+        (report.costs, report.partial) = cost::measure(&options, &arms, &cores, events)?;
+        return Ok(Some(report));
+    }
+    let start = |arm: &Arm| arm.start(&indexes, &cores.server, options.processors);
+    let servers = arms.iter().map(start).collect::<std::io::Result<Vec<_>>>()?;
+    let names: Vec<String> = arms.iter().map(Arm::to_string).collect();
     for clients in options.clients.iter().copied() {
         eprintln!("{clients} clients");
-        let round = || -> io::Result<Vec<clients::Found>> {
-            let load = |(_, address): &(String, SocketAddr)| {
-                clients::load(&cores.load, *address, clients, events, slice)
-            };
-            servers.iter().map(load).collect()
+        let round = || round(&options, &cores, &servers, clients, events);
+        match rounds::take(options.rounds, round) {
+            Ok(taken) => {
+                let partial = taken.partial(options.rounds);
+                report.add(clients, &names, taken);
+                if partial.is_some() {
+                    break;
+                }
+            }
+            Err(Error::Interrupted) if !report.rows.is_empty() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    if is_interrupted() {
+        let rounds = |clients: &[usize]| clients.len() * options.rounds;
+        let of = rounds(&options.clients);
+        report.partial = Some(Partial { rounds: rounds(&report.clients).min(of), of });
+    }
+    servers.into_iter().for_each(Running::end);
+    Ok(Some(report))
+}
+
+/// Loads each server once.
+fn round(
+    options: &Options,
+    cores: &Cores,
+    servers: &[Running],
+    clients: usize,
+    events: &'static [[u8; EVENT]],
+) -> Result<Vec<Found>, Error> {
+    let slice = Duration::from_millis(options.slice);
+    let load = |server: &Running| {
+        interrupted()?;
+        Ok(clients::load(&cores.load, server.address(), clients, events, slice)?)
+    };
+    servers.iter().map(load).collect()
+}
+
+/// Matches events one after the other, for the length of a measurement.
+fn alone(snapshot: &Snapshot, events: &[[u8; EVENT]], options: &Options, report: &mut Report) {
+    let coder = Coder::new(snapshot);
+    let (mut matches, mut count, mut found) = (Matches::new(), 0, 0);
+    let start = Instant::now();
+    for event in events.iter().cycle() {
+        matches.clear();
+        snapshot.matches(&coder.code(snapshot, event), &mut matches);
+        (count, found) = (count + 1, found + matches.all().len());
+        if start.elapsed() >= Duration::from_millis(options.slice) {
+            break;
+        }
+    }
+    report.alone_us = Some(start.elapsed().as_secs_f64() * 1e6 / f64::from(count));
+    report.matches_per_event = found as f64 / f64::from(count);
+}
+
+impl Report {
+    /// Adds the rounds with a number of clients.
+    fn add(&mut self, clients: usize, names: &[String], taken: Taken<Vec<Found>>) {
+        let Taken { rounds: taken, noisy } = taken;
+        let ratio = |above: usize, below: usize| {
+            let ratio = |found: &Vec<Found>| found[above].mean_us() / found[below].mean_us();
+            median(&taken.iter().map(ratio).collect::<Vec<f64>>())
         };
-        let Taken { rounds: taken, noisy } = rounds::take(options.rounds, round)?;
-        report.noisy_rounds.push(noisy);
-        let ratio = |found: &Vec<clients::Found>| found[0].mean_us() / found[1].mean_us();
-        let ratios: Vec<f64> = taken.iter().map(ratio).collect();
-        for (n, (server, _)) in servers.iter().enumerate() {
-            let each = |f: fn(&clients::Found) -> f64| {
-                taken.iter().map(|found| f(&found[n])).collect::<Vec<_>>()
-            };
+        for (n, server) in names.iter().enumerate() {
+            let each =
+                |f: fn(&Found) -> f64| taken.iter().map(|found| f(&found[n])).collect::<Vec<_>>();
             let of = |f| median(&each(f));
-            report.rows.push(Row {
+            self.rows.push(Row {
                 server: server.clone(),
                 clients,
-                mean_us: of(clients::Found::mean_us),
-                p99_us: of(clients::Found::p99_us),
-                events_per_s: of(clients::Found::rate),
-                spread: spread([("mean_us", each(clients::Found::mean_us))]),
+                mean_us: of(Found::mean_us),
+                p99_us: of(Found::p99_us),
+                events_per_s: of(Found::rate),
+                spread: spread([("mean_us", each(Found::mean_us))]),
             });
         }
-        report.twin_over_staged.push(median(&ratios));
+        self.clients.push(clients);
+        self.noisy_rounds.push(noisy);
+        self.twin_over_staged.push(ratio(0, 1));
+        let divided = names.iter().position(|name| *name == Arm::Divided.to_string());
+        self.staged_over_divided.extend(divided.map(|divided| ratio(1, divided)));
     }
-    staged.into_iter().for_each(staged::Staged::end);
-    twin.end();
-    Ok(report)
 }
 
 /// Decodes events.
@@ -112,6 +172,10 @@ pub(crate) struct Coder {
 }
 
 impl Coder {
+    pub(crate) fn new(snapshot: &Snapshot) -> Self {
+        Self { known: attributes(snapshot) }
+    }
+
     pub(crate) fn code(&self, snapshot: &Snapshot, bytes: &[u8; EVENT]) -> Event {
         let known = self.known.iter().zip(bytes);
         let known = known.filter_map(|(at, value)| Some(((*at)?, Value::from(i64::from(*value)))));

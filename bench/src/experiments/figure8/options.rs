@@ -3,21 +3,32 @@
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
+use super::arm::Arm;
 use crate::arguments::number;
 use phalanx_kernels::workload::Workload;
 
-/// Measure the 2002 paper's Figure 8: duration of a publish by number of clients.
+/// Measure the 2002 paper's Figure 8: duration of a publish by number of clients, and its cost.
 ///
-/// A threaded server (the twin) and a staged one share an index, a core and a small protocol. The clients use
-/// another core and send the next event when they have an answer. The servers are loaded in turn; figures are
-/// medians of the rounds.
+/// A threaded server (the twin) and a staged one share an index, cores and a small protocol. The clients use
+/// other cores, if there are any, and send the next event when they have an answer. The servers are loaded in turn;
+/// figures are medians of the rounds.
 ///
 /// Further staged servers have bounded cohorts: when that many events wait, they are matched before another is
-/// read. The paper bounds them to 4, 10 and 20 events.
+/// read. The paper bounds them to 4, 10 and 20 events. With several processors, in one more staged server (`divided`)
+/// each processor owns a part of the subscriptions, matches all events with it in cohorts, and the answers are summed,
+/// as in the paper's server.
 ///
-/// JSON: `rows[]` with `server` (`twin`, `staged`, `staged-4` and so on), `clients`, `mean_us`, `p99_us`,
+/// With --misses, the lower part of the figure: instructions and misses of simulated caches (first level 32 KiB,
+/// second 1 MiB, 8 ways each) by cachegrind, and cycles of the time-stamp counter, outside the kernel, with 16 clients;
+/// of the construction of the index, for a filter, and of an event. Requires valgrind, under which the construction takes
+/// minutes.
+///
+/// JSON: `rows[]` with `server` (`twin`, `staged`, `staged-4`, `divided` and so on), `clients`, `mean_us`, `p99_us`,
 /// `events_per_s`; `twin_over_staged[]` per number of clients (above 1: the unbounded staged server answers
-/// sooner); `clients[]`, `workload`, `subscriptions`, `access`, `rounds`, `seed`.
+/// sooner), `staged_over_divided[]`; `alone_us` (an event matched without a server), `matches_per_event`, `index_mib`;
+/// `clients[]`, `workload`, `subscriptions`, `access`, `processors`, `rounds`, `seed`. With --misses: `costs[]` with
+/// `server`, `phase` (`construction` or `matching`), `instructions`, `i1_misses`, `d1_misses`, `l2_instruction_misses`,
+/// `l2_data_misses`, `l2_miss_rate` (of the first level's misses), `own_cycles`, `own_cycles_per_instruction`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of filters
@@ -31,6 +42,10 @@ pub struct Options {
     /// Choose access predicates by cost, instead of one attribute each
     #[arg(long)]
     pub chosen: bool,
+
+    /// Processors of each server; the twin has as many cores
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=64))]
+    pub processors: usize,
 
     /// Numbers of concurrent publishers
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
@@ -55,6 +70,10 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
 
+    /// Measure instructions, misses and cycles instead
+    #[arg(long, conflicts_with_all = ["clients", "cohorts", "rounds"])]
+    pub misses: bool,
+
     /// Few filters and one round: only checks that it runs
     #[arg(long, conflicts_with_all = ["subscriptions", "clients", "cohorts", "rounds", "slice"])]
     pub quick: bool,
@@ -62,4 +81,18 @@ pub struct Options {
     /// Write the report as JSON
     #[arg(long)]
     pub json: bool,
+
+    /// Only run this server
+    #[arg(long, hide = true, value_name = "SERVER")]
+    pub serve: Option<Arm>,
+}
+
+impl Options {
+    /// The servers, the twin first, then the staged one.
+    pub(super) fn arms(&self) -> Vec<Arm> {
+        let divided = (self.processors > 1).then_some(Arm::Divided);
+        let bounds = self.cohorts.iter().filter(|_| !self.misses);
+        let bounded = bounds.map(|bound| Arm::Staged(Some(*bound)));
+        [Arm::Twin, Arm::Staged(None)].into_iter().chain(divided).chain(bounded).collect()
+    }
 }

@@ -1,6 +1,8 @@
 //! The report, as text and as JSON.
 
 use super::Options;
+use super::cost::Cost;
+use crate::measure::partial::Partial;
 use crate::measure::record::record;
 use crate::measure::stats::Spread;
 
@@ -8,30 +10,49 @@ record! {
     /// The results.
     pub struct Report {
         /// One per server and number of clients.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         rows: Vec<Row> | "response time of a publish", 0;
         /// The numbers of clients.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         clients: Vec<usize> => "clients", 0;
         /// Median of the rounds' ratios of mean response times, per number of clients.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         twin_over_staged: Vec<f64> => "twin over staged, by clients", 2;
+        /// The same for the staged server over the one with divided subscriptions, on several processors.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        staged_over_divided: Vec<f64> => "staged over divided, by clients", 2;
+        /// Cost of each server, with --misses.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        costs: Vec<Cost> | "outside of the kernel: a filter inserted, and an event; instructions and misses by cachegrind", 1;
+        /// Time to match an event without a server, one after the other, in microseconds.
+        alone_us: Option<f64> => "µs to match an event, without a server", 1;
+        /// Mean number of subscriptions that an event satisfies.
+        matches_per_event: f64 => "matches of an event", 1;
+        /// Size of the index in MiB.
+        index_mib: f64 => "MiB of the index", 1;
         /// Workload, W0 to W5.
         workload: String => "workload", 0;
         /// Filters in the index.
         subscriptions: usize => "filters", 0;
         /// How access predicates were chosen: `single` or `chosen`.
         access: &'static str => "access", 0;
+        /// Processors of each server.
+        processors: usize => "processors", 0;
         /// Number of rounds.
         rounds: usize => "rounds", 0;
         /// Rounds kept although other processes used the machine, per number of clients.
         noisy_rounds: Vec<usize>;
         /// Seed of filters and events.
         seed: u64;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
     }
 }
 
 record! {
     /// A server with a number of clients; medians of the rounds.
     pub struct Row {
-        /// `twin`, `staged`, or `staged-` and the bound of its cohorts.
+        /// `twin`, `staged`, `divided`, or `staged-` and the bound of its cohorts.
         server: String => "server", 0;
         /// Number of concurrent publishers.
         clients: usize => "clients", 0;
@@ -50,14 +71,21 @@ impl Report {
     pub(super) fn new(options: &Options) -> Report {
         Report {
             rows: Vec::new(),
-            clients: options.clients.clone(),
+            clients: Vec::new(),
             twin_over_staged: Vec::new(),
+            staged_over_divided: Vec::new(),
+            costs: Vec::new(),
+            alone_us: None,
+            matches_per_event: 0.0,
+            index_mib: 0.0,
             workload: format!("{:?}", options.workload),
             subscriptions: options.subscriptions,
             access: if options.chosen { "chosen" } else { "single" },
+            processors: options.processors,
             rounds: options.rounds,
             noisy_rounds: Vec::new(),
             seed: options.seed,
+            partial: None,
         }
     }
 }

@@ -1,22 +1,41 @@
-//! The staged server: one processor, whose connections call the stages of `phalanx_matching`.
+//! The staged server. Its connections call the stages of `phalanx_matching`, or, where each processor owns a part of the
+//! subscriptions, a stage with a cohort of events on every processor.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Mutex;
+use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use phalanx::net::{IoTimeout, Listener, Payload, Stream, bind};
-use phalanx::runtime::Control;
+use phalanx::net::{IoTimeout, Listener, Listeners, Payload, Stream};
+use phalanx::runtime::{Control, StartContext};
 use phalanx::shutdown::is_draining;
-use phalanx::{Graph, Runtime, SharedStage};
-use phalanx_matcher::Snapshot;
+use phalanx::stage::{Cohort, CohortStage};
+use phalanx::{CallError, Graph, Runtime, SharedStage};
+use phalanx_matcher::{Event, Matches, Snapshot};
 use phalanx_matching::{Matching, Options};
 
 use super::{ANSWER, Coder, EVENT};
 use crate::system::cores::Bound;
 
 type Bytes = [u8; EVENT];
+
+/// Largest cohort of events on a processor that owns a part of the subscriptions, as of `phalanx_matching`.
+const MAX_COHORT: usize = 4096;
+
+/// Which subscriptions a processor matches with.
+pub(super) enum Division {
+    /// All. At most so many events, if given, are matched together.
+    Whole(Snapshot, Option<usize>),
+    /// A part for each processor, as in the paper's SSPS.
+    Parts(Vec<Snapshot>),
+}
+
+/// The stages that match.
+#[derive(Clone, Copy)]
+enum Stages {
+    Whole(Matching<Bytes>),
+    Parts(CohortStage<Bytes, u32>, usize),
+}
 
 /// A running server.
 pub(super) struct Staged {
@@ -25,19 +44,14 @@ pub(super) struct Staged {
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Listens on a free port, with all threads on `cores`. At most `cohort` events, if given, are matched together.
-pub(super) fn start(
-    cores: &[usize],
-    snapshot: Snapshot,
-    coder: Coder,
-    cohort: Option<usize>,
-) -> io::Result<Staged> {
-    let socket = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1)?.remove(0);
-    let address = socket.local_addr()?;
+/// Listens on a free port, with all threads on `cores`.
+pub(super) fn start(cores: &[usize], processors: usize, division: Division) -> io::Result<Staged> {
+    let listeners = Listeners::bind(SocketAddr::from(([127, 0, 0, 1], 0)), processors)?;
+    let address = listeners.local_addr();
     let (tell, told) = channel();
     let _bound = Bound::to(cores)?;
     let thread = std::thread::spawn(move || {
-        serve(socket, snapshot, coder, cohort, |up| {
+        serve(&listeners, processors, division, |up| {
             let _ = tell.send(up);
         })
     });
@@ -52,61 +66,136 @@ pub(super) fn start(
 }
 
 fn serve(
-    socket: TcpListener,
-    snapshot: Snapshot,
-    coder: Coder,
-    cohort: Option<usize>,
+    listeners: &Listeners,
+    processors: usize,
+    division: Division,
     up: impl FnOnce(Control),
 ) -> io::Result<()> {
     let mut graph = Graph::new();
     let clients = graph.stage("clients").max_cohort(64).shared(());
-    let own = Options::default();
-    let options = Options { capacity: cohort.unwrap_or(own.capacity), ..own };
-    let matching =
-        Matching::declare(&mut graph, options, move |bytes: &Bytes, now| coder.code(now, bytes));
-    let socket = Mutex::new(Some((socket, snapshot)));
-    let start = |_: &phalanx::runtime::StartContext| {
-        let (socket, snapshot) = socket.lock().expect("no panic").take().expect("one processor");
-        let listener = Listener::new(socket)?;
+    let (stages, snapshot) = Stages::declare(&mut graph, division);
+    let start = |start: &StartContext| {
+        let (listener, snapshot) = (listeners.listener(start)?, snapshot.clone());
         clients.dispatch(move |_| async move {
             // Clients that connect earlier wait, so that no answer comes from an empty index.
-            if matching.publish(&snapshot).await.is_ok() {
-                drop(snapshot);
-                accept(listener, clients, matching).await;
+            if stages.publish(snapshot).await.is_ok() {
+                accept(listener, clients, stages).await;
             }
         })?;
         Ok(())
     };
-    let runtime = Runtime::new().processors(1).signals(false);
+    let runtime = Runtime::new().processors(processors).signals(false);
     runtime.run_and(graph, start, |ready| up(ready.control.clone())).map_err(io::Error::other)?;
     Ok(())
 }
 
-async fn accept(listener: Listener, clients: SharedStage<()>, matching: Matching<Bytes>) {
+impl Stages {
+    /// Declares them. The snapshot is to be published.
+    fn declare(graph: &mut Graph, division: Division) -> (Self, Option<Snapshot>) {
+        match division {
+            Division::Whole(snapshot, cohort) => {
+                let own = Options::default();
+                let options = Options { capacity: cohort.unwrap_or(own.capacity), ..own };
+                let coder = Coder::new(&snapshot);
+                let code = move |bytes: &Bytes, now: &Snapshot| coder.code(now, bytes);
+                (Self::Whole(Matching::declare(graph, options, code)), Some(snapshot))
+            }
+            Division::Parts(parts) => {
+                let processors = parts.len();
+                let make = move |processor: usize| Part::new(parts[processor].clone());
+                let stage = graph.stage("part").max_cohort(MAX_COHORT).cohort(make, Part::answer);
+                (Self::Parts(stage, processors), None)
+            }
+        }
+    }
+
+    async fn publish(self, snapshot: Option<Snapshot>) -> Result<(), CallError> {
+        match (self, snapshot) {
+            (Self::Whole(matching), Some(snapshot)) => matching.publish(&snapshot).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends an answer to each event. All events are called before the first answer is awaited.
+    async fn ask(self, events: &[Bytes], answers: &mut Vec<u8>) -> Result<(), CallError> {
+        match self {
+            Self::Whole(matching) => {
+                let calls: Vec<_> = events.iter().map(|event| matching.call(*event)).collect();
+                for call in calls {
+                    answers.extend((call.await?.subscriptions.len() as u32).to_le_bytes());
+                }
+            }
+            Self::Parts(stage, processors) => {
+                let each = |event: &Bytes| {
+                    let event = *event;
+                    (0..processors).map(move |processor| stage.call_on(processor, event))
+                };
+                let mut calls = events.iter().flat_map(each).collect::<Vec<_>>().into_iter();
+                for _ in events {
+                    let mut all = 0;
+                    for call in calls.by_ref().take(processors) {
+                        all += call.await?;
+                    }
+                    answers.extend(all.to_le_bytes());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The subscriptions of one processor.
+struct Part {
+    snapshot: Snapshot,
+    coder: Coder,
+    events: Vec<Event>,
+    matches: Matches,
+    counts: Vec<u32>,
+}
+
+impl Part {
+    fn new(snapshot: Snapshot) -> Self {
+        let (events, matches, counts) = (Vec::new(), Matches::new(), Vec::new());
+        Self { coder: Coder::new(&snapshot), snapshot, events, matches, counts }
+    }
+
+    /// Answers a cohort of events with their numbers of satisfied subscriptions.
+    fn answer(&mut self, cohort: &mut Cohort<Bytes, u32>) {
+        let Self { snapshot, coder, events, matches, counts } = self;
+        events.clear();
+        events.extend(cohort.iter().map(|entry| coder.code(snapshot, &entry.item)));
+        matches.clear();
+        snapshot.match_cohort(events, matches);
+        counts.clear();
+        counts.resize(events.len(), 0);
+        for found in matches.all() {
+            counts[found.event as usize] += 1;
+        }
+        for (entry, count) in cohort.iter_mut().zip(&*counts) {
+            entry.reply(*count);
+        }
+    }
+}
+
+async fn accept(listener: Listener, clients: SharedStage<()>, stages: Stages) {
     while !is_draining() {
         if let Ok(stream) = listener.accept().await {
             let _ = clients.dispatch(move |_| async move {
                 // Disconnects of clients are expected.
-                let _ = client(stream, matching).await;
+                let _ = client(stream, stages).await;
             });
         }
     }
 }
 
-/// Serves one client: all received events are called before the first answer is awaited.
-async fn client(stream: Stream, matching: Matching<Bytes>) -> io::Result<()> {
+/// Serves one client.
+async fn client(stream: Stream, stages: Stages) -> io::Result<()> {
     let timeout = IoTimeout::NONE.until_shutdown();
-    let (mut input, mut head) = (Vec::new(), Vec::new());
+    let (mut input, mut head) = (Vec::new(), Vec::with_capacity(ANSWER));
     while stream.read(&mut input, timeout).await? > 0 {
-        let whole = input.len() / EVENT * EVENT;
-        let (events, _) = input.as_chunks::<EVENT>();
-        let calls: Vec<_> = events.iter().map(|event| matching.call(*event)).collect();
-        input.drain(..whole);
-        head.reserve(calls.len() * ANSWER);
-        for call in calls {
-            let matched = call.await.map_err(io::Error::other)?;
-            head.extend((matched.subscriptions.len() as u32).to_le_bytes());
-        }
+        let (events, rest) = input.as_chunks::<EVENT>();
+        stages.ask(events, &mut head).await.map_err(io::Error::other)?;
+        input.drain(..input.len() - rest.len());
         if !head.is_empty() {
             let payload = Payload { head, ..Payload::default() };
             head = stream.write(payload, timeout).await?;

@@ -19,7 +19,8 @@ pub(super) struct Twin {
 }
 
 /// Listens on a free port, with all threads on `cores`.
-pub(super) fn start(cores: &[usize], snapshot: Snapshot, coder: Coder) -> io::Result<Twin> {
+pub(super) fn start(cores: &[usize], snapshot: Snapshot) -> io::Result<Twin> {
+    let coder = Coder::new(&snapshot);
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let ends = Arc::new(AtomicBool::new(false));

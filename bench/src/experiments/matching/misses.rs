@@ -29,13 +29,13 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
                     ])
                 });
                 let misses = many?.beyond(few?, EVENTS[1] - EVENTS[0]);
-                let per_event_over = alone.map(|alone: f64| alone / misses.l2);
-                alone = alone.or(Some(misses.l2));
+                let per_event_over = alone.map(|alone: f64| alone / misses.l2());
+                alone = alone.or(Some(misses.l2()));
                 rows.push(MissRow {
                     workload: format!("{workload:?}"),
                     subscriptions,
                     cohort,
-                    l2_misses_per_event: misses.l2,
+                    l2_misses_per_event: misses.l2(),
                     per_event_over,
                 });
             }

@@ -10,7 +10,7 @@ mod report;
 use std::time::{Duration, Instant};
 
 use phalanx_kernels::workload::{Generator, Workload};
-use phalanx_matcher::{Index, Tier};
+use phalanx_matcher::{Filter, Index, Tier};
 
 pub use form::Cohort;
 pub use options::{Access, Options};
@@ -95,21 +95,44 @@ pub(crate) struct Built {
 
 /// Fills an index: nearly all filters in batches, the last ones one by one.
 pub(crate) fn build(workload: Workload, subscriptions: usize, multiple: bool, seed: u64) -> Built {
+    fill(filters(workload, seed), subscriptions, multiple)
+}
+
+/// Fills an index for each of `parts` processors, with every `parts`-th filter of the same ones.
+pub(crate) fn divide(
+    workload: Workload,
+    subscriptions: usize,
+    multiple: bool,
+    seed: u64,
+    parts: usize,
+) -> Vec<Index> {
+    let part = |part: usize| {
+        let filters = filters(workload, seed).skip(part).step_by(parts);
+        fill(filters, (subscriptions - part).div_ceil(parts), multiple).index
+    };
+    (0..parts).map(part).collect()
+}
+
+fn filters(workload: Workload, seed: u64) -> impl Iterator<Item = Filter> {
+    let mut generator = Generator::new(workload, seed);
+    std::iter::repeat_with(move || generator.filter())
+}
+
+fn fill(mut filters: impl Iterator<Item = Filter>, subscriptions: usize, multiple: bool) -> Built {
     let options =
         phalanx_matcher::Options { multiple, expected: subscriptions, ..Default::default() };
     let mut index = Index::new(options);
-    let mut generator = Generator::new(workload, seed);
     let singly = (subscriptions / 10).clamp(1, 50_000);
     let mut seconds = 0.0;
     let mut left = subscriptions - singly;
     while left > 0 {
-        let filters: Vec<_> = (0..left.min(BATCH)).map(|_| generator.filter()).collect();
-        left -= filters.len();
+        let batch: Vec<_> = filters.by_ref().take(left.min(BATCH)).collect();
+        left -= batch.len();
         let start = Instant::now();
-        index.insert_all(&filters);
+        index.insert_all(&batch);
         seconds += start.elapsed().as_secs_f64();
     }
-    let filters: Vec<_> = (0..singly).map(|_| generator.filter()).collect();
+    let filters: Vec<_> = filters.take(singly).collect();
     let mut longest = Duration::ZERO;
     let start = Instant::now();
     let mut last = thread_time();

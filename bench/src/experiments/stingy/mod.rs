@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
 
 use self::exchange::Exchange;
 use self::servers::{SERVERS, Server};
@@ -23,7 +22,7 @@ use crate::measure::record::record;
 use crate::measure::stats::{Spread, median, spread};
 use crate::system::cachegrind;
 use crate::system::cores::{Bound, Cores};
-use crate::system::interrupt::{install_signal_handlers, interrupted};
+use crate::system::interrupt::install_signal_handlers;
 use crate::system::process::Process;
 use crate::system::procfs::run_time;
 
@@ -37,8 +36,6 @@ const WARM_REQUESTS: usize = 2;
 const TRACED_REQUESTS: usize = 20_000;
 /// Open files of the load besides its connections.
 const SPARE_FILES: u64 = 100;
-/// Time for a server under valgrind to exit.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Measure C servers and the same servers with the memory of `phalanx-stingy`.
 ///
@@ -315,7 +312,9 @@ fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<M
             let mut exchange =
                 Exchange::connect(process.address, server.prepare, server.request, count)?;
             let answered = exchange.run(|answered| answered >= WARM_REQUESTS * count + more)?;
-            loads.push((exit(server, &process, directory)?, answered));
+            let port = process.address.port();
+            let errors = directory.join(format!("{}-{port}.err", server.name));
+            loads.push((cachegrind::exit(server.name, &process, &errors)?, answered));
         }
         let [(few, fewer), (many, more)] = loads[..] else { unreachable!("two loads") };
         Ok(many.beyond(few, more - fewer))
@@ -324,31 +323,9 @@ fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<M
     Ok(Misses {
         server: server.name,
         connections: count,
-        original: original.l2,
-        stingy: stingy.l2,
-        over_original: stingy.l2 / original.l2,
+        original: original.l2(),
+        stingy: stingy.l2(),
+        over_original: stingy.l2() / original.l2(),
         instructions_over_original: stingy.instructions / original.instructions,
     })
-}
-
-/// Ends a server under valgrind, and reads its counts.
-fn exit(server: &Server, process: &Process, directory: &Path) -> Result<cachegrind::Counts, Error> {
-    let failed = |why: String| Error::Server { name: server.name.to_owned(), why };
-    if let Some(process) = Pid::from_raw(process.family[0].cast_signed()) {
-        kill_process(process, Signal::TERM).map_err(std::io::Error::from)?;
-    }
-    let path = directory.join(format!("{}-{}.err", server.name, process.address.port()));
-    let deadline = Instant::now() + EXIT_TIMEOUT;
-    loop {
-        interrupted()?;
-        let said = std::fs::read_to_string(&path)?;
-        if let Some(counts) = cachegrind::read(&said).filter(|_| said.contains("LL miss rate")) {
-            return Ok(counts);
-        }
-        if Instant::now() > deadline {
-            let last = said.trim().lines().last().unwrap_or_default().to_owned();
-            return Err(failed(format!("it does not exit under valgrind: {last}")));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }

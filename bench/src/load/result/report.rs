@@ -71,6 +71,9 @@ pub struct Report {
     /// Hardware events of the watched processes per answer, if the machine counts them.
     #[serde(default)]
     pub server_events_per_request: Option<Events>,
+    /// The same without the kernel.
+    #[serde(default)]
+    pub server_user_events_per_request: Option<Events>,
     /// Histogram of the latencies.
     #[serde(skip)]
     pub(crate) histogram: Option<Histogram<u64>>,
@@ -144,6 +147,7 @@ impl Report {
             client_busy: 0.0,
             server_cpu_us_per_request: None,
             server_events_per_request: None,
+            server_user_events_per_request: None,
             histogram: None,
         }
     }
@@ -179,8 +183,9 @@ impl Report {
         self.client_busy = measured.client_busy / measured.seconds.max(1e-9);
         self.server_cpu_us_per_request = measured.server_cpu.map(each);
         let answered = measured.answered.max(1) as f64;
-        self.server_events_per_request =
-            measured.server_events.map(|events| events.divided_by(answered));
+        let events = |events: Option<Events>| events.map(|events| events.divided_by(answered));
+        self.server_events_per_request = events(measured.server_events);
+        self.server_user_events_per_request = events(measured.server_user_events);
         self.histogram = Some(counts.latency);
     }
 

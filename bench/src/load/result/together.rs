@@ -68,7 +68,12 @@ impl Report {
             client_cpu_us_per_request: weighted(&|report| report.client_cpu_us_per_request),
             client_busy: most(|report| report.client_busy),
             server_cpu_us_per_request: watched.then(|| server / reports.len() as f64),
-            server_events_per_request: together_events(&reports),
+            server_events_per_request: together_events(&reports, |report| {
+                report.server_events_per_request
+            }),
+            server_user_events_per_request: together_events(&reports, |report| {
+                report.server_user_events_per_request
+            }),
             histogram: None,
             ..reports[0].clone()
         }
@@ -76,13 +81,13 @@ impl Report {
 }
 
 /// Each process relates all events of the server to its own answers.
-fn together_events(reports: &[Report]) -> Option<Events> {
+fn together_events(reports: &[Report], of: fn(&Report) -> Option<Events>) -> Option<Events> {
     let answers: u64 = reports.iter().map(|report| report.completed).sum();
-    let of = |report: &Report| {
+    let part = |report: &Report| {
         let share = answers.max(1) as f64 / report.completed.max(1) as f64;
-        report.server_events_per_request.map(|events| events.divided_by(share))
+        of(report).map(|events| events.divided_by(share))
     };
-    let all: Vec<Events> = reports.iter().map(of).collect::<Option<_>>()?;
+    let all: Vec<Events> = reports.iter().map(part).collect::<Option<_>>()?;
     let count = all.len() as f64;
     Some(Events::combine(&all, |each| each.iter().sum::<f64>() / count))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const CALIBRATION_TIME: Duration = Duration::from_millis(100);
 
 /// Cycles per microsecond. Without a reliable time-stamp counter, nanoseconds.
-pub(super) fn per_microsecond() -> f64 {
+pub(crate) fn per_microsecond() -> f64 {
     let clock = quanta::Clock::new();
     let (begun, first) = (Instant::now(), clock.raw());
     std::thread::sleep(CALIBRATION_TIME);

@@ -1,0 +1,116 @@
+//! `phalanx-bench spread`: balanced stages, cache affinity and moved partitions on two processors.
+//!
+//! The 2001 report (§5.1) has BalanceLoad and CacheSize as policies of a stage, and no measurement of either. Each
+//! mechanism is compared here with the same program without it, over the property that decides whether it pays. Read
+//! `scenes` (the programs), then `report`.
+
+mod report;
+mod scenes;
+mod work;
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+
+use crate::arguments::number;
+use crate::error::Error;
+use crate::measure::partial::measure_each;
+use crate::system::interrupt::{install_signal_handlers, interrupted};
+use scenes::Scene;
+
+pub use report::{MoveRow, Report, Row};
+
+/// Measure what balanced stages, cache affinity and moved partitions save on two processors.
+///
+/// `balanced`: bursts of 256 operations on one processor, in a shared stage and in a balanced one, by the length of an
+/// operation. `affinity`: operations of an exclusive stage from both processors that touch its whole state, without and
+/// with cache affinity, by the size of the state. `moved`: operations from both processors on eight partitions, of which
+/// four belong to each; then two of the first processor's partitions are moved to the second; by the share of the
+/// operations on the partitions that the first processor owned. Programs with and without the mechanism take turns.
+///
+/// JSON: `rows[]` with `scene`, `setting` (microseconds, KiB or the share), `plain_us` and `with_us` per operation
+/// (medians), `plain_over_with` (median of the rounds' ratios; above 1 the mechanism pays); `moves[]` with `state_kib`,
+/// `move_us`, `before_us` and `after_us` (an operation that touches the whole state, before the move and as the first
+/// after it); `rounds`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Rounds of each program
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
+    pub rounds: usize,
+
+    /// Length of a measurement, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 60,
+          value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000))]
+    pub slice: u64,
+
+    /// One short round: only checks that it runs
+    #[arg(long, conflicts_with_all = ["rounds", "slice"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Sizes of the moved states, in KiB.
+const MOVED_KIB: [usize; 4] = [1, 64, 1024, 8192];
+
+/// A step of the measurement.
+enum Setting {
+    Scene(Scene),
+    Move(usize),
+}
+
+/// Its result.
+enum Measured {
+    /// Microseconds of an operation without the mechanism and with it.
+    Scene([f64; 2]),
+    Move(scenes::Moved),
+}
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When the runtime cannot start, or on a signal before the first result.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (rounds, slice) = match options.quick {
+        true => (1, Duration::from_millis(3)),
+        false => (options.rounds, Duration::from_millis(options.slice)),
+    };
+    install_signal_handlers()?;
+    let work = work::Work::calibrate();
+    let scenes = scenes::all().into_iter().map(Setting::Scene);
+    let settings: Vec<_> = scenes.chain(MOVED_KIB.map(Setting::Move)).collect();
+    let (measured, partial) = measure_each(&settings, rounds, |setting, round| {
+        let measured = match setting {
+            Setting::Scene(scene) => {
+                eprintln!("{scene}, round {round} of {rounds}");
+                let [plain, with] = [false, true].map(|with| scene.run(with, work, slice));
+                Measured::Scene([plain?, with?])
+            }
+            Setting::Move(kib) => {
+                eprintln!("moves of {kib} KiB, round {round} of {rounds}");
+                Measured::Move(scenes::moves(*kib, slice)?)
+            }
+        };
+        interrupted()?;
+        Ok(measured)
+    })?;
+    let mut report = Report::new(rounds, options.quick);
+    for (setting, measured) in settings.iter().zip(measured) {
+        let (mut times, mut moves) = (Vec::new(), Vec::new());
+        for measured in measured {
+            match measured {
+                Measured::Scene(both) => times.push(both),
+                Measured::Move(moved) => moves.push(moved),
+            }
+        }
+        match setting {
+            Setting::Scene(scene) => report.add(scene, &times),
+            Setting::Move(kib) => report.add_moves(*kib, &moves),
+        }
+    }
+    Ok(Report { partial, ..report })
+}
