@@ -1,16 +1,22 @@
 //! The thread that orders and renews certificates.
 
-use std::io;
+use std::mem::take;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread;
+use std::time::Duration;
+use std::{io, thread};
 
 use phalanx_tls::Certificates;
 
 use crate::challenges::Challenges;
 use crate::metrics::Metrics;
 use crate::plan::Plan;
-use crate::plan_task::PlanTask;
+use crate::plan_task::{Carried, PlanTask};
+use crate::report::report;
 use crate::shared::{MAX_SLEEP, Shared};
+
+/// Time after a panic at which the work begins again.
+const RESTART_DELAY: Duration = Duration::from_secs(60 * 60);
 
 /// Keeps the certificates of a [`Plan`]. Its thread begins with the first plan, and ends after the manager is dropped.
 #[derive(Debug)]
@@ -29,8 +35,9 @@ impl Manager {
         self.0.metrics.clone()
     }
 
-    /// Replaces the plan. An order in progress ends. Certificates that could not be issued are tried again at once,
-    /// except by the first plan, so that a program that restarts again and again respects the limits of the authority.
+    /// Replaces the plan. An order in progress continues if the new plan has its certificate. Certificates that could not
+    /// be issued are tried again at once, unless several attempts have failed, or this is the first plan: so a program
+    /// that restarts or reloads again and again respects the limits of the authority.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -58,22 +65,51 @@ impl Drop for Manager {
 
 /// Keeps the certificates of one plan after another, until the manager is dropped.
 fn run(shared: &Shared) {
-    let mut version = 0;
+    let mut carried = Carried::default();
     loop {
         let state = shared.lock();
         if state.is_stopped {
             return;
         }
-        let is_first = version == 0;
-        version = state.version;
-        let plan = state.plan.clone();
+        let (version, plan) = (state.version, state.plan.clone());
         drop(state);
-        if let Some(plan) = plan {
-            PlanTask::new(shared, &plan, version).run(is_first);
+        let Some(plan) = plan else {
+            shared.metrics.show(0, 0, Duration::ZERO);
+            while !shared.waits_for_change(version, MAX_SLEEP) {}
+            continue;
+        };
+        let before = take(&mut carried);
+        match guarded(|| PlanTask::new(shared, plan, version, before).run()) {
+            Ok(after) => carried = after,
+            // The stored state prevents that this repeats attempts at once.
+            Err(panic) => {
+                report(&format!(
+                    "acme: the work on certificates panicked: {panic}; it begins again in an hour, or at SIGHUP"
+                ));
+                shared.waits_for_change(version, RESTART_DELAY);
+            }
         }
-        shared.metrics.managed.set(0);
-        shared.metrics.missing.set(0);
-        shared.metrics.expiry.set(0);
-        while !shared.waits_for_change(version, MAX_SLEEP) {}
+    }
+}
+
+/// Runs `work`. A panic is an error with its message.
+fn guarded<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    // The state of the work is not used after a panic; that of others is consistent at all times.
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_are_errors() {
+        assert_eq!(guarded(|| 1), Ok(1));
+        let number = 2;
+        assert_eq!(guarded(|| panic!("{number}")), Err::<(), _>("2".to_owned()));
+        assert_eq!(guarded(|| panic!("text")), Err::<(), _>("text".to_owned()));
     }
 }

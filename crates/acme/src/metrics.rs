@@ -1,5 +1,7 @@
 //! Metrics.
 
+use std::time::Duration;
+
 use phalanx::metrics::{Counter, Gauge};
 
 /// Metrics of the certificates. Clones share them.
@@ -34,6 +36,13 @@ impl Metrics {
                 "End of validity of the first of these certificates to expire, in seconds since 1970; 0 if there is none.",
             ),
         }
+    }
+
+    /// Sets the gauges: the certificates, those that are unusable, and the end of the first one to expire, since 1970.
+    pub(crate) fn show(&self, managed: usize, missing: usize, expiry: Duration) {
+        self.managed.set(managed as i64);
+        self.missing.set(missing as i64);
+        self.expiry.set(expiry.as_secs() as i64);
     }
 
     /// All counters.

@@ -11,6 +11,8 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use crate::challenges::{Challenges, Responses};
 use crate::plan::ChallengeKind;
+use crate::report::report;
+use crate::storage::{PendingOrder, Storage};
 
 /// First and longest delay between two questions for the state of an order.
 const DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
@@ -51,34 +53,46 @@ pub(crate) struct Context<'a> {
     pub(crate) account: &'a Account,
     pub(crate) challenges: &'a Challenges,
     pub(crate) certificates: &'a Certificates,
+    pub(crate) storage: &'a Storage,
     /// Waits, and returns false if the order must end.
     pub(crate) wait: &'a dyn Fn(Duration) -> bool,
 }
 
-/// Orders a certificate for `names`, which replaces another one. Returns the chain and the key in PEM.
+/// The stored order for `names`, or a new one with a stored key, so that no certificate is issued without its key, and
+/// none is ordered if the disk is full.
+pub(crate) fn prepare(storage: &Storage, names: &[String]) -> Result<PendingOrder, String> {
+    if let Some(pending) = storage.load_order(names) {
+        return Ok(pending);
+    }
+    let key = KeyPair::generate().map_err(|error| error.to_string())?.serialize_pem();
+    let pending = PendingOrder { names: names.to_owned(), key, url: None };
+    storage.save_order(&pending)?;
+    Ok(pending)
+}
+
+/// Continues or makes the order `pending` of a certificate, which replaces another one. Returns the chain and the key in
+/// PEM.
 pub(crate) async fn order(
     context: &Context<'_>,
-    names: &[String],
+    pending: PendingOrder,
     kind: ChallengeKind,
     replaced: Option<CertificateIdentifier<'_>>,
 ) -> Result<String, Failed> {
-    let names: Vec<_> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-    let identifiers: Vec<_> = names.iter().cloned().map(Identifier::Dns).collect();
-    let mut order = begin(context.account, &identifiers, replaced).await?;
-    let mut responses = Responses::new(context.challenges, context.certificates);
-    respond(&mut order, kind, &mut responses).await?;
-    if until(context, &mut order, |state| state.status != OrderStatus::Pending).await?
-        == OrderStatus::Invalid
-    {
-        return Err(refused(&mut order).await);
-    }
-    drop(responses);
     let text = |error: rcgen::Error| error.to_string();
-    let key = KeyPair::generate().map_err(text)?;
-    let mut params = CertificateParams::new(names).map_err(text)?;
-    params.distinguished_name = DistinguishedName::new();
-    let request = params.serialize_request(&key).map_err(text)?;
-    order.finalize_csr(request.der()).await?;
+    let key = KeyPair::from_pem(&pending.key).map_err(text)?;
+    let names = pending.names.clone();
+    let mut order = open(context, pending, replaced).await?;
+    if order.state().status == OrderStatus::Pending {
+        let mut responses = Responses::new(context.challenges, context.certificates);
+        respond(&mut order, kind, &mut responses).await?;
+        until(context, &mut order, |state| state.status != OrderStatus::Pending).await?;
+    }
+    if order.state().status == OrderStatus::Ready {
+        let mut params = CertificateParams::new(names).map_err(text)?;
+        params.distinguished_name = DistinguishedName::new();
+        let request = params.serialize_request(&key).map_err(text)?;
+        order.finalize_csr(request.der()).await?;
+    }
     let is_made =
         |state: &OrderState| matches!(state.status, OrderStatus::Valid | OrderStatus::Invalid);
     if until(context, &mut order, is_made).await? == OrderStatus::Invalid {
@@ -87,6 +101,34 @@ pub(crate) async fn order(
     let chain = order.certificate().await?;
     let chain = chain.ok_or_else(|| "the authority has sent no certificate".to_owned())?;
     Ok(format!("{}\n{}", chain.trim_end(), key.serialize_pem()))
+}
+
+/// The order of `pending` if the authority knows it and has not refused it; otherwise a new one, whose URL is stored.
+async fn open(
+    context: &Context<'_>,
+    mut pending: PendingOrder,
+    replaced: Option<CertificateIdentifier<'_>>,
+) -> Result<Order, Failed> {
+    if let Some(url) = pending.url.take() {
+        match context.account.order(url).await {
+            Ok(mut order) => {
+                if order.state().status != OrderStatus::Invalid {
+                    return Ok(order);
+                }
+            }
+            // It is forgotten, or belongs to an earlier account.
+            Err(Error::Api(_)) => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let identifiers: Vec<_> = pending.names.iter().cloned().map(Identifier::Dns).collect();
+    let order = begin(context.account, &identifiers, replaced).await?;
+    pending.url = Some(order.url().to_owned());
+    // Without the URL, a restart makes another order.
+    if let Err(error) = context.storage.save_order(&pending) {
+        report(&error);
+    }
+    Ok(order)
 }
 
 /// Begins an order. An authority may refuse that it replaces a certificate, which is only advice.

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use crate::schedule::renewal;
-use crate::storage::Storage;
+use crate::storage::{Storage, name_set};
 use crate::transport::Transport;
 
 /// The directory of Let's Encrypt.
@@ -73,6 +73,20 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether authority, account and storage are those of `other`.
+    pub(crate) fn has_account_of(&self, other: &Self) -> bool {
+        let account = |plan: &Self| {
+            let Self { directory, external, ca, storage, .. } = plan.clone();
+            (directory, external, ca, storage)
+        };
+        account(self) == account(other)
+    }
+
+    /// Whether a certificate has these names, which are a `name_set`.
+    pub(crate) fn has(&self, names: &[String]) -> bool {
+        self.certificates.iter().any(|other| name_set(other) == names)
+    }
+
     /// File of the certificate for `names`, with its key.
     pub fn file(&self, names: &[String]) -> PathBuf {
         self.folder().certificate(names)
@@ -117,7 +131,15 @@ impl Plan {
                 },
             }
         };
-        self.certificates.iter().map(step).collect()
+        let mut steps: Vec<_> = self.certificates.iter().map(step).collect();
+        if rustix::process::geteuid().is_root() {
+            let folder = self.storage.display();
+            steps.push(format!(
+                "acme: this check runs as root, who may write {folder}; run it as the user of the service to check its \
+                 permissions"
+            ));
+        }
+        steps
     }
 }
 

@@ -1,122 +1,111 @@
 //! The work for one plan: orders and renewals at their times.
 
 use std::fs::File;
+use std::mem::replace;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use instant_acme::{
-    Account, AccountCredentials, CertificateIdentifier, ExternalAccountKey, NewAccount,
-};
-use phalanx_tls::{Validity, validity};
+use instant_acme::{Account, CertificateIdentifier};
+use phalanx_tls::Validity;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use serde::{Deserialize, Serialize};
 
-use crate::order::{Context, Failed, order};
+use crate::account::PlanAccount;
+use crate::job::{Issued, Job};
+use crate::order::{Context, Failed, order, prepare};
 use crate::plan::{ChallengeKind, Plan};
-use crate::schedule::{MAX_ASKED, latest, question_delay, renewal, retry_delay, within};
-use crate::shared::{MAX_SLEEP, Shared};
-use crate::storage::{Failures, Storage};
+use crate::report::report;
+use crate::schedule::{MAX_AT_RELOAD, latest, question_delay, renewal, retry_delay, within};
+use crate::shared::{MAX_SLEEP, Shared, State};
+use crate::storage::{Storage, Unsaved};
 use crate::transport::{Transport, complete};
 
 /// Time between two questions for the renewal window, if the authority has not answered the last one.
 const QUESTION_INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 /// Time between two attempts to lock the folder.
 const LOCK_INTERVAL: Duration = Duration::from_secs(60);
+/// Time between two attempts to store an issued certificate.
+const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A certificate of the plan.
-struct Job {
-    names: Vec<String>,
-    validity: Option<Validity>,
-    /// Time of the next step.
-    next: SystemTime,
-    /// A certificate that was just issued is not due before, even if the clock is wrong.
-    not_before: SystemTime,
-    /// Failures in a row.
-    failures: u32,
-    /// Orders that the authority refused, each of which leads to the next challenge.
-    refused: usize,
-}
-
-impl Job {
-    /// Whether there is a certificate that clients accept.
-    fn is_usable(&self, now: SystemTime) -> bool {
-        self.validity.is_some_and(|validity| validity.is_for_all && now < validity.until)
-    }
-}
-
-/// The account as stored.
-#[derive(Deserialize, Serialize)]
-struct Stored {
-    contact: Vec<String>,
-    credentials: AccountCredentials,
+/// The state that the next plan continues with.
+#[derive(Default)]
+pub(crate) struct Carried {
+    plan: Option<Arc<Plan>>,
+    account: PlanAccount,
+    jobs: Vec<Job>,
 }
 
 /// The work for one plan.
 pub(crate) struct PlanTask<'a> {
     shared: &'a Shared,
-    plan: &'a Plan,
+    plan: Arc<Plan>,
     version: u64,
     storage: Storage,
     transport: Option<Transport>,
-    account: Option<Account>,
+    account: PlanAccount,
     jobs: Vec<Job>,
 }
 
 impl<'a> PlanTask<'a> {
-    pub(crate) fn new(shared: &'a Shared, plan: &'a Plan, version: u64) -> Self {
-        let storage = plan.folder();
-        Self { shared, plan, version, storage, transport: None, account: None, jobs: Vec::new() }
+    /// The work for `plan`. Orders and failures of the plan before count on.
+    pub(crate) fn new(shared: &'a Shared, plan: Arc<Plan>, version: u64, carried: Carried) -> Self {
+        let (storage, now) = (plan.folder(), SystemTime::now());
+        let before = carried.plan.as_ref();
+        let (mut account, mut jobs) = (PlanAccount::default(), Vec::new());
+        let has_changed = before.is_some_and(|before| !before.has_account_of(&plan));
+        if !has_changed {
+            jobs = carried.jobs;
+        }
+        // Otherwise its contacts change when it is read again.
+        if !has_changed && before.is_some_and(|before| before.contact == plan.contact) {
+            account = carried.account;
+        }
+        let job = |names: &Vec<String>| {
+            let own = jobs.iter().position(|job: &Job| job.has(names));
+            let mut job = match own {
+                Some(own) => jobs.swap_remove(own),
+                None => Job::load(&storage, names, now),
+            };
+            if before.is_some() {
+                job.refresh(&storage);
+                job.reloaded(has_changed, now);
+            }
+            job
+        };
+        let jobs = plan.certificates.iter().map(job).collect();
+        Self { shared, plan, version, storage, transport: None, account, jobs }
     }
 
     /// Keeps the certificates until the plan changes.
-    pub(crate) fn run(&mut self, is_first: bool) {
-        let Some(_lock) = self.lock() else { return };
-        let now = SystemTime::now();
-        for names in &self.plan.certificates {
-            let failures = self.storage.load_failures(names);
-            // Bounded, because the clock may have been wrong.
-            let today = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let left = Duration::from_secs(failures.next).saturating_sub(today).min(MAX_ASKED);
-            let planned = now + left;
-            self.jobs.push(Job {
-                names: names.clone(),
-                validity: self.validity(names),
-                next: if is_first && failures.count > 0 { planned } else { now },
-                not_before: now,
-                failures: failures.count,
-                refused: 0,
-            });
+    pub(crate) fn run(mut self) -> Carried {
+        self.show();
+        if let Some(_lock) = self.lock() {
+            self.adopt();
+            self.announce();
+            self.work();
         }
-        for job in self.jobs.iter().filter(|job| job.next > now) {
-            let (all, wait) = (job.names.join(", "), in_words(job.next, now));
-            report(&format!(
-                "{all}: no attempt after {} failures for {wait}, or until SIGHUP",
-                job.failures
-            ));
-        }
+        Carried { plan: Some(self.plan), account: self.account, jobs: self.jobs }
+    }
+
+    fn work(&mut self) {
         loop {
             self.show();
             let now = SystemTime::now();
             let next = (0..self.jobs.len()).min_by_key(|&n| self.jobs[n].next);
             let left = next.map(|n| self.jobs[n].next.duration_since(now).unwrap_or_default());
-            match (next, left) {
-                (Some(n), Some(Duration::ZERO)) => {
-                    if self.step(n, now).is_err() {
-                        return;
-                    }
-                }
-                (_, left) => {
-                    let left = left.unwrap_or(MAX_SLEEP).min(MAX_SLEEP);
-                    if self.shared.waits_for_change(self.version, left) {
-                        return;
-                    }
-                }
+            if let (Some(n), Some(Duration::ZERO)) = (next, left) {
+                self.step(n, now);
+            }
+            let left = left.unwrap_or(MAX_SLEEP).min(MAX_SLEEP);
+            if self.shared.waits_for_change(self.version, left) {
+                return;
             }
         }
     }
 
     /// Locks the folder. `None` if the plan has changed.
-    fn lock(&self) -> Option<File> {
+    fn lock(&mut self) -> Option<File> {
         let mut reported = String::new();
         loop {
             let why = match self.storage.lock() {
@@ -128,18 +117,41 @@ impl<'a> PlanTask<'a> {
                 Err(error) => format!("{error}; trying again every minute"),
             };
             if why != reported {
-                report(&why);
+                report(&format!("acme: {why}"));
                 reported = why;
             }
             if self.shared.waits_for_change(self.version, LOCK_INTERVAL) {
                 return None;
             }
+            // The other process may have renewed them.
+            self.jobs.iter_mut().for_each(|job| job.refresh(&self.storage));
+            self.show();
         }
     }
 
-    fn validity(&self, names: &[String]) -> Option<Validity> {
-        let file = self.storage.certificate(names);
-        validity(&file, &file, names)
+    /// Uses stored certificates for hosts whose names have changed.
+    fn adopt(&mut self) {
+        let now = SystemTime::now();
+        for job in self.jobs.iter_mut().filter(|job| job.validity.is_none()) {
+            self.storage.adopt(&job.names, now);
+            job.refresh(&self.storage);
+        }
+        self.reload(now);
+    }
+
+    /// Makes handshakes use the stored certificates.
+    fn reload(&self, now: SystemTime) {
+        self.shared.certificates.reload_changed(now).iter().for_each(|line| report(line));
+    }
+
+    fn announce(&self) {
+        let now = SystemTime::now();
+        for job in self.jobs.iter().filter(|job| job.failures > 0 && job.next > now) {
+            let (all, wait) = (job.names.join(", "), in_words(job.next, now));
+            let failures = job.failures;
+            let end = at_reload(failures);
+            report(&format!("acme: {all}: no attempt after {failures} failures for {wait}{end}"));
+        }
     }
 
     /// Updates the gauges.
@@ -149,17 +161,15 @@ impl<'a> PlanTask<'a> {
         let ends = self.jobs.iter().filter_map(|job| job.validity);
         let first = ends.map(|validity| validity.until).min().unwrap_or(SystemTime::UNIX_EPOCH);
         let first = first.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        metrics.managed.set(self.jobs.len() as i64);
-        metrics.missing.set(missing as i64);
-        metrics.expiry.set(first.as_secs() as i64);
+        metrics.show(self.jobs.len(), missing, first);
     }
 
-    /// Renews a certificate if it is due.
-    ///
-    /// # Errors
-    /// If the plan has changed.
-    fn step(&mut self, n: usize, now: SystemTime) -> Result<(), ()> {
-        self.jobs[n].validity = self.validity(&self.jobs[n].names);
+    /// Stores, renews or orders a certificate, if that is due.
+    fn step(&mut self, n: usize, now: SystemTime) {
+        if self.jobs[n].issued.is_some() {
+            return self.save(n);
+        }
+        self.jobs[n].refresh(&self.storage);
         let mut replaced = None;
         if let Some(validity) = self.jobs[n].validity
             && self.jobs[n].is_usable(now)
@@ -171,10 +181,10 @@ impl<'a> PlanTask<'a> {
             let due = due.max(job.not_before);
             if due > now {
                 (job.next, job.failures) = (due.min(question), 0);
-                return Ok(());
+                return;
             }
         }
-        self.attempt(n, replaced)
+        self.attempt(n, replaced);
     }
 
     /// When a certificate is due, and when to ask the authority next.
@@ -186,7 +196,7 @@ impl<'a> PlanTask<'a> {
     ) -> (SystemTime, SystemTime) {
         // Without an answer, the lifetime decides.
         let answer = id.and_then(|id| {
-            let account = self.account().ok()?;
+            let account = self.open_account().ok()?;
             complete(account.renewal_info(id)).ok()
         });
         let Some((info, asked)) = answer else {
@@ -198,81 +208,89 @@ impl<'a> PlanTask<'a> {
     }
 
     /// Orders a certificate.
-    ///
-    /// # Errors
-    /// If the plan has changed.
-    fn attempt(
-        &mut self,
-        n: usize,
-        replaced: Option<CertificateIdentifier<'static>>,
-    ) -> Result<(), ()> {
+    fn attempt(&mut self, n: usize, replaced: Option<CertificateIdentifier<'static>>) {
         let names = self.jobs[n].names.clone();
         let kinds = &self.plan.challenges;
         let kind = kinds[self.jobs[n].refused % kinds.len()];
+        // A delay that an earlier response asked for concerns other requests.
+        self.transport.as_ref().and_then(Transport::take_asked);
         let mut made = self.order(&names, kind, replaced.clone());
         if let Err(Failed::NoAccount) = made {
             // Once more, with another account.
-            self.storage.remove_account();
-            self.account = None;
+            self.account.forget(&self.storage);
             made = self.order(&names, kind, replaced);
         }
-        let made = made.and_then(|pem| Ok(self.storage.save_certificate(&names, &pem)?));
-        let (all, now) = (names.join(", "), SystemTime::now());
         let why = match made {
-            Ok(()) => {
-                let validity = self.validity(&names);
-                let told = self.shared.certificates.reload_changed(now);
-                told.iter().for_each(|line| eprintln!("phalanx: {line}"));
-                let job = &mut self.jobs[n];
-                job.validity = validity;
-                if !job.is_usable(now) {
-                    // Another one would be the same, so this is a failure.
-                    let why = "the new certificate is not valid now or lacks a name; is the time of this machine right?";
-                    self.fail(n, kind, why);
-                    return Ok(());
-                }
-                job.failures = 0;
-                let lifetime =
-                    validity.map(|validity| validity.until.duration_since(validity.from));
-                let lifetime = lifetime.and_then(Result::ok).unwrap_or(QUESTION_INTERVAL);
-                job.not_before = now + lifetime / 3;
-                job.next = job.not_before.min(now + QUESTION_INTERVAL);
-                self.storage.save_failures(&names, None);
+            Ok(pem) => {
                 self.shared.metrics.issued.add(1);
-                let until = validity.map_or_else(String::new, |validity| {
-                    format!(", valid for {}", in_words(validity.until, now))
-                });
-                report(&format!("{all}: certificate issued{until} ({})", kind.name()));
-                return Ok(());
+                // If the certificate cannot be stored, a restart gets it once more without a delay.
+                self.storage.save_failures(&names, None);
+                self.jobs[n].issued = Some(Issued { pem, kind, is_reported: false });
+                return self.save(n);
             }
-            Err(Failed::Stopped) => return Err(()),
+            Err(Failed::Stopped) => return,
             Err(Failed::NoAccount) => "the authority does not know its own account".to_owned(),
             Err(Failed::Refused(why)) => {
                 self.jobs[n].refused += 1;
+                self.storage.remove_order(&names);
                 why
             }
             Err(Failed::Error(why)) => why,
         };
         self.fail(n, kind, &why);
-        Ok(())
+    }
+
+    /// Stores an issued certificate, and uses it. If the disk is full, it stays in memory until there is room, because
+    /// authorities limit the number of certificates.
+    fn save(&mut self, n: usize) {
+        let (job, now) = (&mut self.jobs[n], SystemTime::now());
+        let Some(issued) = &mut job.issued else { return };
+        let (all, kind) = (job.names.join(", "), issued.kind);
+        match self.storage.save_certificate(&job.names, &issued.pem) {
+            Ok(()) => job.issued = None,
+            Err(Unsaved::Unusable(why)) => {
+                job.issued = None;
+                return self.fail(n, kind, &why);
+            }
+            Err(Unsaved::Failed(why)) => {
+                job.next = now + SAVE_INTERVAL;
+                if !replace(&mut issued.is_reported, true) {
+                    report(&format!(
+                        "acme: {all}: the certificate is issued, but {why}; it is kept in memory and stored as soon as that \
+                         is possible"
+                    ));
+                }
+                return;
+            }
+        }
+        job.refresh(&self.storage);
+        self.reload(now);
+        let job = &mut self.jobs[n];
+        let Some(validity) = job.validity.filter(|_| job.is_usable(now)) else {
+            // Another one would be the same, so this is a failure.
+            let why = "the new certificate is not valid now or lacks a name; is the time of this machine right?";
+            return self.fail(n, kind, why);
+        };
+        (job.failures, job.refused) = (0, 0);
+        let lifetime = validity.until.duration_since(validity.from).unwrap_or(QUESTION_INTERVAL);
+        job.not_before = now + lifetime / 3;
+        job.next = job.not_before.min(now + QUESTION_INTERVAL);
+        let (until, kind) = (in_words(validity.until, now), kind.name());
+        report(&format!("acme: {all}: certificate issued, valid for {until} ({kind})"));
     }
 
     /// Plans the next attempt after a failure.
     fn fail(&mut self, n: usize, kind: ChallengeKind, why: &str) {
-        let (names, now) = (self.jobs[n].names.clone(), SystemTime::now());
+        let (job, now) = (&mut self.jobs[n], SystemTime::now());
         let asked = self.transport.as_ref().and_then(Transport::take_asked);
-        let failures = self.jobs[n].failures.saturating_add(1);
-        let next = now + retry_delay(failures, asked, fastrand::f64());
-        (self.jobs[n].failures, self.jobs[n].next) = (failures, next);
-        let since = next.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let stored = Failures { names: names.clone(), count: failures, next: since.as_secs() };
-        self.storage.save_failures(&names, Some(&stored));
+        let delay = retry_delay(job.failures.saturating_add(1), asked, fastrand::f64());
+        job.failed(delay, &self.storage, now);
         self.shared.metrics.failed.add(1);
-        let wait = in_words(next, now);
+        let (all, wait, end) =
+            (job.names.join(", "), in_words(job.next, now), at_reload(job.failures));
+        let kind = kind.name();
         report(&format!(
-            "{}: no certificate ({}): {why}; next attempt in {wait}, or at SIGHUP",
-            names.join(", "),
-            kind.name()
+            "acme: {all}: no certificate ({kind}): {why}; next attempt in {wait}{end}"
         ));
     }
 
@@ -282,66 +300,35 @@ impl<'a> PlanTask<'a> {
         kind: ChallengeKind,
         replaced: Option<CertificateIdentifier<'_>>,
     ) -> Result<String, Failed> {
-        let (shared, version) = (self.shared, self.version);
+        let (shared, plan) = (self.shared, self.plan.clone());
+        let pending = prepare(&self.storage, names)?;
+        // A reload of the configuration does not end an order that is still wanted.
+        let is_wanted = |state: &State| {
+            let next = state.plan.as_ref();
+            next.is_some_and(|next| next.has_account_of(&plan) && next.has(names))
+        };
+        let storage = self.storage.clone();
         let context = Context {
-            account: self.account()?,
+            account: self.open_account()?,
             challenges: &shared.challenges,
             certificates: &shared.certificates,
-            wait: &|limit| !shared.waits_for_change(version, limit),
+            storage: &storage,
+            wait: &|limit| shared.waits_while(limit, is_wanted),
         };
-        complete(order(&context, names, kind, replaced))
+        complete(order(&context, pending, kind, replaced))
     }
 
-    /// The account: the stored one, or a new one.
-    fn account(&mut self) -> Result<&Account, Failed> {
+    fn open_account(&mut self) -> Result<&Account, Failed> {
         let transport = match &self.transport {
-            Some(transport) => transport.clone(),
-            None => self.transport.insert(Transport::new(self.plan.ca.as_deref())?).clone(),
+            Some(transport) => transport,
+            None => self.transport.insert(Transport::new(self.plan.ca.as_deref())?),
         };
-        if self.account.is_none() {
-            let builder = Account::builder_with_http(Box::new(transport));
-            let contact: Vec<_> = self.plan.contact.iter().map(String::as_str).collect();
-            let account = match self.storage.load_account::<Stored>()? {
-                Some(stored) => {
-                    let credentials = serde_json::to_value(&stored.credentials);
-                    let account = complete(builder.from_credentials(stored.credentials))?;
-                    if stored.contact != self.plan.contact
-                        && let Ok(Ok(credentials)) = credentials.map(serde_json::from_value)
-                    {
-                        complete(account.update_contacts(&contact))?;
-                        let contact = self.plan.contact.clone();
-                        self.storage.save_account(&Stored { contact, credentials })?;
-                    }
-                    account
-                }
-                None => {
-                    let external = self.plan.external.as_ref();
-                    let external = external.map(|external| {
-                        let key = external.read()?;
-                        Ok::<_, String>(ExternalAccountKey::new(external.id.clone(), &key))
-                    });
-                    let external = external.transpose()?;
-                    let account = NewAccount {
-                        contact: &contact,
-                        terms_of_service_agreed: true,
-                        only_return_existing: false,
-                    };
-                    let directory = self.plan.directory.clone();
-                    let made = builder.create(&account, directory, external.as_ref());
-                    let (account, credentials) = complete(made)?;
-                    let contact = self.plan.contact.clone();
-                    self.storage.save_account(&Stored { contact, credentials })?;
-                    account
-                }
-            };
-            self.account = Some(account);
-        }
-        Ok(self.account.as_ref().expect("it was just set"))
+        self.account.open(&self.plan, &self.storage, transport)
     }
 }
 
 /// The identifier of a certificate for its authority (RFC 9773 §4.1).
-fn identifier(file: &std::path::Path) -> Option<CertificateIdentifier<'static>> {
+fn identifier(file: &Path) -> Option<CertificateIdentifier<'static>> {
     let certificate = CertificateDer::from_pem_file(file).ok()?;
     CertificateIdentifier::try_from(&certificate).ok().map(CertificateIdentifier::into_owned)
 }
@@ -357,6 +344,7 @@ fn in_words(then: SystemTime, now: SystemTime) -> String {
     }
 }
 
-fn report(line: &str) {
-    eprintln!("phalanx: acme: {line}");
+/// The end of a message about the next attempt after this number of failures.
+fn at_reload(failures: u32) -> &'static str {
+    if failures <= MAX_AT_RELOAD { ", or at SIGHUP" } else { "" }
 }

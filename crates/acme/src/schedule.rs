@@ -14,6 +14,12 @@ pub(crate) const MAX_ASKED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Bounds of the time between two questions for the authority's renewal window.
 const QUESTIONS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)];
 
+/// Failures in a row up to which a reload of the configuration leads to an attempt at once. With later ones at least
+/// [`RELOAD_INTERVAL`] after the attempt before, five failures take an hour however often it is reloaded.
+pub(crate) const MAX_AT_RELOAD: u32 = 2;
+/// Time after an attempt at which a reload leads to another one, after more failures.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
 /// When a certificate is renewed without advice of the authority: after two thirds of its lifetime.
 pub(crate) fn renewal(validity: &Validity) -> SystemTime {
     let lifetime = validity.until.duration_since(validity.from).unwrap_or_default();
@@ -32,6 +38,16 @@ pub(crate) fn retry_delay(failures: u32, asked: Option<Duration>, drawn: f64) ->
     let doubled = FIRST_DELAY * (1 << failures.saturating_sub(1).min(16));
     let delay = doubled.min(MAX_DELAY).mul_f64(1.0 + drawn / 10.0);
     delay.max(asked.unwrap_or_default().min(MAX_ASKED))
+}
+
+/// The time of the next attempt when the configuration is reloaded after this number of failures in a row, at the `last`
+/// of which the `next` attempt was planned.
+pub(crate) fn after_reload(
+    failures: u32,
+    (last, next): (SystemTime, SystemTime),
+    now: SystemTime,
+) -> SystemTime {
+    if failures <= MAX_AT_RELOAD { now } else { next.min(last + RELOAD_INTERVAL).max(now) }
 }
 
 /// A random time in the authority's renewal window (RFC 9773 §4.2).
@@ -59,6 +75,26 @@ mod tests {
         assert_eq!(retry_delay(1, Some(90 * MINUTE), 0.5), 90 * MINUTE);
         assert_eq!(retry_delay(1, Some(MINUTE), 0.0), 5 * MINUTE);
         assert_eq!(retry_delay(1, Some(Duration::MAX), 0.0), MAX_ASKED);
+    }
+
+    #[test]
+    fn reloads_do_not_exceed_five_failures_in_an_hour() {
+        let begin = SystemTime::UNIX_EPOCH + 1000 * MINUTE;
+        // An operator who reloads every minute.
+        let (mut now, mut last, mut next, mut failures) = (begin, begin, begin, 0);
+        let mut attempts = Vec::new();
+        while now < begin + 6 * 60 * MINUTE {
+            next = after_reload(failures, (last, next), now);
+            if next <= now {
+                failures += 1;
+                (last, next) = (now, now + retry_delay(failures, None, 0.0));
+                attempts.push(now);
+            }
+            now += MINUTE;
+        }
+        let times: Vec<_> =
+            attempts.iter().map(|at| at.duration_since(begin).unwrap().as_secs() / 60).collect();
+        assert_eq!(times, [0, 1, 2, 22, 62, 122, 182, 242, 302]);
     }
 
     #[test]

@@ -39,9 +39,14 @@ impl Shared {
 
     /// Waits until the plan is another one than `version`. Returns false after `limit`.
     pub(crate) fn waits_for_change(&self, version: u64, limit: Duration) -> bool {
-        let is_same = |state: &mut State| state.version == version && !state.is_stopped;
-        let waited = self.changed.wait_timeout_while(self.lock(), limit, is_same);
+        !self.waits_while(limit, |state| state.version == version)
+    }
+
+    /// Waits for `limit`. Returns false as soon as the program ends or `goes_on` returns false.
+    pub(crate) fn waits_while(&self, limit: Duration, goes_on: impl Fn(&State) -> bool) -> bool {
+        let goes_on = |state: &mut State| !state.is_stopped && goes_on(state);
+        let waited = self.changed.wait_timeout_while(self.lock(), limit, goes_on);
         let (_guard, result) = waited.unwrap_or_else(PoisonError::into_inner);
-        !result.timed_out()
+        result.timed_out()
     }
 }

@@ -1,10 +1,12 @@
-//! Accounts, certificates and failures on disk. All files are readable by their owner only.
+//! Accounts, certificates, orders and failures on disk. All files are readable by their owner only.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +15,22 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Failures {
     pub(crate) names: Vec<String>,
     pub(crate) count: u32,
-    /// Time of the next attempt, in seconds since 1970.
+    /// Orders that the authority refused.
+    pub(crate) refused: usize,
+    /// Times of the last and the next attempt, in seconds since 1970.
+    pub(crate) last: u64,
     pub(crate) next: u64,
+}
+
+/// An order in progress, which a restart continues. The key is stored before the order is made, so an issued certificate
+/// is never without its key.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct PendingOrder {
+    pub(crate) names: Vec<String>,
+    /// The private key of the certificate, in PEM.
+    pub(crate) key: String,
+    /// `None` before the authority has made the order.
+    pub(crate) url: Option<String>,
 }
 
 /// The files of one authority.
@@ -30,30 +46,46 @@ impl Storage {
         Self(storage.join(name.trim_matches(['-', '.'])))
     }
 
-    /// The chain and the key of a certificate: one file, so that they change together.
+    /// The chain and the key of a certificate: one file, so that they change together. The order of the names has no
+    /// effect. No two certificates of a plan have a common name.
     pub(crate) fn certificate(&self, names: &[String]) -> PathBuf {
-        let first = names.first().map_or("", String::as_str).to_ascii_lowercase();
-        self.0.join(format!("{first}.pem"))
+        self.file(names, "pem")
     }
 
-    fn failures(&self, names: &[String]) -> PathBuf {
-        self.certificate(names).with_extension("failures")
+    fn file(&self, names: &[String], extension: &str) -> PathBuf {
+        let names = name_set(names);
+        let first = names.first().map_or("", String::as_str);
+        self.0.join(format!("{first}.{extension}"))
     }
 
     fn account(&self) -> PathBuf {
         self.0.join("account.json")
     }
 
-    /// Whether the folder can be used or made. Changes nothing.
+    /// Whether this process could use the folder, or make it. Changes nothing.
     pub(crate) fn check(&self) -> Result<(), String> {
         let existing = self.0.ancestors().find(|path| path.exists());
-        let existing = existing.unwrap_or_else(|| Path::new("."));
-        let existing = if existing == Path::new("") { Path::new(".") } else { existing };
-        match fs::metadata(existing) {
-            Ok(metadata) if metadata.is_dir() && !metadata.permissions().readonly() => Ok(()),
-            Ok(_) => Err(self.error("use", "it is no folder, or not writable")),
-            Err(error) => Err(self.error("use", error)),
+        let existing = existing.filter(|path| *path != Path::new("")).unwrap_or(Path::new("."));
+        let metadata = fs::metadata(existing).map_err(|error| self.error("use", error))?;
+        if !metadata.is_dir() {
+            let why = format!("{} is no folder", existing.display());
+            return Err(self.error("use", why));
         }
+        let may = |path: &Path, access| {
+            let error = |error: rustix::io::Errno| {
+                self.error("use", format!("{}: {}", path.display(), io::Error::from(error)))
+            };
+            accessat(CWD, path, access, AtFlags::EACCESS).map_err(error)
+        };
+        may(existing, Access::WRITE_OK | Access::EXEC_OK)?;
+        if existing == self.0 {
+            may(existing, Access::READ_OK)?;
+            for file in fs::read_dir(existing).map_err(|error| self.error("read", error))?.flatten()
+            {
+                may(&file.path(), Access::READ_OK)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the folder, and locks it for this process until the file is dropped. `None` if another process has it.
@@ -90,7 +122,7 @@ impl Storage {
 
     pub(crate) fn save_account(&self, account: &impl Serialize) -> Result<(), String> {
         let text = serde_json::to_vec(account).map_err(|error| error.to_string())?;
-        save(&self.account(), &text, |_| Ok(()))
+        save::<String>(&self.account(), &text, |_| Ok(()))
     }
 
     /// Removes an account that the authority does not know.
@@ -98,45 +130,116 @@ impl Storage {
         let _ = fs::remove_file(self.account());
     }
 
-    /// Stores a certificate with its key, both in PEM, if they are usable.
-    pub(crate) fn save_certificate(&self, names: &[String], pem: &str) -> Result<(), String> {
+    /// Stores a certificate with its key, both in PEM, if they are usable. This ends its order.
+    pub(crate) fn save_certificate(&self, names: &[String], pem: &str) -> Result<(), Unsaved> {
         save(&self.certificate(names), pem.as_bytes(), |new| {
-            phalanx_tls::check(new, new).map_err(|error| error.to_string())
-        })
+            phalanx_tls::check(new, new).map_err(|error| Unsaved::Unusable(error.to_string()))
+        })?;
+        self.remove_order(names);
+        Ok(())
+    }
+
+    /// Copies the stored certificate that is valid for most of these names, if they have none: the names of a host may
+    /// have changed, and until another certificate is issued, handshakes with the others succeed.
+    pub(crate) fn adopt(&self, names: &[String], now: SystemTime) {
+        let own = self.certificate(names);
+        let Ok(files) = fs::read_dir(&self.0) else { return };
+        if own.exists() {
+            return;
+        }
+        let is_for = |file: &Path, name: &String| {
+            let validity = phalanx_tls::validity(file, file, std::slice::from_ref(name));
+            validity.is_some_and(|validity| validity.is_for_all && now < validity.until)
+        };
+        let files = files.flatten().map(|file| file.path());
+        let files = files.filter(|path| path.extension().is_some_and(|end| end == "pem"));
+        let counted = files.map(|file| {
+            let count = names.iter().filter(|name| is_for(&file, name)).count();
+            (count, file)
+        });
+        if let Some((1.., best)) = counted.max()
+            && let Ok(pem) = fs::read(&best)
+        {
+            let _ = save::<String>(&own, &pem, |_| Ok(()));
+        }
+    }
+
+    /// The order in progress for these names. A damaged file counts as none.
+    pub(crate) fn load_order(&self, names: &[String]) -> Option<PendingOrder> {
+        let text = fs::read(self.file(names, "order")).ok()?;
+        let order: PendingOrder = serde_json::from_slice(&text).ok()?;
+        (order.names == names).then_some(order)
+    }
+
+    pub(crate) fn save_order(&self, order: &PendingOrder) -> Result<(), String> {
+        let text = serde_json::to_vec(order).map_err(|error| error.to_string())?;
+        save::<String>(&self.file(&order.names, "order"), &text, |_| Ok(()))
+    }
+
+    pub(crate) fn remove_order(&self, names: &[String]) {
+        let _ = fs::remove_file(self.file(names, "order"));
     }
 
     /// The failures for these names. A damaged file counts as none.
     pub(crate) fn load_failures(&self, names: &[String]) -> Failures {
-        let text = fs::read(self.failures(names)).unwrap_or_default();
-        let found: Option<Failures> = serde_json::from_slice(&text).ok();
-        found.filter(|found| found.names == names).unwrap_or_default()
+        let text = fs::read(self.file(names, "failures")).unwrap_or_default();
+        let failures: Failures = serde_json::from_slice(&text).unwrap_or_default();
+        if failures.names == names { failures } else { Failures::default() }
     }
 
-    /// Stores failures, best effort: without them, a restart tries at once.
+    /// Replaces the failures for these names. Without the file, a restart makes an attempt at once.
     pub(crate) fn save_failures(&self, names: &[String], failures: Option<&Failures>) {
-        let path = self.failures(names);
+        let path = self.file(names, "failures");
         let _ = match failures.map(serde_json::to_vec) {
-            Some(Ok(text)) => save(&path, &text, |_| Ok(())),
+            Some(Ok(text)) => save::<String>(&path, &text, |_| Ok(())),
             _ => fs::remove_file(&path).map_err(|error| error.to_string()),
         };
     }
 }
 
+/// The names of a certificate in lower case, sorted, each once.
+pub(crate) fn name_set(names: &[String]) -> Vec<String> {
+    let mut set: Vec<_> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    set.sort_unstable();
+    set.dedup();
+    set
+}
+
+/// Why a certificate is not stored.
+#[derive(Debug)]
+pub(crate) enum Unsaved {
+    /// It is unusable.
+    Unusable(String),
+    /// The disk may be full.
+    Failed(String),
+}
+
+impl From<String> for Unsaved {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
 /// Replaces a file at once, if `check` accepts the new one.
-fn save(
+fn save<E: From<String>>(
     path: &Path,
     bytes: &[u8],
-    check: impl FnOnce(&Path) -> Result<(), String>,
-) -> Result<(), String> {
+    check: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
     let new = path.with_extension("new");
-    let error = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let error = |error: io::Error| E::from(format!("cannot write {}: {error}", path.display()));
     // Its mode counts only for a new file.
     let _ = fs::remove_file(&new);
     let mut file =
         OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new).map_err(error)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(error)?;
-    check(&new)?;
-    fs::rename(&new, path).map_err(error)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all()).map_err(error);
+    let replaced = written.and_then(|()| check(&new));
+    let replaced = replaced.and_then(|()| fs::rename(&new, path).map_err(error));
+    if replaced.is_err() {
+        // It would take space on a disk that may be full.
+        let _ = fs::remove_file(&new);
+    }
+    replaced?;
     // The new name is on disk when the folder is.
     let folder = path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all());
     folder.map_err(error)
@@ -183,8 +286,11 @@ mod tests {
         let pair = rcgen::generate_simple_self_signed(names()).unwrap();
         let good = pair.cert.pem() + &pair.signing_key.serialize_pem();
         storage.save_certificate(&names(), &good).unwrap();
-        let error = storage.save_certificate(&names(), &pair.cert.pem()).unwrap_err();
-        assert!(error.contains("no private key"), "{error}");
+        let unsaved = storage.save_certificate(&names(), &pair.cert.pem()).unwrap_err();
+        assert!(
+            matches!(&unsaved, Unsaved::Unusable(why) if why.contains("no private key")),
+            "{unsaved:?}"
+        );
         let path = home.path().join("ca.test/a.test.pem");
         assert_eq!(
             (storage.certificate(&names()), fs::read_to_string(&path).unwrap()),
@@ -193,11 +299,71 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_found_by_its_set_of_names() {
+        let home = tempfile::tempdir().unwrap();
+        let storage = Storage::new(home.path(), "https://ca.test");
+        drop(storage.lock().unwrap());
+        let list = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let issue = |names: &str| {
+            let pair = rcgen::generate_simple_self_signed(list(names)).unwrap();
+            let pem = pair.cert.pem() + &pair.signing_key.serialize_pem();
+            storage.save_certificate(&list(names), &pem).unwrap();
+            pem
+        };
+        let read = |names: &str| fs::read_to_string(storage.certificate(&list(names))).ok();
+        let (one, other) = (issue("b.test www.b.test c.test"), issue("x.test"));
+        assert_eq!(
+            read("C.test www.b.test b.test"),
+            Some(one.clone()),
+            "the order is of no effect"
+        );
+        // (new names, the certificate that is valid for most of them)
+        for (names, wanted) in [
+            ("a.test www.b.test", Some(&one)),
+            ("a2.test x.test", Some(&other)),
+            ("c.test www.b.test x.test", Some(&one)),
+            ("y.test", None),
+        ] {
+            storage.adopt(&list(names), SystemTime::now());
+            assert_eq!(read(names).as_ref(), wanted, "{names}");
+        }
+        let later = SystemTime::now() + std::time::Duration::from_secs(1 << 40);
+        storage.adopt(&list("a3.test x.test"), later);
+        assert_eq!(read("a3.test x.test"), None, "it has expired");
+        storage.adopt(&list("b.test x.test"), SystemTime::now());
+        assert_eq!(read("b.test"), Some(one), "an own certificate stays");
+    }
+
+    #[test]
+    fn orders_are_stored_until_their_certificate_is() {
+        let home = tempfile::tempdir().unwrap();
+        let storage = Storage::new(home.path(), "https://ca.test");
+        drop(storage.lock().unwrap());
+        let names = name_set(&names());
+        let pair = rcgen::generate_simple_self_signed(names.clone()).unwrap();
+        let key = pair.signing_key.serialize_pem();
+        let order = PendingOrder { names: names.clone(), key: key.clone(), url: None };
+        storage.save_order(&order).unwrap();
+        assert_eq!(storage.load_order(&names), Some(order.clone()));
+        let more = [names.clone(), vec!["b.test".to_owned()]].concat();
+        assert_eq!(storage.load_order(&more), None, "it is for other names");
+        // Something is in the way of the certificate.
+        fs::create_dir(storage.certificate(&names)).unwrap();
+        let pem = pair.cert.pem() + &key;
+        let unsaved = storage.save_certificate(&names, &pem).unwrap_err();
+        assert!(matches!(unsaved, Unsaved::Failed(_)), "{unsaved:?}");
+        assert_eq!(storage.load_order(&names), Some(order));
+        fs::remove_dir(storage.certificate(&names)).unwrap();
+        storage.save_certificate(&names, &pem).unwrap();
+        assert_eq!(storage.load_order(&names), None);
+    }
+
+    #[test]
     fn failures_count_for_the_same_names() {
         let home = tempfile::tempdir().unwrap();
         let storage = Storage::new(home.path(), "https://ca.test");
         drop(storage.lock().unwrap());
-        let failures = Failures { names: names(), count: 3, next: 17 };
+        let failures = Failures { names: names(), count: 3, refused: 1, last: 2, next: 17 };
         storage.save_failures(&names(), Some(&failures));
         assert_eq!(storage.load_failures(&names()), failures);
         let more = [names(), vec!["b.test".to_owned()]].concat();

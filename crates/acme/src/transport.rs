@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
@@ -79,14 +79,20 @@ impl Transport {
         let is_asking =
             matches!(parts.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         let asked = parts.headers.get(header::RETRY_AFTER).filter(|_| is_asking);
-        let asked = asked.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        if let Some(seconds) = asked {
-            let asked = Some(Duration::from_secs(seconds));
+        let asked = asked.and_then(|value| delay(value.to_str().ok()?.trim(), SystemTime::now()));
+        if asked.is_some() {
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
         }
         let body = Bytes::from(body.with_config().limit(MAX_BODY_BYTES).read_to_vec()?);
         Ok(BytesResponse { parts, body: Box::new(body) })
     }
+}
+
+/// The delay in a `Retry-After`: seconds or a time (RFC 9110 §10.2.3).
+fn delay(value: &str, now: SystemTime) -> Option<Duration> {
+    let until = |time: SystemTime| time.duration_since(now).unwrap_or_default();
+    let seconds = value.parse().map(Duration::from_secs);
+    seconds.ok().or_else(|| httpdate::parse_http_date(value).ok().map(until))
 }
 
 impl HttpClient for Transport {
@@ -109,5 +115,24 @@ pub(crate) fn complete<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("requests block"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_700);
+        for (value, wanted) in [
+            ("120", Some(120)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(77)),
+            ("Sat, 05 Nov 1994 08:49:37 GMT", Some(0)),
+            ("-1", None),
+            ("soon", None),
+        ] {
+            assert_eq!(delay(value, now), wanted.map(Duration::from_secs), "{value}");
+        }
     }
 }

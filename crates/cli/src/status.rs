@@ -2,7 +2,7 @@
 //! the same format, on which scripts rely.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use phalanx_service::{Reloaded, Serving};
@@ -55,9 +55,12 @@ pub(crate) fn stopping() {
     notify_manager(&[NotifyState::Stopping]);
 }
 
-/// Prints a message to stderr, each line with the name of the program.
+/// Prints a message to stderr, each line with the name of the program. An error has no effect: `eprintln` would panic,
+/// and end reloads because the reader of a pipe has ended.
 pub(crate) fn print(what: impl Display) {
-    what.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
+    for line in what.to_string().lines() {
+        let _ = writeln!(io::stderr(), "phalanx: {line}");
+    }
 }
 
 /// Prints a line per address and flushes, since scripts wait for it. Errors are ignored: stdout may be closed.

@@ -254,11 +254,12 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/acme",
         layers: &[
-            &["metrics", "schedule", "transport"],
+            &["metrics", "report", "schedule", "transport"],
             &["storage"],
             &["plan"],
             &["challenges"],
             &["order", "shared"],
+            &["account", "job"],
             &["plan_task"],
             &["manager"],
         ],

@@ -1,0 +1,148 @@
+//! Failures of an authority, of the disk, and of stderr.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+
+use phalanx_testkit::eventually;
+use phalanx_testkit::process::Signal;
+
+use super::Setting;
+use super::authorities::{Pebble, pebble, refusing_authority};
+use crate::on_each_driver;
+use crate::server::Server;
+
+on_each_driver!(
+    limits_are_respected,
+    delays_are_forgotten,
+    a_refused_challenge,
+    a_full_disk_orders_nothing,
+    a_full_disk_loses_no_certificate,
+    stderr_fails
+);
+
+/// The next attempt is at the time that the authority asked for, also after a restart, except for SIGHUP, which has an
+/// effect only after few failures.
+fn limits_are_respected(driver: &'static str) {
+    const STATUSES: [&str; 1] = ["429 Too Many Requests\r\nRetry-After: 7200"];
+    let mut setting = Setting::new(driver, "tls-alpn-01");
+    setting.logged("no certificate");
+    let refused = refusing_authority(&setting.authority, setting.port, &STATUSES);
+    setting.server.signal(Signal::HUP);
+    setting.logged("too many accounts (urn:ietf:params:acme:error:rateLimited)");
+    setting.logged("next attempt in 2 hours, or at SIGHUP");
+    setting.restart(driver);
+    setting.logged("a.test, www.a.test: no attempt after 2 failures for");
+    assert_eq!(refused.load(Ordering::Relaxed), 1);
+    setting.server.signal(Signal::HUP);
+    setting.logged("too many accounts");
+    assert_eq!(refused.load(Ordering::Relaxed), 2);
+    for n in [2, 3] {
+        setting.reload(n);
+        let waits = "a.test, www.a.test: no attempt after 3 failures for";
+        eventually("no attempt", || {
+            (setting.server.stderr().matches(waits).count() == n - 1).then_some(())
+        });
+    }
+    assert_eq!(refused.load(Ordering::Relaxed), 2);
+}
+
+/// A delay that the authority asked for holds for the next attempt, not for later ones.
+fn delays_are_forgotten(driver: &'static str) {
+    const STATUSES: [&str; 2] =
+        ["429 Too Many Requests\r\nRetry-After: 7200", "503 Service Unavailable"];
+    let setting = Setting::new(driver, "tls-alpn-01");
+    setting.logged("no certificate");
+    // It is due, so the account is wanted once for the advice of the authority, and once for the order.
+    let pair = due_certificate(&["a.test", "www.a.test"]);
+    fs::write(setting.stored("a.test.pem"), pair).unwrap();
+    let refused = refusing_authority(&setting.authority, setting.port, &STATUSES);
+    setting.reload(1);
+    eventually("another failure", || {
+        let text = setting.server.stderr();
+        (text.matches("; next attempt in ").count() == 2).then_some(())
+    });
+    assert_eq!(refused.load(Ordering::Relaxed), 2);
+    setting.logged("next attempt in 10 minutes, or at SIGHUP");
+}
+
+/// A certificate with its key that ends in a day, after most of its lifetime.
+fn due_certificate(names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = rcgen::CertificateParams::new(names).unwrap();
+    let end = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    (params.not_before, params.not_after) = (rcgen::date_time_ymd(2020, 1, 1), end.into());
+    // Its identifier for the authority.
+    params.use_authority_key_identifier_extension = true;
+    let key = rcgen::KeyPair::generate().unwrap();
+    params.self_signed(&key).unwrap().pem() + &key.serialize_pem()
+}
+
+/// After a refused HTTP-01 challenge, the next order uses TLS-ALPN-01.
+fn a_refused_challenge(driver: &'static str) {
+    let Some(program) = pebble() else { return };
+    let setting = Setting::new(driver, "http-01");
+    setting.logged("no certificate");
+    let authority = Pebble::start(&program, &setting, 7_776_000, 1);
+    setting.reload(1);
+    setting.logged("no certificate (http-01): ");
+    setting.logged("a.test: ");
+    setting.logged("urn:ietf:params:acme:error:connection");
+    setting.logged("next attempt in 10 minutes, or at SIGHUP");
+    setting.reload(2);
+    setting.logged("certificate issued, valid for 89 days (tls-alpn-01)");
+    assert_eq!(authority.end(), 2, "orders");
+}
+
+/// Without a place for the key, no certificate is ordered.
+fn a_full_disk_orders_nothing(driver: &'static str) {
+    let setting = Setting::new(driver, "tls-alpn-01");
+    setting.logged("no certificate");
+    let key = setting.stored("a.test.order");
+    fs::remove_file(&key).unwrap();
+    fs::create_dir(&key).unwrap();
+    let requests = refusing_authority(&setting.authority, setting.port, &["403 Forbidden"]);
+    setting.server.signal(Signal::HUP);
+    setting.logged(&format!("cannot write {}", key.display()));
+    assert_eq!(requests.load(Ordering::Relaxed), 0);
+}
+
+/// A certificate that cannot be stored is kept, and a restart gets it once more, without another order.
+fn a_full_disk_loses_no_certificate(driver: &'static str) {
+    let Some(program) = pebble() else { return };
+    let mut setting = Setting::new(driver, "tls-alpn-01");
+    setting.logged("no certificate");
+    let authority = setting.authority(&program, 7_776_000);
+    let file = setting.stored("a.test.pem");
+    fs::create_dir(&file).unwrap();
+    setting.server.signal(Signal::HUP);
+    setting.logged("a.test, www.a.test: the certificate is issued, but cannot write");
+    setting.restart(driver);
+    setting.logged("a.test, www.a.test: the certificate is issued, but cannot write");
+    fs::remove_dir(&file).unwrap();
+    setting.server.signal(Signal::HUP);
+    setting.logged("a.test, www.a.test: certificate issued, valid for 89 days");
+    assert_eq!(setting.metric("acme_orders_total{result=\"issued\"}"), "1");
+    assert_eq!(setting.metric("acme_certificates_missing"), "0");
+    assert_eq!(authority.end(), 1, "orders");
+}
+
+/// A server whose stderr accepts nothing gets its certificate after a failure.
+fn stderr_fails(driver: &'static str) {
+    let Some(program) = pebble() else { return };
+    let mut setting = Setting::new(driver, "tls-alpn-01");
+    setting.logged("no certificate");
+    setting.server.ends_well();
+    let own = setting.command(driver);
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh"]).arg(own.get_program());
+    command.args(own.get_args()).env_clear().stdin(Stdio::null());
+    fs::remove_file(setting.stored("a.test.failures")).unwrap();
+    setting.server = Server::launch(command);
+    eventually("the first failure", || setting.stored("a.test.failures").exists().then_some(()));
+    let _authority = setting.authority(&program, 7_776_000);
+    setting.server.signal(Signal::HUP);
+    eventually("a certificate", || {
+        setting.shown("a.test").contains("BEGIN CERTIFICATE").then_some(())
+    });
+}
