@@ -30,11 +30,12 @@ impl SendWindow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiveWindow {
     available: i32,
+    size: i32,
 }
 
 impl ReceiveWindow {
     pub(crate) fn new() -> Self {
-        Self { available: INITIAL_WINDOW }
+        Self { available: INITIAL_WINDOW, size: INITIAL_WINDOW }
     }
 
     /// Counts received bytes. Returns `None` if they exceed the window.
@@ -43,13 +44,18 @@ impl ReceiveWindow {
         (self.available >= 0).then_some(())
     }
 
+    /// Opens further from now on: to `size`, which is not below the size before.
+    pub(crate) fn enlarge(&mut self, size: i32) {
+        self.size = size;
+    }
+
     /// Opens the window if at most half is left. Returns the increment of the WINDOW_UPDATE frame.
     pub(crate) fn open(&mut self) -> Option<u32> {
-        if self.available > INITIAL_WINDOW / 2 {
+        if self.available > self.size / 2 {
             return None;
         }
-        let by = INITIAL_WINDOW - self.available;
-        self.available = INITIAL_WINDOW;
+        let by = self.size - self.available;
+        self.available = self.size;
         Some(by as u32)
     }
 }
@@ -80,5 +86,9 @@ mod tests {
         assert_eq!(window.open(), Some(32_768));
         window.received(65_535).unwrap();
         assert_eq!(window.received(1), None);
+        let mut window = ReceiveWindow::new();
+        window.enlarge(i32::MAX);
+        assert_eq!(window.open(), Some(0x7fff_ffff - 65_535));
+        assert_eq!(window.open(), None);
     }
 }

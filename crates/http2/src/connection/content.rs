@@ -1,8 +1,9 @@
 //! DATA (RFC 9113 §6.1): the content of requests, which an operation takes or discards.
 //!
 //! Content is kept until then. A stream's window bounds what is kept of its request: it opens again when the content is
-//! taken, so a slow recipient slows the client down. The connection's window opens when content arrives, so that a
-//! request whose content is not taken does not stop the others, until [`MAX_KEPT`] bytes are kept.
+//! taken, so a slow recipient slows the client down. It is larger once something is taken, because a window limits the
+//! rate of an upload to one window per round trip. The connection's window bounds nothing, so a request whose content is
+//! not taken does not stop the others.
 
 use std::task::{Context, Poll};
 
@@ -11,8 +12,10 @@ use crate::error::{Closed, Code, Error};
 use crate::frame::{self, Frame, flag, kind};
 use crate::streams::{Absent, wake};
 
-/// Content of all requests of a connection above which its window stays closed, in bytes.
-const MAX_KEPT: usize = 256 * 1024;
+/// Window of a stream whose content is taken, in bytes.
+const TAKEN_WINDOW: i32 = 256 * 1024;
+/// Window of a connection with content: the largest one (RFC 9113 §6.9.1).
+const CONNECTION_WINDOW: i32 = i32::MAX;
 
 /// State of a request's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +48,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Discards the content of a request from now on, so that it does not count towards the content that is kept of all
-    /// requests.
+    /// Discards the content of a request from now on.
     pub fn discard(&mut self, id: u32) {
         if let Some(stream) = self.streams.get(id) {
             stream.discards = true;
@@ -54,7 +56,7 @@ impl Connection {
         }
     }
 
-    /// Waits for content of a request and appends it to `out`, at most 64 KiB. Returns whether more may follow; nothing
+    /// Waits for content of a request and appends it to `out`, at most 256 KiB. Returns whether more may follow; nothing
     /// is appended at the end only.
     ///
     /// # Errors
@@ -71,13 +73,14 @@ impl Connection {
             stream.waker = Some(context.waker().clone());
             return Poll::Pending;
         }
+        stream.receive_window.enlarge(TAKEN_WINDOW);
         let mut content = self.take(id);
         self.flood.passed_on(content.len());
         out.append(&mut content);
         Poll::Ready(Ok(is_receiving))
     }
 
-    /// Takes the content that is kept of a request, and opens the windows.
+    /// Takes the content that is kept of a request, and opens its window.
     fn take(&mut self, id: u32) -> Vec<u8> {
         let Some(stream) = self.streams.get(id) else { return Vec::new() };
         let content = std::mem::take(&mut stream.content);
@@ -85,27 +88,9 @@ impl Connection {
             && let Some(by) = stream.receive_window.open()
         {
             frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, id, &by.to_be_bytes());
+            self.wake_sender();
         }
-        self.released(content.len());
-        self.wake_sender();
         content
-    }
-
-    /// Counts content that is no longer kept.
-    pub(super) fn released(&mut self, length: usize) {
-        if length > 0 {
-            self.kept -= length;
-            self.open_window();
-        }
-    }
-
-    /// Opens the connection's window, unless too much content is kept.
-    fn open_window(&mut self) {
-        if self.kept <= MAX_KEPT
-            && let Some(by) = self.receive_window.open()
-        {
-            frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, 0, &by.to_be_bytes());
-        }
     }
 
     pub(super) fn data(&mut self, frame: &Frame, payload: &[u8]) -> Result<Option<Request>, Error> {
@@ -118,7 +103,12 @@ impl Connection {
         self.receive_window
             .received(payload.len())
             .ok_or(Error::Connection(Code::FLOW_CONTROL_ERROR))?;
-        self.open_window();
+        if self.streams.get(frame.stream).is_some() {
+            self.receive_window.enlarge(CONNECTION_WINDOW);
+        }
+        if let Some(by) = self.receive_window.open() {
+            frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, 0, &by.to_be_bytes());
+        }
         let id = frame.stream;
         let Some(stream) = self.streams.get(id) else {
             return match self.streams.absent(id) {
@@ -140,7 +130,6 @@ impl Connection {
         }
         if !stream.discards {
             stream.content.extend_from_slice(content);
-            self.kept += content.len();
         }
         // Otherwise nobody takes anything: padding alone opens the window as well.
         let is_for_operation = match stream.discards {

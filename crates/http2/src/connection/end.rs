@@ -62,7 +62,6 @@ impl Connection {
         self.block = None;
         self.queue.clear();
         self.streams.clear();
-        self.kept = 0;
     }
 
     /// Ends the connection with an error (RFC 9113 §5.4.1).
@@ -76,7 +75,6 @@ impl Connection {
     pub(super) fn close(&mut self, stream: u32) {
         let Some(state) = self.streams.remove(stream) else { return };
         wake(state.waker);
-        self.released(state.content.len());
         if state.is_queued {
             self.queue.retain(|queued| *queued != stream);
             self.wake_next();

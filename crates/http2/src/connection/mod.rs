@@ -79,8 +79,6 @@ pub struct Connection {
     streams: Streams,
     send_window: SendWindow,
     receive_window: ReceiveWindow,
-    /// Content of all streams that was received and not taken, in bytes.
-    kept: usize,
     /// Streams that wait for the connection's window or the output buffer, in the order of their turns.
     queue: VecDeque<u32>,
     flood: Flood,
@@ -107,7 +105,6 @@ impl Connection {
             streams: Streams::new(),
             send_window: SendWindow(INITIAL_WINDOW),
             receive_window: ReceiveWindow::new(),
-            kept: 0,
             queue: VecDeque::new(),
             flood: Flood::default(),
             out,
