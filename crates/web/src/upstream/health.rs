@@ -1,7 +1,7 @@
 //! Health of a server: one that fails repeatedly gets no requests for a while, and none while its checks fail.
 //!
-//! The time doubles with each further failure. The first request after it is a trial like any other; a success resets
-//! the count.
+//! The time doubles with each further failure. The first request after it is a trial: until it has succeeded, the server
+//! gets one request in a second. A success resets the count.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -12,6 +12,8 @@ const MAX_FAILURES: u32 = 3;
 /// Time of the first ejection, and of all from the seventh on.
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(60);
+/// Time between two trials. The first one may be without a result, because its client has disconnected.
+const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether an attempt to connect has failed because this process or machine has no descriptor, port or memory left. It
 /// says nothing about the server.
@@ -28,6 +30,8 @@ pub(crate) struct Health {
     failures: AtomicU32,
     /// Time of the program at which the server gets requests again, in milliseconds.
     until: AtomicU64,
+    /// Time of the program until which no further trial begins, in milliseconds.
+    trial: AtomicU64,
     /// Its checks fail.
     is_down: AtomicBool,
 }
@@ -36,8 +40,16 @@ impl Health {
     /// Whether the server may get requests.
     pub(crate) fn is_good(&self, now: Duration) -> bool {
         // Most servers never fail, so these are two loads.
-        let until = self.until.load(Relaxed);
-        !self.is_down.load(Relaxed) && (until == 0 || now >= Duration::from_millis(until))
+        let (until, now) = (self.until.load(Relaxed), millis(now));
+        let is_ejected = || now < until || now < self.trial.load(Relaxed);
+        !self.is_down.load(Relaxed) && (until == 0 || !is_ejected())
+    }
+
+    /// The server gets a request. After an ejection this is a trial.
+    pub(super) fn chosen(&self, now: Duration) {
+        if self.until.load(Relaxed) != 0 {
+            self.trial.store(millis(now + TRIAL_INTERVAL), Relaxed);
+        }
     }
 
     /// The checks of the server have changed their result. Failures of requests before it was down do not count.
@@ -60,14 +72,19 @@ impl Health {
     pub(crate) fn failed(&self, now: Duration) -> bool {
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
         // Requests that were in progress at the time of the ejection fail, too, and say nothing new.
-        if failures < MAX_FAILURES || !self.is_good(now) {
+        let is_ejected = self.is_down.load(Relaxed) || millis(now) < self.until.load(Relaxed);
+        if failures < MAX_FAILURES || is_ejected {
             return false;
         }
         let times = (failures - MAX_FAILURES).min(6);
         let end = now + LEAST.saturating_mul(1 << times).min(MOST);
-        self.until.store(u64::try_from(end.as_millis()).unwrap_or(u64::MAX), Relaxed);
+        self.until.store(millis(end), Relaxed);
         true
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -99,6 +116,24 @@ mod tests {
             health.failed(at(100 * n));
         }
         assert!(!health.is_good(at(3950)) && health.is_good(at(3960)), "a minute at most");
+    }
+
+    #[test]
+    fn trials_begin_one_after_another() {
+        let at = Duration::from_millis;
+        let health = Health::default();
+        health.chosen(at(0));
+        assert!(health.is_good(at(0)), "it is no trial");
+        (0..3).for_each(|_| _ = health.failed(at(0)));
+        assert!(!health.is_good(at(999)) && health.is_good(at(1000)));
+        health.chosen(at(1000));
+        assert!(!health.is_good(at(1999)) && health.is_good(at(2000)), "the first has no result");
+        health.chosen(at(2000));
+        assert!(health.failed(at(2100)), "the second fails");
+        assert!(!health.is_good(at(4099)) && health.is_good(at(4100)));
+        health.chosen(at(4100));
+        health.succeeded();
+        assert!(health.is_good(at(4100)));
     }
 
     #[test]

@@ -68,7 +68,8 @@ impl Local {
         if self.queue.len() >= group.max_queue {
             return Err(Busy);
         }
-        let waiting = self.queue.wait(tried, |member| self.release(member));
+        let recover = || self.serve_waiting(group);
+        let waiting = self.queue.wait(tried, recover, |member| self.release(member));
         match timeout(limit, waiting).await {
             Ok(member) => Ok(Slot { local: self.clone(), member }),
             Err(_) => Err(Busy),
@@ -82,18 +83,18 @@ impl Local {
         let is_good = |member: usize| group.members[member].health.is_good(now);
         let any_good = (0..count).any(|member| !tried.has(member) && is_good(member));
         let in_use = |member: usize| self.members[member].in_use.get();
-        let best = (0..count)
+        (0..count)
             .map(|n| (begin + n) % count)
             .filter(|member| !tried.has(*member) && (is_good(*member) || !any_good))
             .filter(|member| in_use(*member) < group.max_requests)
-            .min_by_key(|member| in_use(*member))?;
-        self.turn.set(best + 1);
-        Some(best)
+            .min_by_key(|member| in_use(*member))
     }
 
     /// Takes a slot of the server for the next request.
     fn occupy(&self, group: &Group, tried: Tried) -> Option<usize> {
         let member = self.choose(group, tried)?;
+        self.turn.set(member + 1);
+        group.members[member].health.chosen(now());
         let slots = &self.members[member];
         slots.in_use.set(slots.in_use.get() + 1);
         Some(member)
@@ -178,6 +179,7 @@ mod tests {
 
     use super::*;
     use crate::config::Proxy;
+    use crate::upstream::queue::RECOVERY_INTERVAL;
 
     /// Whether a request that waits has got a slot, and of which server.
     async fn granted(
@@ -190,6 +192,40 @@ mod tests {
             })
         })
         .await
+    }
+
+    /// Requests that wait get the slots of a server that recovers, although no request arrives or ends.
+    #[test]
+    fn requests_that_wait_notice_a_recovery() {
+        sim::block_on(
+            1,
+            Some(1),
+            |_| (),
+            |()| async {
+                let to = ["http://a", "http://b"].map(|url| url.parse().unwrap()).to_vec();
+                let group = Group::new(&Proxy { to, max_requests: 2, ..Proxy::new() }, 1, None);
+                let local = Rc::new(Local::new(&group));
+                let take = || local.take_slot(&group, Tried::default(), Duration::MAX);
+                let health = &group.members[0].health;
+                (0..3).for_each(|_| _ = health.failed(now()));
+                let [Ok(one), Ok(other)] = [take().await, take().await] else {
+                    panic!("the other server is free")
+                };
+                assert_eq!([one.member, other.member], [1, 1]);
+                let (mut first, mut second) = (pin!(take()), pin!(take()));
+                assert!(granted(first.as_mut()).await.is_none());
+                assert!(granted(second.as_mut()).await.is_none());
+                let slot = first.await.unwrap_or_else(|Busy| panic!("a trial"));
+                assert_eq!(slot.member, 0);
+                assert!(granted(second.as_mut()).await.is_none(), "one trial at a time");
+                let begun = now();
+                health.succeeded();
+                let slot = second.await.unwrap_or_else(|Busy| panic!("a slot"));
+                assert_eq!(slot.member, 0);
+                assert!(now() - begun < 2 * RECOVERY_INTERVAL);
+                drop((one, other));
+            },
+        );
     }
 
     #[test]
