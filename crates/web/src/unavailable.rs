@@ -1,12 +1,13 @@
 //! Checks that the files of a configuration are available, for `phalanx web --check`.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::time::SystemTime;
 
+use phalanx::fs::{Dir, FileKind};
 use phalanx_acme::Plan;
 use phalanx_tls::{check, warnings};
+use rustix::io::Errno;
 
 use crate::auth::files;
 use crate::config::{Config, HostConfig, LogTarget, Symlinks, Tls};
@@ -81,24 +82,26 @@ fn of_host(host: &HostConfig) -> Vec<String> {
 
 /// Whether a path below a host's root leads to a file that the host serves.
 fn servable(host: &HostConfig, page: &str) -> Result<(), String> {
-    let text = |error: io::Error| error.to_string();
     let page = page.trim_start_matches('/');
     let (root, rest) = match host.alias(page.as_bytes()) {
         Some((number, rest)) => (&host.aliases[number].root, &page[page.len() - rest.len()..]),
         None => (&host.root, page),
     };
-    let root = fs::canonicalize(root).map_err(text)?;
-    let named: PathBuf = root.join(rest);
-    let found = fs::canonicalize(&named).map_err(text)?;
-    if !found.starts_with(&root) {
-        return Err("it is outside the root".to_owned());
-    }
-    if found != named && host.symlinks == Symlinks::Deny {
-        return Err("its path contains a symbolic link, which `symlinks` denies".to_owned());
-    }
-    let file = File::open(&found).map_err(text)?;
-    match file.metadata().map_err(text)?.is_file() {
-        true => Ok(()),
-        false => Err("it is not a file".to_owned()),
-    }
+    let open = || Dir::open(root)?.open_file_blocking(rest.as_bytes(), host.symlinks)?.metadata();
+    let error = match open() {
+        Ok(metadata) if metadata.kind == FileKind::File => return Ok(()),
+        Ok(_) => return Err("it is not a file".to_owned()),
+        Err(error) => error,
+    };
+    Err(match (Errno::from_io_error(&error), host.symlinks) {
+        (Some(Errno::XDEV), _) => "it is outside the root".to_owned(),
+        (Some(Errno::LOOP), Symlinks::Deny) => {
+            "its path contains a symbolic link, which `symlinks` denies".to_owned()
+        }
+        (Some(Errno::LOOP), Symlinks::OwnerMatches) => {
+            "its path contains a symbolic link whose target has another owner; change the owner, or set symlinks = \"follow\""
+                .to_owned()
+        }
+        _ => error.to_string(),
+    })
 }

@@ -172,6 +172,22 @@ impl File {
         }
     }
 
+    /// Opens `path` beneath this directory as [`Request::Open`](crate::Request::Open) does. This call may block; use it on
+    /// a thread that may.
+    ///
+    /// # Errors
+    /// As [`Request::Open`](crate::Request::Open); `WouldBlock` for a simulated file that is not in memory.
+    pub fn open_blocking(&self, path: &CStr, how: OpenHow) -> io::Result<Self> {
+        match &self.0 {
+            Inner::Real(fd) => {
+                crate::files::resolve_beneath::open(fd.as_fd(), path, how).map(Self::from)
+            }
+            Inner::Simulated(_) => {
+                self.open_now(path, how).unwrap_or(Err(io::ErrorKind::WouldBlock.into()))
+            }
+        }
+    }
+
     /// Reads bytes from `offset` that are in the page cache, without waiting for a disk.
     ///
     /// # Errors

@@ -46,6 +46,17 @@ impl Dir {
         Ok(File(file))
     }
 
+    /// As [`open_file`](Self::open_file), but this call may block; use it when a program starts, or on a
+    /// [blocking stage](crate::blocking::blocking).
+    ///
+    /// # Errors
+    /// As [`open_file`](Self::open_file).
+    pub fn open_file_blocking(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
+        let path = CString::new(path).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let how = OpenHow { links: links.into(), access: Access::Read };
+        self.0.open_blocking(&path, how).map(File)
+    }
+
     async fn open_by_driver(&self, path: CString, how: OpenHow) -> io::Result<File> {
         let open = Request::Open { directory: self.0.clone(), path, how };
         match request(open, IoTimeout::NONE).await? {

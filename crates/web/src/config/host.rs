@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use phalanx::fs::Links;
+
 use crate::config::limits::AccessLog;
 use crate::config::proxy::Proxy;
 use crate::config::rules::{
@@ -122,6 +124,16 @@ pub enum Symlinks {
     OwnerMatches,
     /// All links.
     Follow,
+}
+
+impl From<Symlinks> for Links {
+    fn from(policy: Symlinks) -> Self {
+        match policy {
+            Symlinks::Deny => Self::Refused,
+            Symlinks::OwnerMatches => Self::SameOwner,
+            Symlinks::Follow => Self::Followed,
+        }
+    }
 }
 
 /// A certificate and its private key.

@@ -3,9 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use phalanx::fs::{File, Links, Metadata};
+use phalanx::fs::{File, Metadata};
 
-use crate::config::Symlinks;
 use crate::files::stages::FileStages;
 use crate::site::Host;
 
@@ -23,17 +22,9 @@ pub(crate) async fn open(stages: FileStages, host: &Arc<Host>, path: &[u8]) -> i
     let (host, path) = (host.clone(), path.to_vec());
     let call = stages.disk.call(move |_| async move {
         let (folder, path) = host.locate(&path);
-        let file = folder.open_file(path, links(host.config.symlinks)).await?;
+        let file = folder.open_file(path, host.config.symlinks).await?;
         let metadata = file.metadata()?;
         Ok(Opened { file, metadata })
     });
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
-}
-
-fn links(policy: Symlinks) -> Links {
-    match policy {
-        Symlinks::Deny => Links::Refused,
-        Symlinks::OwnerMatches => Links::SameOwner,
-        Symlinks::Follow => Links::Followed,
-    }
 }

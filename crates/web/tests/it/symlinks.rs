@@ -107,6 +107,33 @@ fn followed() {
     });
 }
 
+/// A page of the configuration behind a link, of the same owner and of another one. Needs root, to change owners.
+#[test]
+fn a_check_follows_the_policy() {
+    let home = tree();
+    let root = home.path();
+    std::fs::write(root.join("page"), "page").unwrap();
+    for link in ["own", "foreign"] {
+        symlink("page", root.join(link)).unwrap();
+    }
+    let mut config = phalanx_web::Config::of(root);
+    let mut check = |policy, page: &str| {
+        config.hosts[0].symlinks = policy;
+        config.hosts[0].error_pages = vec![(404, page.to_owned())];
+        config.unavailable().join("\n")
+    };
+    assert_eq!(check(Symlinks::OwnerMatches, "own"), "");
+    assert!(check(Symlinks::Deny, "own").contains("which `symlinks` denies"));
+    assert!(check(Symlinks::Follow, "missing").contains("No such file"));
+    if lchown(root.join("foreign"), Some(12_345), Some(12_345)).is_err() {
+        return println!("skipped: only root may change owners");
+    }
+    assert!(check(Symlinks::OwnerMatches, "foreign").contains("another owner"));
+    assert_eq!(check(Symlinks::Follow, "foreign"), "");
+    symlink("/etc/passwd", root.join("outside")).unwrap();
+    assert!(check(Symlinks::Follow, "outside").contains("outside the root"));
+}
+
 #[test]
 fn owner_matches() {
     let outside = tree();
