@@ -171,7 +171,11 @@ impl Short for Proxy {
 
     /// A path that the list contains gets one more server.
     fn add(list: &mut Vec<Self>, text: &str) -> Result<(), String> {
-        let (prefix, url) = text.rsplit_once('=').unwrap_or(("/", text));
+        let (prefix, url) = match text.rsplit_once('=') {
+            Some(parts) => parts,
+            None if text.starts_with('/') => return Err("a path without a server".into()),
+            None => ("/", text),
+        };
         if !is_prefix(prefix) {
             return Err(format!("found the path {prefix:?}, {EXPECTED_PREFIX}"));
         }
@@ -333,6 +337,8 @@ mod tests {
         for wrong in ["", "/api", "/api=", "api=http://a", "/api/=http://a", "/api=http://a/b"] {
             assert!(Proxy::add(&mut list, wrong).is_err(), "{wrong}");
         }
+        let error = Proxy::add(&mut list, "/c").unwrap_err();
+        assert_eq!(error, "a path without a server");
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn errors_name_their_position() {
         ),
         (
             "host.proxy = ['/a=http://b', '/c']",
-            "1:30: host.proxy: found '/c' (found \"/c\", ",
+            "1:30: host.proxy: found '/c' (a path without a server)",
             "URL",
         ),
         ("host.proxy = ['/a=http://b', {}]", "1:30: host.proxy: found {}, expected a path", ""),
