@@ -56,10 +56,11 @@ mod unavailable;
 mod upstream;
 
 pub use config::{
-    AccessLog, Acme, AcmeChallenge, Alias, Auth, CachePreset, CacheRule, Config, ConfigError, Cors,
-    ForwardedField, HeaderRule, HealthCheck, HostConfig, Listen, LogFormat, LogTarget, Network,
-    Origins, PerAddress, Proxy, Redirect, RedirectStatus, Rewrite, RuntimeConfig, Scheme,
-    SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TryRule, TypeRule, UnknownHost, Upstream,
+    Access, AccessLog, Acme, AcmeChallenge, Alias, Auth, CachePreset, CacheRule, Config,
+    ConfigError, Cors, ForwardedField, HeaderRule, HealthCheck, HostConfig, Listen, LogFormat,
+    LogTarget, Network, Origins, PerAddress, Proxy, Redirect, RedirectStatus, Rewrite,
+    RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TryRule, TypeRule,
+    UnknownHost, Upstream,
 };
 pub use error::ServeError;
 pub use phalanx_access::FileError;

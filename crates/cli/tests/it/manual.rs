@@ -79,6 +79,7 @@ fn help_and_reference_agree() {
                 "auth",
                 "bridge",
                 "alias",
+                "access",
                 "proxy",
                 "try-files",
             ];

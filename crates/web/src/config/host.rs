@@ -7,7 +7,8 @@ use phalanx::fs::Links;
 use crate::config::limits::AccessLog;
 use crate::config::proxy::Proxy;
 use crate::config::rules::{
-    Alias, Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TryRule, TypeRule,
+    Access, Alias, Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TryRule,
+    TypeRule,
 };
 
 /// A virtual host: its names, files and rules.
@@ -58,6 +59,8 @@ pub struct HostConfig {
     pub rewrites: Vec<Rewrite>,
     /// Paths that other servers answer; the first matching rule applies.
     pub proxies: Vec<Proxy>,
+    /// Addresses that may access some paths; all matching rules apply.
+    pub access: Vec<Access>,
     /// Paths that require a password; the first matching rule applies.
     pub auth: Vec<Auth>,
     /// The host's own access log; `None` for that of the server.
@@ -94,6 +97,7 @@ impl HostConfig {
             redirects: Vec::new(),
             rewrites: Vec::new(),
             proxies: Vec::new(),
+            access: Vec::new(),
             auth: Vec::new(),
             access_log: None,
             tls: None,

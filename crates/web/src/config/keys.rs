@@ -8,8 +8,8 @@ use crate::config::values::{
     AcmeChallenges, ErrorPages, ForwardedFields, LogFormats, MaxQueueDelay, Networks,
 };
 use crate::config::{
-    AccessLog, Acme, Alias, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Proxy, Redirect,
-    RedirectStatus, Rewrite, SecurityHeaders, Tls, TryRule, TypeRule,
+    Access, AccessLog, Acme, Alias, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Proxy,
+    Redirect, RedirectStatus, Rewrite, SecurityHeaders, Tls, TryRule, TypeRule,
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -170,7 +170,7 @@ impl Keys for HostConfig {
         pass.list("header", &mut self.headers, rule);
         let rule = || TypeRule { path: String::new(), value: String::new() };
         pass.list("content-type", &mut self.content_types, rule);
-        pass.section("Redirects, rewrites, proxy and passwords");
+        pass.section("Redirects, rewrites, proxy and access");
         let status = RedirectStatus::default();
         let rule = || Redirect { from: String::new(), to: String::new(), status };
         pass.list("redirect", &mut self.redirects, rule);
@@ -179,6 +179,8 @@ impl Keys for HostConfig {
         let help = "pass requests for a path and those below it to another server, as in /api=http://127.0.0.1:3000; \
                     a URL alone is for all paths; several URLs for one path share its requests";
         pass.short_list("proxy", &mut self.proxies, Proxy::new, help);
+        let rule = || Access { path: "/**".into(), allow: Vec::new(), deny: Vec::new() };
+        pass.list("access", &mut self.access, rule);
         let realm = || "restricted".to_owned();
         let rule = || Auth { path: "/**".into(), realm: realm(), users: Default::default() };
         pass.list("auth", &mut self.auth, rule);
@@ -307,6 +309,20 @@ impl Keys for Rewrite {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         pass.required("from", &mut self.from, "path or glob to rewrite");
         pass.required("to", &mut self.to, "path that is served instead");
+    }
+}
+
+impl Keys for Access {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.key(
+            "path",
+            &mut self.path,
+            "glob: paths that the rule applies to; all matching rules must admit a client",
+        );
+        let help = "networks whose requests are answered, such as 10.0.0.0/8; if empty, all";
+        pass.key_as::<Networks, _>("allow", &mut self.allow, help);
+        let help = "networks whose requests get 403, even if `allow` contains them";
+        pass.key_as::<Networks, _>("deny", &mut self.deny, help);
     }
 }
 

@@ -27,8 +27,8 @@ pub use phalanx_service::RuntimeConfig;
 pub(crate) use proxy::{EXPECTED_PREFIX, is_below, is_prefix, is_target};
 pub use proxy::{HealthCheck, Proxy, Upstream};
 pub use rules::{
-    Alias, Auth, CachePreset, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite,
-    SecurityHeaders, TryRule, TypeRule,
+    Access, Alias, Auth, CachePreset, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus,
+    Rewrite, SecurityHeaders, TryRule, TypeRule,
 };
 
 /// Configuration of a static file server.

@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use phalanx_guard::Network;
+
 /// A header field for responses to some paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderRule {
@@ -175,6 +177,17 @@ pub struct Rewrite {
     pub from: String,
     /// The path served instead; `$rest` as in [`Redirect::to`].
     pub to: String,
+}
+
+/// Addresses that may access some paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Glob of the paths.
+    pub path: String,
+    /// Networks whose requests are answered; all if it is empty.
+    pub allow: Vec<Network>,
+    /// Networks whose requests get 403, even if `allow` contains them.
+    pub deny: Vec<Network>,
 }
 
 /// Password protection of some paths.

@@ -23,7 +23,7 @@ use crate::respond::respond;
 use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
-use crate::socket::peer::{Peer, named, named_tls};
+use crate::socket::peer::{Peer, named, named_tls, own_address};
 use crate::stages::Stages;
 
 /// A client's HTTP/1.1 connection.
@@ -170,6 +170,10 @@ impl Connection {
             recorder.request(site.logs(&request), &request, named, began);
         }
         out.buffer.begin();
+        if site.has_access {
+            let named = named.or(pools.as_ref().and_then(|pools| pools.named));
+            out.client = named.or_else(|| own_address(transport.stream())).map(Box::new);
+        }
         let after = *taken + length;
         let reply =
             Reply { keep_alive: request.keep_alive && !is_draining(), ..Reply::to(&request) };

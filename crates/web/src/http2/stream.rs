@@ -17,7 +17,7 @@ use crate::proxy::{Origin, StreamClosed, StreamContent};
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
 use crate::socket::gauge_guard::GaugeGuard;
-use crate::socket::peer::Peer;
+use crate::socket::peer::{Peer, own_address};
 use crate::stages::Stages;
 use crate::streams::{self, RequestStream, StreamContext};
 
@@ -115,6 +115,10 @@ impl RequestStream for Http2Stream<'_> {
 
     fn content(&self) -> Rc<dyn StreamContent> {
         Rc::new(Content { connection: self.shared.connection.clone(), stream: self.id })
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        own_address(self.shared.transport.upgrade()?.stream())
     }
 
     fn origin(&self, named: Option<IpAddr>, is_tls: Option<bool>) -> Option<Origin> {

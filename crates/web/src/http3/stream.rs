@@ -137,6 +137,10 @@ impl RequestStream for Http3Stream {
         Rc::new(Content { incoming, outgoing })
     }
 
+    fn address(&self) -> Option<IpAddr> {
+        Some(self.address)
+    }
+
     fn origin(&self, named: Option<IpAddr>, is_tls: Option<bool>) -> Option<Origin> {
         Some(Origin {
             address: Some(named.unwrap_or(self.address)),

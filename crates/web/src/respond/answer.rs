@@ -13,7 +13,7 @@ use crate::respond::ask::Ask;
 use crate::respond::fail::{self, fail, refused_method};
 use crate::respond::fallback::find_fallback;
 use crate::respond::negotiate::negotiate;
-use crate::respond::password::{check_access, route_protected};
+use crate::respond::password::{check_access, check_address, route_protected};
 use crate::respond::redirect::{redirect, redirect_directory};
 use crate::respond::writer::ResponseWriter;
 use crate::site::rules::Route;
@@ -33,14 +33,15 @@ pub(crate) async fn is_permitted(
     request: &Request<'_>,
     reply: Reply,
 ) -> io::Result<bool> {
-    let Some(host) = site.host(request.host).filter(|host| site[*host].rules.has_auth()) else {
+    let Some(host) = site.host(request.host).filter(|host| site[*host].rules.has_protected())
+    else {
         return Ok(true);
     };
-    if request.method == Method::Options && is_preflight(request) {
-        return Ok(true);
-    }
     let ask = Ask { stages, site, host, request, reply };
+    // Browsers send no password along with it.
+    let is_preflight = request.method == Method::Options && is_preflight(request);
     match path::resolve(request.path.as_bytes(), path) {
+        Ok(resolved) if is_preflight => check_address(out, ask, path, resolved.directory).await,
         Ok(resolved) => check_access(out, ask, path, resolved.directory).await,
         Err(refused) => fail(out, ask, refused.status(), None).await.map(|()| false),
     }
@@ -81,7 +82,7 @@ pub(crate) async fn respond(
         Err(refused) => return fail(out, ask, refused.status(), None).await,
     };
     let directory = &mut resolved.directory;
-    let route = if here.rules.has_auth() {
+    let route = if here.rules.has_protected() {
         // Boxed because it is rare: a connection always reserves the memory of its largest state.
         Box::pin(route_protected(out, ask, path, directory)).await?
     } else {
@@ -118,7 +119,7 @@ pub(crate) async fn respond(
         Err(failure) => Err(fail::status(failure)),
     };
     if found.is_ok()
-        && here.rules.has_auth()
+        && here.rules.has_protected()
         && !Box::pin(check_access(out, ask, path, false)).await?
     {
         return Ok(());

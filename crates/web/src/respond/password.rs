@@ -1,4 +1,4 @@
-//! Access control for paths that require a password.
+//! Access control for paths that require a password or an address.
 //!
 //! The rules are checked against every path that a request takes: the requested path, the rewritten path, and
 //! the path of the file that is served. Otherwise another name for the same file would bypass a rule.
@@ -12,7 +12,7 @@ use phalanx_http::{FieldBlock, Status};
 use crate::auth::credentials::Credentials;
 use crate::files::list;
 use crate::respond::ask::Ask;
-use crate::respond::fail::fail_with;
+use crate::respond::fail::{fail, fail_with};
 use crate::respond::writer::ResponseWriter;
 use crate::site::rules::Route;
 
@@ -53,6 +53,9 @@ pub(super) async fn check_access(
         Some((directory, _)) => (directory, true),
         None => (path, directory),
     };
+    if !check_address(out, ask, path, directory).await? {
+        return Ok(false);
+    }
     let Some(rule) = host.rules.auth(path, directory) else { return Ok(true) };
     let status = match verify(ask, rule).await {
         Ok(credentials) => {
@@ -71,6 +74,23 @@ pub(super) async fn check_access(
         fields.push("Retry-After", b"1");
         fail_with(out, ask, status, &fields).await?;
     }
+    Ok(false)
+}
+
+/// As [`check_access`], without passwords.
+///
+/// # Errors
+/// If the response cannot be sent.
+pub(super) async fn check_address(
+    out: &mut ResponseWriter,
+    ask: Ask<'_>,
+    path: &[u8],
+    directory: bool,
+) -> io::Result<bool> {
+    if ask.host().rules.admits(path, directory, out.client.as_deref().copied()) {
+        return Ok(true);
+    }
+    fail(out, ask, Status::Forbidden, None).await?;
     Ok(false)
 }
 

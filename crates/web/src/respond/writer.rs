@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -72,6 +73,8 @@ pub(crate) struct ResponseWriter {
     pub(crate) alt_svc: Place,
     /// Authenticated user, if requests are logged.
     pub(super) user: Option<Box<Credentials>>,
+    /// Address of the client of the current request, if rules about addresses need it.
+    pub(crate) client: Option<Box<IpAddr>>,
 }
 
 impl ResponseWriter {
@@ -92,7 +95,7 @@ impl ResponseWriter {
 
     fn new(to: To, stages: Stages, timeouts: &Timeouts, buffer: ResponseBuffer) -> Self {
         let (pace, alt_svc) = (Pace::new(timeouts), Place::default());
-        Self { to, stages, pace, buffer, is_started: false, alt_svc, user: None }
+        Self { to, stages, pace, buffer, is_started: false, alt_svc, user: None, client: None }
     }
 
     /// Whether responses are sent over TLS.

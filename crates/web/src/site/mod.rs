@@ -3,6 +3,7 @@
 //! A [`Site`] is immutable. A reload creates another and stores it in [`CurrentSite`]. Each request is served
 //! from one version.
 
+mod access;
 mod aliases;
 mod alt_svc;
 mod blocking;
@@ -98,6 +99,8 @@ pub(crate) struct Site {
     pub(crate) metrics: HttpMetrics,
     /// Whether any host passes requests to other servers.
     pub(crate) has_upstreams: bool,
+    /// Whether any host has rules about addresses.
+    pub(crate) has_access: bool,
     /// Metrics of these; the same in all versions.
     pub(crate) upstreams: UpstreamCounters,
     /// Larger files are streamed in blocks that are not cached, in bytes.
@@ -220,6 +223,7 @@ impl Site {
             floods: old.map_or_else(Floods::http2, |old| old.floods.clone()),
             http3_floods: old.map_or_else(Floods::http3, |old| old.http3_floods.clone()),
             has_upstreams: config.hosts.iter().any(|host| !host.proxies.is_empty()),
+            has_access: config.hosts.iter().any(|host| !host.access.is_empty()),
             upstreams: old.map_or_else(UpstreamCounters::new, |old| old.upstreams.clone()),
             metrics: old.map_or_else(HttpMetrics::new, |old| old.metrics.clone()),
             streamed: config.cache_bytes as u64 / 8,

@@ -1,10 +1,12 @@
 //! A host's compiled rules: routing and header fields by path.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use phalanx_http::{FieldBlock, Status, path};
 
 use crate::config::{HostConfig, Redirect, RedirectStatus, Rewrite, SecurityHeaders};
+use crate::site::access::AccessRules;
 use crate::site::aliases;
 use crate::site::cors::CrossOrigin;
 use crate::site::kind::Kinds;
@@ -23,6 +25,7 @@ pub(crate) struct Rules {
     /// Those of error responses.
     error_headers: Vec<(Pattern, String, String)>,
     cache_control: Vec<(Pattern, String)>,
+    access: AccessRules,
     /// Paths that require a password, with the challenge of each.
     auth: Vec<(Pattern, FieldBlock)>,
     /// Fields of every response, which those of a file contain.
@@ -81,6 +84,7 @@ impl Rules {
             headers: Vec::new(),
             error_headers: Vec::new(),
             cache_control: Vec::new(),
+            access: AccessRules::default(),
             auth: Vec::new(),
             security_headers: host.security_headers.as_ref().map(security).unwrap_or_default(),
             security: FieldBlock::default(),
@@ -158,6 +162,7 @@ impl Rules {
             }
         }
         aliases::check(host, &mut note);
+        rules.access = AccessRules::new(host, &mut note);
         rules.try_files = TryFiles::new(host, &mut note);
         match host.cors.as_ref().map(CrossOrigin::new).transpose() {
             Ok(cors) => rules.cors = cors,
@@ -224,10 +229,15 @@ impl Rules {
         }
     }
 
-    /// Whether any path requires a password.
+    /// Whether any path requires a password or an address.
     #[inline]
-    pub(crate) fn has_auth(&self) -> bool {
-        !self.auth.is_empty()
+    pub(crate) fn has_protected(&self) -> bool {
+        !self.auth.is_empty() || !self.access.is_empty()
+    }
+
+    /// Whether a client may access a resolved path by the rules about addresses.
+    pub(crate) fn admits(&self, path: &[u8], directory: bool, client: Option<IpAddr>) -> bool {
+        self.access.is_empty() || self.access.admits(&absolute(path, directory), client)
     }
 
     /// Index of the rule that requires a password for a resolved path.
@@ -246,7 +256,7 @@ impl Rules {
     pub(crate) fn fields(&self, path: &[u8], made: bool) -> Vec<(&str, Cow<'_, str>)> {
         let mut fields: Vec<(&str, Cow<'_, str>)> = Vec::new();
         let nothing = self.headers.is_empty() && self.cache_control.is_empty();
-        if nothing && self.security_headers.is_empty() && self.auth.is_empty() && !made {
+        if nothing && self.security_headers.is_empty() && !self.has_protected() && !made {
             return fields;
         }
         let path = absolute(path, made);
@@ -267,7 +277,8 @@ impl Rules {
                 fields.push((name, value.into()));
             }
         }
-        if self.auth.iter().any(|(pattern, _)| pattern.matches(&path).is_some()) {
+        let has_password = self.auth.iter().any(|(pattern, _)| pattern.matches(&path).is_some());
+        if has_password || self.access.concerns(&path) {
             let is_cache = |(name, _): &(&str, _)| name.eq_ignore_ascii_case("Cache-Control");
             let own = fields.iter().position(is_cache).map(|at| fields.remove(at).1);
             fields.push(("Cache-Control", private(own.as_deref().unwrap_or_default()).into()));

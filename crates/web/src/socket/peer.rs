@@ -45,6 +45,11 @@ pub(crate) fn address(stream: &Stream, site: &Site, stages: Stages) -> Option<Ip
     if !site.needs_addresses() && stages.log.is_none() {
         return Some(Ipv4Addr::UNSPECIFIED.into());
     }
+    own_address(stream)
+}
+
+/// As [`address`], also without need.
+pub(crate) fn own_address(stream: &Stream) -> Option<IpAddr> {
     match stream.peer_addr() {
         Ok(address) => Some(address.ip()),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {

@@ -44,6 +44,9 @@ pub(crate) trait RequestStream {
     /// The content of the request, for another server.
     fn content(&self) -> Rc<dyn StreamContent>;
 
+    /// Address of the client of the connection, unless that has ended.
+    fn address(&self) -> Option<IpAddr>;
+
     /// The client of the connection, unless that has ended. A proxy may have named its address, and said whether it uses
     /// TLS.
     fn origin(&self, named: Option<IpAddr>, is_tls: Option<bool>) -> Option<Origin>;
@@ -101,6 +104,10 @@ pub(crate) async fn serve<S: RequestStream>(
             let named = named(peer.proxy.as_deref(), &request, site);
             if let Some(recorder) = &mut recorder {
                 recorder.request(site.logs(&request), &request, named, began);
+            }
+            if site.has_access {
+                let named = named.or(peer.pools.as_ref().and_then(|pools| pools.named));
+                out.client = named.or_else(|| stream.address()).map(Box::new);
             }
             let (reply, open) = (Reply::to(&request), peer.open.as_ref());
             let context = RequestContext { site, open, named, https: None };
