@@ -95,9 +95,9 @@ const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
     ("slab_bytes", "gauge", "bytes", "Memory of the slabs.", |p| p.memory_bytes as f64),
 ];
 
-/// Renders all metrics, the series of the program's recorder last. Yields between families, because there may be many
-/// series.
-pub(super) async fn render(snapshot: &Snapshot, recorded: &str) -> String {
+/// Renders all metrics, the pieces of the program's recorder last. Yields between families and pieces, because there may
+/// be many series.
+pub(super) async fn render(snapshot: &Snapshot, recorded: impl Iterator<Item = String>) -> String {
     let mut out = String::with_capacity(16 * 1024);
     about(&mut out, snapshot);
     for (name, kind, unit, help, value) in PROCESSOR {
@@ -146,7 +146,10 @@ pub(super) async fn render(snapshot: &Snapshot, recorded: &str) -> String {
     );
     yield_now().await;
     arcs(&mut out, snapshot);
-    out.push_str(recorded);
+    for piece in recorded {
+        yield_now().await;
+        out.push_str(&piece);
+    }
     out.push_str("# EOF\n");
     out
 }

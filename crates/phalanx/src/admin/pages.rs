@@ -57,9 +57,8 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
                 Answer::new("application/json", Snapshot::take(source).await.into_json().await)
             }
             (_, "/metrics") => {
-                let text =
-                    metrics::render(&Snapshot::take(source).await, &source.metrics.recorded())
-                        .await;
+                let snapshot = Snapshot::take(source).await;
+                let text = metrics::render(&snapshot, source.metrics.recorded()).await;
                 Answer::new(metrics::CONTENT_TYPE, text)
             }
             (_, "/placement.json") => {

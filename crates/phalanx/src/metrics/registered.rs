@@ -62,12 +62,12 @@ impl Registered {
         self.gauges.iter().cloned().chain(members).collect()
     }
 
-    /// The series of the recorder, as text.
-    pub(crate) fn recorded(&self) -> String {
+    /// The series of the recorder, as pieces of text.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = String> + '_ {
         #[cfg(feature = "metrics")]
-        let text = self.recorder.as_ref().map(super::Recorder::render).unwrap_or_default();
+        let pieces = self.recorder.iter().flat_map(super::Recorder::pieces);
         #[cfg(not(feature = "metrics"))]
-        let text = String::new();
-        text
+        let pieces = std::iter::empty();
+        pieces
     }
 }

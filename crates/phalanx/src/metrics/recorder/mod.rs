@@ -1,4 +1,6 @@
-//! The recorder for the crate `metrics`, whose macros many libraries use.
+//! The recorder for the crate `metrics`, whose macros many libraries use. `render.rs` makes its text.
+
+mod render;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -8,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ::metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit,
 };
+
+use self::render::Pieces;
 
 /// The most series of a recorder, and the most descriptions. Further registrations of
 /// series are counted, not recorded.
@@ -108,15 +112,12 @@ impl Recorder {
 
     /// All series as OpenMetrics text, without the end that a page has.
     pub fn render(&self) -> String {
-        let (registry, mut out) = (self.lock(), String::new());
-        for (name, family) in &registry.families {
-            family.render(&mut out, name);
-        }
-        let name = "phalanx_recorder_series_refused";
-        let help = "Registrations of series that were not recorded: too many, or of two kinds.";
-        let _ = writeln!(out, "# TYPE {name} counter\n# HELP {name} {help}");
-        let _ = writeln!(out, "{name}_total {}", registry.refused);
-        out
+        self.pieces().collect()
+    }
+
+    /// The same text in pieces, for a page that yields between them.
+    pub(crate) fn pieces(&self) -> Pieces<'_> {
+        Pieces::new(self)
     }
 
     fn describe(&self, key: &KeyName, unit: Option<Unit>, help: &str) {
@@ -150,46 +151,6 @@ impl Recorder {
         registry.series += 1;
         registry.families.entry(name).or_default().series.insert(labels, made.clone());
         Some(made)
-    }
-}
-
-impl Family {
-    fn render(&self, out: &mut String, name: &str) {
-        let Some(kind) = self.series.values().next().map(Series::kind) else { return };
-        let _ = writeln!(out, "# TYPE {name} {kind}");
-        if !self.help.is_empty() {
-            let _ = writeln!(out, "# HELP {name} {}", self.help);
-        }
-        for (labels, series) in &self.series {
-            let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-            let _ = match series {
-                Series::Counter(count) => {
-                    writeln!(out, "{name}_total{braced} {}", count.load(Ordering::Relaxed))
-                }
-                Series::Gauge(bits) => {
-                    let value = f64::from_bits(bits.load(Ordering::Relaxed));
-                    writeln!(out, "{name}{braced} {value}")
-                }
-                Series::Histogram(values) => values.render(out, name, labels, &braced),
-            };
-        }
-    }
-}
-
-impl Distribution {
-    fn render(&self, out: &mut String, name: &str, labels: &str, braced: &str) -> fmt::Result {
-        let comma = if labels.is_empty() { "" } else { "," };
-        let mut below = 0;
-        for (bucket, count) in self.buckets.iter().enumerate() {
-            below += count.load(Ordering::Relaxed);
-            let bound = bound(bucket);
-            writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound:?}\"}} {below}")?;
-        }
-        // At least as many as in the buckets, which others may increase meanwhile.
-        let count = self.count.load(Ordering::Relaxed).max(below);
-        let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
-        writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}")?;
-        writeln!(out, "{name}_count{braced} {count}\n{name}_sum{braced} {sum}")
     }
 }
 

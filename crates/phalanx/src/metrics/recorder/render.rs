@@ -1,0 +1,147 @@
+//! The text of a recorder, in pieces.
+
+use std::fmt::Write;
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+
+use super::{Distribution, Family, Recorder, Registry, Series, bound};
+
+/// Bytes after which a piece ends; some tens of microseconds of work.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// The pieces of a recorder's text. The series are locked while a piece is made; those that are registered between two
+/// pieces may be missing.
+pub(crate) struct Pieces<'r> {
+    recorder: &'r Recorder,
+    /// Where the next piece begins; none after the last one.
+    at: Option<Position>,
+}
+
+/// A place in the text.
+#[derive(Default)]
+struct Position {
+    family: String,
+    /// The labels of the last rendered series of this family; none before its head.
+    labels: Option<String>,
+}
+
+impl<'r> Pieces<'r> {
+    pub(super) fn new(recorder: &'r Recorder) -> Self {
+        // No family has a lower name.
+        Self { recorder, at: Some(Position::default()) }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let (mut at, mut out) = (self.at.take()?, String::new());
+        let registry = self.recorder.lock();
+        let families = (Bound::Included(&*at.family), Bound::Unbounded);
+        for (name, family) in registry.families.range::<str, _>(families) {
+            let after = at.labels.take();
+            self.at = family.render(&mut out, name, after);
+            if self.at.is_some() {
+                return Some(out);
+            }
+        }
+        registry.render_refused(&mut out);
+        Some(out)
+    }
+}
+
+impl Registry {
+    fn render_refused(&self, out: &mut String) {
+        let name = "phalanx_recorder_series_refused";
+        let help = "Registrations of series that were not recorded: too many, or of two kinds.";
+        let _ = writeln!(out, "# TYPE {name} counter\n# HELP {name} {help}");
+        let _ = writeln!(out, "{name}_total {}", self.refused);
+    }
+}
+
+impl Family {
+    /// Renders the series behind `after`, and the head before the first. Returns where it continues if the piece is full.
+    fn render(&self, out: &mut String, name: &str, after: Option<String>) -> Option<Position> {
+        let kind = self.series.values().next().map(Series::kind)?;
+        if after.is_none() {
+            let _ = writeln!(out, "# TYPE {name} {kind}");
+            if !self.help.is_empty() {
+                let _ = writeln!(out, "# HELP {name} {}", self.help);
+            }
+        }
+        let first = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        for (labels, series) in self.series.range::<str, _>((first, Bound::Unbounded)) {
+            series.render(out, name, labels);
+            if out.len() >= PIECE_BYTES {
+                return Some(Position { family: name.to_owned(), labels: Some(labels.clone()) });
+            }
+        }
+        None
+    }
+}
+
+impl Series {
+    fn render(&self, out: &mut String, name: &str, labels: &str) {
+        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let _ = match self {
+            Self::Counter(count) => {
+                writeln!(out, "{name}_total{braced} {}", count.load(Ordering::Relaxed))
+            }
+            Self::Gauge(bits) => {
+                let value = f64::from_bits(bits.load(Ordering::Relaxed));
+                writeln!(out, "{name}{braced} {value}")
+            }
+            Self::Histogram(values) => values.render(out, name, labels, &braced),
+        };
+    }
+}
+
+impl Distribution {
+    fn render(&self, out: &mut String, name: &str, labels: &str, braced: &str) -> std::fmt::Result {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let mut below = 0;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            below += count.load(Ordering::Relaxed);
+            let bound = bound(bucket);
+            writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound:?}\"}} {below}")?;
+        }
+        // At least as many as in the buckets, which others may increase meanwhile.
+        let count = self.count.load(Ordering::Relaxed).max(below);
+        let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
+        writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}")?;
+        writeln!(out, "{name}_count{braced} {count}\n{name}_sum{braced} {sum}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::metrics::{Key, Label, Level, Metadata, Recorder as _};
+
+    use super::*;
+
+    #[test]
+    fn pieces_are_short_and_complete() {
+        let recorder = Recorder::new();
+        let metadata = Metadata::new("test", Level::INFO, None);
+        let register = |name: &'static str, number: usize| {
+            let key = Key::from_parts(name, vec![Label::new("client", format!("{number:05}"))]);
+            recorder.register_histogram(&key, &metadata).record(number as f64);
+        };
+        (0..2000).for_each(|number| register(["size", "time"][number % 2], number));
+        let mut text = String::new();
+        for (n, piece) in recorder.pieces().enumerate() {
+            assert!(piece.len() < 2 * PIECE_BYTES, "{}", piece.len());
+            text += &piece;
+            // The series are not locked between two pieces.
+            register("aaa", n);
+        }
+        for family in ["size", "time"] {
+            let count = |of: String| text.matches(&of).count();
+            assert_eq!(count(format!("# TYPE {family} histogram\n")), 1);
+            assert_eq!(count(format!("{family}_count{{")), 1000, "of {family}");
+        }
+        assert!(!text.contains("aaa"), "behind the family that is being rendered");
+        assert!(recorder.render().contains("aaa_count{client=\"00000\"} 1\n"));
+    }
+}
