@@ -3,8 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use phalanx::blocking::BlockingStage;
-use phalanx::net::IoTimeout;
+use phalanx::net::{IoTimeout, Resolver};
 use phalanx::time::now;
 use phalanx_tls::{Wire, dial};
 use serde::{Deserialize, Serialize};
@@ -64,7 +63,7 @@ const MAX_PAYLOAD: usize = 64 << 20;
 /// # Errors
 /// A description of the error.
 pub(crate) async fn login(
-    resolver: &BlockingStage<()>,
+    resolver: &Resolver,
     server: &ServerAddress,
     access: &Access,
     options: &Options,

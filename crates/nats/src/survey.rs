@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use phalanx::blocking::blocking;
-use phalanx::{Graph, Runtime};
+use phalanx::Runtime;
+use phalanx::net::Resolver;
 
 use crate::login::login;
 use crate::options::{Access, Options};
@@ -20,18 +20,18 @@ pub struct ServerInfo {
 /// Logs in at each server, within `timeout` for each, and returns their properties or errors in their order. Blocks.
 pub fn survey(access: Access, timeout: Duration) -> Vec<Result<ServerInfo, String>> {
     let count = access.servers.len();
-    let declare = |graph: &mut Graph| blocking(graph, "resolver").threads(1).state(());
-    let found = Runtime::new().signals(false).block_on(declare, move |resolver| async move {
-        let options = Options { connect_timeout: timeout, ..Options::default() };
-        let mut found = Vec::new();
-        for server in &access.servers {
-            let session = Box::pin(login(&resolver, server, &access, &options)).await;
-            found.push(session.map(|session| ServerInfo {
-                version: session.info.version,
-                max_payload: session.info.max_payload,
-            }));
-        }
-        found
-    });
+    let found =
+        Runtime::new().signals(false).block_on(Resolver::declare, move |resolver| async move {
+            let options = Options { connect_timeout: timeout, ..Options::default() };
+            let mut found = Vec::new();
+            for server in &access.servers {
+                let session = Box::pin(login(&resolver, server, &access, &options)).await;
+                found.push(session.map(|session| ServerInfo {
+                    version: session.info.version,
+                    max_payload: session.info.max_payload,
+                }));
+            }
+            found
+        });
     found.unwrap_or_else(|error| vec![Err(error.to_string()); count])
 }

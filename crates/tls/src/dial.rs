@@ -1,32 +1,27 @@
 //! Connections to other servers by name: TCP, and TLS over it.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
-use phalanx::blocking::BlockingStage;
-use phalanx::net::{IoTimeout, Stream};
-use phalanx::time::{now, timeout};
+use phalanx::net::{IoTimeout, Resolver, Stream};
+use phalanx::time::now;
 
 use crate::connector::Connector;
 use crate::wire::Wire;
 
-/// Connects to one of the addresses of a host; encrypted, if there is a connector. The system resolves the name on
-/// `resolver`. The limit is that of all steps together: each attempt at an address, with its handshake, gets an equal
+/// Connects to one of the addresses of a host; encrypted, if there is a connector. `resolver` finds them. The limit is that of all steps together: each attempt at an address, with its handshake, gets an equal
 /// part of the rest.
 ///
 /// # Errors
 /// The error at the last address.
 pub async fn dial(
-    resolver: &BlockingStage<()>,
+    resolver: &Resolver,
     (host, port): (&str, u16),
     connector: Option<&Connector>,
     limit: IoTimeout,
 ) -> io::Result<(Wire, SocketAddr)> {
     let begun = now();
-    let found = timeout(limit.duration(), resolve(resolver, host, port)).await;
-    let found = found.map_err(|_| {
-        io::Error::new(io::ErrorKind::TimedOut, format!("cannot resolve {host} in time"))
-    })??;
+    let found = resolver.resolve(host, port, limit).await?;
     let left = limit.remaining(now().saturating_sub(begun));
     // Boxed, so that its callers do not reserve the memory of a handshake all the time.
     Box::pin(dial_any(&found, host, connector, left)).await
@@ -71,27 +66,6 @@ fn part(limit: IoTimeout, count: usize) -> IoTimeout {
     let whole = limit.duration();
     let part = whole / u32::try_from(count).unwrap_or(u32::MAX).max(1);
     limit.remaining(whole.saturating_sub(part))
-}
-
-/// The addresses of a host, from the system's resolver.
-async fn resolve(
-    resolver: &BlockingStage<()>,
-    host: &str,
-    port: u16,
-) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![(address, port).into()]);
-    }
-    let host = host.to_owned();
-    let found = resolver.call(move |()| {
-        let found: io::Result<Vec<_>> =
-            (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        let failed = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot resolve {host}: {error}"))
-        };
-        found.map_err(failed)
-    });
-    found.await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]

@@ -44,8 +44,8 @@ pub(crate) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
                 let begun = &mut checked[own].begun;
                 while *begun < group.members.len() {
                     let (group, counters) = (weak.clone(), site.upstreams.clone());
-                    let (number, names) = (*begun, blocking.names);
-                    if stage.dispatch(move |_| check(group, number, names, counters)).is_err() {
+                    let (number, resolver) = (*begun, blocking.resolver);
+                    if stage.dispatch(move |_| check(group, number, resolver, counters)).is_err() {
                         is_complete = false;
                         break;
                     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx::blocking::blocking;
 use phalanx::metrics::Times;
+use phalanx::net::Resolver;
 use phalanx::overload::Ingress;
 use phalanx::stage::Handles;
 use phalanx::{Graph, SharedStage};
@@ -33,9 +34,6 @@ const REFUSAL_COHORT: usize = 256;
 
 /// Threads for slow operations; they share the cores with the processors.
 const SLOW_THREADS: usize = 2;
-
-/// Threads that resolve host names. More than one, so that one unreachable name server does not delay all lookups.
-const NAME_THREADS: usize = 4;
 
 /// Threads that compress files, and files that may wait for them. The bytes that may wait are bounded by
 /// [`Memory`](crate::memory::Memory).
@@ -100,7 +98,7 @@ impl Stages {
         let upstream = graph.stage("upstream").max_cohort(SOCKET_COHORT).shared(());
         let files = FileStages::declare(graph, config);
         let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());
-        let names = blocking(graph, "names").threads(NAME_THREADS).state(());
+        let resolver = Resolver::declare(graph);
         let compression = blocking(graph, "compression")
             .threads(COMPRESSION_THREADS)
             .queue(COMPRESSION_QUEUE)
@@ -110,7 +108,7 @@ impl Stages {
         let log = config.has_logs().then(|| Log::declare(graph, files.disk));
         let stages = Self { network, http2, control, files, log };
         let accept_stages = AcceptStages { refusals, upstream, tls };
-        let blocking_stages = BlockingStages { slow, names, compression, passwords };
+        let blocking_stages = BlockingStages { slow, resolver, compression, passwords };
         // Listeners and their manager are network operations. A connection that ends in one submits its log.
         graph.calls(network, (network, control, refusals, log));
         graph.calls(refusals, ());
@@ -118,7 +116,7 @@ impl Stages {
         graph.calls(http2, (network, http2, control, log, tls));
         graph.calls(control, (network, http2, control, log, accept_stages, passwords));
         graph.calls(control, (files.index, files.cache, files.aggregator));
-        graph.calls(upstream, (network, upstream, names));
+        graph.calls(upstream, (network, upstream, resolver));
         graph.calls(files.cache, (slow, compression));
         current.load().set_blocking(blocking_stages);
         (stages, accept_stages)

@@ -4,8 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 
-use phalanx::blocking::BlockingStage;
-use phalanx::net::IoTimeout;
+use phalanx::net::{IoTimeout, Resolver};
 use phalanx_tls::{Authority, Connector, Wire, dial};
 
 use crate::error::FileError;
@@ -45,7 +44,7 @@ impl Endpoint {
 
     pub(crate) async fn connect(
         &self,
-        resolver: &BlockingStage<()>,
+        resolver: &Resolver,
         limit: IoTimeout,
     ) -> Result<Wire, String> {
         let Authority { host, port } = &self.authority;

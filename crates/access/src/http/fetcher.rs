@@ -1,8 +1,8 @@
 //! The stages that send requests, and their counters.
 
 use phalanx::SharedStage;
-use phalanx::blocking::BlockingStage;
 use phalanx::metrics::Counter;
+use phalanx::net::Resolver;
 
 /// The stage that sends requests, the one that resolves host names, and the counters.
 #[derive(Clone)]
@@ -10,7 +10,7 @@ pub struct Fetcher {
     /// The stage of the requests.
     pub stage: SharedStage<()>,
     /// Resolves host names.
-    pub resolver: BlockingStage<()>,
+    pub resolver: Resolver,
     /// Successful requests.
     pub fetched: Counter,
     /// Failed requests.

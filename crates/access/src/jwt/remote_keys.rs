@@ -7,8 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use phalanx::blocking::BlockingStage;
-use phalanx::net::IoTimeout;
+use phalanx::net::{IoTimeout, Resolver};
 use phalanx::sync::oneshot;
 use phalanx::time::now;
 
@@ -131,7 +130,7 @@ impl RemoteKeys {
         waits && answer.await.is_some()
     }
 
-    async fn fetch(&self, resolver: &BlockingStage<()>) -> Result<(KeySet, Duration), String> {
+    async fn fetch(&self, resolver: &Resolver) -> Result<(KeySet, Duration), String> {
         let (begun, limit) = (now(), IoTimeout::after(TIMEOUT).until_shutdown());
         let wire = self.endpoint.connect(resolver, limit).await?;
         let fields = "Accept: application/json\r\nConnection: close\r\n";

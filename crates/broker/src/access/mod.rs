@@ -329,8 +329,8 @@ pub(crate) fn prepare(access: &Access, security: &Security) -> Result<Policy, Fi
 
 #[cfg(test)]
 mod tests {
-    use phalanx::blocking::blocking;
     use phalanx::metrics::Counter;
+    use phalanx::net::Resolver;
     use phalanx::sim;
 
     use super::*;
@@ -353,7 +353,7 @@ mod tests {
             None,
             |graph| {
                 let stage = graph.shared("fetches", ());
-                let resolver = blocking(graph, "names").threads(1).state(());
+                let resolver = Resolver::declare(graph);
                 let counter = || Counter::new("fetches", "");
                 let fetcher = Fetcher { stage, resolver, fetched: counter(), failed: counter() };
                 Verifiers { passwords: None, callouts: fetcher.clone(), fetcher }

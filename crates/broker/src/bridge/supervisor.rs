@@ -179,14 +179,14 @@ impl Supervisor {
             return Ok(Credentials { password: None, connector: None });
         }
         let bridge = self.bridge.clone();
-        let read = self.context.bridges.blocking.call(move |()| bridge.credentials());
+        let read = self.context.bridges.files.call(move |()| bridge.credentials());
         read.await.map_err(|error| error.to_string())?
     }
 
     async fn connect(&self, remote: &Remote, credentials: &Credentials) -> Result<Bridged, String> {
         let limits = self.settings.load().limits.clone();
         let connector = credentials.connector.as_ref().filter(|_| remote.is_tls);
-        let resolver = &self.context.bridges.blocking;
+        let resolver = &self.context.bridges.resolver;
         let host = (&*remote.host, remote.port);
         let limit = IoTimeout::after(limits.connect).until_shutdown();
         let dialled = dial(resolver, host, connector, limit).await;

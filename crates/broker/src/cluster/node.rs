@@ -49,7 +49,7 @@ pub(crate) async fn serve_cluster(
 ) {
     let of_cluster = cluster.clone();
     let read = move |_: &()| Ok::<_, String>((of_cluster.node_name()?, of_cluster.access()?));
-    let (name, access) = match context.bridges.blocking.call(read).await {
+    let (name, access) = match context.bridges.files.call(read).await {
         Ok(Ok(read)) => read,
         Ok(Err(why)) => return eprintln!("phalanx: cluster: {why}; correct it, and start again"),
         Err(error) => return eprintln!("phalanx: cluster: cannot start: {error}; start again"),
@@ -77,7 +77,7 @@ pub(crate) async fn serve_cluster(
         ..Options::default()
     };
     let node = Rc::new(Node {
-        client: Client::new(options, context.bridges.blocking),
+        client: Client::new(options, context.bridges.resolver),
         name,
         start: context.bridges.broker_id.to_string(),
         prefix: format!("phalanx.{}", cluster.name),
@@ -171,7 +171,7 @@ impl Node {
     /// The configuration was reloaded: the next connection to NATS uses it.
     async fn renew(&self, cluster: &Cluster) {
         let of_cluster = cluster.clone();
-        let why = match self.context.bridges.blocking.call(move |()| of_cluster.access()).await {
+        let why = match self.context.bridges.files.call(move |()| of_cluster.access()).await {
             Ok(Ok(access)) => return self.client.renew(access),
             Ok(Err(why)) => why,
             Err(error) => error.to_string(),

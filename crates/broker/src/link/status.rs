@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use phalanx::blocking::BlockingStage;
 use phalanx::metrics::{Counter, Family};
+use phalanx::net::Resolver;
 use phalanx::sync::oneshot;
 use phalanx_mqtt::Reason;
 use serde::Serialize;
@@ -16,8 +17,10 @@ use crate::lock::lock;
 pub(crate) struct Bridges {
     /// The identifier of this broker in messages.
     pub(crate) broker_id: Arc<str>,
-    /// Resolves host names and reads files.
-    pub(crate) blocking: BlockingStage<()>,
+    /// Reads files.
+    pub(crate) files: BlockingStage<()>,
+    /// Resolves host names.
+    pub(crate) resolver: Resolver,
     received: Family<Counter>,
     sent: Family<Counter>,
     states: Mutex<BTreeMap<String, Arc<BridgeStatus>>>,
@@ -59,11 +62,15 @@ pub(crate) struct BridgeView {
 }
 
 impl Bridges {
-    pub(crate) fn new(broker_id: Arc<str>, blocking: BlockingStage<()>) -> Self {
+    pub(crate) fn new(
+        broker_id: Arc<str>,
+        (files, resolver): (BlockingStage<()>, Resolver),
+    ) -> Self {
         let counters = |name, help| Family::counters(name, help, "bridge");
         Self {
             broker_id,
-            blocking,
+            files,
+            resolver,
             received: counters(
                 "mqtt_bridge_messages_received",
                 "Messages of the remote broker that were forwarded, by bridge.",

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use phalanx::blocking::blocking;
-use phalanx::net::Listener;
+use phalanx::net::{Listener, Resolver};
 use phalanx::runtime::{StartContext, Started};
 use phalanx::{CallError, Graph, Runtime};
 use phalanx_access::{Fetcher, Passwords};
@@ -110,12 +110,12 @@ impl Broker {
             Stages::declare(graph, config, &settings, (&access, &counters), store);
         config.log.apply(counters.drops.events());
         let names = Arc::new(Names::new());
-        // Two threads, so that an unreachable name server delays only one bridge.
-        let resolver = blocking(graph, "bridges").threads(2).state(());
+        let files = blocking(graph, "bridges").threads(1).state(());
+        let resolver = Resolver::declare(graph);
         let fetcher = Fetcher {
             stage: stages.control,
             // Threads of their own, so that lookups of an unreachable name server do not delay bridges.
-            resolver: blocking(graph, "access").threads(2).state(()),
+            resolver: Resolver::named(graph, "access"),
             fetched: counters.key_fetches.member("ok"),
             failed: counters.key_fetches.member("failed"),
         };
@@ -124,9 +124,9 @@ impl Broker {
             failed: counters.auth_requests.member("failed"),
             ..fetcher.clone()
         };
-        graph.calls(stages.control, (&passwords, tls, fetcher.resolver, resolver));
+        graph.calls(stages.control, (&passwords, tls, fetcher.resolver, (files, resolver)));
         let verifiers = Arc::new(Verifiers { passwords, fetcher, callouts });
-        let bridges = Arc::new(Bridges::new(names.broker_id(), resolver));
+        let bridges = Arc::new(Bridges::new(names.broker_id(), (files, resolver)));
         let current = settings.load();
         let (config, guard) = (current.config.clone(), current.guard.clone());
         let connection_limit = Arc::default();

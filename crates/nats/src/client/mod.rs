@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use phalanx::blocking::BlockingStage;
+use phalanx::net::Resolver;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::sync::Notify;
 use phalanx::time::now;
@@ -70,11 +70,11 @@ struct Subscription {
 /// use std::time::Duration;
 ///
 /// use phalanx::Graph;
-/// use phalanx::blocking::blocking;
+/// use phalanx::net::Resolver;
 /// use phalanx_nats::{Access, Client, Options};
 ///
 /// let mut graph = Graph::new();
-/// let resolver = blocking(&mut graph, "resolver").threads(1).state(());
+/// let resolver = Resolver::declare(&mut graph);
 /// let control = graph.stage("control").shared(());
 /// // In an operation of a stage:
 /// let operation = move || async move {
@@ -95,7 +95,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     /// That of the options, or its replacement.
     access: RefCell<Access>,
-    resolver: BlockingStage<()>,
+    resolver: Resolver,
     subscriptions: RefCell<BTreeMap<u64, Subscription>>,
     next_id: Cell<u64>,
     /// Encoded frames that are not sent, and how many of them are messages.
@@ -113,7 +113,7 @@ pub(crate) struct Shared {
 
 impl Client {
     /// A client that [`run`](Self::run) connects. The stage resolves the servers' names.
-    pub fn new(options: Options, resolver: BlockingStage<()>) -> Self {
+    pub fn new(options: Options, resolver: Resolver) -> Self {
         Self(Rc::new(Shared {
             access: RefCell::new(options.access.clone()),
             options,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::blocking::{BlockingStage, blocking};
+use phalanx::net::Resolver;
 use phalanx::shutdown::draining;
 use phalanx::{Graph, Runtime, SharedStage, sleep};
 use phalanx_nats::{Access, Client, Credentials, OnState, Options, Rejected, survey};
@@ -15,10 +15,10 @@ use phalanx_testkit::within_limit;
 use phalanx_tls::Connector;
 
 /// The stages of a test.
-pub(crate) type Stages = (SharedStage<()>, BlockingStage<()>);
+pub(crate) type Stages = (SharedStage<()>, Resolver);
 
 fn stages(graph: &mut Graph) -> Stages {
-    let resolver = blocking(graph, "resolver").threads(1).state(());
+    let resolver = Resolver::declare(graph);
     (graph.stage("clients").shared(()), resolver)
 }
 

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::blocking::{BlockingStage, blocking};
-use phalanx::net::Listener;
+use phalanx::net::{Listener, Resolver};
 use phalanx::runtime::StartError;
 use phalanx::sim::{self, Faults, World};
 use phalanx::{Graph, SharedStage, sleep};
@@ -32,10 +31,10 @@ pub(crate) fn options(name: &str) -> Options {
 /// Sets the program: a modelled server, and the clients that `start` dispatches at the stage.
 pub(crate) fn program(
     world: &mut World,
-    start: impl Fn(ModelServer, SharedStage<()>, BlockingStage<()>) -> Result<(), StartError> + 'static,
+    start: impl Fn(ModelServer, SharedStage<()>, Resolver) -> Result<(), StartError> + 'static,
 ) {
     let mut graph = Graph::new();
-    let resolver = blocking(&mut graph, "resolver").threads(1).state(());
+    let resolver = Resolver::declare(&mut graph);
     let stage = graph.stage("control").shared(());
     let listeners = RefCell::new(world.listen(address()));
     world.program(graph, move |_| {

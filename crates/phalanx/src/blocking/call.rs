@@ -2,7 +2,8 @@
 //!
 //! The operation does not belong to its caller's session, because it must outlive it: a thread cannot be
 //! stopped, and the data that it uses belongs to the session. The operation delays the end of the session
-//! until the thread has finished.
+//! until the thread has finished. The operation of a detached stage does belong to its caller's session, and it
+//! ends when the caller drops the call.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -18,6 +19,7 @@ use phalanx_core::{CallError, Session, Shared, oneshot};
 use super::pool::{JobNumber, Pool, discard_panic};
 use super::{BlockingError, BlockingStage, Inner};
 use crate::io;
+use crate::task::{Either, select};
 
 /// Progress of a call, shared by its caller and its operation.
 enum Place {
@@ -37,7 +39,8 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
     /// awaited.
     ///
     /// Dropping the call cancels it if no thread has started it; otherwise its result is dropped. The end of
-    /// the caller's session waits for a started call.
+    /// the caller's session waits for a started call, unless the stage is
+    /// [detached](super::BlockingOptions::detached).
     ///
     /// The call fails with [`BlockingError::Full`] if the queue is full, and with [`BlockingError::Panicked`]
     /// if `work` panics.
@@ -49,26 +52,34 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
     {
         let place: SharedPlace = Rc::new(Cell::new(Place::Invoked));
         let (sender, receiver) = oneshot::local();
-        let hold = Session::current().map(|session| session.guard());
+        let (alive, dropped) = self.detached.then(oneshot::local).unzip();
+        let hold = match self.detached {
+            true => None,
+            false => Session::current().map(|session| session.guard()),
+        };
         let operation = {
             let place = place.clone();
             move |inner: Shared<Inner<S>>| async move {
                 let _hold = hold;
-                submit_job(&inner, work, &place, sender).await;
+                submit_job(&inner, work, &place, sender, dropped).await;
             }
         };
-        let session = io::with(|io| io.apart.get_or_init(Session::new).clone());
-        let refused = session.scope(|| self.0.dispatch(operation)).err();
-        BlockingCall { receiver, place, refused }
+        let invoke = || self.stage.dispatch(operation);
+        let refused = match self.detached {
+            true => invoke(),
+            false => io::with(|io| io.apart.get_or_init(Session::new).clone()).scope(invoke),
+        };
+        BlockingCall { receiver, place, refused: refused.err(), _alive: alive }
     }
 }
 
-/// Runs as an operation of the stage.
+/// Runs as an operation of the stage. Returns early if `dropped` resolves.
 async fn submit_job<S, F, T>(
     inner: &Inner<S>,
     work: F,
     place: &SharedPlace,
     sender: oneshot::LocalSender<Result<T, BlockingError>>,
+    dropped: Option<oneshot::LocalReceiver<()>>,
 ) where
     S: Send + Sync + 'static,
     F: FnOnce(&S) -> T + Send + 'static,
@@ -81,10 +92,14 @@ async fn submit_job<S, F, T>(
     let result = match submit(inner, work) {
         Ok((number, done)) => {
             place.set(Place::Queued(inner.pool.clone(), number));
-            match done.await {
-                Some(result) => result,
-                None => Err(CallError::Cancelled.into()),
-            }
+            let done = match dropped {
+                None => done.await,
+                Some(dropped) => match select(done, dropped).await {
+                    Either::Left(done) => done,
+                    Either::Right(_) => None,
+                },
+            };
+            done.unwrap_or_else(|| Err(CallError::Cancelled.into()))
         }
         Err(error) => Err(error),
     };
@@ -130,6 +145,8 @@ pub struct BlockingCall<T> {
     receiver: oneshot::LocalReceiver<Result<T, BlockingError>>,
     place: SharedPlace,
     refused: Option<CallError>,
+    /// Ends the operation of a detached stage when it is dropped.
+    _alive: Option<oneshot::LocalSender<()>>,
 }
 
 impl<T> Future for BlockingCall<T> {

@@ -60,6 +60,7 @@ pub fn blocking<'g>(graph: &'g mut Graph, name: &'static str) -> BlockingOptions
         name,
         threads: DEFAULT_BLOCKING_THREADS,
         queue: DEFAULT_BLOCKING_QUEUE,
+        detached: false,
     }
 }
 
@@ -70,6 +71,7 @@ pub struct BlockingOptions<'g> {
     name: &'static str,
     threads: usize,
     queue: usize,
+    detached: bool,
 }
 
 impl BlockingOptions<'_> {
@@ -95,14 +97,23 @@ impl BlockingOptions<'_> {
         self
     }
 
+    /// Does not wait for a started call whose caller has dropped it or has ended: the end of the caller's session, a
+    /// drain, and the end of the program leave it to its thread, which ends after it. For calls that may take long and
+    /// change nothing, such as a lookup in the system's resolver.
+    pub fn detached(mut self) -> Self {
+        self.detached = true;
+        self
+    }
+
     /// Declares the stage. All threads access `state` as `&S`, concurrently. [`PerThread`] gives each a state of its own.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> BlockingStage<S> {
-        let pool = Pool::new(self.name, self.threads, self.queue);
+        let detached = self.detached;
+        let pool = Pool::new(self.name, self.threads, self.queue, detached);
         let inner = Inner { pool, state: Arc::new(state), name: self.name };
         let stage = self.graph.shared(self.name, inner);
         // A thread has no processor, so it cannot invoke operations.
         self.graph.calls(stage, ());
-        BlockingStage(stage)
+        BlockingStage { stage, detached }
     }
 }
 
@@ -120,7 +131,10 @@ pub(crate) struct Inner<S> {
 ///     let call = stage.call(move |_| drop(here)); // what goes to a thread is `Send`
 /// }
 /// ```
-pub struct BlockingStage<S>(SharedStage<Inner<S>>);
+pub struct BlockingStage<S> {
+    stage: SharedStage<Inner<S>>,
+    detached: bool,
+}
 
 impl<S> Clone for BlockingStage<S> {
     fn clone(&self) -> Self {
@@ -132,7 +146,7 @@ impl<S> Copy for BlockingStage<S> {}
 
 impl<S> Handles for BlockingStage<S> {
     fn add_to(&self, set: &mut HandleSet) {
-        self.0.add_to(set);
+        self.stage.add_to(set);
     }
 }
 

@@ -3,8 +3,8 @@
 //! One queue under one lock serves all processors; a blocking call costs more than the lock. A thread is
 //! started, up to the bound, when a call finds none idle. The pool counts the processors that have used it.
 //! When the last of them ends, calls that no thread has started are dropped and the threads are joined, so
-//! `run` returns after all blocking calls. In a simulation there are no threads: the scheduler takes calls
-//! out of the queue and makes them.
+//! `run` returns after all blocking calls. The threads of a detached stage are not joined: each ends after its
+//! call. In a simulation there are no threads: the scheduler takes calls out of the queue and makes them.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +34,8 @@ pub(crate) struct Pool {
     name: &'static str,
     most_threads: usize,
     bound: usize,
+    /// Threads are not joined.
+    detached: bool,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -46,13 +48,19 @@ struct State {
     idle: usize,
     /// Processors that may still submit jobs.
     users: usize,
-    closing: bool,
+    /// Changes when the last user leaves. Threads of an earlier generation end when no job waits.
+    generation: u64,
 }
 
 impl Pool {
-    pub(super) fn new(name: &'static str, most_threads: usize, bound: usize) -> Arc<Self> {
+    pub(super) fn new(
+        name: &'static str,
+        most_threads: usize,
+        bound: usize,
+        detached: bool,
+    ) -> Arc<Self> {
         let (state, work) = (Mutex::default(), Condvar::new());
-        Arc::new(Self { name, most_threads, bound, state, work })
+        Arc::new(Self { name, most_threads, bound, detached, state, work })
     }
 
     /// Queues a job for the next free thread.
@@ -63,11 +71,11 @@ impl Pool {
         }
         let simulated = workers::are_simulated();
         if !simulated && state.idle <= state.jobs.len() && state.threads.len() < self.most_threads {
-            let pool = self.clone();
+            let (pool, generation) = (self.clone(), state.generation);
             let thread = thread::Builder::new().name(self.name.to_owned());
             let serve = move || {
                 use_all_cores();
-                pool.serve();
+                pool.serve(generation);
             };
             match thread.spawn(serve) {
                 Ok(thread) => state.threads.push(thread),
@@ -101,14 +109,14 @@ impl Pool {
     }
 
     /// Body of a thread.
-    fn serve(&self) {
+    fn serve(&self, generation: u64) {
         let mut state = self.lock();
         loop {
             if let Some((_, job)) = state.jobs.pop_front() {
                 drop(state);
                 discard_panic(job);
                 state = self.lock();
-            } else if state.closing {
+            } else if state.generation != generation {
                 return;
             } else {
                 state.idle += 1;
@@ -118,19 +126,23 @@ impl Pool {
         }
     }
 
-    /// Records that a processor submits no more jobs. After the last processor, joins the threads.
+    /// Records that a processor submits no more jobs. After the last processor, ends the threads, and joins them
+    /// unless they are detached.
     fn leave(&self) {
         let mut state = self.lock();
         state.users -= 1;
         if state.users > 0 {
             return;
         }
-        state.closing = true;
+        state.generation += 1;
         let (jobs, threads) = (std::mem::take(&mut state.jobs), std::mem::take(&mut state.threads));
         drop(state);
         self.work.notify_all();
         for (_, job) in jobs {
             discard_panic(|| drop(job));
+        }
+        if self.detached {
+            return;
         }
         AWAITED.lock().unwrap_or_else(PoisonError::into_inner).push(self.name);
         for thread in threads {
@@ -140,8 +152,6 @@ impl Pool {
         let mut awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
         let place = awaited.iter().position(|name| *name == self.name);
         place.map(|place| awaited.swap_remove(place));
-        drop(awaited);
-        self.lock().closing = false;
     }
 
     /// Poisoning is ignored: no code that may panic runs under the lock.

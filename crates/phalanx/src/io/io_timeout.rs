@@ -34,7 +34,7 @@ impl IoTimeout {
     }
 
     /// Whether shutdown ends the wait.
-    pub(super) const fn ends_with_drain(self) -> bool {
+    pub(crate) const fn ends_with_drain(self) -> bool {
         self.0 & 1 == 1
     }
 

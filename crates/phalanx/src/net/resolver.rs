@@ -3,18 +3,27 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use phalanx_core::{Graph, now, timeout};
+use phalanx_core::{Graph, HandleSet, Handles, now, timeout};
 
 use super::{IoTimeout, Stream};
 use crate::blocking::{BlockingStage, blocking};
+use crate::io::Drained;
+use crate::shutdown::draining;
+use crate::task::{Either, select};
 
 /// Threads of the stage. More than one, so that an unreachable name server does not delay all lookups.
 const THREADS: usize = 4;
+
+/// Usual name of the stage.
+const NAME: &str = "resolver";
 
 type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
 /// Finds the addresses of hosts, on a blocking stage named `resolver`. Nothing is cached: the system's resolver does so
 /// where it is configured to.
+///
+/// A lookup cannot be stopped. After its time limit it may occupy one of the stage's four threads until the resolver
+/// gives up. Neither a drain nor the end of the program [waits](crate::blocking::BlockingOptions::detached) for it.
 ///
 /// ```no_run
 /// use phalanx::net::{IoTimeout, Resolver};
@@ -35,14 +44,24 @@ pub struct Resolver(BlockingStage<Lookup>);
 impl Resolver {
     /// Declares the stage as the next of `graph`, with the system's resolver (`getaddrinfo(3)`).
     pub fn declare(graph: &mut Graph) -> Self {
-        Self::with(graph, |host| Ok((host, 0).to_socket_addrs()?.map(|found| found.ip()).collect()))
+        Self::named(graph, NAME)
+    }
+
+    /// As [`declare`](Self::declare), with another name of the stage. For programs with several, so that the lookups of
+    /// one kind do not wait for those of another.
+    pub fn named(graph: &mut Graph, name: &'static str) -> Self {
+        let lookup = |host: &str| {
+            let found = (host, 0).to_socket_addrs()?;
+            Ok(found.map(|address| address.ip()).collect())
+        };
+        Self::new(graph, name, lookup)
     }
 
     /// Declares the stage with another resolver, which may block: a table in tests, and in simulations, which must not
     /// depend on the network.
     ///
     /// ```
-    /// use phalanx::net::Resolver;
+    /// use phalanx::net::{IoTimeout, Resolver};
     /// use phalanx::Runtime;
     /// use std::io;
     ///
@@ -51,7 +70,7 @@ impl Resolver {
     ///         "db" => Ok(vec!["10.0.0.7".parse().expect("an address")]),
     ///         _ => Err(io::ErrorKind::NotFound.into()),
     ///     }),
-    ///     |resolver| async move { resolver.resolve("db", 5432).await },
+    ///     |resolver| async move { resolver.resolve("db", 5432, IoTimeout::NONE).await },
     /// )?;
     /// assert_eq!(found?, ["10.0.0.7:5432".parse()?]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -60,23 +79,44 @@ impl Resolver {
         graph: &mut Graph,
         lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
     ) -> Self {
-        Self(blocking(graph, "resolver").threads(THREADS).state(Box::new(lookup)))
+        Self::new(graph, NAME, lookup)
+    }
+
+    fn new(
+        graph: &mut Graph,
+        name: &'static str,
+        lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(blocking(graph, name).threads(THREADS).detached().state(Box::new(lookup)))
     }
 
     /// The addresses of `host`, in the order of the resolver, with `port`; at least one. An IP address is returned
     /// without a lookup.
     ///
-    /// A lookup cannot be stopped: after the future is dropped it may occupy a thread until the resolver gives up.
-    ///
     /// # Errors
-    /// That of the resolver, with the name; or if too many lookups wait.
-    pub async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    /// That of the resolver, with the name; of `limit`, which also ends a wait for a thread; or if too many lookups wait.
+    pub async fn resolve(
+        &self,
+        host: &str,
+        port: u16,
+        limit: IoTimeout,
+    ) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![(address, port).into()]);
         }
-        let name = host.to_owned();
-        let found = self.0.call(move |lookup| lookup(&name)).await.map_err(io::Error::other);
-        let found = found.flatten().map_err(|error| {
+        let lookup = timeout(limit.duration(), self.lookup(host));
+        let found = match limit.ends_with_drain() {
+            false => lookup.await,
+            true => match select(lookup, draining()).await {
+                Either::Left(found) => found,
+                Either::Right(()) => return Err(Drained.into()),
+            },
+        };
+        let found = found.unwrap_or_else(|_| {
+            let what = format!("no answer within {:?}", limit.duration());
+            Err(io::Error::new(io::ErrorKind::TimedOut, what))
+        });
+        let found = found.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot resolve {host}: {error}"))
         })?;
         if found.is_empty() {
@@ -86,6 +126,12 @@ impl Resolver {
         Ok(found.into_iter().map(|address| (address, port).into()).collect())
     }
 
+    /// Asks the resolver, on a thread.
+    async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        let name = host.to_owned();
+        self.0.call(move |lookup| lookup(&name)).await.map_err(io::Error::other).flatten()
+    }
+
     /// Connects to the first address of `host` that accepts, trying one after the other. `limit` is that of all
     /// attempts together, with the lookup.
     ///
@@ -93,21 +139,20 @@ impl Resolver {
     /// As [`resolve`](Self::resolve), or that of the last attempt.
     pub async fn connect(&self, host: &str, port: u16, limit: IoTimeout) -> io::Result<Stream> {
         let begun = now();
-        let lookup = self.resolve(host, port);
-        let found = match limit.duration() {
-            std::time::Duration::MAX => lookup.await,
-            duration => timeout(duration, lookup).await.unwrap_or_else(|_| {
-                let what = format!("cannot resolve {host} within {duration:?}");
-                Err(io::Error::new(io::ErrorKind::TimedOut, what))
-            }),
-        };
+        let found = self.resolve(host, port, limit).await?;
         let mut last = None;
-        for address in found? {
+        for address in found {
             match Stream::connect(address, limit.remaining(now() - begun)).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = Some(error),
             }
         }
         Err(last.expect("at least one address"))
+    }
+}
+
+impl Handles for Resolver {
+    fn add_to(&self, set: &mut HandleSet) {
+        self.0.add_to(set);
     }
 }

@@ -104,7 +104,7 @@ impl Exchange {
         let Self { job, site, pools, out, body, reply } = self;
         let counters = &site.upstreams;
         let Some(blocking) = site.blocking() else { return Ok(self.fail(Failure::Connect)) };
-        let mut search = Search::new(pools, counters, blocking.names);
+        let mut search = Search::new(pools, counters, blocking.resolver);
         let mut is_fresh = false;
         loop {
             let lease = match search.connect(&job.group, job.may_repeat(), is_fresh).await {

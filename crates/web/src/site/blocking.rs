@@ -1,6 +1,7 @@
 //! The blocking stages of a server.
 
 use phalanx::blocking::BlockingStage;
+use phalanx::net::Resolver;
 
 /// Handles to the stages that have threads of their own. They are part of the site, because few
 /// requests need them, and every request holds the handles to the other stages.
@@ -9,7 +10,7 @@ pub(crate) struct BlockingStages {
     /// Slow operations: reading directories.
     pub(crate) slow: BlockingStage<()>,
     /// Resolves host names; separate so that an unreachable name server delays nothing else.
-    pub(crate) names: BlockingStage<()>,
+    pub(crate) resolver: Resolver,
     /// Compresses files; separate so that listings need not wait for it.
     pub(crate) compression: BlockingStage<()>,
     /// Verifies passwords.

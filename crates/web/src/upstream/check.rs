@@ -3,8 +3,7 @@
 use std::io::{self, Error};
 use std::sync::Weak;
 
-use phalanx::blocking::BlockingStage;
-use phalanx::net::IoTimeout;
+use phalanx::net::{IoTimeout, Resolver};
 use phalanx::shutdown::draining;
 use phalanx::task::Either;
 use phalanx::time::timeout;
@@ -24,7 +23,7 @@ const MAX_HEAD: usize = 16 * 1024;
 pub(crate) async fn check(
     group: Weak<Group>,
     number: usize,
-    resolver: BlockingStage<()>,
+    resolver: Resolver,
     counters: UpstreamCounters,
 ) {
     let (mut results, mut draining) = (Results::default(), draining());
@@ -67,11 +66,7 @@ fn report(member: &Member, failure: Option<Error>, is_first: bool) {
 }
 
 /// Sends one request. The caller limits the time.
-async fn probe(
-    member: &Member,
-    check: &HealthCheck,
-    resolver: &BlockingStage<()>,
-) -> io::Result<()> {
+async fn probe(member: &Member, check: &HealthCheck, resolver: &Resolver) -> io::Result<()> {
     let address = (&*member.upstream.host, member.upstream.port);
     let (wire, _) =
         dial(resolver, address, member.connector.as_ref(), IoTimeout::after(check.timeout)).await?;

@@ -4,8 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::blocking::BlockingStage;
-use phalanx::net::IoTimeout;
+use phalanx::net::{IoTimeout, Resolver};
 use phalanx::time::now;
 use phalanx_tls::{Wire, dial};
 
@@ -34,7 +33,7 @@ pub(crate) struct Search<'a> {
     pub(crate) pools: &'a Rc<Pools>,
     pub(crate) counters: &'a UpstreamCounters,
     /// Threads that resolve host names.
-    pub(crate) resolver: BlockingStage<()>,
+    pub(crate) resolver: Resolver,
     /// The servers that could not be reached.
     tried: Tried,
 }
@@ -43,7 +42,7 @@ impl<'a> Search<'a> {
     pub(crate) fn new(
         pools: &'a Rc<Pools>,
         counters: &'a UpstreamCounters,
-        resolver: BlockingStage<()>,
+        resolver: Resolver,
     ) -> Self {
         Self { pools, counters, resolver, tried: Tried::default() }
     }

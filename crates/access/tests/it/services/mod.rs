@@ -8,9 +8,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::blocking::blocking;
 use phalanx::metrics::Counter;
-use phalanx::net::{IoTimeout, Listener, Stream};
+use phalanx::net::{IoTimeout, Listener, Resolver, Stream};
 use phalanx::sim::{self, Bounds};
 use phalanx::{Graph, SharedStage, sleep};
 use phalanx_access::Fetcher;
@@ -101,7 +100,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
     let coverage = sim::explore_all(bounds, move |world| {
         world.set_processors(1);
         let mut graph = Graph::new();
-        let resolver = blocking(&mut graph, "resolver").threads(1).state(());
+        let resolver = Resolver::declare(&mut graph);
         let stage = graph.stage("control").shared(());
         let listeners = RefCell::new(world.listen(address()));
         let (is_over, has_passed) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));

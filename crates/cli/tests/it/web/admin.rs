@@ -55,7 +55,7 @@ pub(crate) const STAGES: [&str; 14] = [
     "aggregator",
     "disk",
     "slow",
-    "names",
+    "resolver",
     "compression",
     "passwords",
     "admin",

@@ -2,23 +2,27 @@
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
-use std::sync::{Mutex, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Resolver};
 use phalanx::runtime::DriverChoice;
+use phalanx::shutdown::{Drained, drain};
+use phalanx::{Session, sleep};
+use phalanx_testkit::eventually;
 
 use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
-on_each_driver!(names_are_resolved, another_address_is_tried);
+on_each_driver!(names_are_resolved, another_address_is_tried, nothing_waits_for_a_lookup);
 
 fn names_are_resolved(driver: DriverChoice) {
     let passed = runtime(driver, 1).block_on(Resolver::declare, |resolver| async move {
-        let numeric = resolver.resolve("::1", 80).await.unwrap();
+        let numeric = resolver.resolve("::1", 80, IoTimeout::NONE).await.unwrap();
         assert_eq!(numeric, ["[::1]:80".parse().unwrap()]);
         // `/etc/hosts` of every machine has it.
-        let found = resolver.resolve("localhost", 80).await.unwrap();
+        let found = resolver.resolve("localhost", 80, IoTimeout::NONE).await.unwrap();
         assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 80));
     });
     passed.unwrap();
@@ -57,4 +61,54 @@ fn another_address_is_tried(driver: DriverChoice) {
         },
     );
     passed.unwrap();
+}
+
+fn nothing_waits_for_a_lookup(driver: DriverChoice) {
+    let (release, released) = mpsc::channel::<()>();
+    let (released, counts) = (Mutex::new(released), Arc::new([const { AtomicUsize::new(0) }; 2]));
+    let [begun, ended] = &*counts;
+    let counted = counts.clone();
+    let lookup = move |_: &str| {
+        counted[0].fetch_add(1, Ordering::SeqCst);
+        let _ = released.lock().unwrap().recv();
+        counted[1].fetch_add(1, Ordering::SeqCst);
+        Ok(Vec::new())
+    };
+    let counted = counts.clone();
+    let ran = runtime(driver, 2).block_on(
+        |graph| (graph.shared("test", ()), Resolver::with(graph, lookup)),
+        move |(stage, resolver)| async move {
+            // Waits for another lookup.
+            let begins = async || {
+                let before = counted[0].load(Ordering::SeqCst);
+                while counted[0].load(Ordering::SeqCst) == before {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            };
+            let call = |limit| {
+                stage.call(move |_| async move { resolver.resolve("slow", 1, limit).await })
+            };
+            // The lookup may not have begun then.
+            let error = call(IoTimeout::after(Duration::from_millis(1))).await.unwrap();
+            assert_eq!(error.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            // The end of a session cancels its operations.
+            let session = Session::new();
+            let cancelled = session.scope(|| call(IoTimeout::NONE));
+            begins().await;
+            session.end().await;
+            assert!(cancelled.await.is_err());
+            // A drain, and then the end of the program.
+            let drained = call(IoTimeout::NONE.until_shutdown());
+            begins().await;
+            drain();
+            let error = drained.await.unwrap().unwrap_err();
+            assert!(Drained::caused(&error), "{error}");
+        },
+    );
+    ran.unwrap();
+    assert_eq!(ended.load(Ordering::SeqCst), 0);
+    drop(release);
+    // Its threads end after their calls.
+    eventually("the end of the threads", || (Arc::strong_count(&counts) == 1).then_some(()));
+    assert_eq!(ended.load(Ordering::SeqCst), begun.load(Ordering::SeqCst));
 }
