@@ -3,9 +3,10 @@
 use std::io;
 use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
-use phalanx::net::Listeners;
+use phalanx::net::Listener;
 use phalanx::runtime::{Control, RunError};
 use phalanx::{Graph, Runtime};
 
@@ -38,10 +39,10 @@ impl From<ServeError> for io::Error {
 /// Makes a server for an axum application: a [`Router`](axum::Router), a `MethodRouter`, either within layers, or a
 /// service that makes one for each connection. See the [crate's page](crate).
 ///
-/// `listener` is an address, or a listener of the standard library or of tokio.
+/// `listener` is an address, or a listener of the standard library or of tokio: of TCP or a Unix socket.
 pub fn serve<M, V: Services<M>>(listener: impl Listen, services: V) -> Server<V, M> {
     Server {
-        listener: listener.into_std().map_err(ServeError::Listen),
+        listener: listener.into_fd().map_err(ServeError::Listen),
         services,
         processors: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         runtime: Runtime::new(),
@@ -57,7 +58,7 @@ pub fn serve<M, V: Services<M>>(listener: impl Listen, services: V) -> Server<V,
 /// A server, made by [`serve`].
 #[must_use = "a server does nothing until it is run or awaited"]
 pub struct Server<V, M> {
-    pub(crate) listener: Result<TcpListener, ServeError>,
+    pub(crate) listener: Result<OwnedFd, ServeError>,
     services: V,
     processors: usize,
     pub(crate) runtime: Runtime,
@@ -106,10 +107,10 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
     /// The address on which it listens.
     ///
     /// # Errors
-    /// As `getsockname(2)`, or the error of listening.
+    /// As `getsockname(2)`, or the error of listening. `InvalidInput` for a Unix socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.listener {
-            Ok(listener) => listener.local_addr(),
+            Ok(listener) => TcpListener::from(listener.try_clone()?).local_addr(),
             Err(error) => Err(io::Error::other(error.to_string())),
         }
     }
@@ -137,14 +138,19 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
         let options = self.options;
         let stages = options.declare(&mut graph);
         let listener = self.listener?;
-        let listeners = Listeners::share(&listener, self.processors).map_err(ServeError::Listen)?;
-        drop(listener);
+        // Each processor accepts some of the connections of one socket.
+        let shared: io::Result<Vec<_>> =
+            (1..self.processors).map(|_| listener.try_clone()).collect();
+        let mut listeners = shared.map_err(ServeError::Listen)?;
+        listeners.push(listener);
+        let listeners = Mutex::new(listeners);
         // Need not be `Sync`.
         let services = Mutex::new(self.services);
         self.runtime.processors(self.processors).run_and(
             graph,
-            |start| {
-                let listener = listeners.listener(start)?;
+            |_| {
+                let listener = listeners.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                let listener = Listener::new(listener.expect("one for each processor"))?;
                 let services = services.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Ok(stages.serve(listener, services)?)
             },

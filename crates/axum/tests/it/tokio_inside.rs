@@ -1,10 +1,12 @@
 //! Servers within programs of tokio.
 
 use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
 use axum::Router;
 use axum::routing::get;
-use phalanx_axum::serve;
+use phalanx_axum::{ForRequests, Server, serve};
 use phalanx_testkit::within_limit;
 
 #[test]
@@ -57,4 +59,38 @@ fn a_dropped_server_ends() {
             }
         });
     });
+}
+
+#[test]
+fn unix_sockets_of_tokio_and_of_the_standard_library() {
+    within_limit(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let app = Router::new().route("/", get(|| async { "yes" }));
+        tokio.block_on(async {
+            let path = folder.path().join("tokio");
+            let of_tokio = serve(tokio::net::UnixListener::bind(&path).unwrap(), app.clone());
+            asked_once(of_tokio, path).await;
+            let path = folder.path().join("std");
+            let of_std = serve(std::os::unix::net::UnixListener::bind(&path).unwrap(), app.clone());
+            asked_once(of_std, path).await;
+        });
+    });
+}
+
+/// Awaits a server until it has answered one request.
+async fn asked_once(server: Server<Router, ForRequests>, path: PathBuf) {
+    assert_eq!(server.local_addr().unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let client = std::thread::spawn(move || {
+        let mut client = UnixStream::connect(path).unwrap();
+        client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        stop.send(()).unwrap();
+        answer
+    });
+    let stopped = async { stopped.await.unwrap() };
+    server.processors(2).with_graceful_shutdown(stopped).await.unwrap();
+    assert!(client.join().unwrap().ends_with("\r\n\r\nyes"));
 }
