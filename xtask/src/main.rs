@@ -17,6 +17,7 @@ mod live;
 mod loom;
 mod peers;
 mod posix;
+mod template;
 mod tidy;
 
 /// Usage, printed without arguments and for unknown ones.
@@ -63,6 +64,9 @@ Tasks:
                   threads` with N (2) carriers, and print a table of different verdicts.
                   TEST is the beginning of a name, such as pthread_ or sem_wait/1. Tests
                   that set the clock are left out. Exits with 1 if a test always differs
+  template [FOLDER]
+                  make a project from the folder `template`, with the crates of this
+                  workspace; without FOLDER in target/template, and run its tests
   idle [--connections N]
                   open N (100000) connections, as far as the machine allows, and print
                   the server's memory per idle connection
@@ -104,6 +108,7 @@ fn main() -> ExitCode {
             ("cluster", arguments) => cluster::run(&root(), arguments),
             ("posix", arguments) => posix::run(&root(), arguments),
             ("peers", []) => peers::run(&root()),
+            ("template", arguments) => template::run(&root(), arguments),
             ("idle", arguments) => live::idle::run(&root(), arguments),
             ("slow", arguments) => live::slow::run(&root(), arguments),
             ("soak", arguments) => live::soak::run(&root(), arguments),

@@ -108,6 +108,8 @@ const ALLOWED: &Table = &[
         ],
     ),
     ("xtask", &["mqtt"]),
+    // A project for users.
+    ("template", &["axum", "phalanx"]),
     // Tools for servers written in C.
     ("stingy", &[]),
     // Peers that `bench` starts for comparison.

@@ -1,0 +1,75 @@
+//! The stage with the counters.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use phalanx::{CallError, Graph, PartitionedStage};
+
+/// Maximum number of counters of one partition.
+const MAX_COUNTERS: usize = 10_000;
+
+/// Handle of a partitioned stage: the name of a counter selects the partition, and one processor owns each partition, so
+/// the maps need no lock.
+#[derive(Clone, Copy)]
+pub struct Counters(PartitionedStage<HashMap<String, u64>>);
+
+impl Counters {
+    /// Declares the stage as the next of `graph`.
+    pub fn declare(graph: &mut Graph) -> Self {
+        Self(graph.partitioned("counters", |_| HashMap::new()))
+    }
+
+    /// The count of a counter.
+    pub async fn read(&self, name: &str) -> Result<u64, Failure> {
+        let (key, name) = (key(name), name.to_owned());
+        let call = self.0.call(key, async move |counters| counters.with(|map| map.get(&name).copied()));
+        call.await.map_err(Failure::Call)?.ok_or(Failure::Unknown)
+    }
+
+    /// Adds one, and returns the new count.
+    pub async fn add(&self, name: &str) -> Result<u64, Failure> {
+        let (key, name) = (key(name), name.to_owned());
+        let call = self.0.call(key, async move |counters| counters.with(|map| increment(map, name)));
+        call.await.map_err(Failure::Call)?
+    }
+}
+
+fn increment(counters: &mut HashMap<String, u64>, name: String) -> Result<u64, Failure> {
+    if counters.len() >= MAX_COUNTERS && !counters.contains_key(&name) {
+        return Err(Failure::TooMany);
+    }
+    let count = counters.entry(name).or_default();
+    *count += 1;
+    Ok(*count)
+}
+
+/// The partition key of a name.
+fn key(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Why a request failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// No counter has this name.
+    Unknown,
+    /// There is no room for another counter.
+    TooMany,
+    /// The stage did not execute the operation.
+    Call(CallError),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("no counter has this name"),
+            Self::TooMany => f.write_str("there are too many counters; raise MAX_COUNTERS"),
+            Self::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

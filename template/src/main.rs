@@ -1,0 +1,34 @@
+//! Serves the application: `{{project-name}} [ADDRESS]`, on 127.0.0.1:3000 by default. The environment variable
+//! `ADMIN_ADDRESS` adds the admin pages: a live view, and metrics for Prometheus.
+
+use std::env;
+use std::error::Error;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use phalanx::net::Listeners;
+use phalanx::{Graph, Runtime};
+use phalanx_axum::Options;
+use {{crate_name}}::{Counters, router};
+
+/// Time in which a client must send the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time in which requests complete after SIGTERM or SIGINT.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
+    let admin = env::var("ADMIN_ADDRESS").ok().map(|address| address.parse()).transpose()?;
+    let processors = available_parallelism()?.get();
+    let mut graph = Graph::new();
+    let http = Options::new().header_timeout(HEADER_TIMEOUT).declare(&mut graph);
+    let app = router(Counters::declare(&mut graph));
+    let listeners = Listeners::bind(address.parse()?, processors)?;
+    println!("listening on http://{}", listeners.local_addr());
+    let runtime = Runtime::new().processors(processors).admin(admin).drain(SHUTDOWN_TIMEOUT);
+    runtime.run(graph, |start| {
+        http.serve(listeners.listener(start)?, app.clone())?;
+        Ok(())
+    })?;
+    Ok(())
+}
