@@ -20,8 +20,11 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::runtime::{Measured, Mix, ProfileFile, TrafficProfile};
 
-use self::search::{Dials, Search};
+use self::search::{Dials, Load, Search};
 use crate::units::time;
+
+/// The longest name of a mix that is the begin of its command.
+const MAX_NAME: usize = 60;
 
 /// Measure which number of workers, polling time and batching time suit a load
 ///
@@ -37,6 +40,10 @@ pub(crate) struct Profile {
     /// mix of traffic.
     #[arg(long, value_name = "CMD", required = true)]
     load: Vec<String>,
+
+    /// Name of a mix, one for each load in their order; by default the begin of its command.
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
 
     /// File to write.
     #[arg(long, short, value_name = "FILE")]
@@ -109,7 +116,7 @@ impl Profile {
         };
         let search = Search {
             program: &self.program,
-            loads: &self.load,
+            loads: &self.loads()?,
             rounds: self.rounds,
             start_timeout: self.start_timeout,
         };
@@ -118,6 +125,22 @@ impl Profile {
         print!("{}", table(&profile));
         println!("written to {}", self.out.display());
         Ok(())
+    }
+
+    /// The loads with their names.
+    fn loads(&self) -> Result<Vec<Load<'_>>, String> {
+        let (names, loads) = (self.name.len(), self.load.len());
+        if names > loads {
+            return Err(format!(
+                "there are {names} names and {loads} loads; give --name once for each --load"
+            ));
+        }
+        let names = self.name.iter().map(Some).chain(std::iter::repeat(None));
+        let loads = self.load.iter().zip(names).map(|(command, name)| Load {
+            name: name.cloned().unwrap_or_else(|| command.chars().take(MAX_NAME).collect()),
+            command,
+        });
+        Ok(loads.collect())
     }
 }
 

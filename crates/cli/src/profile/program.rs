@@ -26,6 +26,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(15);
 pub(super) struct Seen {
     pub(super) indicators: Indicators,
     pub(super) measured: Measured,
+    /// Whether the p99 is the one that the load has printed.
+    pub(super) has_printed_p99: bool,
 }
 
 /// The running program. Dropping it ends it.
@@ -137,8 +139,11 @@ impl Program {
         let measured = measured.ok_or_else(|| {
             format!("the load `{command}` caused fewer than 50 operations; does it use the program's address, and is it long enough?")
         })?;
-        let p99_ns = p99.unwrap_or(measured.p99_ns);
-        Ok(Seen { indicators, measured: Measured { p99_ns, ..measured } })
+        // Waiting for a batch delays operations before they are invoked, so their waits do not contain it.
+        let waits_ns = measured.p99_ns + self.setting()?.coalesce_ns as f64;
+        let p99_ns = p99.unwrap_or(waits_ns);
+        let measured = Measured { p99_ns, ..measured };
+        Ok(Seen { indicators, measured, has_printed_p99: p99.is_some() })
     }
 }
 

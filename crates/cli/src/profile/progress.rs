@@ -24,6 +24,14 @@ impl Progress {
         }
     }
 
+    /// Shows a line that stays.
+    pub(super) fn warn(&self, what: &str) {
+        self.0.suspend(|| {
+            // stderr may be closed.
+            let _ = writeln!(std::io::stderr(), "phalanx profile: {what}");
+        });
+    }
+
     pub(super) fn done(&self) {
         self.0.inc(1);
     }

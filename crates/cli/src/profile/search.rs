@@ -10,8 +10,6 @@ use super::progress::Progress;
 
 /// The default batching times to measure. That of the program is measured as well.
 const COALESCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
-/// The longest name of a mix.
-const NAME: usize = 60;
 
 /// The values of the dials; an empty list means the usual ones.
 pub(super) struct Dials {
@@ -106,10 +104,17 @@ fn halve(candidates: &mut Vec<Candidate>) {
     candidates.truncate(half.max(best));
 }
 
+/// A load of the user.
+pub(super) struct Load<'a> {
+    /// The name of its mix.
+    pub(super) name: String,
+    pub(super) command: &'a str,
+}
+
 /// A measurement of all loads.
 pub(super) struct Search<'a> {
     pub(super) program: &'a [OsString],
-    pub(super) loads: &'a [String],
+    pub(super) loads: &'a [Load<'a>],
     pub(super) rounds: u32,
     pub(super) start_timeout: Duration,
 }
@@ -131,8 +136,13 @@ impl Search<'_> {
         Program::start(self.program, setting, self.start_timeout)
     }
 
-    fn mix(&self, load: &str, settings: &[Setting], progress: &Progress) -> Result<Mix, String> {
-        let name: String = load.chars().take(NAME).collect();
+    fn mix(
+        &self,
+        load: &Load<'_>,
+        settings: &[Setting],
+        progress: &Progress,
+    ) -> Result<Mix, String> {
+        let name = load.name.clone();
         let mut candidates: Vec<_> =
             settings.iter().map(|&setting| Candidate { setting, seen: Vec::new() }).collect();
         for round in 0..self.rounds {
@@ -147,7 +157,13 @@ impl Search<'_> {
             for index in order {
                 let setting = candidates[index].setting;
                 progress.begin(&format!("{name}, {setting}"));
-                let seen = self.start(Some(setting))?.measure(load)?;
+                let seen = self.start(Some(setting))?.measure(load.command)?;
+                if round == 0 && setting == settings[0] && !seen.has_printed_p99 {
+                    progress.warn(&format!(
+                        "the load of mix {name:?} prints no p99 (wrk needs --latency); that of the waits in the \
+                         program is used, which do not contain the network"
+                    ));
+                }
                 candidates[index].seen.push(seen);
                 progress.done();
             }
@@ -177,8 +193,11 @@ mod tests {
     #[test]
     fn the_worse_half_is_left_out() {
         let candidate = |active, cost_ns, p99_ns| {
-            let seen =
-                Seen { indicators: Indicators::default(), measured: Measured { cost_ns, p99_ns } };
+            let seen = Seen {
+                indicators: Indicators::default(),
+                measured: Measured { cost_ns, p99_ns },
+                has_printed_p99: true,
+            };
             Candidate { setting: Setting { active, ..PEAK }, seen: vec![seen] }
         };
         let mut candidates = vec![

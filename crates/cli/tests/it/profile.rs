@@ -59,6 +59,32 @@ fn a_load_is_measured_and_its_profile_used() {
 }
 
 #[test]
+fn mixes_have_names_and_a_missing_p99_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("profile.json");
+    let address = format!("{}:8080", own_address());
+    std::fs::write(folder.path().join("file"), "content").unwrap();
+    let load = format!("curl -sf -o /dev/null 'http://{address}/file?[1-300]'");
+    let profile = |names: &[&str]| {
+        let mut command = bare();
+        command.args(["profile", "--load", &load, "--rounds", "1", "--spin", "20us"]);
+        command.args(["--active", "2", "--batch-delay", "0s", "--out"]).arg(&out);
+        command.args(names).arg("--").arg(PHALANX);
+        web(&mut command, &address, folder.path());
+        command.output().unwrap()
+    };
+    let output = profile(&["--name", "night"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("mix \"night\" prints no p99"), "{errors}");
+    let file: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    assert_eq!(file["mixes"][0]["name"], "night");
+    let output = profile(&["--name", "day", "--name", "night"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("2 names and 1 loads"), "{errors}");
+}
+
+#[test]
 fn failures_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let (out, address) = (folder.path().join("profile.json"), format!("{}:8080", own_address()));

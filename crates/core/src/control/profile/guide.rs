@@ -3,7 +3,8 @@
 //! 1. **Recognise.** A mix counts as recognised after [`AGREEING`] samples in a row, and the profile's choice for it
 //!    applies. Traffic that no mix resembles gets the *peak* setting, all processors. If it persists, it becomes a mix.
 //! 2. **Verify.** The choice is compared with the peak. If the peak takes less processor time, or if the choice has a
-//!    much higher p99, then the choice is undone.
+//!    much higher p99, then the choice is undone. The p99 of a sample may contain less than that of the profile, which is
+//!    the client's, so the difference counts in relation to the larger of both.
 //! 3. **Refine.** From time to time the setting is compared with one in which one thing differs. That one is kept if
 //!    it takes less processor time than any sample of the other, and its p99 is near the peak's. Otherwise it is
 //!    undone, and the pause before the next comparison doubles. After a setting was kept, it halves.
@@ -261,6 +262,7 @@ impl Guide {
             return self.step(setting, GuideReason::Steady, sample);
         };
         let (first, second) = (trial.first, trial.second);
+        let profiled_p99 = self.profile.mixes[mix].peak.measured.p99_ns;
         let (first_seen, second_seen) = match trial.add(sample) {
             Progress::Continues(setting) if setting == self.setting => {
                 return self.step(setting, GuideReason::Steady, sample);
@@ -275,8 +277,8 @@ impl Guide {
         self.trial = None;
         let is_verification = learned.peak_p99.is_none() && second == self.peak;
         let is_kept = match is_verification {
-            true => learned.verified(now, &first_seen, &second_seen, self.peak),
-            false => learned.refined(now, &first_seen, &second_seen, second),
+            true => learned.verified(now, &first_seen, &second_seen, self.peak, profiled_p99),
+            false => learned.refined(now, &first_seen, &second_seen, second, profiled_p99),
         };
         let reason = match is_verification != is_kept {
             true => GuideReason::Kept,
@@ -294,6 +296,11 @@ impl Guide {
         let mix = Some((mix, distance));
         GuideStep { setting, reason, mix, predicted, measured: Some(measured) }
     }
+}
+
+/// The largest p99 of a good setting in samples, where that of the peak is `peak`, and `profiled` in the profile.
+fn largest_p99(peak: f64, profiled: f64) -> f64 {
+    peak + (MAX_P99 - 1.0) * peak.max(profiled)
 }
 
 impl Learned {
@@ -331,11 +338,19 @@ impl Learned {
         })
     }
 
-    /// Compares the choice with the peak. True if the peak is better.
-    fn verified(&mut self, now: u64, choice: &Seen, peak: &Seen, setting: Setting) -> bool {
+    /// Compares the choice with the peak, `setting`, whose p99 in the profile is `profiled_p99`. True if the peak is
+    /// better.
+    fn verified(
+        &mut self,
+        now: u64,
+        choice: &Seen,
+        peak: &Seen,
+        setting: Setting,
+        profiled_p99: f64,
+    ) -> bool {
         let (chosen, other) = (choice.mean(), peak.mean());
-        let is_late =
-            chosen.p99_ns > MAX_P99 * other.p99_ns && choice.least().p99_ns > peak.largest_p99();
+        let is_late = chosen.p99_ns > largest_p99(other.p99_ns, profiled_p99)
+            && choice.least().p99_ns > peak.largest_p99();
         let is_undone = other.cost_ns < choice.least().cost_ns || is_late;
         self.peak_p99 = Some(other.p99_ns);
         if is_undone {
@@ -346,10 +361,17 @@ impl Learned {
     }
 
     /// Compares the setting with one beside it, `setting`. True if that one is better.
-    fn refined(&mut self, now: u64, this: &Seen, other: &Seen, setting: Setting) -> bool {
+    fn refined(
+        &mut self,
+        now: u64,
+        this: &Seen,
+        other: &Seen,
+        setting: Setting,
+        profiled_p99: f64,
+    ) -> bool {
         let p99 = *self.peak_p99.get_or_insert(this.mean().p99_ns);
-        let mean = other.mean();
-        let is_better = mean.cost_ns < this.least().cost_ns && mean.p99_ns <= MAX_P99 * p99;
+        let (mean, most) = (other.mean(), largest_p99(p99, profiled_p99));
+        let is_better = mean.cost_ns < this.least().cost_ns && mean.p99_ns <= most;
         if is_better {
             self.setting = setting;
             self.pause = (self.pause / 2).max(PAUSES.0);

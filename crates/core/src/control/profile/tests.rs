@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::model::{INTERVAL, LOADS, Noise, PEAK, PROCESSORS, Traffic, profile};
+use super::model::{INTERVAL, LOADS, Noise, PEAK, PROCESSORS, Traffic, profile, settings};
 use super::*;
 
 /// The law under traffic of the model.
@@ -76,6 +76,26 @@ fn a_planted_bad_setting_is_undone_within_fifteen_seconds() {
         let after = load.measured(run.guide.setting());
         assert!(after.p99_ns < 1.3 * load.measured(PEAK).p99_ns, "{setting}");
     }
+}
+
+#[test]
+fn a_delay_is_compared_with_the_time_that_the_client_waits() {
+    let load = LOADS[0];
+    // The client's p99 contains 10 ms that the program does not see.
+    let points: Vec<_> = settings()
+        .map(|setting| {
+            let mut point = load.point(setting);
+            point.measured.p99_ns += 10e6;
+            point
+        })
+        .collect();
+    let peak = *points.iter().find(|point| point.setting == PEAK).unwrap();
+    let mix = Mix { name: "distant".into(), peak, points: pareto(&points) };
+    let mut run = Run::new(TrafficProfile { mixes: vec![mix] });
+    let (_, steps) = run.run(&load, 15);
+    assert!(steps[0].setting.coalesce_ns > 0, "{steps:?}");
+    assert!(steps.iter().all(|step| step.reason != GuideReason::Undone), "{steps:?}");
+    assert_eq!(run.guide.setting(), steps[0].setting);
 }
 
 #[test]
