@@ -8,7 +8,8 @@
 //! order of their encryption. Protocol messages in response to received data, such as a key update, are sent
 //! with the next write. Only the alert of an error is sent by the reader, which ends the connection.
 
-use std::cell::{Cell, RefCell};
+use std::any::Any;
+use std::cell::{Cell, RefCell, RefMut};
 use std::io::{self, BufRead, IoSlice, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -22,16 +23,31 @@ use crate::clients;
 use crate::polled::PolledTls;
 use crate::records::Records;
 
+/// A stream that has moved is not used any more.
+const HERE: &str = "the connection has moved to another processor";
+
 /// One side of a TLS connection.
 pub struct TlsStream {
     stream: Stream,
-    session: RefCell<Connection>,
+    /// None once it has moved to another processor.
+    session: RefCell<Option<Connection>>,
     /// Plaintext that arrived with the end of the handshake and was not read yet.
     early: RefCell<Vec<u8>>,
     /// Position in the received records.
     records: RefCell<Records>,
     /// An operation is sending, and will also send records encrypted meanwhile.
     writing: Cell<bool>,
+    /// The state that another processor has passed on.
+    passed: Option<Box<dyn Any + Send>>,
+}
+
+/// The state of a connection on its way to another processor.
+struct Moving {
+    session: Connection,
+    early: Vec<u8>,
+    records: Records,
+    /// The state of the program.
+    passed: Option<Box<dyn Any + Send>>,
 }
 
 /// A failed handshake.
@@ -81,7 +97,8 @@ impl TlsStream {
 
     fn new(stream: Stream, session: Connection) -> Self {
         let (early, records) = (RefCell::default(), RefCell::default());
-        Self { stream, session: RefCell::new(session), early, records, writing: Cell::new(false) }
+        let session = RefCell::new(Some(session));
+        Self { stream, session, early, records, writing: Cell::new(false), passed: None }
     }
 
     /// Returns `None` once the handshake is complete; otherwise whether the peer speaks plain HTTP.
@@ -89,7 +106,7 @@ impl TlsStream {
         let begun = now();
         let mut raw = Vec::new();
         let mut first = true;
-        while self.session.borrow().is_handshaking() {
+        while self.session().is_handshaking() {
             raw.clear();
             if self.stream.read(&mut raw, timeout.remaining(now() - begun)).await? == 0 {
                 return Ok(Some(false));
@@ -108,12 +125,12 @@ impl TlsStream {
 
     /// Whether `protocol` was negotiated.
     pub fn speaks(&self, protocol: &[u8]) -> bool {
-        self.session.borrow().alpn_protocol() == Some(protocol)
+        self.session().alpn_protocol() == Some(protocol)
     }
 
     /// The common name in the client's certificate, if it has a unique one.
     pub fn client_name(&self) -> Option<String> {
-        clients::name(&self.session.borrow())
+        clients::name(&self.session())
     }
 
     /// Waits for data and appends it to `buffer`. Returns the number of bytes; zero at the end of the stream.
@@ -161,7 +178,7 @@ impl TlsStream {
                 IoSlice::new(&body[sent.saturating_sub(head.len())..]),
             ];
             // As much as rustls buffers at a time.
-            sent += self.session.borrow_mut().writer().write_vectored(&rest)?;
+            sent += self.session().writer().write_vectored(&rest)?;
             sealed = self.send_sealed(sealed, timeout).await?;
         }
         head.clear();
@@ -173,9 +190,48 @@ impl TlsStream {
     /// # Errors
     /// As [`Stream::write`].
     pub async fn finish(&self, timeout: IoTimeout) -> io::Result<()> {
-        self.session.borrow_mut().send_close_notify();
+        if self.session.borrow().is_none() {
+            // It has moved.
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        self.session().send_close_notify();
         self.flush(timeout).await?;
         self.stream.shutdown(Shutdown::Write)
+    }
+
+    /// [Offers](Stream::offer) the connection to the other processors. True if it has moved, with its keys, all bytes
+    /// that have arrived, and `state`; then only [`finish`](Self::finish) may be called, and fails. It stays while records
+    /// wait to be sent.
+    pub(crate) fn offer(&self, state: impl FnOnce() -> Option<Box<dyn Any + Send>>) -> bool {
+        let is_quiet = !self.writing.get() && !self.session().wants_write();
+        is_quiet
+            && self.stream.offer_with(|| Moving {
+                session: self.session.take().expect(HERE),
+                early: self.early.take(),
+                records: self.records.take(),
+                passed: state(),
+            })
+    }
+
+    /// The encrypted stream of a connection that another processor has [offered](Self::offer).
+    ///
+    /// # Errors
+    /// Returns `stream` if it is not one.
+    pub(crate) fn resume(mut stream: Stream) -> Result<Self, Stream> {
+        let Some(Moving { session, early, records, passed }) = stream.take_state() else {
+            return Err(stream);
+        };
+        let (early, records) = (RefCell::new(early), RefCell::new(records));
+        Ok(Self { early, records, passed, ..Self::new(stream, session) })
+    }
+
+    /// The state with which another processor has [offered](Self::offer) the connection, once, if it is of this type.
+    pub(crate) fn take_state<S: 'static>(&mut self) -> Option<S> {
+        self.passed.take()?.downcast().ok().map(|state| *state)
+    }
+
+    fn session(&self) -> RefMut<'_, Connection> {
+        RefMut::map(self.session.borrow_mut(), |session| session.as_mut().expect(HERE))
     }
 
     /// Whether nothing has arrived that was not read: no data, no part of a record, no end and no error.
@@ -186,7 +242,7 @@ impl TlsStream {
         };
         self.early.borrow().is_empty()
             && self.records.borrow().is_whole()
-            && !has_data(&mut self.session.borrow_mut())
+            && !has_data(&mut self.session())
             && self.stream.is_quiet()
     }
 
@@ -197,13 +253,13 @@ impl TlsStream {
 
     /// The stream for poll functions. No read or write is in progress.
     pub fn into_polled(self) -> PolledTls {
-        PolledTls::new(self.stream, self.session.into_inner(), self.early.into_inner())
+        PolledTls::new(self.stream, self.session.into_inner().expect(HERE), self.early.into_inner())
     }
 
     /// Processes received bytes; an empty slice is the end. Appends plaintext to `opened`.
     fn feed(&self, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
         self.records.borrow_mut().received(raw);
-        let session = &mut *self.session.borrow_mut();
+        let session = &mut *self.session();
         loop {
             session.read_tls(&mut raw)?;
             let state = session.process_new_packets().map_err(invalid)?;
@@ -224,7 +280,7 @@ impl TlsStream {
 
     /// Whether the client has sent close_notify.
     fn has_ended(&self) -> io::Result<bool> {
-        match self.session.borrow_mut().reader().fill_buf() {
+        match self.session().reader().fill_buf() {
             Ok(bytes) => Ok(bytes.is_empty()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error),
@@ -233,7 +289,7 @@ impl TlsStream {
 
     /// Sends encrypted records, unless another operation is sending.
     async fn flush(&self, timeout: IoTimeout) -> io::Result<()> {
-        if self.writing.get() || !self.session.borrow().wants_write() {
+        if self.writing.get() || !self.session().wants_write() {
             return Ok(());
         }
         let _writing = Writing::new(&self.writing);
@@ -242,8 +298,8 @@ impl TlsStream {
 
     /// Sends encrypted records until none are left. Uses `memory` as buffer and returns it.
     async fn send_sealed(&self, mut memory: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
-        while self.session.borrow().wants_write() {
-            self.session.borrow_mut().write_tls(&mut memory)?;
+        while self.session().wants_write() {
+            self.session().write_tls(&mut memory)?;
             let payload = Payload { head: memory, body: Bytes::new() };
             memory = self.stream.write(payload, timeout).await?;
         }

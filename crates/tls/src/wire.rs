@@ -20,6 +20,14 @@ pub enum Wire {
 }
 
 impl Wire {
+    /// A connection that was accepted: encrypted if another processor has [offered](Self::offer) it as such.
+    pub fn accepted(stream: Stream) -> Self {
+        match TlsStream::resume(stream) {
+            Ok(stream) => Self::Tls(Box::new(stream)),
+            Err(stream) => Self::Plain(stream),
+        }
+    }
+
     /// Waits for input and appends it to `buffer`. Returns the number of bytes; 0 at the end of the stream.
     ///
     /// # Errors
@@ -74,13 +82,29 @@ impl Wire {
         }
     }
 
-    /// [Offers](Stream::offer) the connection to the other processors. True if it has moved. A TLS stream never moves,
-    /// because its session stays here.
+    /// [Offers](Stream::offer) the connection to the other processors. True if it has moved.
     #[must_use = "the operation of a connection that has moved must end"]
     pub fn offer(&self) -> bool {
         match self {
             Self::Plain(stream) => stream.offer(),
-            Self::Tls(_) => false,
+            Self::Tls(stream) => stream.offer(|| None),
+        }
+    }
+
+    /// As [`offer`](Self::offer), with a [state](Stream::offer_with) that the other processor takes.
+    #[must_use = "the operation of a connection that has moved must end"]
+    pub fn offer_with<S: Send + 'static>(&self, state: impl FnOnce() -> S) -> bool {
+        match self {
+            Self::Plain(stream) => stream.offer_with(state),
+            Self::Tls(stream) => stream.offer(|| Some(Box::new(state()))),
+        }
+    }
+
+    /// The state with which another processor has [offered](Self::offer_with) the connection, once, if it is of this type.
+    pub fn take_state<S: 'static>(&mut self) -> Option<S> {
+        match self {
+            Self::Plain(stream) => stream.take_state(),
+            Self::Tls(stream) => stream.take_state(),
         }
     }
 

@@ -3,8 +3,9 @@
 //! Fewer processors run larger cohorts, and wake each other less often. So the law uses as few as can
 //! carry the load, with room for its variation:
 //!
-//! - **Up at once** to all processors, if an active processor has not been idle for long. That shows
-//!   that the load is too high, but not by how much.
+//! - **Up at once** to all processors, if an active processor has not been idle for long and the mean
+//!   load of the active ones is high, or if none of them has been idle for long. That shows that the
+//!   load is too high, but not by how much.
 //! - **Up** to the number that the load needs, if the mean load of the active processors exceeds
 //!   [`UP_LOAD`] for [`UP_AFTER`].
 //! - **Down** to the number that the load needs, if it has needed fewer for [`DOWN_AFTER`].
@@ -193,8 +194,11 @@ impl Scaling {
         let load: f64 = divisible.iter().map(|index| f64::from(processors[*index].load)).sum();
         let capacity = (self.active - bottlenecks) as f64;
         let mut active = divisible.iter().take_while(|index| **index < self.active);
-        let is_saturated = load >= SATURATED_LOAD * capacity
-            && active.any(|index| processors[*index].is_saturated);
+        // The load is that of the whole interval, which may have begun before a burst.
+        let is_saturated = match load >= SATURATED_LOAD * capacity {
+            true => active.any(|index| processors[*index].is_saturated),
+            false => capacity > 0.0 && active.all(|index| processors[*index].is_saturated),
+        };
 
         let (to, reason) = if is_saturated && self.active < self.max {
             (self.saturated(now, average, capacity), ScalingReason::Saturated)
@@ -207,7 +211,12 @@ impl Scaling {
         } else {
             (self.active, ScalingReason::Steady)
         };
-        self.step(now, to.clamp(self.min, self.max), total);
+        let load = match reason {
+            // The average may not contain the burst yet.
+            ScalingReason::Saturated => total.max(TARGET_LOAD * capacity),
+            _ => total,
+        };
+        self.step(now, to.clamp(self.min, self.max), load);
         ScalingStep { active: self.active, reason, demand: total / 1000.0, bottlenecks }
     }
 

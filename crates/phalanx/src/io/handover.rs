@@ -2,12 +2,14 @@
 //!
 //! 1. The processor detaches the connection from its driver: after the accept, before any request on it, or later between
 //!    two requests, if the program offers it (`relocation`).
-//! 2. It sends the connection as a command to the other processor, with the address of the listener.
+//! 2. It sends the connection as a command to the other processor, with the address of the listener, and with the state
+//!    that the program passes on.
 //! 3. The other processor's driver takes it over, as if its own listener on that address had accepted it. So the
 //!    accept loop of that processor serves it like any other.
 //!
 //! If that listener has been closed meanwhile, the connection returns, and is closed if the first listener is gone too.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,6 +40,9 @@ impl Drop for Arriving {
     }
 }
 
+/// What the program passes on with a connection.
+pub(crate) type PassedState = Box<dyn Any + Send>;
+
 /// A connection on its way to another processor. Dropping it closes the connection.
 struct Handover {
     connection: Endpoint,
@@ -47,15 +52,19 @@ struct Handover {
     to: Arriving,
     /// Whether that processor has served it.
     served: bool,
+    state: Option<PassedState>,
 }
 
 /// Where an accepted connection is served.
 pub(crate) enum Placed {
-    /// On this processor. `served` if another one has served it before.
-    Here { served: bool },
+    /// On this processor. `served` if another one has served it before, and passed on the state.
+    Here { served: bool, state: Option<PassedState> },
     /// On another processor.
     Away,
 }
+
+/// A connection that this processor has accepted, and serves.
+const HERE: Placed = Placed::Here { served: false, state: None };
 
 impl Handover {
     fn send(self) {
@@ -83,18 +92,19 @@ impl Io {
     fn hand_over(&self, listener: Socket, connection: Socket) -> Placed {
         let place = &self.place;
         if place.shared.members.len() == 1 {
-            return Placed::Here { served: false };
+            return HERE;
         }
         if let Some(arrived) = place.take_arrived(connection) {
-            return Placed::Here { served: arrived.served };
+            return Placed::Here { served: arrived.served, state: arrived.state };
         }
         let Some(address) = place.address(listener).filter(|_| !self.drain_announced.get()) else {
-            return Placed::Here { served: false };
+            return HERE;
         };
         let target = place.choose(address);
-        match target != place.index && self.send_to(target, address, connection, Move::Placed) {
+        let send = || self.send_to(target, address, connection, Move::Placed, || None);
+        match target != place.index && send() {
             true => Placed::Away,
-            false => Placed::Here { served: false },
+            false => HERE,
         }
     }
 
@@ -105,40 +115,48 @@ impl Io {
         address: SocketAddr,
         connection: Socket,
         reason: Move,
+        state: impl FnOnce() -> Option<PassedState>,
     ) -> bool {
         let detached = self.try_driver(|driver| Ok(driver.detach(connection)));
         let Ok(Some(connection)) = detached else { return false };
         self.place.shared.moves.count(reason);
         let (from, to) = (Some(self.place.index), Arriving::at(&self.place.shared, target));
         let served = reason != Move::Placed;
-        Handover { connection, address, from, to, served }.send();
+        Handover { connection, address, from, to, served, state: state() }.send();
         true
     }
 
-    /// Hands over `connection`, which `listener` has accepted and whose program offers it, to the processor `target`.
-    /// False if it cannot be detached.
-    pub(super) fn relocate(&self, listener: Socket, connection: Socket, target: Target) -> bool {
+    /// Hands over `connection`, which `listener` has accepted and whose program offers it, to the processor `target`, with
+    /// `state`. False if it cannot be detached.
+    pub(super) fn relocate(
+        &self,
+        listener: Socket,
+        connection: Socket,
+        target: Target,
+        state: impl FnOnce() -> Option<PassedState>,
+    ) -> bool {
         let Some(address) = self.place.address(listener) else { return false };
         let reason = if target.spreads { Move::Spread } else { Move::Gathered };
         !self.drain_announced.get()
-            && self.send_to(target.processor.into(), address, connection, reason)
+            && self.send_to(target.processor.into(), address, connection, reason, state)
     }
 
     /// Takes over a connection that another processor has accepted, or returns it.
-    fn take_over(&self, Handover { connection, address, from, to, served }: Handover) {
+    fn take_over(&self, handover: Handover) {
+        let Handover { connection, address, from, to, served, state } = handover;
         match (self.place.listener(address), from) {
             (Some(listener), _) => {
                 // On an error the driver has closed it, as an accept that fails does.
                 if let Ok(connection) =
                     self.try_driver(|driver| driver.take_over(listener, connection))
                 {
-                    let arrived = Arrived { connection, listener, served, _counted: to };
+                    let arrived = Arrived { connection, listener, served, state, _counted: to };
                     self.place.arrived.borrow_mut().push(arrived);
                 }
             }
             (None, Some(from)) => {
                 let to = Arriving::at(&self.place.shared, from);
-                Handover { connection, address, from: None, to, served }.send();
+                Handover { connection, address, from: None, to, served, state }.send();
             }
             (None, None) => drop(connection),
         }

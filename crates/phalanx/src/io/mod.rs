@@ -20,6 +20,7 @@
 //! | `placement` | the processor that serves a connection |
 //! | `relocation` | connections that move to another processor later |
 //! | `handover` | connections on their way to that processor |
+//! | `saturation` | whether a processor has not been idle for a while |
 //! | `load_sample` | how busy a processor is |
 //! | `traffic` | counters of bytes, receives and opened sockets |
 //! | `sending` | sends that complete at once |
@@ -36,6 +37,7 @@ mod moves;
 mod placement;
 mod relocation;
 mod request;
+mod saturation;
 mod sending;
 mod settling;
 mod steering;
@@ -62,7 +64,8 @@ use self::placement::Place;
 pub(crate) use self::placement::{Loads, Placement};
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, Receive, Requested, release, request};
-pub(crate) use self::steering::steer;
+pub(crate) use self::saturation::{Saturated, SaturationProbe};
+pub(crate) use self::steering::active_changed;
 pub(crate) use self::traffic::Traffic;
 use crate::blocking::{Pools, discard_panic};
 use crate::program::Leaks;

@@ -14,10 +14,11 @@ use std::time::Duration;
 use phalanx_core::{Candidate, Control, MAX_ARRIVING, ProcessorId, now, place_connection};
 use phalanx_driver::Socket;
 
-use super::handover::Arriving;
+use super::handover::{Arriving, PassedState};
 use super::load_sample::LoadSample;
 use super::moves::Moves;
 use super::relocation::{Offers, Relocations};
+use super::saturation::Saturated;
 use super::traffic::{Traffic, TrafficCounters};
 use crate::cores::{ActiveProcessors, IdleCores};
 #[cfg(feature = "admin")]
@@ -36,6 +37,8 @@ pub(crate) struct Placement {
     listening: Mutex<HashMap<SocketAddr, Listening>>,
     pub(super) relocations: Relocations,
     pub(super) moves: Moves,
+    /// Set by processors of a program with automatic placement.
+    saturated: Arc<Saturated>,
 }
 
 /// The listeners of an address.
@@ -136,8 +139,14 @@ impl Placement {
             traffic: Arc::default(),
         });
         let (listening, relocations, moves) = Default::default();
-        let members = members.collect();
-        Arc::new(Self { members, cores, active, loads, listening, relocations, moves })
+        let members: Box<[Member]> = members.collect();
+        let saturated = Saturated::new(members.len());
+        Arc::new(Self { members, cores, active, loads, listening, relocations, moves, saturated })
+    }
+
+    /// Whether each processor has not been idle for a while.
+    pub(crate) fn saturated(&self) -> Arc<Saturated> {
+        self.saturated.clone()
     }
 
     /// Adds the counters of moved connections to `metrics`, if there is a processor to which they can move.
@@ -194,6 +203,8 @@ pub(super) struct Arrived {
     pub(super) listener: Socket,
     /// Whether that processor has served it.
     pub(super) served: bool,
+    /// What it has passed on.
+    pub(super) state: Option<PassedState>,
     pub(super) _counted: Arriving,
 }
 
@@ -301,9 +312,20 @@ impl Place {
         let member = &self.shared.members[processor];
         let arriving = member.arriving.load(Ordering::Relaxed);
         let sockets = member.sockets.load(Ordering::Relaxed) + arriving;
-        let awake = self.shared.loads.of(processor, &self.loads[processor]);
-        let load = member.worked(now()).map_or(awake, |worked| worked.min(awake));
+        let load = match self.shared.saturated.is_set(processor) {
+            // The last measurement may be older.
+            true => 1_000,
+            false => {
+                let awake = self.shared.loads.of(processor, &self.loads[processor]);
+                member.worked(now()).map_or(awake, |worked| worked.min(awake))
+            }
+        };
         Candidate { processor, sockets, arriving, load }
+    }
+
+    /// Whether this processor has not been idle for a while.
+    pub(super) fn is_saturated(&self) -> bool {
+        self.shared.saturated.is_set(self.index)
     }
 
     /// Publishes this processor's load.

@@ -4,6 +4,9 @@
 //! A processor measures its own load when a connection is offered, at most once in [`LOAD_INTERVAL`], and asks the law
 //! ([`relocate_connections`]) for a *plan*: how many of the connections that are offered next it hands over, and to which
 //! processor. Without a plan an offer costs two comparisons. `handover` moves the connection.
+//!
+//! If processors have become active because others are saturated, these spread their connections at once: the new ones
+//! were idle, and a measurement would take longer.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -26,6 +29,8 @@ const SPREAD_PAUSE: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = LOAD_INTERVAL.saturating_mul(10);
 /// The connections that a processor hands over in one interval: this number, or a fraction of its sockets.
 const MIN_PER_INTERVAL: usize = 16;
+/// The idle time of one idle core, in thousandths.
+const ONE_CORE: u32 = 1_000;
 const FRACTION_PER_INTERVAL: usize = 16;
 
 /// The relocations of all processors of a program.
@@ -50,6 +55,8 @@ pub(super) struct Offers {
     /// The time of the last measurement, and the thread's processor time at that time.
     measured: Cell<(Duration, u64)>,
     plan: Cell<Option<Plan>>,
+    /// The number of active processors, and the time until which those that became active last count as idle.
+    active: Cell<(usize, Duration)>,
 }
 
 /// Connections to hand over.
@@ -82,6 +89,12 @@ impl Target {
 }
 
 impl Io {
+    /// Whether the number of active processors has changed since the start.
+    #[inline]
+    pub(super) fn has_changed_active(&self) -> bool {
+        self.place.offers.active.get().0 > 0
+    }
+
     /// The processor to which a connection of `listener` that is offered now should move.
     #[inline]
     pub(super) fn relocation(&self, listener: Socket) -> Option<Target> {
@@ -116,7 +129,9 @@ impl Place {
         offers.next_look.set(now + LOAD_INTERVAL);
         offers.plan.set(None);
         let Some(address) = self.address(listener) else { return };
-        if let Some(worked) = self.shared.loads.worked() {
+        if self.is_saturated() {
+            self.publish_load(now, 1_000);
+        } else if let Some(worked) = self.shared.loads.worked() {
             let (before, worked_before) = offers.measured.replace((now, worked));
             let elapsed = now.saturating_sub(before);
             if elapsed > MAX_INTERVAL {
@@ -144,6 +159,17 @@ impl Place {
         }));
     }
 
+    /// Follows a change of the number of active processors.
+    pub(super) fn active_changed(&self, now: Duration) {
+        let (offers, active) = (&self.offers, self.shared.preferred());
+        let (before, _) = offers.active.get();
+        let has_grown = before > 0 && active > before && self.is_saturated();
+        offers.active.set((active, if has_grown { now + SPREAD_TIME } else { Duration::ZERO }));
+        if has_grown {
+            offers.next_look.set(now);
+        }
+    }
+
     fn relocation(&self, address: SocketAddr, now: Duration) -> Option<Relocation> {
         let mut others = self.candidates(address, true);
         let Some(own) = others.iter().position(|other| other.processor == self.index) else {
@@ -158,6 +184,9 @@ impl Place {
         let own: Candidate = others.remove(own);
         let relocations = &self.shared.relocations;
         let idle = || {
+            if now < self.offers.active.get().1 {
+                return ONE_CORE;
+            }
             let mut idle = relocations.idle.lock().unwrap_or_else(PoisonError::into_inner);
             self.shared.loads.idle(&mut idle, now)
         };

@@ -10,11 +10,13 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use phalanx_core::ProcessorId;
 use phalanx_driver::{Done, Driver, Request, Socket};
 
+use super::handover::PassedState;
 use super::relocation::Target;
 use super::{Io, IoTimeout, try_with, with};
 
@@ -85,6 +87,8 @@ pub(crate) struct HomeSocket {
     listener: Option<Socket>,
     /// Whether another processor has served it before.
     has_moved: bool,
+    /// What that processor has passed on. Boxed, since few sockets have it; the mutex is never locked.
+    state: Option<Box<Mutex<PassedState>>>,
     /// Where the connection moves when it is offered next ([`Target::pack`]), or [`STAYS`].
     leaves_for: AtomicU16,
 }
@@ -96,7 +100,12 @@ impl HomeSocket {
             io.place.opened();
             io.home
         });
-        Self { socket, home, listener: None, has_moved: false, leaves_for: AtomicU16::new(STAYS) }
+        Self::of(socket, home)
+    }
+
+    fn of(socket: Socket, home: ProcessorId) -> Self {
+        let leaves_for = AtomicU16::new(STAYS);
+        Self { socket, home, listener: None, has_moved: false, state: None, leaves_for }
     }
 
     /// Takes ownership of a new listening socket of this processor's driver.
@@ -105,26 +114,29 @@ impl HomeSocket {
             io.listens(socket);
             io.home
         });
-        Self { socket, home, listener: None, has_moved: false, leaves_for: AtomicU16::new(STAYS) }
+        Self::of(socket, home)
     }
 
     /// Takes ownership of a connection that a [request](Self::request) on this listener returned.
-    pub(crate) fn accepted(&self, socket: Socket, served: bool) -> Self {
+    pub(crate) fn accepted(
+        &self,
+        socket: Socket,
+        served: bool,
+        state: Option<PassedState>,
+    ) -> Self {
         try_with(|io| io.place.opened());
-        Self {
-            socket,
-            home: self.home,
-            listener: Some(self.socket),
-            has_moved: served,
-            leaves_for: AtomicU16::new(STAYS),
-        }
+        let mut accepted = Self::of(socket, self.home);
+        accepted.listener = Some(self.socket);
+        accepted.has_moved = served;
+        accepted.state = state.map(|state| Box::new(Mutex::new(state)));
+        accepted
     }
 
-    /// Hands the connection to another processor, if one should serve it. False if it stays.
+    /// Hands the connection to another processor with `state`, if one should serve it. False if it stays.
     ///
     /// The driver may be receiving ahead, so that the connection cannot be detached now. Then the next
     /// [send](Self::send) stops that, and the offer after it succeeds, unless the client sends before it has the answer.
-    pub(crate) fn relocate(&self) -> bool {
+    pub(crate) fn relocate(&self, state: impl FnOnce() -> Option<PassedState>) -> bool {
         let Some(listener) = self.listener else { return false };
         let moved = try_with(|io| {
             if io.home != self.home {
@@ -139,13 +151,35 @@ impl HomeSocket {
                 target => Some(Target::unpack(target)),
             };
             let Some(target) = target else { return false };
-            let moved = io.relocate(listener, self.socket, target);
+            let moved = io.relocate(listener, self.socket, target, state);
             if !moved && prepared == STAYS {
                 self.leaves_for.store(target.pack(), Ordering::Relaxed);
             }
             moved
         });
         moved == Some(true)
+    }
+
+    /// Whether another processor should serve the connection, in a program whose number of active processors has changed.
+    /// Then it moves when it is offered next, unless something arrives before.
+    #[inline]
+    pub(crate) fn should_move(&self) -> bool {
+        let Some(listener) = self.listener else { return false };
+        let target = try_with(|io| {
+            if io.home != self.home || !io.has_changed_active() {
+                return None;
+            }
+            let Some(target) = io.relocation(listener) else { return Some(STAYS) };
+            // It may have nothing to send for long.
+            let _ = io.try_driver(|driver| {
+                driver.stop_ahead(self.socket);
+                Ok(())
+            });
+            Some(target.pack())
+        });
+        let Some(target) = target.flatten() else { return false };
+        self.leaves_for.store(target, Ordering::Relaxed);
+        target != STAYS
     }
 
     /// Lets the connection move when it is offered next, if another processor should serve it.
@@ -199,6 +233,16 @@ impl HomeSocket {
     ) -> Requested<R> {
         let (request, home) = (request(self.socket), Some(self.home));
         Requested(Stage::New { request, timeout, home, at_once: false })
+    }
+
+    /// What another processor has passed on with the connection, once, if it is of this type.
+    pub(crate) fn take_state<S: 'static>(&mut self) -> Option<S> {
+        let state = self.state.as_mut()?.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !state.is::<S>() {
+            return None;
+        }
+        let state = self.state.take()?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        state.downcast().ok().map(|state| *state)
     }
 
     /// Calls the driver with this socket.

@@ -13,9 +13,13 @@ use phalanx_driver::Socket;
 
 use super::{Io, try_with};
 
-/// Steers new connections after a change of the number of active processors. The thread of the first processor does it.
-pub(crate) fn steer() {
-    try_with(|io| io.place.placing_listeners().into_iter().for_each(|one| io.steer(one)));
+/// Follows a change of the number of active processors, on the thread of each processor. The first one steers new
+/// connections.
+pub(crate) fn active_changed() {
+    try_with(|io| {
+        io.place.placing_listeners().into_iter().for_each(|one| io.steer(one));
+        io.place.active_changed(phalanx_core::now());
+    });
 }
 
 impl Io {

@@ -41,7 +41,9 @@ impl Listener {
             match self.0.request(accept, IoTimeout::NONE.until_shutdown()).await? {
                 Done::Accepted(socket) => match place(self.0.socket(), socket) {
                     Placed::Away => (),
-                    Placed::Here { served } => return Ok(Stream(self.0.accepted(socket, served))),
+                    Placed::Here { served, state } => {
+                        return Ok(Stream(self.0.accepted(socket, served, state)));
+                    }
                 },
                 other => unreachable!("accept completed with {other:?}"),
             }

@@ -320,7 +320,47 @@ impl Stream {
     /// before it is dropped here. It should accept a connection that [has moved](Self::has_moved) nevertheless.
     #[must_use = "the operation of a connection that has moved must end"]
     pub fn offer(&self) -> bool {
-        self.0.relocate()
+        self.0.relocate(|| None)
+    }
+
+    /// [Offers](Self::offer) a connection with state, which the other processor [takes](Self::take_state). `state` is
+    /// called if the connection moves. It must contain all that has to be remembered, received bytes included.
+    ///
+    /// ```
+    /// use phalanx::net::{IoTimeout, Stream};
+    ///
+    /// /// Answers each message with the number of messages so far.
+    /// async fn count(mut stream: Stream) -> std::io::Result<()> {
+    ///     let mut count: u64 = stream.take_state().unwrap_or(0);
+    ///     let mut bytes = Vec::new();
+    ///     while stream.read(&mut bytes, IoTimeout::NONE).await? > 0 {
+    ///         count += 1;
+    ///         bytes = stream.write(count.to_string().into_bytes(), IoTimeout::NONE).await?;
+    ///         if stream.offer_with(|| count) {
+    ///             break;
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # let _ = count;
+    /// ```
+    #[must_use = "the operation of a connection that has moved must end"]
+    pub fn offer_with<S: Send + 'static>(&self, state: impl FnOnce() -> S) -> bool {
+        self.0.relocate(|| Some(Box::new(state())))
+    }
+
+    /// Whether another processor should serve the connection: this one is inactive, or has too many. [Offer](Self::offer_with)
+    /// it then once nothing of it is in progress. Always false in a program that never had an inactive processor.
+    ///
+    /// For connections that have to be brought to a stop before they can move. Others are just offered.
+    pub fn should_move(&self) -> bool {
+        self.0.should_move()
+    }
+
+    /// The state with which another processor has [offered](Self::offer_with) the connection, once. None if it has not
+    /// moved, or if the state is of another type.
+    pub fn take_state<S: 'static>(&mut self) -> Option<S> {
+        self.0.take_state()
     }
 
     /// Whether another processor has served the connection, and has [offered](Self::offer) it.

@@ -38,7 +38,7 @@ pub use crate::cores::ActiveProcessors;
 use crate::cores::Seats;
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK};
 use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
-use crate::io::{Loads, Placement, steer};
+use crate::io::{Loads, Placement, active_changed};
 use crate::machine::second_level_cache;
 pub use crate::machine::{Fingerprint, raise_open_files};
 use crate::metrics::Registered;
@@ -316,7 +316,7 @@ impl Runtime {
         let seats = Seats::new(self.processors, self.pin);
         let up = Started {
             control: control.clone(),
-            active: ActiveProcessors::new(ids(), Some(seats), self.worker.dials(), steer),
+            active: ActiveProcessors::new(ids(), Some(seats), self.worker.dials(), active_changed),
             driver: kind,
             fallback,
             #[cfg(feature = "admin")]
@@ -329,7 +329,7 @@ impl Runtime {
         let watch = (!self.stall_threshold.is_zero())
             .then(|| StallDetector::new(self.stall_threshold, &control, stalls.clone()));
         let deadlocks = watch.is_some().then(DeadlockDetector::default);
-        let automatic = Automatic::new(mode, self.min_active, self.processors, profile);
+        let automatic = Automatic::new(mode, self.min_active, placement.saturated(), profile);
         let is_polled = watch.is_some() || automatic.is_some();
         let idle = is_polled.then(|| SupervisorIdle::new(self.processors));
         #[cfg(feature = "admin")]

@@ -11,9 +11,9 @@ use phalanx_core::{GuideReason, Measured, ProcessorLoad, ScalingStep, TrafficPro
 
 use super::PlacementMode;
 use super::guided::Guidance;
-use super::saturation::{Saturated, SaturationProbe};
 #[cfg(feature = "admin")]
 use super::totals::Totals;
+use crate::io::{Saturated, SaturationProbe};
 #[cfg(feature = "admin")]
 use crate::metrics::Registered;
 use crate::metrics::{Counter, Gauge};
@@ -126,9 +126,10 @@ impl Automatic {
     pub(crate) fn new(
         mode: PlacementMode,
         min: usize,
-        processors: usize,
+        saturated: Arc<Saturated>,
         profile: Option<(TrafficProfile, Vec<String>)>,
     ) -> Option<Arc<Self>> {
+        let processors = saturated.processors();
         if mode == PlacementMode::Off {
             return None;
         }
@@ -153,7 +154,7 @@ impl Automatic {
         Some(Arc::new(Self {
             mode,
             min: min.clamp(1, processors),
-            saturated: Saturated::new(processors),
+            saturated,
             profile,
             foreign: foreign.unwrap_or_default(),
             last: Mutex::new(Last { reason: "steady", ..Last::default() }),
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn the_last_decisions_are_kept_with_their_indicators() {
-        let decisions = Automatic::new(PlacementMode::Advise, 1, 4, None).unwrap();
+        let decisions = Automatic::new(PlacementMode::Advise, 1, Saturated::new(4), None).unwrap();
         let load = ProcessorLoad { load: 500, indivisible: 0, is_saturated: true };
         let step = |active, reason| ScalingStep { active, reason, demand: 1.5, bottlenecks: 0 };
         for second in 0..100 {

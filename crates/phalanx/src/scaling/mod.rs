@@ -2,7 +2,7 @@
 //! ([`phalanx_core::Scaling`]).
 //!
 //! It looks at the loads every 100 ms while a processor is awake, and at once when one is saturated. The processor
-//! itself notices that (`saturation`). Decisions are recorded for the admin pages (`decisions`).
+//! itself notices that ([`crate::io::SaturationProbe`]). Decisions are recorded for the admin pages (`decisions`).
 //!
 //! With a profile (`profile_file`), the law is [`phalanx_core::Guide`] (`guided`), which sees samples of half a second
 //! (`totals`).
@@ -12,7 +12,6 @@ mod guided;
 #[cfg(feature = "admin")]
 mod profile_file;
 mod profiled;
-mod saturation;
 mod totals;
 
 use std::sync::Arc;
@@ -26,7 +25,6 @@ use self::guided::Guided;
 pub use self::profile_file::{ProfileError, ProfileFile};
 pub use self::profiled::PROFILE_VARIABLE;
 pub(crate) use self::profiled::Profiled;
-pub(crate) use self::saturation::SaturationProbe;
 pub use self::totals::Totals;
 use crate::cores::ActiveProcessors;
 use crate::io::{LoadSample, Placement};
@@ -130,8 +128,12 @@ impl Scaler {
         if let Some(guided) = &mut self.guided {
             let active = &loads[..self.active.count()];
             let load: u32 = active.iter().map(|processor| processor.load).sum();
-            let is_saturated = active.iter().any(|processor| processor.is_saturated)
-                && load >= SATURATED_LOAD * active.len() as u32;
+            // The load is that of the whole interval, which may have begun before a burst.
+            let is_high = load >= SATURATED_LOAD * active.len() as u32;
+            let is_saturated = match is_high {
+                true => active.iter().any(|processor| processor.is_saturated),
+                false => active.iter().all(|processor| processor.is_saturated),
+            };
             let (control, placement) = (&self.control, &self.placement);
             let guidance = guided.look(at, is_saturated, control, placement, &self.active);
             if let Some(guidance) = guidance {

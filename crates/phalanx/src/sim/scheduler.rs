@@ -15,7 +15,7 @@ use super::world::{LookAtCalls, World};
 use super::{Report, fault, oracle};
 use crate::blocking::workers::{self, WorkerStep};
 use crate::cores::ActiveProcessors;
-use crate::io::{Io, Loads, Placement};
+use crate::io::{Io, Loads, Placement, active_changed};
 use crate::program::StartContext;
 
 /// The state of a run.
@@ -95,7 +95,7 @@ impl Run {
         let control = seeds[0].control();
         let loads = Loads::Drawn(outside.clone());
         let ids = || seeds.iter().map(|seed| seed.id());
-        let active = ActiveProcessors::new(ids(), None, (0, 0), || ());
+        let active = ActiveProcessors::new(ids(), None, (0, 0), active_changed);
         let placement = Placement::new(ids(), processors, active.clone(), loads);
         let mut places = Vec::new();
         for seed in seeds {

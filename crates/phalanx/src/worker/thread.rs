@@ -13,10 +13,9 @@ use super::world::{DriverWorld, SupervisorLink};
 use crate::admin::Admin;
 use crate::cores::ActiveProcessors;
 use crate::diagnostics::PanicHook;
-use crate::io::{Io, Placement};
+use crate::io::{Io, Placement, SaturationProbe};
 use crate::machine::with_region;
 use crate::program::{Leaks, RunError, SETTLING, StartContext, StartError};
-use crate::scaling::SaturationProbe;
 use crate::supervisor::{Event, SupervisorIdle};
 
 /// Options of the threads of all processors, which [`Runtime`](crate::Runtime) documents.

@@ -14,8 +14,7 @@ use super::sleep_cost::SleepCost;
 use crate::cores::ActiveProcessors;
 use crate::diagnostics::PanicHook;
 use crate::diagnostics::tracing_events;
-use crate::io::Io;
-use crate::scaling::SaturationProbe;
+use crate::io::{Io, SaturationProbe};
 use crate::supervisor::{Event, SupervisorIdle};
 
 pub(crate) struct DriverWorld {

@@ -23,8 +23,8 @@ pub(crate) async fn accept(
         context.stages.control.wait_for_capacity().await;
         let Some(stream) = control.next(&listener).await else { return };
         context.current.refresh(&mut site);
-        // A connection that another processor has served was admitted there. Only plain ones move, and such a
-        // connection stays plain if a reload has changed its listener.
+        // A connection that another processor has served was admitted there, and needs no handshake. It stays as it is
+        // if a reload has changed its listener.
         let has_moved = stream.has_moved();
         let (Arrival { kind, proxied: is_proxied }, most_open) = match has_moved {
             true => (Arrival::PLAIN, usize::MAX),

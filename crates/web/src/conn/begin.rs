@@ -89,7 +89,7 @@ impl AcceptContext {
         // If the operation limit is reached, the connection closes; a later one may fit.
         let _ = match kind {
             ListenerKind::Plain => {
-                let connection = Connection::new(stream.into(), stages, current, peer);
+                let connection = Connection::new(Wire::accepted(stream), stages, current, peer);
                 stages.control.dispatch(move |_| connection.serve())
             }
             // A separate future, so that connections without TLS do not reserve its memory.

@@ -1,13 +1,14 @@
 //! Connections that move to another worker between two requests.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 
-use phalanx_testkit::{eventually, tcp};
-use phalanx_web::Config;
+use phalanx_testkit::eventually;
+use phalanx_web::{Config, Scheme, Tls};
 
 use crate::common::{Server, connect, metric, on_each_driver, rest, small_and_large};
+use crate::simulation::wire::IDENTITY;
 
 const CLIENTS: usize = 24;
 const REQUEST: &[u8] = b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -23,18 +24,18 @@ pub(crate) fn two_workers(home: &Path) -> Config {
 }
 
 /// Sends `count` requests and the first `more` bytes of another one, and reads the answers.
-pub(crate) fn ask(stream: &mut TcpStream, count: usize, more: usize) {
+pub(crate) fn ask(stream: &mut (impl Read + Write), count: usize, more: usize) {
     stream.write_all(&[&REQUEST.repeat(count), &REQUEST[..more]].concat()).unwrap();
     answers(stream, count);
 }
 
-fn answers(stream: &mut TcpStream, count: usize) {
+fn answers(stream: &mut impl Read, count: usize) {
     for _ in 0..count {
         // Byte by byte, so that the next answer is not read.
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\nsmall") {
             let mut byte = [0];
-            assert_eq!(tcp::read(stream, &mut byte).unwrap(), 1, "the connection is not closed");
+            stream.read_exact(&mut byte).expect("the connection is not closed");
             answer.push(byte[0]);
         }
         assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
@@ -96,6 +97,37 @@ fn connections_leave_an_inactive_worker_and_lose_nothing() {
             rest(&mut refused).starts_with("HTTP/1.1 503 ").then_some(())
         });
         assert!(moved(server, "placed").is_some() && moved(server, "spread").is_some());
+    });
+}
+
+/// The same, over TLS.
+fn two_encrypted_workers(home: &Path) -> Config {
+    let mut config = two_workers(home);
+    let [certificate, key] = IDENTITY.files();
+    config.hosts[0].tls = Some(Tls { certificate, key });
+    config.listen = vec![Scheme::Https.at((Ipv4Addr::LOCALHOST, 0))];
+    config
+}
+
+#[test]
+fn connections_over_tls_move_with_their_keys() {
+    on_each_driver(two_encrypted_workers, |server, _| {
+        let encrypted = |stream: TcpStream| {
+            let name = "sim.test".try_into().unwrap();
+            let session = rustls::ClientConnection::new(IDENTITY.client_config(), name).unwrap();
+            rustls::StreamOwned::new(session, stream)
+        };
+        let clients = clients_of_both_workers(server);
+        let mut clients: Vec<_> = clients.into_iter().map(encrypted).collect();
+        clients.iter_mut().for_each(|client| ask(client, 1, 0));
+        server.active.set(1);
+        eventually("connections have moved", || {
+            for (number, client) in clients.iter_mut().enumerate() {
+                ask(client, 1 + number % 4, 0);
+            }
+            moved(server, "gathered").filter(|moved| *moved > 0)
+        });
+        clients.iter_mut().for_each(|client| ask(client, 2, 0));
     });
 }
 

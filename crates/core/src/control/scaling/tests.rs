@@ -128,6 +128,27 @@ fn the_number_stays_within_its_limits() {
 }
 
 #[test]
+fn a_burst_at_the_end_of_an_interval_is_seen() {
+    let mut law = Scaling::new(1, 4, 0);
+    let (_, now) = look(&mut law, 0, 100, &loads(1, 200, false));
+    assert_eq!(law.active(), 1);
+    let step = law.interval_over(now + 60 * MS, &loads(1, 260, true));
+    assert_eq!((step.active, step.reason), (4, ScalingReason::Saturated));
+    let (step, _) = look(&mut law, now + 60 * MS, 60, &loads(4, 50, false));
+    assert_eq!(step.active, 1, "the load before the burst was not too high");
+}
+
+#[test]
+fn one_saturated_processor_of_several_needs_no_more() {
+    let mut law = Scaling::new(1, 4, 0);
+    let (_, now) = look(&mut law, 0, 100, &loads(4, 350, false));
+    assert_eq!(law.active(), 2);
+    let mut some = loads(2, 400, false);
+    some[0].is_saturated = true;
+    assert_eq!(look(&mut law, now, 1, &some).0.active, 2);
+}
+
+#[test]
 fn inactive_processors_count_with_the_work_that_they_still_have() {
     let mut law = Scaling::new(1, 4, 0);
     let (step, _) = look(&mut law, 0, 100, &loads(4, 300, false));

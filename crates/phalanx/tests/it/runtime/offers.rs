@@ -21,14 +21,19 @@ on_each_driver!(connections_leave_an_inactive_processor);
 const PROCESSORS: usize = 2;
 const CLIENTS: usize = 24;
 
-/// Answers each byte with the number of the processor. Offers the connection once a processor is inactive: before, a
+/// Answers each byte with the number of the processor and the number of answers so far. Offers the connection once a processor is inactive: before, a
 /// connection that may move would be packed.
-async fn answer(stream: Stream, number: u8, active: ActiveProcessors) {
+async fn answer(mut stream: Stream, number: u8, active: ActiveProcessors) {
+    let mut count: u64 = stream.take_state().unwrap_or(0);
+    assert_eq!(stream.take_state::<u64>(), None, "once");
     let mut bytes = Vec::new();
     while let Ok(1..) = stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
-        bytes.fill(number);
+        assert_eq!(bytes.len(), 1, "a client waits for its answer");
+        count += 1;
+        bytes[0] = number;
+        bytes.extend(count.to_be_bytes());
         bytes = stream.write(bytes, IoTimeout::NONE).await.unwrap();
-        if active.count() < PROCESSORS && stream.offer() {
+        if active.count() < PROCESSORS && stream.offer_with(|| count) {
             return;
         }
     }
@@ -70,7 +75,7 @@ fn connections_leave_an_inactive_processor(driver: DriverChoice) {
 
 /// Returns the number of clients that another processor served at first.
 fn drive(active: &ActiveProcessors, address: SocketAddr) -> usize {
-    let connect = || patient(TcpStream::connect(address).unwrap());
+    let connect = || (patient(TcpStream::connect(address).unwrap()), 0);
     // Many connections are balanced, but on a busy machine the other processor may look full.
     let (mut clients, mut elsewhere) = (Vec::new(), 0);
     while elsewhere == 0 {
@@ -88,10 +93,12 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) -> usize {
     elsewhere
 }
 
-/// Sends a byte; returns the answer, the processor's number.
-fn ask(stream: &mut TcpStream) -> u8 {
-    let mut answer = [0; 1];
+/// Sends a byte; returns the processor's number. The answer has the number of answers on the connection.
+fn ask((stream, count): &mut (TcpStream, u64)) -> u8 {
+    let mut answer = [0; 9];
     stream.write_all(b"?").unwrap();
     stream.read_exact(&mut answer).expect("the connection is not closed");
+    *count += 1;
+    assert_eq!(answer[1..], count.to_be_bytes(), "its state has moved with it");
     answer[0]
 }

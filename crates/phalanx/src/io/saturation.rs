@@ -23,6 +23,10 @@ impl Saturated {
         Arc::new(Self((0..processors).map(|_| Flag::default()).collect()))
     }
 
+    pub(crate) fn processors(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn is_set(&self, processor: usize) -> bool {
         self.0[processor].0.load(Ordering::Relaxed)
     }
