@@ -9,6 +9,7 @@ use phalanx_service::ListenerControl;
 use phalanx_tls::Wire;
 
 use crate::connection::handshake::serve_encapsulated;
+use crate::connection::moving::Moving;
 use crate::connection::reader::serve;
 use crate::context::Context;
 use crate::events::Origin;
@@ -39,6 +40,15 @@ pub(crate) async fn accept(
         // Do not accept while the control stage's queue is full.
         control.wait_for_capacity().await;
         let Some(stream) = listening.next(&socket).await else { return };
+        let stream = match Moving::arrived(stream) {
+            Ok((moving, wire)) => {
+                let own = context.clone();
+                // If the limit of operations is reached, the connection closes.
+                let _ = control.dispatch(move |_| moving.serve(wire, own));
+                continue;
+            }
+            Err(new) => new,
+        };
         let listen = listening.kind();
         if kind != listen {
             kind = listen;

@@ -19,8 +19,7 @@ use crate::connection::authenticate::{
     Authenticated, Candidate, Credentials, method_and_data, proof_properties,
 };
 use crate::connection::client::Shared;
-use crate::connection::logging;
-use crate::connection::sender::send;
+use crate::connection::{logging, sender};
 use crate::context::Context;
 use crate::events::Line;
 use crate::events::drops::{DropReason, Dropped};
@@ -275,11 +274,7 @@ pub(super) fn begin(
     let spare = Cell::default();
     let shared = Shared { stream, context, outbox, peer, key, connection_id, spare };
     let shared = Rc::new(shared);
-    let of_sender = shared.clone();
-    if shared.context.stages.control.dispatch(move |_| send(of_sender)).is_err() {
-        // The processor is full: the client has to reconnect, and takes its session over.
-        shared.outbox.close();
-    }
+    sender::start(&shared);
     shared
 }
 

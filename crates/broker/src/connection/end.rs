@@ -10,6 +10,8 @@ pub(crate) enum End {
     Disconnected(Closing),
     /// The connection was lost, or the session was taken over.
     Lost,
+    /// The connection should move to another processor.
+    Leaving,
     /// The broker closes the connection, with this reason code and text.
     Because(Reason, &'static str),
 }

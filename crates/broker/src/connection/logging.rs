@@ -86,7 +86,7 @@ pub(super) fn disconnected(
             }
             End::Disconnected(_) => ("disconnected by the client".to_owned(), ""),
             End::Because(reason, why) => (reason.to_string(), *why),
-            End::Lost => match outbox.cause() {
+            End::Lost | End::Leaving => match outbox.cause() {
                 Some(reason) => (reason.to_string(), ""),
                 None => ("connection lost".to_owned(), ""),
             },

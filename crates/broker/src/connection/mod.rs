@@ -13,6 +13,7 @@
 //! | `publishing.rs`, `publish.rs` | PUBLISH: the messages of one read; routing and acknowledging them |
 //! | `subscribing.rs` | SUBSCRIBE and UNSUBSCRIBE |
 //! | `sender.rs` | the sending operation |
+//! | `moving.rs` | the way to another processor |
 //! | `end.rs` | the reasons for a connection's end |
 //! | `logging.rs` | events of connections for the event log |
 
@@ -27,6 +28,7 @@ mod disconnect_race;
 mod end;
 mod handshake;
 mod logging;
+mod moving;
 mod publish;
 mod publishing;
 mod reader;

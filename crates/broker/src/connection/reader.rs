@@ -92,7 +92,16 @@ pub(super) fn serve_accepted(
     mut connection: Box<Connection>,
 ) -> impl Future<Output = ()> + 'static {
     async move {
-        let end = connection.listen().await;
+        let end = loop {
+            match connection.listen().await {
+                // Boxed, because it is rare.
+                End::Leaving => match Box::pin(connection.leave()).await {
+                    Some(stays) => connection = stays,
+                    None => return,
+                },
+                end => break end,
+            }
+        };
         // Boxed, so that connections do not reserve memory for their end.
         Box::pin(connection.end(end)).await;
     }
@@ -101,11 +110,17 @@ pub(super) fn serve_accepted(
 impl Connection {
     /// Reads and processes packets until the connection ends.
     async fn listen(&mut self) -> End {
+        // One that could not move reads first.
+        let mut has_read = false;
         loop {
             // Pooled: an idle connection holds no memory for processing input.
             if let Err(end) = Pooled::pin(self.turn()).await {
                 return end;
             }
+            if has_read && self.shared.stream.should_move() {
+                return End::Leaving;
+            }
+            has_read = true;
             // Directly, because each async function in between stores the arguments again.
             let read = match self.shared.stream.plain() {
                 Some(stream) => stream.read(&mut self.input, self.timeout).await,
@@ -274,7 +289,7 @@ impl Connection {
         let is_disconnect = matches!(end, End::Disconnected(_));
         let closing = match end {
             End::Disconnected(closing) => closing,
-            End::Lost => Closing { will: true, expiry: None },
+            End::Lost | End::Leaving => Closing { will: true, expiry: None },
             End::Because(reason, what) => {
                 if self.version == Version::V5 {
                     let mut properties = PropertyBuffer::new();

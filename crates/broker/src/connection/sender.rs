@@ -13,6 +13,15 @@ use crate::connection::client::Shared;
 use crate::limits::peer::LINGER;
 use crate::session::effects::Pulled;
 
+/// Starts the sender of a connection.
+pub(super) fn start(shared: &Rc<Shared>) {
+    let own = shared.clone();
+    if shared.context.stages.control.dispatch(move |_| send(own)).is_err() {
+        // The processor is full: the client has to reconnect, and takes its session over.
+        shared.outbox.close();
+    }
+}
+
 /// Sends until either side closes the connection. Output that accumulates during a write is sent with the
 /// next one.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` would contain its arguments twice")]
@@ -25,6 +34,8 @@ pub(super) fn send(shared: Rc<Shared>) -> impl Future<Output = ()> + 'static {
                 shared.outbox.take(shared.spare.take())
             } else if shared.outbox.is_closed() {
                 break;
+            } else if shared.outbox.is_asked_to_stop() && pull.is_none() {
+                return shared.outbox.stop();
             } else if shared.outbox.is_disconnected() {
                 shared.outbox.filled().await;
                 continue;

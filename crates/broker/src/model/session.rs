@@ -123,6 +123,8 @@ pub(crate) struct Attachment {
     pub(crate) again: VecDeque<PacketId>,
     /// Notifies the sender of output.
     pub(crate) waiting: Notify,
+    /// The next pull, or the one in progress, returns at once.
+    pub(crate) is_interrupted: bool,
 }
 
 impl Session {

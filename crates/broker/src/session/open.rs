@@ -131,6 +131,7 @@ impl Sessions {
             is_fenced: false,
             again: again.into_iter().map(|(_, id)| id).collect(),
             waiting: Notify::default(),
+            is_interrupted: false,
         });
         if session.shared > 0 {
             effects.present = Some((key, true));

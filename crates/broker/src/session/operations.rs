@@ -114,6 +114,13 @@ impl SessionStage {
         })
     }
 
+    /// Lets the pull of a connection that is about to move return.
+    pub(crate) fn interrupt(self, key: ClientKey, connection_id: u64) -> Call<()> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            sessions.with(|sessions| sessions.interrupt(key, connection_id));
+        })
+    }
+
     /// Processes a client's acknowledgements.
     pub(crate) fn answered(
         self,

@@ -293,6 +293,10 @@ impl Sessions {
             let lsn = if is_fenced { lsn } else { Lsn::default() };
             return Poll::Ready((Pulled::Bytes(bytes), lsn));
         }
+        if std::mem::take(&mut attachment.is_interrupted) {
+            self.append();
+            return Poll::Ready((Pulled::Bytes(std::mem::take(spare)), Lsn::default()));
+        }
         for memory in [std::mem::take(spare), std::mem::take(&mut attachment.out)] {
             if (1..=MAX_SPARE_BYTES).contains(&memory.capacity()) && spares.len() < MAX_SPARES {
                 spares.push(memory);
@@ -301,6 +305,14 @@ impl Sessions {
         attachment.waiting.register(waiting);
         self.append();
         Poll::Pending
+    }
+
+    /// Lets a pull of connection `connection_id` return without output, so that no output is lost with it.
+    pub(super) fn interrupt(&mut self, key: ClientKey, connection_id: u64) {
+        if let Some(attachment) = self.get(key).and_then(|session| session.on(connection_id)) {
+            attachment.is_interrupted = true;
+            attachment.wake();
+        }
     }
 
     /// Adds subscriptions up to the limits. Returns the reason codes, and the accepted subscriptions.

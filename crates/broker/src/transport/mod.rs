@@ -107,6 +107,17 @@ impl Transport {
         }
     }
 
+    /// Whether another processor should serve the connection. Those of WebSocket and of other brokers stay.
+    #[inline]
+    pub(crate) fn should_move(&self) -> bool {
+        matches!(self, Self::Wire(wire) if wire.stream().should_move())
+    }
+
+    /// Offers the connection to the other processors with `state`. True if it has moved.
+    pub(crate) fn offer_with<S: Send + 'static>(&self, state: impl FnOnce() -> S) -> bool {
+        matches!(self, Self::Wire(wire) if wire.offer_with(state))
+    }
+
     /// Registers the outbox whose sender writes the transport's own output.
     pub(crate) fn has_sender(&self, outbox: &Rc<Outbox>) {
         match self {

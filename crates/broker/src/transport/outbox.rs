@@ -20,6 +20,8 @@ pub(crate) struct Outbox {
     is_disconnected: Cell<bool>,
     /// No further responses will be added.
     is_closed: Cell<bool>,
+    /// The connection may move to another processor: the sender is asked to stop, or has stopped.
+    leaving: Cell<Leaving>,
     /// Why the sender closed the connection, if it did.
     cause: Cell<Option<Reason>>,
     /// The client gets time to read the last response before the connection is closed.
@@ -27,6 +29,13 @@ pub(crate) struct Outbox {
     /// Wakes the sender when responses are added, and the reader when they are sent.
     sender: Notify,
     reader: Notify,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    No,
+    Asked,
+    Stopped,
 }
 
 impl Outbox {
@@ -37,6 +46,7 @@ impl Outbox {
             bytes: RefCell::default(),
             is_disconnected: Cell::new(false),
             is_closed: Cell::new(false),
+            leaving: Cell::new(Leaving::No),
             cause: Cell::new(None),
             lingers: Cell::new(false),
             sender: Notify::default(),
@@ -46,6 +56,11 @@ impl Outbox {
 
     pub(crate) fn version(&self) -> Version {
         self.version
+    }
+
+    /// Maximum packet size of the client, in bytes.
+    pub(crate) fn most(&self) -> usize {
+        self.most
     }
 
     /// Whether the client accepts a packet of this size, at least without its reason string.
@@ -79,6 +94,38 @@ impl Outbox {
 
     pub(crate) fn is_disconnected(&self) -> bool {
         self.is_disconnected.get()
+    }
+
+    /// Asks the sender to stop once it has sent everything.
+    pub(crate) fn ask_to_stop(&self) {
+        self.leaving.set(Leaving::Asked);
+        self.sender.notify();
+    }
+
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.leaving.get() == Leaving::Asked
+    }
+
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.leaving.get() == Leaving::Stopped
+    }
+
+    /// Records that the sender stops.
+    pub(crate) fn stop(&self) {
+        self.leaving.set(Leaving::Stopped);
+        self.reader.notify();
+    }
+
+    /// Waits until the sender has stopped, or the outbox is closed.
+    pub(crate) async fn stopped(&self) {
+        while self.is_asked_to_stop() && !self.is_closed.get() {
+            self.reader.notified().await;
+        }
+    }
+
+    /// Lets the connection go on. True if the sender had stopped, and has to be started again.
+    pub(crate) fn go_on(&self) -> bool {
+        self.leaving.replace(Leaving::No) == Leaving::Stopped
     }
 
     /// Closes the outbox: no further responses.

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use phalanx::runtime::{ActiveProcessors, DriverChoice};
+use phalanx::runtime::{ActiveProcessors, DriverChoice, Started};
 use phalanx_broker::{Config, Scheme, Serving, serve};
 use phalanx_mqtt::{Delivery, Packet, QoS};
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::mqtt::{Begin, Client, id};
-use phalanx_testkit::{Steps, TIMEOUT};
+use phalanx_testkit::{Steps, TIMEOUT, eventually, http};
 
 const WORKERS: usize = 8;
 /// Pairs of a publisher and a subscriber.
@@ -27,27 +27,29 @@ fn no_acknowledged_message_is_lost() {
         config.listen = vec![Scheme::Mqtt.at((Ipv4Addr::LOCALHOST, 0))];
         config.runtime.workers = WORKERS;
         (config.runtime.driver, config.runtime.signals) = (driver, false);
+        config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
         let (up, is_up) = channel();
         let server = thread::spawn(move || {
             let ready = |serving: &Serving<'_>| {
-                let up_now = (serving.up.control.clone(), serving.up.active.clone());
-                up.send((up_now, serving.addresses[0])).unwrap();
+                let Started { control, active, admin, .. } = serving.up;
+                let addresses = (serving.addresses[0], admin.expect("it has admin pages"));
+                up.send(((control.clone(), active.clone()), addresses)).unwrap();
             };
             serve(config, ready).map(drop).map_err(|error| error.to_string())
         });
-        let Ok(((control, active), address)) = is_up.recv_timeout(TIMEOUT) else {
+        let Ok(((control, active), addresses)) = is_up.recv_timeout(TIMEOUT) else {
             let error = server.join().unwrap().unwrap_err();
             assert!(!is_tested(&driver.to_string(), || Err::<(), _>(error)));
             continue;
         };
-        let driven = thread::spawn(move || drive(&active, address)).join();
+        let driven = thread::spawn(move || drive(&active, addresses)).join();
         control.drain();
         server.join().unwrap().unwrap();
         driven.expect("every client got its messages");
     }
 }
 
-fn drive(active: &ActiveProcessors, address: SocketAddr) {
+fn drive(active: &ActiveProcessors, (address, admin): (SocketAddr, SocketAddr)) {
     let steps = Steps::from_environment();
     let mut idle: Vec<_> = (0..steps.connections)
         .map(|number| {
@@ -74,6 +76,8 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) {
             active.set(1 + step * 5 % WORKERS);
             thread::sleep(steps.length);
         }
+        active.set(1);
+        eventually("a connection moves", || (moved(admin) > 0).then_some(()));
         ended.store(true, Ordering::Relaxed);
     });
     let mut publisher = Client::new(address, "last");
@@ -82,7 +86,16 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) {
         assert!(!publisher.publish(&topic, "hello").is_failure());
         client.receives(&topic, "hello");
     }
-    println!("{} messages acknowledged", acknowledged.load(Ordering::Relaxed));
+    let acknowledged = acknowledged.load(Ordering::Relaxed);
+    println!("{acknowledged} messages acknowledged, {} connections moved", moved(admin));
+}
+
+/// The connections that have left an inactive worker.
+fn moved(admin: SocketAddr) -> u64 {
+    let metrics = http::get(admin, "/metrics").text().to_owned();
+    let gathered = "phalanx_connections_moved_total{reason=\"gathered\"} ";
+    let moved = metrics.lines().find_map(|line| line.strip_prefix(gathered));
+    moved.expect("a metric").parse().unwrap()
 }
 
 /// Publishes numbers with QoS 1, and then [`END`], until `ended`. Each is acknowledged once, in order. Returns their

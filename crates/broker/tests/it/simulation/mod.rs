@@ -12,6 +12,7 @@ mod groups;
 mod inbox;
 mod lives;
 mod local;
+mod moving;
 mod publisher;
 mod retained;
 mod returning;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::net::Listener;
+use phalanx::runtime::ActiveProcessors;
 use phalanx::sim::{self, Faults, World};
 use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::QoS;
@@ -64,6 +66,11 @@ fn config(world: &World) -> Config {
 }
 
 fn world(world: &mut World) {
+    enter(world, |_| ());
+}
+
+/// `started` gets the number of active processors.
+fn enter(world: &mut World, started: impl Fn(ActiveProcessors) + 'static) {
     world.set_most_steps(2_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
@@ -74,7 +81,8 @@ fn world(world: &mut World) {
     let mut graph = Graph::new();
     let broker = Broker::declare(&mut graph, &config);
     let listeners = RefCell::new(world.listen(address()));
-    world.program(graph, move |_| {
+    world.program(graph, move |start| {
+        started(start.active());
         let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
         Ok(broker.accept(Listener::new(listener)?)?)
     });

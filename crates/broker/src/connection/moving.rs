@@ -1,0 +1,172 @@
+//! Connections that move to another processor, because theirs is inactive or has too many.
+//!
+//! 1. The reader, which has processed all complete packets, asks the sender to stop. The sender first sends everything,
+//!    and a pull in progress is interrupted, so that no output of the session is lost with it.
+//! 2. The reader offers the socket with the state of the connection. The session knows the connection by its number, and
+//!    notices nothing.
+//! 3. The other processor accepts the socket, takes the state, and starts a sender and a reader.
+//!
+//! If bytes have arrived meanwhile, the connection stays, and the sender is started again.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::Cache;
+use phalanx::net::{IoTimeout, Stream};
+use phalanx::{select, sleep};
+use phalanx_mqtt::Version;
+use phalanx_tls::Wire;
+
+use crate::access::Identity;
+use crate::config::Config;
+use crate::connection::authenticate::Reauthentication;
+use crate::connection::client::{Connection, Shared};
+use crate::connection::publishing::Publishing;
+use crate::connection::reader::serve_accepted;
+use crate::connection::sender;
+use crate::context::Context;
+use crate::context::stages::Stages;
+use crate::counters::Counters;
+use crate::limits::peer::Peer;
+use crate::limits::rate_limit::RateLimit;
+use crate::model::client_key::ClientKey;
+use crate::session::close::Closing;
+use crate::transport::Transport;
+use crate::transport::outbox::Outbox;
+
+/// The longest time for the sender to stop.
+const STOP_LIMIT: Duration = Duration::from_millis(100);
+
+/// The state of a connection on its way to another processor. If it does not arrive, the session is detached.
+pub(crate) struct Moving(Option<State>);
+
+struct State {
+    version: Version,
+    key: ClientKey,
+    connection_id: u64,
+    identity: Identity,
+    peer: Peer,
+    /// Maximum packet size of the client, in bytes.
+    most: usize,
+    timeout: IoTimeout,
+    /// The begin of a packet.
+    input: Vec<u8>,
+    publishing: Publishing,
+    wants_reasons: bool,
+    reauthentication: Option<Box<Reauthentication>>,
+    since: Duration,
+    rate_limit: Option<Box<RateLimit>>,
+    /// The settings in force when it was accepted.
+    config: Arc<Config>,
+    stages: Stages,
+    counters: Arc<Counters>,
+}
+
+impl Connection {
+    /// Moves the connection. Returns it if it stays.
+    pub(super) async fn leave(self: Box<Self>) -> Option<Box<Self>> {
+        self.outbox.ask_to_stop();
+        let sessions = self.context.stages.sessions;
+        // If the stage is full, the sender may wait for a message, and the connection stays.
+        let interrupted = sessions.interrupt(self.key, self.connection_id).await;
+        if interrupted.is_ok() {
+            // A client may not read.
+            select(pin!(self.outbox.stopped()), sleep(STOP_LIMIT)).await;
+        }
+        let (stream, has_stopped) = (self.stream.clone(), self.outbox.has_stopped());
+        let mut connection = Some(self);
+        let take = || Moving::new(*connection.take().expect("called once"));
+        if has_stopped && stream.offer_with(take) {
+            return None;
+        }
+        let connection = connection.expect("it has not moved");
+        if connection.outbox.go_on() {
+            sender::start(&connection.shared);
+        }
+        Some(connection)
+    }
+}
+
+impl Moving {
+    fn new(connection: Connection) -> Self {
+        let Connection { shared, version, identity, timeout, input, publishing, .. } = connection;
+        let Connection { wants_reasons, reauthentication, since, rate_limit, .. } = connection;
+        let shared = Rc::into_inner(shared).expect("the sender has stopped");
+        let Shared { context, outbox, peer, key, connection_id, .. } = shared;
+        Self(Some(State {
+            version,
+            key,
+            connection_id,
+            identity,
+            peer,
+            most: outbox.most(),
+            timeout,
+            input,
+            publishing,
+            wants_reasons,
+            reauthentication,
+            since,
+            rate_limit,
+            config: context.config.clone(),
+            stages: context.stages,
+            counters: context.counters.clone(),
+        }))
+    }
+
+    /// The state of an accepted connection that another processor has served. Returns a new connection.
+    pub(super) fn arrived(stream: Stream) -> Result<(Self, Wire), Stream> {
+        if !stream.has_moved() {
+            return Err(stream);
+        }
+        let mut wire = Wire::accepted(stream);
+        let moving = wire.take_state().expect("connections move with their state");
+        Ok((moving, wire))
+    }
+
+    /// Serves the connection on this processor to its end.
+    pub(super) fn serve(
+        mut self,
+        wire: Wire,
+        mut context: Rc<Context>,
+    ) -> impl Future<Output = ()> + 'static {
+        let state = self.0.take().expect("it arrives once");
+        let State { version, key, connection_id, identity, peer, most, timeout, input, .. } = state;
+        let State { publishing, wants_reasons, reauthentication, since, rate_limit, .. } = state;
+        if !Arc::ptr_eq(&state.config, &context.config) {
+            Rc::make_mut(&mut context).config = state.config;
+        }
+        let policy = Cache::new(context.access.clone());
+        let stream = Rc::new(Transport::Wire(wire));
+        let (outbox, spare) = (Rc::new(Outbox::new(version, most)), Cell::default());
+        let shared = Rc::new(Shared { stream, context, outbox, peer, key, connection_id, spare });
+        sender::start(&shared);
+        serve_accepted(Box::new(Connection {
+            shared,
+            version,
+            identity,
+            policy,
+            timeout,
+            input,
+            publishing,
+            wants_reasons,
+            reauthentication,
+            since,
+            rate_limit,
+        }))
+    }
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        let Some(state) = self.0.take() else { return };
+        state.counters.connected.add(-1);
+        state.peer.listener.connections.add(-1);
+        let Stages { sessions, routing, .. } = state.stages;
+        let closing = Closing { will: true, expiry: None };
+        // If the stage is full, the session stays attached until its client returns.
+        let _ = sessions.close(state.key, state.connection_id, closing, routing).detach();
+    }
+}
