@@ -226,10 +226,19 @@ impl Runner {
         driver: &'static str,
         arguments: &[&str],
     ) -> Result<(), Error> {
+        self.add_spec(self.web(driver, arguments))
+    }
+
+    /// An additional `phalanx web`, to start by [`add_spec`](Self::add_spec).
+    pub(crate) fn web(&self, driver: &'static str, arguments: &[&str]) -> ServerSpec {
         let certificate = self.certificate.as_ref();
         let processors = self.machine.processors;
         let spec = web(&self.phalanx, processors, &self.site, driver, arguments, certificate);
-        let spec = ServerSpec { name: format!("{}-{}", spec.name, self.servers.len()), ..spec };
+        ServerSpec { name: format!("{}-{}", spec.name, self.servers.len()), ..spec }
+    }
+
+    /// Starts an additional server.
+    pub(crate) fn add_spec(&mut self, spec: ServerSpec) -> Result<(), Error> {
         let server = Server::start(spec, &self.cores.server, self.directory.path(), &self.site)?;
         self.servers.push(server);
         Ok(())

@@ -1,0 +1,189 @@
+//! `phalanx-bench placement`: processor time and latency of the web server by the setting of its placement.
+//!
+//! The paper on NewtOS (Hruby et al., SFMA 2013) measures one load under many settings, and proposes to choose by
+//! indicators of the traffic. It evaluates no such choice. This benchmark draws its figures for the settings that exist
+//! here, and measures the choices.
+//!
+//! | file | part |
+//! |---|---|
+//! | `loads.rs` | `load`: as many active workers as the load needs, compared with all |
+//! | `wake.rs` | `wake`: the time until resting processors serve a burst |
+//! | `sweep.rs` | `sweep`: the paper's loads under each setting |
+//! | `mixes.rs` | `profile`: the choice by a measured profile |
+//! | `planted.rs` | `profile`: a bad profile |
+//! | `settings.rs` | the settings, and servers that keep one |
+//! | `files.rs` | the loads: sizes of files |
+//! | `page.rs` | `/placement.json` of a server |
+
+mod files;
+mod loads;
+mod mixes;
+mod page;
+mod planted;
+mod settings;
+mod sweep;
+mod wake;
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::arguments::{number, seconds};
+use crate::error::Error;
+use crate::measure::machine::Machine;
+use crate::measure::partial::Partial;
+use crate::measure::record::record;
+use crate::runner::RunnerOptions;
+use crate::runner::events::EventRow;
+
+/// Maximum response time.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Measure the web server's processor time and latency by its placement.
+///
+/// load: small files over keep-alive connections in open loop, at 20 and 80 % of the closed-loop capacity, with all
+/// workers active and with as many as the load needs. wake: the time until resting processors serve a burst. sweep: the
+/// loads of the paper on NewtOS, files from 10 B to 10 MB, under each setting. profile: `phalanx profile` measures three
+/// of these loads, and a server chooses by the profile. Servers run at once and are visited in turn. Ratios are taken
+/// slice by slice; figures are medians.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Parts to measure
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', value_enum,
+          default_values_t = [Part::Load, Part::Wake, Part::Sweep, Part::Profile])]
+    pub part: Vec<Part>,
+
+    /// Number of connections of the part load
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = number(1..=15_000))]
+    pub connections: usize,
+
+    /// Slices per setting, and bursts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
+    pub slices: usize,
+
+    /// Length of a slice, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub slice: Duration,
+
+    /// Length of the calm load before each slice of the part load, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = seconds)]
+    pub calm: Duration,
+
+    /// Time in which the server of the part profile gets to know a mix that is not in its profile, in seconds; a known
+    /// one gets a quarter
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub learn: Duration,
+
+    /// Cores and program
+    #[command(flatten)]
+    pub runner: RunnerOptions,
+
+    /// One short slice each: only checks that it runs
+    #[arg(long, conflicts_with_all = ["slices", "slice", "calm", "learn"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// As many active workers as the load needs.
+    Load,
+    /// Resting processors under a burst.
+    Wake,
+    /// Loads by setting.
+    Sweep,
+    /// The choice by a profile.
+    Profile,
+}
+
+record! {
+    /// The report of `phalanx-bench placement`.
+    #[derive(Default)]
+    pub struct Report {
+        /// One per load and setting.
+        rows: Vec<loads::Row> | "small files in open loop at shares of the capacity", 1;
+        /// Requests per second of the server with all workers active in closed loop.
+        capacity: Option<f64> => "requests/s in closed loop", 0;
+        /// Times from the begin of a burst.
+        wake: Vec<wake::Row> | "resting processors under a burst", 0;
+        /// One per load of the paper and setting.
+        sweep: Vec<sweep::Row> | "the paper's loads in closed loop, by setting", 1;
+        /// One per mix of traffic.
+        mixes: Vec<mixes::Row> | "the setting chosen by the profile, in open loop", 0;
+        /// The mixes of the profile that were recognised as themselves.
+        told_apart: Option<usize> => "profiled mixes that were recognised", 0;
+        /// The largest `cpu_over_best` of a mix in the profile.
+        picked_over_best: Option<f64> => "setting chosen for a profiled mix over the best, largest", 2;
+        /// The same of the other mixes.
+        unseen_over_best: Option<f64> => "setting chosen for another mix over the best, largest", 2;
+        /// One per mix of the profile.
+        planted: Vec<planted::Row> | "settings planted in the profile", 0;
+        /// The longest time until a planted setting was undone.
+        undone_s: Option<f64> => "seconds until a planted setting was undone, most", 1;
+        /// The driver of Phalanx.
+        driver: Option<&'static str>;
+        /// Hardware events, if the processor counts them.
+        hardware_events: Vec<EventRow> | "hardware events per request", 0;
+        /// The machine and cores of the measurement.
+        machine: Option<Machine>;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+/// Lengths and numbers of a run.
+#[derive(Clone, Copy)]
+struct Lengths {
+    slices: usize,
+    slice: Duration,
+    calm: Duration,
+    learn: Duration,
+    quick: bool,
+}
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let Options { slices, slice, calm, learn, .. } = *options;
+    let lengths = match options.quick {
+        true => Lengths {
+            slices: 1,
+            slice: Duration::from_millis(300),
+            calm: Duration::from_millis(100),
+            learn: Duration::from_millis(500),
+            quick: true,
+        },
+        false => Lengths { slices, slice, calm, learn, quick: false },
+    };
+    let mut report = Report { quick: options.quick, ..Report::default() };
+    for part in &options.part {
+        let measured = match part {
+            Part::Load => loads::measure(options, lengths, &mut report),
+            Part::Wake => wake::measure(options, lengths, &mut report),
+            Part::Sweep => sweep::measure(options, lengths, &mut report),
+            Part::Profile => mixes::measure(options, lengths, &mut report),
+        };
+        match measured {
+            // The parts before it are complete.
+            Err(Error::Interrupted) if report.machine.is_some() => {
+                let done = options.part.iter().position(|other| other == part).unwrap_or(0);
+                report.partial = Some(Partial { rounds: done, of: options.part.len() });
+                return Ok(report);
+            }
+            measured => measured?,
+        }
+        if report.partial.is_some() {
+            break;
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,112 @@
+//! The paper's figures: each load under each setting, in closed loop.
+//!
+//! In the paper the settings are the frequencies of cores; here they are the number of active workers and the batching
+//! delay.
+
+use phalanx::runtime::Setting;
+
+use crate::error::Error;
+use crate::measure::partial;
+use crate::measure::record::record;
+use crate::measure::stats::{Spread, median, spread};
+use crate::runner::servers::ours;
+use crate::runner::slice::{Figures, Shot};
+
+use super::files::{CONNECTIONS, PAPER};
+use super::settings::{processors, settings, start};
+use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
+
+record! {
+    /// A load under one setting; medians of the slices.
+    pub struct Row {
+        /// The size of the files.
+        load: &'static str => "files", 0;
+        /// Active workers.
+        active: usize => "active", 0;
+        /// The same as text, for the legend of a plot.
+        workers: String;
+        /// The batching delay in microseconds.
+        delay_us: f64 => "delay µs", 0;
+        /// Requests per second.
+        rps: f64 => "requests/s", 0;
+        /// The same over that of the fastest setting.
+        of_fastest: f64 => "of fastest", 2;
+        /// Received megabytes per second.
+        mb_per_second: f64 => "MB/s", 1;
+        /// Processor time per request, in microseconds.
+        cpu_us_per_request: f64 => "µs each", 2;
+        /// The same over that of the cheapest setting.
+        of_cheapest: f64 => "of cheapest", 2;
+        /// 99th percentile of the latency in microseconds.
+        p99_us: f64 => "p99 µs", 0;
+        /// Number of measured slices.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the slices.
+        spread: Spread;
+    }
+}
+
+pub(super) fn measure(
+    options: &Options,
+    lengths: Lengths,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let (driver, _) = ours();
+    let settings = settings(processors(options)?);
+    let runner = start(options, lengths, driver, &settings)?;
+    let loads = if lengths.quick { &PAPER[..1] } else { &PAPER[..] };
+    let slices = lengths.slices;
+    let (measured, partial) = partial::measure_each(loads, slices, |load, seed| {
+        eprintln!("sweep: {}, slice {seed} of {slices}", load.name);
+        load.select(runner.site())?;
+        let shot = Shot::closed(CONNECTIONS, seed, REQUEST_TIMEOUT);
+        let measure = |server| {
+            let (seen, noisy) = runner.slice(server, lengths.slice, shot)?;
+            Figures::of(&seen, noisy).map_err(Error::Process)
+        };
+        runner.servers.iter().map(measure).collect()
+    })?;
+    for (load, rounds) in loads.iter().zip(measured) {
+        let seen = partial::by_server(rounds);
+        let rows = settings.iter().zip(&seen);
+        let mut rows: Vec<_> =
+            rows.map(|(setting, of)| Row::new(load.name, *setting, of)).collect();
+        let fastest = rows.iter().map(|row| row.rps).fold(0.0, f64::max);
+        let cheapest = rows.iter().map(|row| row.cpu_us_per_request).fold(f64::MAX, f64::min);
+        for row in &mut rows {
+            row.of_fastest = row.rps / fastest;
+            row.of_cheapest = row.cpu_us_per_request / cheapest;
+        }
+        report.sweep.extend(rows);
+    }
+    report.partial = partial;
+    report.driver = Some(driver);
+    report.machine = Some(runner.machine.clone());
+    Ok(())
+}
+
+impl Row {
+    fn new(load: &'static str, setting: Setting, seen: &[Figures]) -> Self {
+        let all = |figure: &dyn Fn(&Figures) -> f64| seen.iter().map(figure).collect::<Vec<_>>();
+        let (rps, cpu) = (all(&|seen| seen.rps), all(&|seen| seen.cpu_us));
+        let mb = all(&|seen| seen.rps * seen.bytes / 1e6);
+        let plural = if setting.active == 1 { "" } else { "s" };
+        Self {
+            load,
+            active: setting.active,
+            workers: format!("{} active worker{plural}", setting.active),
+            delay_us: setting.coalesce_ns as f64 / 1e3,
+            rps: median(&rps),
+            of_fastest: 1.0,
+            mb_per_second: median(&mb),
+            cpu_us_per_request: median(&cpu),
+            of_cheapest: 1.0,
+            p99_us: median(&all(&|seen| seen.p99_us)),
+            slices: seen.len(),
+            noisy_slices: seen.iter().filter(|seen| seen.noisy).count(),
+            spread: spread([("rps", rps), ("mb_per_second", mb), ("cpu_us_per_request", cpu)]),
+        }
+    }
+}
