@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use phalanx::runtime::{ActiveProcessors, Control, DriverChoice};
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::{TIMEOUT, tcp};
-use phalanx_web::{Config, Listen, Operator, Reload, Reloader, Scheme, ServeError, Serving, serve};
+use phalanx_web::{Config, Listen, Operator, Reload, Reloader, ServeError, Serving, serve};
 
 /// Length of `large` from [`small_and_large`]: more than any socket buffer.
 pub(crate) const LARGE: usize = 24 << 20;
@@ -81,8 +81,8 @@ impl Server {
 
 /// Starts a server on a thread.
 fn start(driver: DriverChoice, mut config: Config) -> Result<(Server, Served), String> {
-    let proxied = config.listen[0].proxied;
-    config.listen = vec![Listen { proxied, ..Scheme::Http.at((Ipv4Addr::LOCALHOST, 0)) }];
+    let Listen { scheme, proxied, .. } = config.listen[0];
+    config.listen = vec![Listen { proxied, ..scheme.at((Ipv4Addr::LOCALHOST, 0)) }];
     let runtime = &mut config.runtime;
     (runtime.driver, runtime.signals) = (driver, false);
     run(|up| serve(config, |serving| up.send(Server::of(serving)).unwrap()))
