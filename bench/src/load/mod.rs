@@ -7,6 +7,7 @@
 mod connection;
 mod drive;
 pub(crate) mod http;
+mod http3;
 mod in_flight;
 mod options;
 mod phases;
@@ -34,7 +35,7 @@ pub use workload::zipf::Zipf;
 use connection::Client;
 use drive::{Drive, Plan};
 use http::requests::{Form, Requests, read_paths};
-use http::tls::Tls;
+use http::tls::{Protocol, Tls};
 use phases::{Schedule, arrive, run_phases};
 use workload::pace::{Arrivals, Pace};
 use workload::visits::Visits;
@@ -120,13 +121,17 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let address =
         url.resolve().map_err(|source| Error::Resolve { host: url.host.clone(), source })?;
     phalanx::runtime::raise_open_files();
+    if options.http3 {
+        return http3::run(options, (address, &paths, &watched));
+    }
     let timeout = options.timeout.max(Duration::from_millis(1));
     let first = std::net::TcpStream::connect_timeout(&address, timeout)
         .map_err(|source| Error::Connect { address, source })?;
     let (mut tls, mut agreed) = (None, None);
     if url.tls {
         let failed = |source| Error::Tls { address, source };
-        let with = Tls::to(&url.host, options.insecure, options.http2).map_err(failed)?;
+        let protocol = if options.http2 { Protocol::Http2 } else { Protocol::Http1 };
+        let with = Tls::to(&url.host, options.insecure, protocol).map_err(failed)?;
         agreed = Some(with.try_on(&first, timeout).map_err(failed)?);
         tls = Some(with);
     }
@@ -198,7 +203,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         .run_and(graph, start, |up| driver = Some(up.driver))?;
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (counts, backlog) = counts.try_recv().map_err(|_| Error::Ended)?;
-    let mut report = Report::new(options, driver.ok_or(Error::Ended)?);
+    let mut report = Report::of(options, &driver.ok_or(Error::Ended)?.to_string());
     report.tls = agreed;
     report.fill(counts, backlog, measured, options.objective);
     Ok(report)

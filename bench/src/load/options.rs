@@ -28,6 +28,10 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["think", "no_keep_alive"])]
     pub http2: bool,
 
+    /// Use HTTP/3, with --pipeline concurrent streams per connection, in a closed loop. The URL must be one of https://
+    #[arg(long, conflicts_with_all = ["http2", "rate", "think", "no_keep_alive", "in_order", "driver"])]
+    pub http3: bool,
+
     /// Number of connections
     #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = number(1..=100_000))]
     pub connections: usize,
@@ -121,6 +125,7 @@ impl Options {
             url,
             insecure: false,
             http2: false,
+            http3: false,
             connections: 64,
             duration: Duration::from_secs(10),
             warmup: Duration::ZERO,

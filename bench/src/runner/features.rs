@@ -7,6 +7,8 @@ pub(crate) struct Features {
     pub(crate) tls: bool,
     /// Serve HTTP/2 over TLS.
     pub(crate) http2: bool,
+    /// Serve HTTP/3.
+    pub(crate) http3: bool,
     /// Write an access log to a file.
     pub(crate) log: bool,
     /// Send text compressed in advance; lighttpd compresses it once and keeps the result.
@@ -15,5 +17,6 @@ pub(crate) struct Features {
 
 impl Features {
     /// No features.
-    pub(crate) const NONE: Self = Self { tls: false, http2: false, log: false, gzip: false };
+    pub(crate) const NONE: Self =
+        Self { tls: false, http2: false, http3: false, log: false, gzip: false };
 }

@@ -12,7 +12,7 @@ use phalanx_http::client::Content;
 use super::features::Features;
 use super::site::{PROBE, Site};
 use crate::error::Error;
-use crate::load::http::tls::Tls;
+use crate::load::http::tls::{Protocol, Tls};
 use crate::system::process::{Process, ReservedPort, START_TIMEOUT};
 
 /// A server to start.
@@ -79,7 +79,9 @@ fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
     let stream = TcpStream::connect_timeout(&address, START_TIMEOUT)?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     match tls {
-        true => get(Tls::to(&address.ip().to_string(), true, false)?.wrap(stream)?, PROBE),
+        true => {
+            get(Tls::to(&address.ip().to_string(), true, Protocol::Http1)?.wrap(stream)?, PROBE)
+        }
         false => get(stream, PROBE),
     }
 }

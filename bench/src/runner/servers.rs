@@ -121,6 +121,9 @@ fn logging(mut web: ServerSpec, directory: &Path, features: Features) -> ServerS
         let log = directory.join(format!("{}.access.log", web.name));
         web.command.arg("--set").arg(format!("access-log.target = '{}'", log.display()));
     }
+    if features.http3 {
+        web.command.arg("--http3");
+    }
     if features.gzip {
         web.command.arg("--precompressed");
     }

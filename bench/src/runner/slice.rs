@@ -136,6 +136,7 @@ impl Load<'_> {
             ))
             .args(server.features.tls.then_some("--insecure"))
             .args(server.features.http2.then_some("--http2"))
+            .args(server.features.http3.then_some("--http3"))
             .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.warmup)])
             .arg("--json")
             .args(shot.arguments(self.site))

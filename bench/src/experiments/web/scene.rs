@@ -27,6 +27,11 @@ pub enum Scene {
     Tls,
     /// The same over HTTP/2 with TLS, 8 concurrent streams per connection
     Http2,
+    /// The same over HTTP/3, 8 concurrent streams per connection
+    Http3,
+    /// 64 files of 100 KiB over HTTP/3
+    #[serde(rename = "http3-medium")]
+    Http3Medium,
     /// As `small`, with access logs written to files
     Logged,
     /// 64 files of 100 KiB
@@ -42,12 +47,14 @@ pub enum Scene {
 
 impl Scene {
     /// All scenes.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Small,
         Self::Many,
         Self::Pipelined,
         Self::Tls,
         Self::Http2,
+        Self::Http3,
+        Self::Http3Medium,
         Self::Logged,
         Self::Medium,
         Self::Large,
@@ -61,8 +68,8 @@ impl Scene {
             Self::Small => &[16, 64, 256, 1000],
             Self::Many => &[64, 1000, 4000, 10_000],
             Self::Tls | Self::Logged => &[16, 64, 256],
-            Self::Http2 => &[4, 16, 64],
-            Self::Pipelined | Self::Medium => &[16],
+            Self::Http2 | Self::Http3 => &[4, 16, 64],
+            Self::Pipelined | Self::Medium | Self::Http3Medium => &[16],
             Self::Large => &[4],
             Self::Site => &[16],
             Self::Cold => &[64],
@@ -73,7 +80,7 @@ impl Scene {
     pub(crate) fn pipeline(self) -> usize {
         match self {
             Self::Pipelined => 16,
-            Self::Http2 => 8,
+            Self::Http2 | Self::Http3 => 8,
             _ => 1,
         }
     }
@@ -86,8 +93,12 @@ impl Scene {
     /// Required features; the floor and the twin have none.
     pub(crate) fn features(self) -> Features {
         Features {
-            tls: matches!(self, Self::Tls | Self::Http2 | Self::Site),
+            tls: matches!(
+                self,
+                Self::Tls | Self::Http2 | Self::Http3 | Self::Http3Medium | Self::Site
+            ),
             http2: matches!(self, Self::Http2 | Self::Site),
+            http3: matches!(self, Self::Http3 | Self::Http3Medium),
             log: self == Self::Logged,
             gzip: self == Self::Site,
         }
@@ -110,10 +121,14 @@ impl Scene {
     /// Creates the site in `directory`; with `quick` a small one.
     pub(crate) fn site(self, directory: &Path, quick: bool) -> io::Result<Site> {
         match self {
-            Self::Small | Self::Many | Self::Pipelined | Self::Tls | Self::Http2 | Self::Logged => {
-                Site::make(directory)
-            }
-            Self::Medium => Site::of(directory, &[100 * KIB; 64], 0.0),
+            Self::Small
+            | Self::Many
+            | Self::Pipelined
+            | Self::Tls
+            | Self::Http2
+            | Self::Http3
+            | Self::Logged => Site::make(directory),
+            Self::Medium | Self::Http3Medium => Site::of(directory, &[100 * KIB; 64], 0.0),
             Self::Large => Site::of(directory, &[10 * MIB; 8], 0.0),
             Self::Site => pages::make(directory, if quick { 2 } else { 20 }),
             Self::Cold => {

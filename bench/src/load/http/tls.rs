@@ -1,7 +1,7 @@
 //! `https://`: certificate verification, and a first handshake that reports errors.
 //!
 //! Every connection performs a full handshake: sessions are not resumed, so that `--no-keep-alive` shows the cost
-//! of a handshake. One protocol is offered, HTTP/1.1 or HTTP/2.
+//! of a handshake. One protocol is offered.
 
 use std::io;
 use std::net::TcpStream;
@@ -20,6 +20,14 @@ use rustls::{
 /// ALPN name of HTTP/2 (RFC 9113 §3.1).
 const H2: &[u8] = b"h2";
 
+/// The protocol that the connections offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+    Http3,
+}
+
 /// TLS configuration of the connections to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
@@ -33,7 +41,7 @@ impl Tls {
     ///
     /// # Errors
     /// When the name is invalid, or this system has no trusted roots.
-    pub(crate) fn to(host: &str, insecure: bool, http2: bool) -> io::Result<Self> {
+    pub(crate) fn to(host: &str, insecure: bool, protocol: Protocol) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -46,8 +54,17 @@ impl Tls {
         }
         .with_no_client_auth();
         config.resumption = Resumption::disabled();
-        config.alpn_protocols = vec![if http2 { H2.to_vec() } else { b"http/1.1".to_vec() }];
+        config.alpn_protocols = vec![match protocol {
+            Protocol::Http1 => b"http/1.1".to_vec(),
+            Protocol::Http2 => H2.to_vec(),
+            Protocol::Http3 => b"h3".to_vec(),
+        }];
         Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// The client's configuration.
+    pub(crate) fn config(&self) -> &Arc<ClientConfig> {
+        &self.config
     }
 
     /// The client's session of a connection.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use phalanx::runtime::DriverKind;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, Errors, Statuses};
@@ -21,7 +20,7 @@ pub struct Report {
     /// With `https`: version and cipher suite of the first connection.
     #[serde(default)]
     pub tls: Option<String>,
-    /// The client's driver: `uring` or `poll`.
+    /// The client's driver: `uring` or `poll`; `tokio` with HTTP/3.
     pub driver: String,
     /// Number of connections.
     pub connections: usize,
@@ -120,12 +119,12 @@ impl Latency {
 }
 
 impl Report {
-    /// An empty report of a run with these options.
-    pub(crate) fn new(options: &Options, driver: DriverKind) -> Self {
+    /// An empty report of a run with these options and this driver.
+    pub(crate) fn of(options: &Options, driver: &str) -> Self {
         Self {
             url: options.url.to_string(),
             tls: None,
-            driver: driver.to_string(),
+            driver: driver.to_owned(),
             connections: options.connections,
             pipeline: options.pipeline,
             think: options.think.map(|think| think.as_secs_f64()),

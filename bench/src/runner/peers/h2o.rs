@@ -12,7 +12,8 @@ pub(super) const H2O: Peer = Peer {
         configuration: h2o,
         arguments: &["-m", "worker", "-c", "{}.conf"],
     }],
-    can: |_| true,
+    // Not the packaged version.
+    can: |features| !features.http3,
     environment: &[],
 };
 

@@ -24,7 +24,9 @@ pub(super) const LIGHTTPD: Peer = Peer {
     // In separate packages: lighttpd-mod-openssl, lighttpd-mod-deflate.
     can: |features| {
         let has = |module: &str| Path::new("/usr/lib/lighttpd").join(module).exists();
-        (!features.tls || has("mod_openssl.so")) && (!features.gzip || has("mod_deflate.so"))
+        !features.http3
+            && (!features.tls || has("mod_openssl.so"))
+            && (!features.gzip || has("mod_deflate.so"))
     },
     environment: &[],
 };

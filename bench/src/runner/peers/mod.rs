@@ -205,7 +205,8 @@ mod tests {
                 (Some(&certificate), false, false),
                 (Some(&certificate), true, false),
             ] {
-                let features = Features { tls: certificate.is_some(), http2, log, gzip: log };
+                let features =
+                    Features { tls: certificate.is_some(), http2, http3: false, log, gzip: log };
                 if !(peer.can)(features) && features != Features::NONE {
                     continue;
                 }

@@ -19,7 +19,8 @@ pub(super) const NGINX: Peer = Peer {
             arguments: &["-c", "{}.conf"],
         },
     ],
-    can: |_| true,
+    // Not the packaged version.
+    can: |features| !features.http3,
     environment: &[],
 };
 
