@@ -107,6 +107,11 @@ impl Counters {
         }
     }
 
+    /// The size of the messages that wait to be sent, over all partitions.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queued_bytes.members().iter().map(|own| own.get().max(0) as u64).sum()
+    }
+
     /// Counts a new subscription of a client with this key, and announces it to the cluster.
     pub(crate) fn subscribed(&self, client: &str, key: &str) {
         self.subscriptions.add(1);

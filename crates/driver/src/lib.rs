@@ -28,6 +28,7 @@
 //! ```
 
 mod all_cores;
+mod allocator;
 mod blocking_pool;
 mod chunk;
 mod config;
@@ -56,6 +57,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use socket2::SockRef;
 
 pub use all_cores::use_all_cores;
+pub use allocator::release_free_memory;
 pub use chunk::Chunk;
 pub use config::Config;
 pub use endpoint::Endpoint;

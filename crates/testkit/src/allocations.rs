@@ -1,4 +1,4 @@
-//! Counts the process's calls of the general allocator. With `PHALANX_ALLOCATIONS=1` it shows their origins.
+//! Counts the process's calls of the general allocator, and the bytes that are allocated. With `PHALANX_ALLOCATIONS=1` it shows their origins.
 //!
 //! A test program counts if it declares
 //! `#[global_allocator] static ALLOCATOR: CountingAllocator = CountingAllocator;`. It needs its own process, because
@@ -11,11 +11,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The system's allocator, with a count of its calls.
+/// The system's allocator, with a count of its calls and bytes.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
+static LIVE: AtomicU64 = AtomicU64::new(0);
 static TRACED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -34,20 +35,29 @@ fn count() {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        LIVE.fetch_add(size as u64, Ordering::Relaxed);
+        LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.realloc(at, layout, size) }
     }
+}
+
+/// The bytes that are allocated.
+pub fn live_bytes() -> u64 {
+    LIVE.load(Ordering::Relaxed)
 }
 
 /// The smallest count in five runs of `work`, which excludes occasional calls of other threads.

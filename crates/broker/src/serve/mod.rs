@@ -4,6 +4,7 @@ pub(crate) mod error;
 mod log;
 pub(crate) mod reload;
 mod system;
+mod trim;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use crate::serve::error::{ServeError, lines};
 use crate::serve::log::log;
 use crate::serve::reload::Reloader;
 use crate::serve::system::tell;
+use crate::serve::trim::trim;
 
 /// The stages of a broker, for [`serve`], for other programs and for simulations.
 #[derive(Clone)]
@@ -302,6 +304,8 @@ fn run(
             let Context { stages, counters, wal, .. } = &broker.context;
             let (drops, wal) = (counters.drops.clone(), wal.clone());
             stages.control.dispatch(move |_| log(drops, wal))?;
+            let own = broker.context.clone();
+            stages.control.dispatch(move |_| trim(own))?;
         }
         if start.processor() == 0 && !config.system_interval.is_zero() {
             let (context, interval) = (broker.context.clone(), config.system_interval);

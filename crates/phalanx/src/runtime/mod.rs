@@ -27,7 +27,7 @@ pub use phalanx_core::{
 use phalanx_core::{Graph, ProcessorBuilder};
 use phalanx_driver::Config;
 #[doc(inline)]
-pub use phalanx_driver::{DriverChoice, DriverKind};
+pub use phalanx_driver::{DriverChoice, DriverKind, release_free_memory};
 
 #[cfg(feature = "admin")]
 use crate::admin;

@@ -1,0 +1,84 @@
+//! Returns memory to the system after a peak. The allocator keeps what was freed, which may be nearly all of the process.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use phalanx::runtime::release_free_memory;
+use phalanx::shutdown::draining;
+use phalanx::task::Either;
+use phalanx::{select, sleep};
+
+use crate::context::Context;
+use crate::counters::Counters;
+
+/// Interval between checks.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The smallest decrease, in bytes, after which memory is returned.
+const MIN_FREED: u64 = 16 << 20;
+
+/// Approximate memory of a connection and its session, in bytes.
+const CONNECTION_BYTES: u64 = 2048;
+
+/// Returns memory after each peak, until shutdown.
+pub(crate) async fn trim(context: Context) {
+    let mut peaks = Peaks::default();
+    let mut drained = pin!(draining());
+    while let Either::Left(()) = select(sleep(INTERVAL), drained.as_mut()).await {
+        if peaks.is_over(held(&context.counters)) {
+            // On a thread of its own, because it takes milliseconds. A full stage means that this is not the time.
+            let _ = context.bridges.files.call(|()| release_free_memory()).await;
+        }
+    }
+}
+
+/// The memory of messages, subscriptions and connections, in bytes.
+fn held(counters: &Counters) -> u64 {
+    let Counters { subscription_bytes, retained_bytes, connected, sessions, .. } = counters;
+    let gauges = [subscription_bytes, retained_bytes].map(|gauge| gauge.get().max(0) as u64);
+    let clients = connected.get().max(sessions.get()).max(0) as u64;
+    gauges.into_iter().sum::<u64>() + counters.queued_bytes() + clients * CONNECTION_BYTES
+}
+
+/// Recognizes the end of a peak.
+#[derive(Default)]
+struct Peaks {
+    /// The most that was held since memory was returned.
+    peak: u64,
+    last: u64,
+}
+
+impl Peaks {
+    /// Whether a peak is over: at most half of it is held, and no longer less with each check.
+    fn is_over(&mut self, held: u64) -> bool {
+        self.peak = self.peak.max(held);
+        let freed = self.peak - held;
+        let is_falling = self.last > held + MIN_FREED / 4;
+        self.last = held;
+        let is_over = freed >= MIN_FREED && held <= self.peak / 2 && !is_falling;
+        if is_over {
+            self.peak = held;
+        }
+        is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_returned_once_after_each_peak() {
+        let mut peaks = Peaks::default();
+        let held = [0, 10, 400, 500, 350, 300, 200, 100, 100, 90, 100, 40, 40, 300, 40, 40, 30];
+        let over: Vec<_> = held.map(|megabytes| peaks.is_over(megabytes << 20)).into();
+        let at: Vec<_> = (0..over.len()).filter(|at| over[*at]).collect();
+        assert_eq!(at, [8, 12, 15]);
+    }
+
+    #[test]
+    fn little_memory_is_not_returned() {
+        let mut peaks = Peaks::default();
+        assert!(![0, 15, 0, 0, 15, 0, 0].iter().any(|megabytes| peaks.is_over(megabytes << 20)));
+    }
+}

@@ -1,0 +1,85 @@
+//! The memory of a peak is freed, and returned to the system: by the bytes of the allocator, and by those of the process.
+
+#[path = "it/common.rs"]
+mod common;
+
+use std::net::SocketAddr;
+
+use common::on_each_driver;
+use phalanx_mqtt::{QoS, Version};
+use phalanx_testkit::allocations::{CountingAllocator, live_bytes};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const SESSIONS: usize = 8;
+const QUEUED: usize = 800;
+const RETAINED: usize = 1000;
+const CONNECTIONS: usize = 200;
+
+/// Pools and tables that are kept: most of all 2,048 messages of up to 1 KiB.
+const KEPT: u64 = 6 << 20;
+
+/// A payload of 1 to 10 kB.
+fn payload(number: usize) -> String {
+    "x".repeat(1000 + number * 7919 % 9000)
+}
+
+/// Fills queues, retained messages and connections, calls `at_peak`, and removes everything.
+fn peak(address: SocketAddr, scale: usize, at_peak: impl FnOnce()) {
+    let sessions: Vec<_> = (0..SESSIONS).map(|n| format!("session {n}")).collect();
+    for (n, name) in sessions.iter().enumerate() {
+        let (mut client, _) = Client::begin(address, &Begin::lasting(name));
+        client.subscribe(&format!("queue/{n}"), QoS::AtLeastOnce);
+        client.leave();
+    }
+    let mut publisher = Client::new(address, "publisher");
+    for n in 0..SESSIONS * QUEUED / scale {
+        publisher.publish(&format!("queue/{}", n % SESSIONS), &payload(n));
+    }
+    (0..RETAINED / scale).for_each(|n| publisher.retain(&format!("kept/{n}"), &payload(n)));
+    let name = |n| format!("client {n}");
+    let crowd: Vec<_> = (0..CONNECTIONS).map(|n| Client::new(address, &name(n))).collect();
+    at_peak();
+    drop(crowd);
+    (0..RETAINED / scale).for_each(|n| publisher.retain(&format!("kept/{n}"), ""));
+    for name in &sessions {
+        let (mut client, _) = Client::begin(address, &Begin::lasting(name));
+        for _ in 0..QUEUED / scale {
+            let message = client.next();
+            client.acknowledge(&message.message());
+        }
+        client.leave();
+        // The session ends with this connection.
+        Client::begin(address, &Begin::of(Version::V5, name)).0.leave();
+    }
+    publisher.leave();
+}
+
+/// The memory of the process, in bytes.
+fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// A single test: allocations of a concurrent test would be counted too.
+#[test]
+fn the_memory_of_a_peak_is_freed_and_returned() {
+    on_each_driver(2, |address| {
+        // Fills the pools.
+        peak(address, 10, || ());
+        let (live, before) = (live_bytes(), resident());
+        let (mut of_peak, mut resident_then) = (0, 0);
+        peak(address, 1, || (of_peak, resident_then) = (live_bytes(), resident()));
+        println!("{live} bytes, {of_peak} at the peak");
+        assert!(of_peak > live + (30 << 20), "{of_peak} of {live} bytes");
+        eventually("the memory is freed", || (live_bytes() < live + KEPT).then_some(()));
+        if cfg!(target_env = "gnu") {
+            // A third of the peak: the broker checks every ten seconds whether it is over.
+            let most = before + (resident_then - before) / 3;
+            eventually("the memory is returned", || (resident() < most).then_some(()));
+        }
+    });
+}
