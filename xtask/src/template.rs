@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 /// Name of the project whose tests run.
 const NAME: &str = "counter-service";
 /// The crates of a project, which it takes from this workspace.
-const CRATES: &[&str] = &["axum", "compat", "core", "driver", "fibre", "macros", "phalanx", "tls"];
+const CRATES: &[&str] = &["axum", "compat", "core", "driver", "fibre", "macros", "phalanx"];
 
 /// Makes the project in a folder, or makes one in `target/template` and tests it.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {

@@ -1,3 +1,8 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
 use serde_json::Value;
 
 use crate::common::{copy, has, output, run, stingy};
@@ -62,4 +67,76 @@ fn functions_that_do_not_exist_are_reported() {
         !output.status.success() && errors.contains("begins with `no_such_function`"),
         "{errors}"
     );
+}
+
+/// The program `phalanx`: that of the environment, or the one that was built beside the tools.
+fn web_server() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_phalanx-stingy")).with_file_name("phalanx");
+    let program = std::env::var_os("PHALANX_BINARY").map_or(beside, PathBuf::from);
+    if !program.is_file() {
+        eprintln!("SKIPPED: {} is not built; cargo build -p phalanx-cli", program.display());
+        return None;
+    }
+    Some(program)
+}
+
+/// The lines that a request to the web server touches in each kind of memory.
+fn lines_of_a_web_request(program: &Path, folder: &Path) -> [f64; 4] {
+    let mut touch = Command::new(env!("CARGO_BIN_EXE_phalanx-stingy"))
+        .args(["touch", "--json", "--skip", "20", "--requests", "40"])
+        .args(["--stage", "respond=phalanx_web::respond::answer::respond", "--"])
+        .arg(program)
+        .arg("web")
+        .arg(folder)
+        .args(["--driver=poll", "--workers=1", "--listen=127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("phalanx-stingy");
+    let mut errors = BufReader::new(touch.stderr.take().expect("a pipe")).lines();
+    let address = errors.find_map(|line| {
+        let line = line.expect("text");
+        let (_, address) = line.split_once("http://")?;
+        let address = address.split(|c: char| !c.is_ascii_digit() && !".:".contains(c)).next()?;
+        address.parse::<SocketAddr>().ok()
+    });
+    let address = address.expect("the server prints its address");
+    let printing = std::thread::spawn(move || errors.for_each(drop));
+    let mut client = TcpStream::connect(address).expect("a connection");
+    // The program is killed after the last request.
+    let request = b"GET /page.html HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut answer = vec![0; 64 << 10];
+    while client.write_all(request).is_ok() {
+        // Head and body arrive together, or the body alone later.
+        match client.read(&mut answer) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => (),
+        }
+    }
+    let output = touch.wait_with_output().expect("an exit");
+    printing.join().expect("no panic");
+    assert!(output.status.success());
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let request = row(&report, "request");
+    assert_eq!(request["visits"].as_f64(), Some(40.0), "{report}");
+    ["code", "stack", "static", "heap"].map(|kind| request[kind].as_f64().expect("a number"))
+}
+
+#[test]
+fn two_runs_of_the_web_server_agree() {
+    if std::env::var_os("PHALANX_TOUCH").is_none() {
+        eprintln!("SKIPPED: takes a minute and a half of processor time; set PHALANX_TOUCH=1");
+        return;
+    }
+    let Some(program) = web_server().filter(|_| has("valgrind")) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("page.html"), "x".repeat(1_400)).expect("a page");
+    let runs = std::thread::scope(|scope| {
+        let run = || scope.spawn(|| lines_of_a_web_request(&program, folder.path()));
+        [run(), run()].map(|run| run.join().expect("a report"))
+    });
+    let [first, second] = runs.map(|lines| lines.iter().sum::<f64>());
+    eprintln!("lines of code, stack, static variables and heap: {runs:?}");
+    assert!(first > 100.0, "{runs:?}");
+    assert!((first / second - 1.0).abs() <= 0.05, "{runs:?}");
 }
