@@ -229,6 +229,16 @@ impl Runner {
         self.add_spec(self.web(driver, arguments))
     }
 
+    /// The served site.
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Path of the measured program.
+    pub(crate) fn phalanx(&self) -> &Path {
+        &self.phalanx
+    }
+
     /// An additional `phalanx web`, to start by [`add_spec`](Self::add_spec).
     pub(crate) fn web(&self, driver: &'static str, arguments: &[&str]) -> ServerSpec {
         let certificate = self.certificate.as_ref();
