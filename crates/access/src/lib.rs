@@ -12,7 +12,7 @@
 //! | `memory_pool` | working memory of password checks |
 //! | `token` | the token of operators |
 //! | `jwt/` | JSON Web Tokens as passwords, and the keys that sign them |
-//! | `http/` | requests to HTTP services, and logins that they decide |
+//! | `http/` | requests to HTTP services, and logins and access that they decide |
 //! | `passwd` | sets passwords in a file |
 //! | `subject` | the client that requests access |
 //! | `pattern` | topic patterns, with `%u` and `%c` for the user and the client |
@@ -42,7 +42,10 @@ mod users;
 
 pub use error::{FileError, LineError};
 pub use htpasswd::Htpasswd;
-pub use http::{CallOutOptions, CallOuts, Candidate, Endpoint, Fetcher, Undecided};
+pub use http::{
+    Action, CallOutOptions, CallOuts, Candidate, Endpoint, Fetcher, Permission, Permissions,
+    Undecided,
+};
 pub use jwt::{Claims, Jwt, KEYS_MISSING, RemoteKeys};
 pub use passwords::{Attempt, Passwords};
 pub use rules::{Coverage, Rules};

@@ -50,8 +50,8 @@ mod wire;
 
 pub use config::{
     AuthHttp, BodyFormat, Bridge, BridgeTls, BridgeTopic, Cluster, Config, ConfigError, Direction,
-    JwtConfig, Limits, LogConfig, NatsServer, Origins, Remote, RuntimeConfig, Security, Tls,
-    WhenFull,
+    JwtConfig, Limits, ListenerConfig, LogConfig, LoginMethod, NatsServer, Origins, Protocol,
+    Remote, RuntimeConfig, Security, Tls, WhenFull,
 };
 pub use events::{EventClass, LogFormat};
 pub use listen::{Listen, Scheme};

@@ -28,8 +28,9 @@ pub trait Scheme: Copy + fmt::Debug + Eq + Send + Sync + 'static {
         self
     }
 
-    /// The protocol of connections at `listen`; `tls_port` is the port of the first address with TLS.
-    fn kind(listen: Listen<Self>, tls_port: Option<u16>) -> Self::Kind;
+    /// The protocol of connections at `listen`, which the configuration names `configured`, perhaps with port 0;
+    /// `tls_port` is the port of the first address with TLS.
+    fn kind(listen: Listen<Self>, configured: ListenAddress, tls_port: Option<u16>) -> Self::Kind;
 }
 
 /// An address to listen on.
@@ -169,7 +170,7 @@ mod tests {
             self == Self::B
         }
 
-        fn kind(_: Listen<Self>, _: Option<u16>) {}
+        fn kind(_: Listen<Self>, _: ListenAddress, _: Option<u16>) {}
     }
 
     #[test]

@@ -29,22 +29,25 @@ const MAX_WAITING: usize = 1024;
 #[derive(Clone, Copy, Handles)]
 pub struct TlsStages {
     handshakes: SharedStage<Handshakes>,
-    checks: BlockingStage<Files>,
+    checks: BlockingStage<Vec<Profile>>,
 }
 
-/// Files that are reloaded when they change.
-#[derive(Clone)]
-struct Files {
-    certificates: Arc<Certificates>,
-    clients: Option<Clients>,
+/// The certificates of some addresses, and the authorities of their clients. Both are reloaded when their files change.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The certificates.
+    pub certificates: Arc<Certificates>,
+    /// If set, each client must have a certificate.
+    pub clients: Option<Clients>,
 }
+
+/// A TLS configuration, and the number of the change of the authorities that it includes.
+type Made = (u32, Arc<ServerConfig>);
 
 /// State shared by handshakes.
 struct Handshakes {
-    files: Files,
+    profiles: Vec<(Profile, RwLock<Made>)>,
     protocols: Vec<Vec<u8>>,
-    /// The TLS configuration, and the number of the change of the authorities that it includes.
-    made: RwLock<(u32, Arc<ServerConfig>)>,
     /// Time of the last request for a check of the files, in milliseconds of [`now`].
     checked: AtomicU64,
 }
@@ -58,18 +61,22 @@ impl TlsStages {
         protocols: &[&[u8]],
         clients: Option<Clients>,
     ) -> Self {
+        Self::declare_all(graph, vec![Profile { certificates, clients }], protocols)
+    }
+
+    /// As [`declare`](Self::declare), with several profiles for [`handshake_as`](Self::handshake_as).
+    pub fn declare_all(graph: &mut Graph, profiles: Vec<Profile>, protocols: &[&[u8]]) -> Self {
         let protocols: Vec<_> = protocols.iter().map(|name| name.to_vec()).collect();
-        let files = Files { certificates, clients };
-        let made = RwLock::new(config(&files, &protocols));
-        let handshakes =
-            Handshakes { files: files.clone(), protocols, made, checked: AtomicU64::new(0) };
+        let made = |own: &Profile| (own.clone(), RwLock::new(config(own, &protocols)));
+        let made = profiles.iter().map(made).collect();
+        let handshakes = Handshakes { profiles: made, protocols, checked: AtomicU64::new(0) };
         let handshakes = graph
             .stage("handshakes")
             .max_cohort(MAX_COHORT)
             .capacity(MAX_WAITING)
             .shared(handshakes);
         // One thread: checks are rare.
-        let checks = blocking(graph, "certificates").threads(1).state(files);
+        let checks = blocking(graph, "certificates").threads(1).state(profiles);
         graph.calls(handshakes, checks);
         Self { handshakes, checks }
     }
@@ -84,11 +91,24 @@ impl TlsStages {
         stream: Stream,
         timeout: IoTimeout,
     ) -> Result<Box<TlsStream>, Option<Failed>> {
+        self.handshake_as(0, stream, timeout).await
+    }
+
+    /// As [`handshake`](Self::handshake), with the profile at this position.
+    ///
+    /// # Errors
+    /// As [`handshake`](Self::handshake).
+    pub async fn handshake_as(
+        self,
+        profile: usize,
+        stream: Stream,
+        timeout: IoTimeout,
+    ) -> Result<Box<TlsStream>, Option<Failed>> {
         let call = self.handshakes.call(move |handshakes| async move {
             if handshakes.is_check_due(now()) {
                 self.check_files().await;
             }
-            let config = handshakes.config();
+            let config = handshakes.config(profile);
             TlsStream::accept(stream, config, timeout).await.map(Box::new)
         });
         // Refused or terminated: the stream was dropped.
@@ -109,7 +129,7 @@ impl TlsStages {
     /// Checks whether certificates or authorities have changed, and reports changes on stderr.
     async fn check_files(self) {
         let time = SystemTime::UNIX_EPOCH + time_of_day();
-        let checked = self.checks.call(move |files| files.reload_changed(time)).await;
+        let checked = self.checks.call(move |all| reload_changed(all, time)).await;
         // No result means that the program is full or shutting down; the next handshake requests another
         // check.
         for line in checked.unwrap_or_default() {
@@ -118,20 +138,22 @@ impl TlsStages {
     }
 }
 
-impl Files {
-    fn reload_changed(&self, now: SystemTime) -> Vec<String> {
-        let mut told = self.certificates.reload_changed(now);
-        told.extend(self.clients.as_ref().and_then(Clients::reload_changed));
-        told
+fn reload_changed(profiles: &[Profile], now: SystemTime) -> Vec<String> {
+    let mut told = Vec::new();
+    for Profile { certificates, clients } in profiles {
+        told.extend(certificates.reload_changed(now));
+        told.extend(clients.as_ref().and_then(Clients::reload_changed));
     }
+    told
 }
 
 impl Handshakes {
-    /// The current TLS configuration.
-    fn config(&self) -> Arc<ServerConfig> {
-        let (number, config) = self.made.read().unwrap_or_else(PoisonError::into_inner).clone();
-        match &self.files.clients {
-            Some(clients) if clients.number() != number => self.make(),
+    /// The current TLS configuration of a profile.
+    fn config(&self, profile: usize) -> Arc<ServerConfig> {
+        let (own, made) = &self.profiles[profile];
+        let (number, config) = made.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match &own.clients {
+            Some(clients) if clients.number() != number => self.make(profile),
             _ => config,
         }
     }
@@ -139,10 +161,11 @@ impl Handshakes {
     /// Rebuilds the configuration after a change of the authorities, including the keys of session tickets:
     /// clients admitted by the previous authorities are verified again.
     #[cold]
-    fn make(&self) -> Arc<ServerConfig> {
-        let made = config(&self.files, &self.protocols);
-        *self.made.write().unwrap_or_else(PoisonError::into_inner) = made.clone();
-        made.1
+    fn make(&self, profile: usize) -> Arc<ServerConfig> {
+        let (own, made) = &self.profiles[profile];
+        let new = config(own, &self.protocols);
+        *made.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        new.1
     }
 
     /// True for one caller per [`CHECK_INTERVAL`] interval.
@@ -157,7 +180,7 @@ impl Handshakes {
 }
 
 /// TLS 1.2 and 1.3 with rustls's cipher suites, all of which are authenticated and have forward secrecy.
-fn config(files: &Files, protocols: &[Vec<u8>]) -> (u32, Arc<ServerConfig>) {
+fn config(files: &Profile, protocols: &[Vec<u8>]) -> Made {
     let builder = ServerConfig::builder_with_provider(ring::default_provider().into())
         .with_safe_default_protocol_versions()
         .expect("the provider has cipher suites for TLS 1.2 and 1.3");

@@ -41,7 +41,7 @@ pub use certificates::{ACME_TLS, Certificates, Source};
 pub use clients::Clients;
 pub use connector::{Connector, is_server_name};
 pub use dial::dial;
-pub use handshake::TlsStages;
+pub use handshake::{Profile, TlsStages};
 pub use polled::PolledTls;
 pub use session::{Failed, TlsStream};
 pub use wire::Wire;

@@ -92,8 +92,8 @@ impl Server {
         let quic = certificates.as_ref().filter(|_| config.http3);
         let quic = quic.map(|certificates| quic_config(config, certificates.clone()));
         let (stages, accept_stages) = Stages::declare(graph, config, &current, certificates);
-        let kinds =
-            config.listen.iter().map(|listen| Scheme::kind(*listen, config.tls_port())).collect();
+        let kinds = config.listen.iter();
+        let kinds = kinds.map(|own| Scheme::kind(*own, own.address, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::shown(current.load().metrics.open().clone()));
         Self { stages, accept_stages, current, kinds, open, has_begun: Arc::default(), quic }
     }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::pool::CallOutOptions;
+
 /// The kept answers by a keyed hash of the credentials, with the time of their end.
 #[derive(Default)]
 pub(super) struct Answers {
@@ -14,9 +16,21 @@ impl Answers {
         self.by_login.get(&login).filter(|(_, end)| at < *end).map(|(allowed, _)| *allowed)
     }
 
+    /// Keeps an answer for its lifetime.
+    pub(super) fn keep_for(
+        &mut self,
+        login: u64,
+        allowed: bool,
+        at: Duration,
+        options: &CallOutOptions,
+    ) {
+        let end = at + options.lifetime(allowed);
+        self.keep(login, (allowed, end), (at, options.max_answers));
+    }
+
     /// Keeps an answer. If there are too many, drops those that have ended, and an eighth of the others: those that end
     /// next.
-    pub(super) fn keep(
+    fn keep(
         &mut self,
         login: u64,
         (allowed, end): (bool, Duration),

@@ -5,7 +5,9 @@
 //! | `endpoint.rs` | a URL and the authorities that sign the certificate of its server |
 //! | `exchange.rs` | a request and its answer, with limits |
 //! | `fetcher.rs` | the stages that send requests |
+//! | `pool.rs` | the workers that send requests to a service |
 //! | `callouts.rs` | logins that a service decides |
+//! | `permissions.rs` | access to topics that a service decides |
 //! | `decision.rs` | the decision in its answer |
 //! | `answers.rs` | answers that are used again |
 
@@ -15,9 +17,13 @@ mod decision;
 mod endpoint;
 mod exchange;
 mod fetcher;
+mod permissions;
+mod pool;
 
-pub use callouts::{CallOutOptions, CallOuts, Candidate, Undecided};
+pub use callouts::{CallOuts, Candidate};
 pub use endpoint::Endpoint;
 use exchange::is_closed;
 pub(crate) use exchange::{Request, exchange};
 pub use fetcher::Fetcher;
+pub use permissions::{Action, Permission, Permissions};
+pub use pool::{CallOutOptions, Undecided};

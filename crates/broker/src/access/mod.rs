@@ -4,9 +4,11 @@
 //! determined, so its messages are checked again only after the rules change.
 
 pub(crate) mod bans;
+pub(crate) mod permissions;
 pub(crate) mod scram;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,12 +16,13 @@ use arc_swap::{ArcSwap, Cache};
 
 use phalanx_access::{
     Attempt, CallOuts, Candidate, Coverage, Fetcher, FileError, Jwt, KEYS_MISSING, Passwords,
-    Rules, Subject, Token, Undecided, Users,
+    Permissions, Rules, Subject, Token, Undecided, Users,
 };
 use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
+use phalanx_service::ListenAddress;
 
-use crate::config::{AuthHttp, Security, weak_passwords};
+use crate::config::{AuthHttp, Config, Security, weak_passwords};
 use crate::events::Origin;
 use crate::events::drops::Dropped;
 
@@ -79,12 +82,35 @@ pub(crate) struct Policy {
     generation: u32,
     /// The generation; 0 if there are no rules, so that everything is allowed.
     version: u32,
-    users: Option<Arc<Users>>,
+    /// At addresses without settings of their own.
+    logins: Logins,
+    /// At addresses with settings of their own.
+    at: Vec<(ListenAddress, Logins)>,
     jwt: Option<Jwt>,
     callouts: Option<CallOuts>,
+    permissions: Option<Permissions>,
     rules: Option<Rules>,
-    anonymous: bool,
     admin_token: Option<Token>,
+}
+
+/// The ways to log in at an address.
+struct Logins {
+    /// The users of the password file, and the file.
+    users: Option<Arc<Users>>,
+    file: Option<PathBuf>,
+    jwt: bool,
+    http: bool,
+    anonymous: bool,
+}
+
+impl Logins {
+    fn open(security: &Security) -> Result<Self, FileError> {
+        let file = security.password_file.clone();
+        let users = file.as_deref().map(Users::open).transpose()?.map(Arc::new);
+        let (jwt, http) = (security.jwt.is_some(), security.has_login_service());
+        let anonymous = security.allow_anonymous || !security.has_logins();
+        Ok(Self { users, file, jwt, http, anonymous })
+    }
 }
 
 /// The version of the rules by which all messages of a subscription may be received; 0 if each message has to be
@@ -99,18 +125,27 @@ impl Covered {
 
 impl Policy {
     fn read(
-        security: &Security,
+        config: &Config,
         (generation, earlier): (u32, Option<&Self>),
     ) -> Result<Self, FileError> {
-        let users = security.password_file.as_deref().map(Users::open).transpose()?.map(Arc::new);
+        let security = &config.security;
+        let logins = Logins::open(&config.elsewhere().security)?;
+        let at = config.listeners.iter().map(|own| {
+            let address = own.address.address;
+            let mut logins = Logins::open(&config.at(address).security)?;
+            // Also without a way to log in.
+            logins.anonymous &= own.allow_anonymous != Some(false);
+            Ok((address, logins))
+        });
+        let at = at.collect::<Result<_, FileError>>()?;
         let rules = security.acl_file.as_deref().map(Rules::open).transpose()?;
         let earlier = earlier.and_then(|earlier| earlier.jwt.as_ref());
         let jwt = security.jwt.as_ref().map(|jwt| jwt.open(earlier)).transpose()?;
-        let callouts = security.auth_http.as_ref().map(AuthHttp::open).transpose()?;
-        let anonymous = security.allow_anonymous || !security.has_logins();
+        let services = security.auth_http.as_ref().map(AuthHttp::open).transpose()?;
+        let (callouts, permissions) = services.unwrap_or_default();
         let admin_token = security.admin_token_file.as_deref().map(Token::open).transpose()?;
         let version = if rules.is_some() { generation } else { 0 };
-        Ok(Self { generation, version, users, jwt, callouts, rules, anonymous, admin_token })
+        Ok(Self { generation, version, logins, at, jwt, callouts, permissions, rules, admin_token })
     }
 
     /// Whether operators have a token, without which they cannot use the admin API.
@@ -122,9 +157,21 @@ impl Policy {
         self.admin_token.as_ref().is_some_and(|own| own.is(token))
     }
 
-    /// A warning about weak password hashes.
-    pub(crate) fn warning(&self, security: &Security) -> Option<String> {
-        weak_passwords(self.users.as_ref()?, security.password_file.as_ref()?)
+    /// Warnings about weak password hashes.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let all = std::iter::once(&self.logins).chain(self.at.iter().map(|(_, logins)| logins));
+        all.filter_map(|own| weak_passwords(own.users.as_ref()?, own.file.as_ref()?))
+    }
+
+    /// The ways to log in at an address, if it has settings of its own, or at all others.
+    ///
+    /// # Errors
+    /// If a reload has removed the address.
+    fn logins(&self, at: Option<ListenAddress>) -> Result<&Logins, (Reason, &'static str)> {
+        let Some(address) = at else { return Ok(&self.logins) };
+        let own = self.at.iter().find(|(own, _)| *own == address);
+        let gone = (Reason::SERVER_BUSY, "the address is being removed");
+        own.map(|(_, logins)| logins).ok_or(gone)
     }
 
     /// Whether a client may publish to `topic`. Only the broker publishes below `$SYS`.
@@ -162,7 +209,7 @@ impl Policy {
         self.rules.as_ref().is_none_or(may) || identity.is_internal()
     }
 
-    /// Authenticates a client by the user name and password of its CONNECT. Returns `None` for a client without a user
+    /// Authenticates a client of an address by the user name and password of its CONNECT. Returns `None` for a client without a user
     /// name, if anonymous clients are allowed.
     ///
     /// # Errors
@@ -171,16 +218,18 @@ impl Policy {
         &self,
         verifiers: &Verifiers,
         login: Login,
+        at: Option<ListenAddress>,
     ) -> Result<Option<Arc<str>>, (Reason, &'static str)> {
+        let logins = self.logins(at)?;
         match &self.jwt {
-            Some(jwt) if Jwt::is_token(&login.password) => {
+            Some(jwt) if logins.jwt && Jwt::is_token(&login.password) => {
                 by_token(jwt, &verifiers.fetcher, &login).await.map(Some)
             }
             _ => match (&self.callouts, login.name.clone()) {
-                (Some(callouts), Some(name)) => {
+                (Some(callouts), Some(name)) if logins.http => {
                     by_service(callouts, &verifiers.callouts, &name, login).await.map(Some)
                 }
-                _ => self.by_password(verifiers.passwords.as_ref(), login).await,
+                _ => by_password(logins, verifiers.passwords.as_ref(), login).await,
             },
         }
     }
@@ -191,32 +240,31 @@ impl Policy {
             jwt.fetch(&verifiers.fetcher).await;
         }
     }
+}
 
-    async fn by_password(
-        &self,
-        passwords: Option<&Passwords>,
-        login: Login,
-    ) -> Result<Option<Arc<str>>, (Reason, &'static str)> {
-        let client = login.address_key();
-        let has_login = login.name.is_some() || !login.password.is_empty();
-        if self.users.is_none() && self.jwt.is_some() && has_login {
-            return Err((Reason::BAD_USER_NAME_OR_PASSWORD, "the password is not a token"));
-        }
-        let (Some(name), Some(users), Some(passwords)) = (login.name, &self.users, passwords)
-        else {
-            return match self.anonymous {
-                true => Ok(None),
-                false => Err((Reason::NOT_AUTHORIZED, "no user name")),
-            };
+async fn by_password(
+    logins: &Logins,
+    passwords: Option<&Passwords>,
+    login: Login,
+) -> Result<Option<Arc<str>>, (Reason, &'static str)> {
+    let client = login.address_key();
+    let has_login = login.name.is_some() || !login.password.is_empty();
+    if logins.users.is_none() && logins.jwt && has_login {
+        return Err((Reason::BAD_USER_NAME_OR_PASSWORD, "the password is not a token"));
+    }
+    let (Some(name), Some(users), Some(passwords)) = (login.name, &logins.users, passwords) else {
+        return match logins.anonymous {
+            true => Ok(None),
+            false => Err((Reason::NOT_AUTHORIZED, "no user name")),
         };
-        let user: Arc<str> = name.as_str().into();
-        let attempt = Attempt { name, password: login.password, client };
-        match passwords.verify(users, attempt).await {
-            Ok(true) => Ok(Some(user)),
-            Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
-            Err(Refusal::Busy) => Err((Reason::SERVER_BUSY, "too many logins wait")),
-            Err(Refusal::LockedOut) => Err(locked_out()),
-        }
+    };
+    let user: Arc<str> = name.as_str().into();
+    let attempt = Attempt { name, password: login.password, client };
+    match passwords.verify(users, attempt).await {
+        Ok(true) => Ok(Some(user)),
+        Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
+        Err(Refusal::Busy) => Err((Reason::SERVER_BUSY, "too many logins wait")),
+        Err(Refusal::LockedOut) => Err(locked_out()),
     }
 }
 
@@ -314,17 +362,17 @@ pub(crate) type CachedPolicy = Cache<Access, Arc<Policy>>;
 ///
 /// # Errors
 /// If a file cannot be read or contains an error.
-pub(crate) fn open(security: &Security) -> Result<Access, FileError> {
-    Policy::read(security, (1, None)).map(|policy| Arc::new(ArcSwap::from_pointee(policy)))
+pub(crate) fn open(config: &Config) -> Result<Access, FileError> {
+    Policy::read(config, (1, None)).map(|policy| Arc::new(ArcSwap::from_pointee(policy)))
 }
 
 /// Reads the files for the policy that will replace the one in force. May block.
 ///
 /// # Errors
 /// If a file cannot be read or contains an error.
-pub(crate) fn prepare(access: &Access, security: &Security) -> Result<Policy, FileError> {
+pub(crate) fn prepare(access: &Access, config: &Config) -> Result<Policy, FileError> {
     let earlier = access.load();
-    Policy::read(security, (earlier.generation.wrapping_add(1).max(1), Some(&earlier)))
+    Policy::read(config, (earlier.generation.wrapping_add(1).max(1), Some(&earlier)))
 }
 
 #[cfg(test)]
@@ -344,8 +392,9 @@ mod tests {
         let keys = format!(r#"{{"keys":[{{"kty":"oct","k":"{key}"}}]}}"#);
         std::fs::write(&keys_file, keys).unwrap();
         let jwt = Some(JwtConfig { keys_file: Some(keys_file), ..JwtConfig::default() });
-        let security = Security { jwt, allow_anonymous: true, ..Security::default() };
-        let policy = Policy::read(&security, (1, None)).unwrap();
+        let mut config = Config::new();
+        (config.security.jwt, config.security.allow_anonymous) = (jwt, true);
+        let policy = Policy::read(&config, (1, None)).unwrap();
         let logins = [(None, ""), (Some("eve"), "apple"), (Some("eve"), ""), (None, "apple")];
         let mut anonymous = Vec::new();
         sim::block_on(
@@ -361,7 +410,7 @@ mod tests {
             move |verifiers| async move {
                 for (name, password) in logins {
                     let login = Login::new(name, Some(password.as_bytes()), (&"a".into(), false));
-                    let result = policy.authenticate(&verifiers, login).await;
+                    let result = policy.authenticate(&verifiers, login, None).await;
                     let is_anonymous = matches!(result, Ok(None));
                     let is_refused = result.is_err_and(|(reason, what)| {
                         reason == Reason::BAD_USER_NAME_OR_PASSWORD && what.contains("not a token")

@@ -4,6 +4,7 @@ use phalanx_access::scram::{Exchange, Mechanism};
 use phalanx_access::{Attempt, Passwords};
 use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
+use phalanx_service::ListenAddress;
 
 use crate::access::{Policy, locked_out};
 
@@ -14,17 +15,18 @@ pub(crate) struct ScramLogin {
 }
 
 impl Policy {
-    /// Begins a login with the client's first message.
+    /// Begins a login at an address with the client's first message.
     ///
     /// # Errors
     /// The reason code of the rejection, and its explanation.
     pub(crate) fn begin_scram(
         &self,
+        at: Option<ListenAddress>,
         method: &str,
         first: &[u8],
     ) -> Result<ScramLogin, (Reason, &'static str)> {
         let mechanism = Mechanism::of(method);
-        let offered = mechanism.zip(self.users.as_ref());
+        let offered = mechanism.zip(self.logins(at)?.users.as_ref());
         let Some((mechanism, users)) = offered.filter(|(own, users)| users.offers(*own)) else {
             let why = "no user has keys for this authentication method";
             return Err((Reason::BAD_AUTHENTICATION_METHOD, why));

@@ -1,27 +1,30 @@
-//! Settings of an HTTP service that decides about logins.
+//! Settings of an HTTP service that decides about logins and access to topics.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use phalanx_access::{CallOutOptions, CallOuts, Endpoint, FileError};
+use phalanx_access::{CallOutOptions, CallOuts, Endpoint, FileError, Permissions};
 use phalanx_config::{ConfigError, Keys, Pass, choices};
 
 use crate::config::first_line;
 
-/// An HTTP service that decides about logins.
+/// An HTTP service that decides about logins, access to topics, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthHttp {
-    /// The URL that gets the credentials of each login.
-    pub login_url: String,
+    /// The URL that gets the credentials of each login; `None` if another way to log in is configured, or none.
+    pub login_url: Option<String>,
+    /// The URL that decides about publishing and subscribing, in addition to the access list.
+    pub access_url: Option<String>,
     /// The form of the request's body.
     pub format: BodyFormat,
     /// PEM file: certificate authorities of the service, by default those of the system.
     pub ca: Option<PathBuf>,
     /// A file whose first line is the value of `Authorization` in requests.
     pub authorization_file: Option<PathBuf>,
-    /// Time limit of a request, and of the wait before it. Logins are refused with *server unavailable* beyond.
+    /// Time limit of a request, and of the wait before it. Beyond it, logins are refused with *server unavailable*, and
+    /// publishing and subscribing with *implementation specific error*.
     pub timeout: Duration,
-    /// Concurrent requests. Further logins wait, up to 2,000; beyond that they are refused with *server busy*.
+    /// Concurrent requests to each URL. Further requests wait, up to 2,000; beyond that they are refused with *server busy*.
     pub max_requests: usize,
     /// How long an answer that allows is used again.
     pub allow_lifetime: Duration,
@@ -48,7 +51,8 @@ choices! {
 impl Default for AuthHttp {
     fn default() -> Self {
         Self {
-            login_url: String::new(),
+            login_url: None,
+            access_url: None,
             format: BodyFormat::default(),
             ca: None,
             authorization_file: None,
@@ -63,8 +67,10 @@ impl Default for AuthHttp {
 
 impl AuthHttp {
     /// Reads the files. May block.
-    pub(crate) fn open(&self) -> Result<CallOuts, FileError> {
-        let endpoint = Endpoint::open(&self.login_url, self.ca.as_deref())?;
+    pub(crate) fn open(&self) -> Result<(Option<CallOuts>, Option<Permissions>), FileError> {
+        let open = |url: &String| Endpoint::open(url, self.ca.as_deref());
+        let logins = self.login_url.as_ref().map(open).transpose()?;
+        let access = self.access_url.as_ref().map(open).transpose()?;
         let authorization = self.authorization_file.as_deref().map(field_value).transpose();
         let authorization = authorization.map_err(FileError::Unusable)?;
         let options = CallOutOptions {
@@ -76,15 +82,22 @@ impl AuthHttp {
             denied: self.deny_lifetime,
             max_answers: self.max_answers,
         };
-        Ok(CallOuts::new(endpoint, options))
+        let logins = logins.map(|endpoint| CallOuts::new(endpoint, options.clone()));
+        Ok((logins, access.map(|endpoint| Permissions::new(endpoint, options))))
     }
 
     /// Errors that can be found without opening a file.
     pub(super) fn check(&self) -> Vec<ConfigError> {
-        let wrong = |what| ConfigError::of("auth-http.login-url", what);
-        // A missing URL is reported by its key.
-        let checked = Some(&self.login_url).filter(|url| !url.is_empty());
-        checked.and_then(|url| Endpoint::check(url).err()).map(wrong).into_iter().collect()
+        let urls = [("login-url", &self.login_url), ("access-url", &self.access_url)];
+        if urls.iter().all(|(_, url)| url.is_none()) {
+            let what = "neither `login-url` nor `access-url` is set; set at least one of them";
+            return vec![ConfigError::of("auth-http", what)];
+        }
+        let wrong = |(key, url): (&str, &Option<String>)| {
+            let what = Endpoint::check(url.as_ref()?).err()?;
+            Some(ConfigError::of(format!("auth-http.{key}"), what))
+        };
+        urls.into_iter().filter_map(wrong).collect()
     }
 }
 
@@ -107,6 +120,7 @@ impl Keys for AuthHttp {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         let Self {
             login_url,
+            access_url,
             format,
             ca,
             authorization_file,
@@ -118,26 +132,28 @@ impl Keys for AuthHttp {
         } = self;
         let help = "URL that gets username, password, clientid and peerhost of each login by POST; 2xx accepts the login, \
                     400, 401 and 403 reject it";
-        pass.required("login-url", login_url, help);
+        pass.key("login-url", login_url, help);
+        let help = "URL that gets username, clientid, peerhost, action (publish or subscribe), acc (2 or 4) and topic by \
+                    POST before a client publishes to a topic or subscribes to a filter that acl-file allows";
+        pass.key("access-url", access_url, help);
         pass.key("format", format, "form of the request's body");
         let help = "PEM file with the certificate authorities of the service, by default those of the system";
         pass.key("ca", ca, help);
         let help = "file whose first line is sent as Authorization, such as Bearer TOKEN";
         pass.key("authorization-file", authorization_file, help);
-        let help = "time limit of a request, and of the wait for it; then the login is rejected";
+        let help = "time limit of a request, and of the wait for it; then the login, the message or the subscription is rejected";
         pass.range("timeout", timeout, MILLISECOND..=MINUTE, help);
         pass.range(
             "max-requests",
             max_requests,
             1..=4096,
-            "concurrent requests; logins wait beyond",
+            "concurrent requests to each URL; further ones wait",
         );
-        let help =
-            "time for which the answer that accepts a login is used for the same credentials";
+        let help = "time for which the answer that accepts a login or access is used for the same credentials or the same topic";
         pass.range("allow-lifetime", allow_lifetime, Duration::ZERO..=DAY, help);
-        let help = "the same for an answer that rejects a login";
+        let help = "the same for an answer that rejects";
         pass.range("deny-lifetime", deny_lifetime, Duration::ZERO..=DAY, help);
-        pass.range("max-answers", max_answers, 0..=100_000, "answers that are kept");
+        pass.range("max-answers", max_answers, 0..=100_000, "answers of each URL that are kept");
     }
 }
 

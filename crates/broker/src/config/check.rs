@@ -25,8 +25,13 @@ impl Config {
         for listen in listen {
             let address = listen.address;
             let public = !address.is_local();
-            let closed =
-                security.has_logins() || security.allow_anonymous || listen.is_tls() && named;
+            let security = &self.at(address).security;
+            let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
+            let own = self.listener(address).and_then(|own| own.allow_anonymous);
+            let closed = own == Some(false)
+                || security.has_logins()
+                || security.allow_anonymous
+                || listen.is_tls() && named;
             let what = format!(
                 "{address} is reachable from other machines, and anyone could connect; set --password-file, jwt or \
                  auth-http, listen on 127.0.0.1, or set --allow-anonymous"
@@ -48,9 +53,11 @@ impl Config {
                 &what,
             );
         }
-        let both = security.auth_http.is_some() && security.password_file.is_some();
-        wrong(both, "auth-http", "excludes `password-file`; remove one of the two");
-        let tls = security.tls.is_none() && listen.iter().any(Listen::is_tls);
+        let both = security.has_login_service() && security.password_file.is_some();
+        wrong(both, "auth-http.login-url", "excludes `password-file`; remove one of the two");
+        let has_none =
+            |listen: &Listen| listen.is_tls() && self.at(listen.address).security.tls.is_none();
+        let tls = listen.iter().any(has_none);
         let what =
             "an address uses TLS, but there is no certificate; set tls.certificate and tls.key";
         wrong(tls, "listen", what);
@@ -65,6 +72,7 @@ impl Config {
         wrong(self.persistence_dir.is_some() && large, "max-packet-size", &what);
         errors.extend(security.jwt.iter().flat_map(JwtConfig::check));
         errors.extend(security.auth_http.iter().flat_map(AuthHttp::check));
+        errors.extend(self.check_listeners());
         errors.extend(self.check_bridges());
         errors.extend(self.cluster.check());
         errors.extend(self.runtime.check());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use phalanx_config::{Keys, Pass, Size};
 
 use crate::config::values::{DropOldest, Expiry, KeepAlive};
-use crate::config::{Bridge, Config, Limits, LogConfig, Security, Tls};
+use crate::config::{Bridge, Config, Limits, ListenerConfig, LogConfig, Security, Tls};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -15,6 +15,7 @@ impl Keys for Config {
         // Destructured, so that the compiler reports a field without a key.
         let Self {
             listen,
+            listeners,
             security,
             persistence_dir,
             ephemeral,
@@ -48,6 +49,7 @@ impl Keys for Config {
         limits.keys(pass);
         log.keys(pass);
         cluster.keys(pass);
+        pass.list("listener", listeners, ListenerConfig::default);
         pass.list("bridge", bridges, Bridge::default);
         pass.table("runtime", runtime);
     }
@@ -59,6 +61,10 @@ impl Keys for Security {
             password_file,
             acl_file,
             tls,
+            protocols,
+            logins,
+            certificate_user,
+            user_as_client_id,
             allowed_origins,
             admin_token_file,
             allow_anonymous,
@@ -72,6 +78,15 @@ impl Keys for Security {
         pass.key("acl-file", acl_file, help);
         let help = "accept clients without a user name, from any address";
         pass.key("allow-anonymous", allow_anonymous, help);
+        let help = "accepted ways to log in, of those that are configured";
+        pass.key("logins", logins, help);
+        let help = "accepted versions of MQTT";
+        pass.key("protocols", protocols, help);
+        let help = "the common name of a client's certificate is its user name; otherwise clients with a certificate log \
+                    in like others";
+        pass.key("certificate-user", certificate_user, help);
+        let help = "replace the client identifier of a client with a user name by that name";
+        pass.key("user-as-client-id", user_as_client_id, help);
         let help = "origins of web pages whose scripts may connect by WebSocket, such as https://example.org; * allows \
                     all; clients other than browsers are not restricted";
         pass.key("allowed-origins", allowed_origins, help);
@@ -80,7 +95,7 @@ impl Keys for Security {
         pass.key("admin-token-file", admin_token_file, help);
         pass.optional("tls", tls, "certificate of the TLS addresses");
         pass.optional("jwt", jwt, "accept JSON Web Tokens as passwords");
-        let help = "let an HTTP service decide about logins, instead of a password file";
+        let help = "let an HTTP service decide about logins, instead of a password file, and about access to topics";
         pass.optional("auth-http", auth_http, help);
     }
 }

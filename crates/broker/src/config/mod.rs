@@ -6,6 +6,7 @@ mod check;
 pub(crate) mod cluster;
 mod jwt;
 mod keys;
+mod listener;
 mod reload;
 mod unavailable;
 mod values;
@@ -18,6 +19,7 @@ pub use auth_http::{AuthHttp, BodyFormat};
 pub use bridge::{Bridge, BridgeTls, BridgeTopic, Direction, Remote};
 pub use cluster::{Cluster, NatsServer};
 pub use jwt::JwtConfig;
+pub use listener::{ListenerConfig, LoginMethod, Protocol};
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
 use phalanx_tls::{CertificateError, Clients, Source};
@@ -46,6 +48,8 @@ pub(crate) const MAX_DURABLE_PACKET: usize = 128 << 20;
 pub struct Config {
     /// Addresses to listen on; at least one.
     pub listen: Vec<Listen>,
+    /// Settings of some of these addresses.
+    pub listeners: Vec<ListenerConfig>,
     /// Authentication, authorization and TLS.
     pub security: Security,
     /// The directory that stores sessions, queued messages and retained messages; `None` keeps them in memory
@@ -97,7 +101,7 @@ impl Default for LogConfig {
 }
 
 /// Authentication, authorization and TLS. The files are read at the start and again on SIGHUP.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Security {
     /// The password file, in the format of [`Users`](phalanx_access::Users). If set, clients have to
@@ -108,6 +112,15 @@ pub struct Security {
     pub acl_file: Option<PathBuf>,
     /// The certificate of addresses with TLS.
     pub tls: Option<Tls>,
+    /// Accepted versions of MQTT. CONNECT of another version is rejected with *unsupported protocol version*.
+    pub protocols: Vec<Protocol>,
+    /// Accepted ways to log in, as far as they are configured.
+    pub logins: Vec<LoginMethod>,
+    /// Whether the common name of a client's certificate is its user name, without a password. Otherwise clients log
+    /// in like those without a certificate.
+    pub certificate_user: bool,
+    /// Whether the client identifier of a client with a user name is that name, whatever CONNECT says.
+    pub user_as_client_id: bool,
     /// Origins of web pages that may connect by WebSocket, such as `https://example.org`; `*` allows all.
     /// Clients that are not browsers send no origin and are always allowed.
     pub allowed_origins: Vec<String>,
@@ -121,6 +134,25 @@ pub struct Security {
     pub jwt: Option<JwtConfig>,
     /// An HTTP service that decides about logins. If set, clients have to authenticate. Excludes `password_file`.
     pub auth_http: Option<AuthHttp>,
+}
+
+impl Default for Security {
+    fn default() -> Self {
+        Self {
+            password_file: None,
+            acl_file: None,
+            tls: None,
+            protocols: vec![Protocol::V5, Protocol::V3],
+            logins: LoginMethod::ALL.to_vec(),
+            certificate_user: true,
+            user_as_client_id: false,
+            allowed_origins: Vec::new(),
+            admin_token_file: None,
+            allow_anonymous: false,
+            jwt: None,
+            auth_http: None,
+        }
+    }
 }
 
 /// A certificate and its key. The broker reloads them when the files change.
@@ -263,6 +295,7 @@ impl Config {
     pub fn new() -> Self {
         Self {
             listen: vec![Scheme::Mqtt.at(([127, 0, 0, 1], 1883))],
+            listeners: Vec::new(),
             security: Security::default(),
             persistence_dir: None,
             accept_loss: false,

@@ -36,15 +36,36 @@ impl Config {
         let security = self.security.over(&running.security);
         let (listen, log) = (self.listen.clone(), self.log.clone());
         let (bridges, cluster) = (self.bridges.clone(), self.cluster.over(&running.cluster));
-        Self { listen, security, limits, bridges, cluster, log, ..running.clone() }
+        let listeners = self.listeners.clone();
+        Self { listen, listeners, security, limits, bridges, cluster, log, ..running.clone() }
     }
 
     /// Checks that the ways to log in of this configuration can follow those in force, if `followed` is what a reload
     /// would put in force.
     pub(crate) fn check_logins(&self, followed: &Self, in_force: &Self) -> Result<(), ConfigError> {
-        let [new, followed, old] = [self, followed, in_force].map(|config| &config.security);
+        let at = |config: &Self, address| match address {
+            Some(address) => config.at(address).security,
+            None => config.elsewhere().security,
+        };
+        // Also at addresses whose settings are removed.
+        let all = [self, in_force].map(|config| config.listeners.iter());
+        let all = all.into_iter().flatten().map(|own| Some(own.address.address));
+        for address in all.chain([None]) {
+            Security::check_logins(
+                &at(self, address),
+                &at(followed, address),
+                &at(in_force, address),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Security {
+    /// As [`Config::check_logins`], at one address.
+    fn check_logins(new: &Self, followed: &Self, old: &Self) -> Result<(), ConfigError> {
         let wrong = |key, what| Err(ConfigError::of(key, what));
-        if followed.password_file.is_some() && followed.auth_http.is_some() {
+        if followed.password_file.is_some() && followed.has_login_service() {
             return wrong("auth-http", "`password-file` stays until a restart; restart to apply");
         }
         let opens = old.has_logins() && !new.allow_anonymous;
@@ -60,12 +81,15 @@ impl Config {
             _ => Ok(()),
         }
     }
-}
 
-impl Security {
     /// Whether there are users. Otherwise all clients are anonymous.
     pub(crate) fn has_logins(&self) -> bool {
-        self.password_file.is_some() || self.jwt.is_some() || self.auth_http.is_some()
+        self.password_file.is_some() || self.jwt.is_some() || self.has_login_service()
+    }
+
+    /// Whether an HTTP service decides about logins.
+    pub(crate) fn has_login_service(&self) -> bool {
+        self.auth_http.as_ref().is_some_and(|own| own.login_url.is_some())
     }
 
     /// Password and certificate authentication have stages of their own, so they cannot be switched on or
@@ -128,7 +152,10 @@ mod tests {
         match login {
             "password-file" => config.security.password_file = Some("users".into()),
             "jwt" => config.security.jwt = Some(JwtConfig::default()),
-            "auth-http" => config.security.auth_http = Some(AuthHttp::default()),
+            "auth-http" => {
+                let login_url = Some("https://a".into());
+                config.security.auth_http = Some(AuthHttp { login_url, ..AuthHttp::default() });
+            }
             _ => (),
         }
         config

@@ -18,7 +18,7 @@ impl Config {
         let mut unavailable = Vec::new();
         let mut wrong = |error: String| unavailable.extend(error.lines().map(str::to_owned));
         let security = &self.security;
-        if let Some(Err(error)) = security.password_file.as_deref().map(Users::open) {
+        for error in self.password_files().filter_map(|path| Users::open(path).err()) {
             wrong(error.to_string());
         }
         if let Some(Err(error)) = security.acl_file.as_deref().map(Rules::open) {
@@ -33,7 +33,7 @@ impl Config {
         if let Some(Err(error)) = security.auth_http.as_ref().map(AuthHttp::open) {
             wrong(error.to_string());
         }
-        if let Some(tls) = &security.tls {
+        for (_, tls) in self.tls_profiles() {
             if let Err(error) = check(&tls.certificate, &tls.key) {
                 wrong(error.to_string());
             }
@@ -63,13 +63,11 @@ impl Config {
     /// certificate expires soon. Connects to the servers of NATS. Empty for unusable files, which [`unavailable`](Self::unavailable) reports. May block.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if let Some(Tls { certificate, key, .. }) = &self.security.tls {
-            all = warnings(certificate, key, &[], SystemTime::now());
+        for (_, Tls { certificate, key, .. }) in self.tls_profiles() {
+            all.extend(warnings(certificate, key, &[], SystemTime::now()));
         }
-        if let Some(path) = &self.security.password_file
-            && let Ok(users) = Users::open(path)
-        {
-            all.extend(weak_passwords(&users, path));
+        for path in self.password_files() {
+            all.extend(Users::open(path).ok().and_then(|users| weak_passwords(&users, path)));
         }
         all.extend(self.cluster.warnings());
         all

@@ -1,5 +1,7 @@
 //! Value types specific to the broker's keys.
 
+use std::marker::PhantomData;
+use std::path::Path;
 use std::time::Duration;
 
 use phalanx_config::{Given, Value, Written};
@@ -24,6 +26,41 @@ impl Value<WhenFull> for DropOldest {
 
     fn print(value: &WhenFull) -> Written {
         (*value == WhenFull::DropOldest).into()
+    }
+}
+
+/// The form `F`, or `"broker"` for the value of the broker.
+pub(super) struct OrOfBroker<F>(PhantomData<F>);
+
+/// The value of the broker.
+const OF_BROKER: &str = "broker";
+
+impl<T, F: Value<T>> Value<Option<T>> for OrOfBroker<F> {
+    const LIST: bool = F::LIST;
+
+    fn kind() -> String {
+        format!("{}|{OF_BROKER}", F::kind())
+    }
+
+    fn expected() -> String {
+        format!("{}, or {OF_BROKER:?} for the value of the broker", F::expected())
+    }
+
+    fn read(value: &Given<'_>) -> Result<Option<T>, String> {
+        match value.as_str() {
+            Some(OF_BROKER) => Ok(None),
+            _ => F::read(value).map(Some),
+        }
+    }
+
+    fn print(value: &Option<T>) -> Written {
+        value.as_ref().map_or(OF_BROKER.into(), F::print)
+    }
+
+    fn resolve(value: &mut Option<T>, base: &Path) {
+        if let Some(value) = value {
+            F::resolve(value, base);
+        }
     }
 }
 

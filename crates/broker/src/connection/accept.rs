@@ -16,7 +16,7 @@ use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped};
 use crate::limits::peer::Peer;
 use crate::limits::settings::SharedSettings;
-use crate::listen::{Listen, Scheme};
+use crate::listen::{Bound, Scheme};
 use crate::transport::Transport;
 
 /// Maximum number of rejected connections that wait for their CONNACK; connections beyond are closed.
@@ -26,7 +26,7 @@ const MAX_REJECTIONS: usize = 256;
 /// limit are rejected or closed. A connection uses the settings in force when it was accepted.
 pub(crate) async fn accept(
     socket: Listener,
-    mut listening: ListenerControl<Listen>,
+    mut listening: ListenerControl<Bound>,
     context: Context,
     settings: SharedSettings,
 ) {
@@ -35,11 +35,30 @@ pub(crate) async fn accept(
     let mut context = Rc::new(context);
     let control = context.stages.control;
     let mut kind = listening.kind();
-    let mut listener = Arc::new(context.counters.listeners.of(kind));
+    let mut listener = Arc::new(context.counters.listeners.of(kind.listen));
+    let mut own_limit = None;
     loop {
         // Do not accept while the control stage's queue is full.
         control.wait_for_capacity().await;
         let Some(stream) = listening.next(&socket).await else { return };
+        let bound = listening.kind();
+        let listen = bound.listen;
+        if kind != bound {
+            kind = bound;
+            listener = Arc::new(context.counters.listeners.of(listen));
+        }
+        let current = settings.load();
+        let found = current.listener(bound.configured);
+        // A reload that removes the address has not closed the listener yet: the settings of the address stay.
+        let is_leaving =
+            found.is_none() && context.listener.is_some() && !current.has(bound.configured);
+        let config = found.map_or(&current.config, |own| &own.config);
+        if !is_leaving && !Arc::ptr_eq(config, &context.config) {
+            let own = Rc::make_mut(&mut context);
+            (own.config, own.guard) = (config.clone(), current.guard.clone());
+            own.listener = found.map(|own| own.address);
+            own_limit = found.map(|own| (own.open.clone(), own.most));
+        }
         let stream = match Moving::arrived(stream) {
             Ok((moving, wire)) => {
                 let own = context.clone();
@@ -49,18 +68,14 @@ pub(crate) async fn accept(
             }
             Err(new) => new,
         };
-        let listen = listening.kind();
-        if kind != listen {
-            kind = listen;
-            listener = Arc::new(context.counters.listeners.of(listen));
-        }
-        let current = settings.load();
-        if !Arc::ptr_eq(&current.config, &context.config) {
-            let own = Rc::make_mut(&mut context);
-            (own.config, own.guard) = (current.config.clone(), current.guard.clone());
-        }
-        let most = context.config.limits.connections;
-        let peer = match context.connection_limit.try_acquire(most) {
+        let most = current.config.limits.connections;
+        // `None` beyond the limit of the address.
+        let of_listener = match &own_limit {
+            Some((open, most)) => open.try_acquire(*most).map(Some),
+            None => Some(None),
+        };
+        let permit = of_listener.is_some().then(|| context.connection_limit.try_acquire(most));
+        let mut peer = match permit.flatten() {
             Some(permit) => context.guard.peer(&stream, &listener, permit),
             None => match context.rejections.try_acquire(MAX_REJECTIONS) {
                 Some(permit) => Peer::rejected(&stream, &listener, permit),
@@ -72,6 +87,7 @@ pub(crate) async fn accept(
                 }
             },
         };
+        peer.count(of_listener.flatten());
         if listen.is_tls() && peer.refused.is_some() {
             // A CONNACK would cost a TLS handshake.
             dropped(&context, DropReason::ConnectionRejected, peer.origin);

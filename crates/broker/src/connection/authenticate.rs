@@ -63,7 +63,9 @@ impl Candidate<'_> {
         claimed.clone_from(&login.name);
         let has_method = method.is_some();
         let of_user = |user| Authenticated { user, proof: None };
-        let found = match (self.stream.client_name(), self.asks_for_certificates()) {
+        let is_user = self.context.config.security.certificate_user;
+        let name = self.stream.client_name().filter(|_| is_user);
+        let found = match (name, self.asks_for_certificates() && is_user) {
             (Some(_), _) | (_, true) if has_method => {
                 let why = "clients of this address authenticate with certificates";
                 return Some(Err((Reason::BAD_AUTHENTICATION_METHOD, why)));
@@ -78,7 +80,8 @@ impl Candidate<'_> {
                 None => {
                     let login = Login { address: self.address(), ..login };
                     let verifiers = &self.context.verifiers;
-                    self.policy.authenticate(verifiers, login).await.map(of_user)
+                    let at = self.context.listener;
+                    self.policy.authenticate(verifiers, login, at).await.map(of_user)
                 }
             },
         };
@@ -106,7 +109,7 @@ impl Candidate<'_> {
         (name, claimed): (Option<String>, &mut Option<String>),
         input: &mut Vec<u8>,
     ) -> Option<Result<Authenticated, Rejection>> {
-        let login = match self.policy.begin_scram(&method, &first) {
+        let login = match self.policy.begin_scram(self.context.listener, &method, &first) {
             Ok(login) => login,
             Err(rejection) => return Some(Err(rejection)),
         };
@@ -205,7 +208,8 @@ impl Connection {
         let address = shared.peer.origin.address.map(|address| address.ip());
         let (reason, answer) = match again.exchange.take() {
             None if begins => {
-                let login = self.policy.load().begin_scram(mechanism.name(), data);
+                let at = context.listener;
+                let login = self.policy.load().begin_scram(at, mechanism.name(), data);
                 let login = login.map_err(|why| refused(context, (None, address), why))?;
                 if self.identity.user.as_deref() != Some(login.user()) {
                     let why = (Reason::NOT_AUTHORIZED, OTHER_USER);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use phalanx::net::IoTimeout;
 use phalanx_mqtt::{Properties, Property, PropertyBuffer, Version};
 
+use crate::access::permissions::KnownTopics;
 use crate::access::{CachedPolicy, Identity};
 use crate::connection::authenticate::Reauthentication;
 use crate::connection::publishing::Publishing;
@@ -49,6 +50,8 @@ pub(crate) struct Connection {
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// Time of acceptance.
     pub(super) since: Duration,
+    /// Decisions of the service about topics, if there is one.
+    pub(super) known_topics: Option<Box<KnownTopics>>,
     /// The publish rate limit, if configured.
     pub(super) rate_limit: Option<Box<RateLimit>>,
 }

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::{now, time_of_day};
+use phalanx_access::Action;
 use phalanx_access::scram::Mechanism;
 use phalanx_mqtt::{
-    ConnAck, Connect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
-    Version, topic,
+    ConnAck, Connect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version, topic,
 };
 
+use crate::access::permissions::Verdict;
 use crate::access::{BRIDGE_CLIENTS, Identity, Login, NODE_CLIENTS};
-use crate::config::Limits;
+use crate::config::Protocol;
 use crate::connection::authenticate::{
     Authenticated, Candidate, Credentials, method_and_data, proof_properties,
 };
 use crate::connection::client::Shared;
+use crate::connection::end::UNDECIDED;
+use crate::connection::refusal::{Refusal, answer_to_malformed, maximum_packet_size, refuse};
 use crate::connection::{logging, sender};
 use crate::context::Context;
 use crate::events::Line;
@@ -44,15 +47,6 @@ pub(super) struct Accepted {
     pub(super) persistent: bool,
     /// The mechanism of its authentication method, if it had one.
     pub(super) mechanism: Option<Mechanism>,
-}
-
-/// A rejected CONNECT.
-struct Refusal {
-    version: Version,
-    /// Maximum packet size of the client, in bytes.
-    most: usize,
-    reason: Reason,
-    what: &'static str,
 }
 
 /// Maximum length of a client identifier, in bytes.
@@ -143,6 +137,15 @@ pub(super) async fn accept_client(
         Ok(Authenticated { user, proof }) => (Ok(user), proof),
         Err(rejection) => (Err(rejection), None),
     };
+    let by_user = context.config.security.user_as_client_id;
+    let user = user.and_then(|user| match &user {
+        Some(name) if by_user && is_reserved(name) => Err((Reason::NOT_AUTHORIZED, RESERVED)),
+        Some(name) if by_user => {
+            opening.client_id = name.clone();
+            Ok(user)
+        }
+        _ => Ok(user),
+    });
     let identity = user.map(|user| Identity { user, client: opening.client_id.clone() });
     let allowed = identity.and_then(|identity| match &opening.will {
         Some((will, _)) if !policy.may_publish(&identity, &will.topic) => {
@@ -150,9 +153,24 @@ pub(super) async fn accept_client(
         }
         _ => Ok(identity),
     });
+    let address = peer.origin.address.map(|address| address.ip());
+    let allowed = match (allowed, &opening.will) {
+        (Ok(identity), Some((will, _))) if policy.permissions(&identity).is_some() => {
+            let (client, topic) = ((&identity, address), (Action::Publish, &*will.topic));
+            // Boxed: few brokers have a service.
+            let verdict = Box::pin(policy.decide(&context.verifiers, client, topic)).await;
+            match verdict {
+                Verdict::Allowed => Ok(identity),
+                Verdict::Denied => {
+                    Err((Reason::NOT_AUTHORIZED, "the client may not publish its will"))
+                }
+                Verdict::Undecided => Err((Reason::SERVER_UNAVAILABLE, UNDECIDED)),
+            }
+        }
+        (allowed, _) => allowed,
+    };
     let allowed = allowed.and_then(|identity| {
-        let (user, address) = (identity.user.as_deref(), peer.origin.address);
-        let address = address.map(|address| address.ip());
+        let user = identity.user.as_deref();
         match context.bans.is_banned(&identity.client, user, address, now()) {
             true => Err((Reason::BANNED, "banned by an operator")),
             false => Ok(identity),
@@ -308,6 +326,10 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         expiry = if connect.clean_start { 0 } else { u32::MAX };
         wants_reasons = false;
     }
+    if !context.config.security.protocols.contains(&Protocol::of(version)) {
+        let what = "this address does not accept this version of MQTT";
+        return refuse(Reason::UNSUPPORTED_PROTOCOL_VERSION, what);
+    }
     let method = match method_and_data(connect.properties) {
         (None, None) => None,
         (Some(method), Some(data)) => Some((method.to_owned(), data.to_vec())),
@@ -326,17 +348,8 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
             "the client identifier is longer than 1024 bytes",
         );
     }
-    if connect.client_id.starts_with(BRIDGE_CLIENTS) {
-        return refuse(
-            Reason::CLIENT_IDENTIFIER_NOT_VALID,
-            "client identifiers that begin with $bridge/ are those of bridges",
-        );
-    }
-    if connect.client_id.starts_with(NODE_CLIENTS) {
-        return refuse(
-            Reason::CLIENT_IDENTIFIER_NOT_VALID,
-            "client identifiers that begin with $cluster/ are those of other nodes",
-        );
+    if is_reserved(connect.client_id) {
+        return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, RESERVED);
     }
     let assigned = connect.client_id.is_empty();
     if assigned && version == Version::V3 && !connect.clean_start {
@@ -388,43 +401,9 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
     })
 }
 
-impl Refusal {
-    fn of(connect: &Connect<'_>, reason: Reason, what: &'static str) -> Self {
-        let most = maximum_packet_size(connect.properties);
-        Self { version: connect.version, most, reason, what }
-    }
+/// Whether no client may have this identifier.
+fn is_reserved(client_id: &str) -> bool {
+    client_id.starts_with(BRIDGE_CLIENTS) || client_id.starts_with(NODE_CLIENTS)
 }
 
-/// Maximum packet size of the client, in bytes.
-fn maximum_packet_size(properties: Properties<'_>) -> usize {
-    let most = properties.iter().find_map(|property| match property {
-        Property::MaximumPacketSize(bytes) => Some(bytes as usize),
-        _ => None,
-    });
-    most.unwrap_or(usize::MAX)
-}
-
-/// The response to the malformed CONNECT at the start of `input`; `None` if it gets no response.
-fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal> {
-    let version = Connect::response_version(input)?;
-    let (most, reason, what) = (usize::MAX, error.reason, error.what());
-    // MQTT 3.1.1 requires closing the connection without a response (its MQTT-3.1.4-1).
-    let is_told = version == Version::V5 || reason == Reason::UNSUPPORTED_PROTOCOL_VERSION;
-    is_told.then_some(Refusal { version, most, reason, what })
-}
-
-/// Sends a CONNACK with the reason, and closes the connection.
-async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
-    let mut properties = PropertyBuffer::new();
-    if !refusal.what.is_empty() {
-        // The reason string is short.
-        let _ = properties.push(Property::ReasonString(refusal.what));
-    }
-    let (reason, properties) = (refusal.reason, properties.get());
-    let ack = ConnAck { session_present: false, reason, properties };
-    let mut bytes = Vec::new();
-    if Packet::ConnAck(ack).encode_within(refusal.version, refusal.most, &mut bytes).is_ok() {
-        let _ = stream.write(bytes, IoTimeout::after(limits.send)).await;
-    }
-    stream.linger().await;
-}
+const RESERVED: &str = "client identifiers that begin with $bridge/ or $cluster/ are those of bridges and of other nodes";

@@ -33,3 +33,6 @@ pub(super) const TAKES_NOTHING: End = End::Because(
     Reason::SERVER_UNAVAILABLE,
     "journal write timed out; unacknowledged messages may be lost",
 );
+
+/// Why a service that decides about topics refuses access.
+pub(super) const UNDECIDED: &str = "the service that decides about topics does not answer";

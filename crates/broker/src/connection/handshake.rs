@@ -40,7 +40,8 @@ async fn handshake(
         // A client without TLS gets no response, because its protocol is unknown.
         true => {
             let timeout = IoTimeout::after(left()).until_shutdown();
-            match context.tls?.handshake(stream, timeout).await {
+            let (stages, profile) = context.tls()?;
+            match stages.handshake_as(profile, stream, timeout).await {
                 Ok(stream) => Wire::Tls(stream),
                 Err(_) => {
                     let why = (Reason::UNSPECIFIED_ERROR, "the TLS handshake failed");

@@ -6,11 +6,13 @@
 //! | `accept.rs` | accepts connections |
 //! | `handshake.rs` | the TLS handshake and the WebSocket upgrade |
 //! | `connect.rs` | CONNECT and its answer |
+//! | `refusal.rs` | rejected CONNECTs |
 //! | `authenticate.rs` | authentication, also by AUTH |
 //! | `client.rs` | the connection of an accepted client |
 //! | `reader.rs` | the listening operation |
 //! | `batch.rs` | the messages and acknowledgements of one read |
 //! | `publishing.rs`, `publish.rs` | PUBLISH: the messages of one read; routing and acknowledging them |
+//! | `permission.rs` | waits for decisions about topics |
 //! | `subscribing.rs` | SUBSCRIBE and UNSUBSCRIBE |
 //! | `sender.rs` | the sending operation |
 //! | `moving.rs` | the way to another processor |
@@ -29,8 +31,10 @@ mod end;
 mod handshake;
 mod logging;
 mod moving;
+mod permission;
 mod publish;
 mod publishing;
 mod reader;
+mod refusal;
 mod sender;
 mod subscribing;

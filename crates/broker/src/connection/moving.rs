@@ -18,6 +18,7 @@ use arc_swap::Cache;
 use phalanx::net::{IoTimeout, Stream};
 use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
+use phalanx_service::ListenAddress;
 use phalanx_tls::Wire;
 
 use crate::access::Identity;
@@ -61,6 +62,7 @@ struct State {
     rate_limit: Option<Box<RateLimit>>,
     /// The settings in force when it was accepted.
     config: Arc<Config>,
+    listener: Option<ListenAddress>,
     stages: Stages,
     counters: Arc<Counters>,
 }
@@ -111,6 +113,7 @@ impl Moving {
             since,
             rate_limit,
             config: context.config.clone(),
+            listener: context.listener,
             stages: context.stages,
             counters: context.counters.clone(),
         }))
@@ -136,7 +139,8 @@ impl Moving {
         let State { version, key, connection_id, identity, peer, most, timeout, input, .. } = state;
         let State { publishing, wants_reasons, reauthentication, since, rate_limit, .. } = state;
         if !Arc::ptr_eq(&state.config, &context.config) {
-            Rc::make_mut(&mut context).config = state.config;
+            let own = Rc::make_mut(&mut context);
+            (own.config, own.listener) = (state.config, state.listener);
         }
         let policy = Cache::new(context.access.clone());
         let stream = Rc::new(Transport::Wire(wire));
@@ -154,6 +158,7 @@ impl Moving {
             wants_reasons,
             reauthentication,
             since,
+            known_topics: None,
             rate_limit,
         }))
     }

@@ -8,7 +8,7 @@ use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, PropertyBuffer, Reason, Vers
 
 use crate::connection::batch::Batch;
 use crate::connection::client::Connection;
-use crate::connection::end::{End, TAKES_NOTHING};
+use crate::connection::end::{End, TAKES_NOTHING, UNDECIDED};
 use crate::events::drops::DropReason;
 use crate::model::message_pool;
 use crate::model::qos2::Qos2InFlight;
@@ -187,6 +187,7 @@ impl Connection {
         let mut buffer = PropertyBuffer::new();
         let what = match reason {
             Reason::NOT_AUTHORIZED => "this client may not publish to this topic",
+            Reason::IMPLEMENTATION_SPECIFIC_ERROR => UNDECIDED,
             Reason::PAYLOAD_FORMAT_INVALID => "the payload is declared as UTF-8, but is not",
             reason if reason.is_failure() => "the message cannot be stored: a limit is reached",
             _ => "",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use phalanx::time::now;
 use phalanx_mqtt::{Properties, Property, Publish, Reason};
 
+use crate::access::permissions::Verdict;
 use crate::access::{Identity, Policy};
 use crate::connection::batch::Batch;
 use crate::connection::end::End;
@@ -57,6 +58,7 @@ impl Publishing {
         batch: &mut Batch,
         publish: &Publish<'_>,
         (policy, identity, origin, drops): (&Policy, &Identity, Origin, &Drops),
+        verdict: Verdict,
     ) -> Result<(), End> {
         let (mut alias, mut source, mut synced) = (None, Source::Here, None);
         if identity.is_node() {
@@ -121,8 +123,11 @@ impl Publishing {
                 drop(DropReason::PayloadFormat, reason)
             }
             Err((reason, what)) => return Err(End::Because(reason, what)),
-            Ok(()) if !policy.may_publish(identity, topic) => {
+            Ok(()) if verdict == Verdict::Denied || !policy.may_publish(identity, topic) => {
                 drop(DropReason::NotAuthorized, Reason::NOT_AUTHORIZED)
+            }
+            Ok(()) if verdict == Verdict::Undecided => {
+                drop(DropReason::NotDecided, Reason::IMPLEMENTATION_SPECIFIC_ERROR)
             }
             Ok(()) => None,
         };
@@ -150,6 +155,18 @@ impl Publishing {
         batch.messages.push(message);
         batch.deliveries.push(publish.delivery);
         Ok(())
+    }
+
+    /// The topic of a message, also by its alias; none for one that is not valid.
+    pub(super) fn topic<'a>(&'a self, publish: &Publish<'a>) -> Option<&'a str> {
+        if !publish.topic.is_empty() {
+            return Some(publish.topic);
+        }
+        let alias = publish.properties.iter().find_map(|property| match property {
+            Property::TopicAlias(number) => Some(usize::from(number)),
+            _ => None,
+        });
+        self.aliases.get(alias?.checked_sub(1)?)?.as_deref()
     }
 
     /// Adapts the batch size to the deliveries per message of the last batch.

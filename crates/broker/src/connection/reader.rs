@@ -18,6 +18,7 @@ use phalanx_mqtt::{
     Ack, Disconnect, Frame, Kind, Packet, PacketId, Property, PropertyBuffer, Reason, Version,
 };
 
+use crate::access::permissions::Verdict;
 use crate::connection::authenticate::Reauthentication;
 use crate::connection::batch::{Batch, SpareBatch};
 use crate::connection::client::{Connection, Shared};
@@ -82,6 +83,7 @@ pub(super) fn connection(
         reauthentication: mechanism.map(Reauthentication::new).map(Box::new),
         since: now(),
         rate_limit,
+        known_topics: None,
         shared,
     })
 }
@@ -192,10 +194,15 @@ impl Connection {
             *taken += frame.length();
             match Packet::decode(frame, self.version)? {
                 Packet::Publish(publish) => {
+                    let mut verdict = Verdict::Allowed;
+                    if self.policy.load().permissions(&self.identity).is_some() {
+                        // Boxed: few brokers have a service.
+                        verdict = Box::pin(self.permission(&publish, batch)).await?;
+                    }
                     let Shared { context, peer, .. } = &*self.shared;
                     let (policy, drops) = (self.policy.load(), &context.counters.drops);
                     let of_client = (&**policy, &self.identity, peer.origin, drops);
-                    self.publishing.add(batch, &publish, of_client)?;
+                    self.publishing.add(batch, &publish, of_client, verdict)?;
                     if self.publishing.is_full(batch) {
                         self.flush(batch).await?;
                     }
@@ -248,7 +255,7 @@ impl Connection {
     }
 
     /// Routes and acknowledges the batch.
-    async fn flush(&mut self, batch: &mut Batch) -> Result<(), End> {
+    pub(super) async fn flush(&mut self, batch: &mut Batch) -> Result<(), End> {
         if !batch.releases.is_empty() {
             // Boxed: few connections need it.
             Box::pin(self.release(std::mem::take(&mut batch.releases))).await?;

@@ -3,18 +3,22 @@
 use std::borrow::Cow;
 use std::num::NonZero;
 
+use phalanx_access::Action;
 use phalanx_mqtt::{
     Packet, Properties, Property, PropertyBuffer, Reason, SubAck, Subscribe, UnsubAck, Unsubscribe,
     topic,
 };
 
 use crate::access::Covered;
+use crate::access::permissions::Verdict;
 use crate::connection::client::Connection;
-use crate::connection::end::End;
+use crate::connection::end::{End, UNDECIDED};
 use crate::content::parse::{self, PacketFilter, ParsedSubscription};
 use crate::content::path::path;
 use crate::model::trie::is_shallow;
 use crate::requests::SubscriptionRequest;
+
+const NOT_ALLOWED: &str = "this client may not subscribe to this topic filter";
 
 /// The text of a rejection.
 type Why = Cow<'static, str>;
@@ -63,15 +67,23 @@ impl Connection {
         let of_packet = PacketFilter::of(subscribe.properties);
         let mut why = Why::Borrowed("");
         let (mut all, mut reasons, mut chunk) = (Vec::new(), Vec::new(), Chunk::default());
+        let mut is_undecided = false;
         for (filter, options) in subscribe.filters.iter() {
             let asked = of_packet.clone().map_err(Why::Owned);
             let asked = asked.and_then(|own| parse::parse(filter, own).map_err(Why::Owned));
             let asked = asked.and_then(|asked| check(&asked).map(|()| asked));
             let asked = asked.map_err(|what| (Reason::TOPIC_FILTER_INVALID, what));
-            let well = asked.and_then(|ParsedSubscription { key, content }| {
+            let mut well = asked.and_then(|ParsedSubscription { key, content }| {
                 let covered = self.covered(&key)?;
                 Ok(SubscriptionRequest { key, content, options, identifier, covered })
             });
+            if let Ok(wanted) = &well
+                && self.policy.load().permissions(&self.identity).is_some()
+            {
+                // Boxed: few brokers have a service.
+                let decided = Box::pin(self.decide_filter(&wanted.key, &mut is_undecided)).await;
+                well = well.and_then(|wanted| decided.map(|()| wanted));
+            }
             let bytes = well.as_ref().map_or(0, |wanted| wanted.key.len());
             all.push(well.map_err(|(reason, what)| {
                 why = what;
@@ -125,8 +137,28 @@ impl Connection {
     fn covered(&mut self, key: &str) -> Result<Covered, (Reason, Why)> {
         let filter = path(key).map_or("", |path| path.filter);
         let covered = self.policy.load().may_subscribe(&self.identity, filter);
-        let why = "this client may not subscribe to this topic filter";
-        covered.ok_or((Reason::NOT_AUTHORIZED, Why::Borrowed(why)))
+        covered.ok_or((Reason::NOT_AUTHORIZED, Why::Borrowed(NOT_ALLOWED)))
+    }
+
+    /// Asks the service whether this client may subscribe. Once the service has not answered, it is not asked about the
+    /// rest of a packet.
+    async fn decide_filter(
+        &mut self,
+        key: &str,
+        is_undecided: &mut bool,
+    ) -> Result<(), (Reason, Why)> {
+        let filter = path(key).map_or("", |path| path.filter);
+        let verdict = match is_undecided {
+            true => Verdict::Undecided,
+            false => self.decide(Action::Subscribe, filter).await,
+        };
+        *is_undecided = verdict == Verdict::Undecided;
+        let refused = |reason, why| Err((reason, Why::Borrowed(why)));
+        match verdict {
+            Verdict::Allowed => Ok(()),
+            Verdict::Denied => refused(Reason::NOT_AUTHORIZED, NOT_ALLOWED),
+            Verdict::Undecided => refused(Reason::IMPLEMENTATION_SPECIFIC_ERROR, UNDECIDED),
+        }
     }
 
     pub(super) async fn unsubscribe(&mut self, unsubscribe: Unsubscribe<'_>) -> Result<(), End> {

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use phalanx_service::ConnectionLimit;
+use phalanx_service::{ConnectionLimit, ListenAddress};
 use phalanx_tls::TlsStages;
 
 use crate::access::bans::Bans;
@@ -26,7 +26,10 @@ use crate::link::status::Bridges;
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) stages: Stages,
+    /// The configuration, with the settings of the address at which the connection was accepted.
     pub(crate) config: Arc<Config>,
+    /// That address, if it has settings of its own.
+    pub(crate) listener: Option<ListenAddress>,
     /// Shared, because each connection keeps a context.
     pub(crate) counters: Arc<Counters>,
     pub(crate) names: Arc<Names>,
@@ -39,13 +42,29 @@ pub(crate) struct Context {
     pub(crate) guard: Guard,
     pub(crate) bans: Arc<Bans>,
     /// The stages of TLS handshakes, if there is a certificate.
-    pub(crate) tls: Option<TlsStages>,
+    pub(crate) tls: Option<Tls>,
     pub(crate) wal: Wal,
     pub(crate) delivery_limiter: DeliveryLimiter,
     pub(crate) bridges: Arc<Bridges>,
 }
 
+/// The stages of TLS handshakes.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    pub(crate) stages: TlsStages,
+    /// The addresses of the profiles; none for that of all others.
+    pub(crate) profiles: Arc<[Option<ListenAddress>]>,
+}
+
 impl Context {
+    /// The stages of TLS handshakes, and the profile of the address at which the connection was accepted.
+    pub(crate) fn tls(&self) -> Option<(TlsStages, usize)> {
+        let Tls { stages, profiles } = self.tls.as_ref()?;
+        let find = |address| profiles.iter().position(|own| *own == address);
+        let profile = self.listener.and_then(|own| find(Some(own))).or_else(|| find(None))?;
+        Some((*stages, profile))
+    }
+
     /// The traces of operators.
     pub(crate) fn traces(&self) -> &Traces {
         self.events().traces()

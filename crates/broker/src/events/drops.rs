@@ -97,6 +97,7 @@ reasons! {
     StoreFull = "store_full", Messages, "the journal is full or behind (max-persistence-bytes)";
     DiskFull = "disk_full", Messages, "the disk is full";
     NotAuthorized = "not_authorized", Messages, "the access list does not allow the client to publish them";
+    NotDecided = "not_decided", Messages, "the service of auth-http.access-url does not decide about them";
     PayloadFormat = "payload_format", Messages, "declared as UTF-8, but not valid";
     Busy = "busy", Messages, "the broker has no capacity for another operation";
     BridgeLoop = "bridge_loop", Messages, "a bridge's message that passed this broker before";

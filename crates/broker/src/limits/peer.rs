@@ -26,6 +26,8 @@ pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 pub(crate) struct Peer {
     /// `None` for the connection of a bridge.
     _permit: Option<ConnectionPermit>,
+    /// If the address has settings of its own.
+    _of_listener: Option<ConnectionPermit>,
     /// Boxed: there is one with limits per address only.
     _open: Option<Box<Open>>,
     pub(crate) origin: Origin,
@@ -47,17 +49,24 @@ impl Peer {
         Self { refused, ..Self::new(stream, listener, permit) }
     }
 
+    /// Counts the connection for its address until it is dropped.
+    pub(crate) fn count(&mut self, permit: Option<ConnectionPermit>) {
+        self._of_listener = permit;
+    }
+
     /// The connection of a bridge to a remote broker.
     pub(crate) fn of_bridge(origin: Origin, metrics: ListenerMetrics) -> Self {
         let listener = Arc::new(metrics);
-        Self { _permit: None, _open: None, origin, listener, refused: None, since: now() }
+        let (_permit, _of_listener, _open) = (None, None, None);
+        Self { _permit, _of_listener, _open, origin, listener, refused: None, since: now() }
     }
 
     fn new(stream: &Stream, listener: &Arc<ListenerMetrics>, permit: ConnectionPermit) -> Self {
         // Costs a system call.
         let origin = Origin { address: stream.peer_addr().ok(), listen: listener.listen };
         let listener = listener.clone();
-        Self { _permit: Some(permit), _open: None, origin, listener, refused: None, since: now() }
+        let (_permit, _of_listener, _open) = (Some(permit), None, None);
+        Self { _permit, _of_listener, _open, origin, listener, refused: None, since: now() }
     }
 
     /// Time left until CONNECT must have arrived, of `limit` since acceptance.

@@ -4,8 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
+use phalanx_service::{ConnectionLimit, ListenAddress};
 
-use crate::config::{Config, Limits};
+use crate::config::{Config, Limits, ListenerConfig};
 use crate::limits::peer::Guard;
 
 /// The settings shared by all processors; a reload stores new ones.
@@ -16,6 +17,18 @@ pub(crate) struct Settings {
     pub(crate) config: Arc<Config>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) guard: Guard,
+    /// Of the addresses that have settings of their own.
+    listeners: Vec<ListenerSettings>,
+}
+
+/// The settings of an address that has some of its own.
+pub(crate) struct ListenerSettings {
+    pub(crate) address: ListenAddress,
+    /// The configuration that applies there.
+    pub(crate) config: Arc<Config>,
+    /// Its connections, and their limit.
+    pub(crate) open: Arc<ConnectionLimit>,
+    pub(crate) most: usize,
 }
 
 impl Settings {
@@ -26,7 +39,26 @@ impl Settings {
         let bounds = |limits: &Limits| (limits.per_address, limits.connection_rate);
         let same = before.filter(|before| bounds(&before.limits) == bounds(&limits));
         let guard = same.map_or_else(|| Guard::new(&limits), |before| before.guard.clone());
-        Self { config: Arc::new(config), limits, guard }
+        let listener = |own: &ListenerConfig| {
+            let address = own.address.address;
+            let before = before.and_then(|before| before.listener(address));
+            let open = before.map_or_else(Arc::default, |before| before.open.clone());
+            let (config, most) =
+                (Arc::new(config.at(address)), own.connections.unwrap_or(usize::MAX));
+            ListenerSettings { address, config, open, most }
+        };
+        let listeners = config.listeners.iter().map(listener).collect();
+        Self { config: Arc::new(config), limits, guard, listeners }
+    }
+
+    /// Whether the broker listens at an address.
+    pub(crate) fn has(&self, address: ListenAddress) -> bool {
+        self.config.listen.iter().any(|own| own.address == address)
+    }
+
+    /// The settings of an address that has some of its own.
+    pub(crate) fn listener(&self, address: ListenAddress) -> Option<&ListenerSettings> {
+        self.listeners.iter().find(|own| own.address == address)
     }
 }
 

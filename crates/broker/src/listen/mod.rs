@@ -5,6 +5,8 @@ pub(crate) mod metrics;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
+use phalanx_service::ListenAddress;
+
 /// Protocol of a listen address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
@@ -16,6 +18,22 @@ pub enum Scheme {
     Ws,
     /// MQTT over WebSocket and TLS.
     Wss,
+}
+
+/// An address at which the broker listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The actual address.
+    pub(crate) listen: Listen,
+    /// Its name in the configuration, perhaps with port 0.
+    pub(crate) configured: ListenAddress,
+}
+
+impl Bound {
+    /// An address without settings of its own.
+    pub(crate) fn fixed(listen: Listen) -> Self {
+        Self { listen, configured: listen.address }
+    }
 }
 
 /// An address to listen on.
@@ -31,7 +49,7 @@ pub enum Scheme {
 pub type Listen = phalanx_service::Listen<Scheme>;
 
 impl phalanx_service::Scheme for Scheme {
-    type Kind = Listen;
+    type Kind = Bound;
 
     const ALL: &'static [(&'static str, Self)] =
         &[("mqtt", Self::Mqtt), ("mqtts", Self::Mqtts), ("ws", Self::Ws), ("wss", Self::Wss)];
@@ -40,8 +58,8 @@ impl phalanx_service::Scheme for Scheme {
         matches!(self, Self::Mqtts | Self::Wss)
     }
 
-    fn kind(listen: Listen, _: Option<u16>) -> Listen {
-        listen
+    fn kind(listen: Listen, configured: ListenAddress, _: Option<u16>) -> Bound {
+        Bound { listen, configured }
     }
 }
 

@@ -17,11 +17,11 @@ use phalanx::runtime::{StartContext, Started};
 use phalanx::{CallError, Graph, Runtime};
 use phalanx_access::{Fetcher, Passwords};
 use phalanx_service::{
-    Inherited, ListenerControl, ListenerManager, Listeners, Operator, Serving, SighupHandler,
-    reload_at_sighup,
+    Inherited, ListenAddress, ListenerControl, ListenerManager, Listeners, Operator, Serving,
+    SighupHandler, reload_at_sighup,
 };
 use phalanx_store::{Checked, Options, Recovered, Store};
-use phalanx_tls::{CertificateError, Certificates, Clients, TlsStages};
+use phalanx_tls::{CertificateError, Certificates, Profile, TlsStages};
 
 use crate::access::{self, Access, Verifiers};
 use crate::admin;
@@ -30,7 +30,7 @@ use crate::cluster::serve_cluster;
 use crate::config::Config;
 use crate::connection::accept::accept;
 use crate::context::stages::Stages;
-use crate::context::{Context, Names};
+use crate::context::{Context, Names, Tls};
 use crate::counters::Counters;
 use crate::durable::recovery::RecoveredState;
 use crate::events::EventLog;
@@ -38,7 +38,7 @@ use crate::events::drops::DropReason;
 use crate::limits::refused_logins::RefusedLogins;
 use crate::limits::settings::{Settings, SharedSettings};
 use crate::link::status::Bridges;
-use crate::listen::{Listen, Scheme};
+use crate::listen::{Bound, Scheme};
 use crate::peers::Peers;
 use crate::serve::error::{ServeError, lines};
 use crate::serve::log::log;
@@ -89,7 +89,7 @@ impl Broker {
     ) -> Self {
         let mistakes = config.check();
         assert!(mistakes.is_empty(), "{}", lines(&mistakes));
-        let access = access::open(&config.security).unwrap_or_else(|error| panic!("{error}"));
+        let access = access::open(config).unwrap_or_else(|error| panic!("{error}"));
         Self::declare_with(graph, config, access, (store, None))
     }
 
@@ -105,9 +105,14 @@ impl Broker {
             Arc::new(counters),
             Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))),
         );
-        let passwords = config.security.password_file.as_ref().map(|_| Passwords::declare(graph));
+        let passwords = config.password_files().next().map(|_| Passwords::declare(graph));
         // No ALPN protocol: clients offer various names, or none.
-        let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
+        let tls = tls.filter(|all| !all.is_empty()).map(|all| {
+            let (profiles, own): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+            let stages = TlsStages::declare_all(graph, own, &[]);
+            Tls { stages, profiles: profiles.into() }
+        });
+        let of_tls = tls.as_ref().map(|own| own.stages);
         let (stages, wal, delivery_limiter) =
             Stages::declare(graph, config, &settings, (&access, &counters), store);
         config.log.apply(counters.drops.events());
@@ -126,7 +131,7 @@ impl Broker {
             failed: counters.auth_requests.member("failed"),
             ..fetcher.clone()
         };
-        graph.calls(stages.control, (&passwords, tls, fetcher.resolver, (files, resolver)));
+        graph.calls(stages.control, (&passwords, of_tls, fetcher.resolver, (files, resolver)));
         let verifiers = Arc::new(Verifiers { passwords, fetcher, callouts });
         let bridges = Arc::new(Bridges::new(names.broker_id(), (files, resolver)));
         let current = settings.load();
@@ -137,6 +142,7 @@ impl Broker {
             stages,
             refused_logins,
             config,
+            listener: None,
             counters,
             names,
             access,
@@ -203,13 +209,16 @@ impl Broker {
     /// # Errors
     /// If the accepting operation is refused.
     pub fn accept(&self, listener: Listener) -> Result<(), CallError> {
-        self.accept_with(listener, ListenerControl::fixed(Scheme::Mqtt.at(([0, 0, 0, 0], 0))))
+        self.accept_with(
+            listener,
+            ListenerControl::fixed(Bound::fixed(Scheme::Mqtt.at(([0, 0, 0, 0], 0)))),
+        )
     }
 
     fn accept_with(
         &self,
         listener: Listener,
-        control: ListenerControl<Listen>,
+        control: ListenerControl<Bound>,
     ) -> Result<(), CallError> {
         let (context, settings) = (self.context.clone(), self.settings.clone());
         let stage = context.stages.control;
@@ -279,12 +288,13 @@ fn run(
     let listeners = Listeners::bind(&config.listen, config.runtime.workers, inherited)?;
     let (commands, addresses, urls) =
         (listeners.commands(), listeners.addresses(), listeners.urls());
-    let access = access::open(&config.security)?;
+    let access = access::open(&config)?;
     let (tls, mut warnings) = certificates(&config)?;
-    warnings.extend(access.load().warning(&config.security));
+    warnings.extend(access.load().warnings());
     let mut graph = Graph::new();
     let store = config.persistence_dir.as_ref().map(|path| open(&config, path)).transpose()?;
-    let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
+    let broker =
+        Broker::declare_with(&mut graph, &config, access.clone(), (store, Some(tls.clone())));
     let settings = broker.settings.clone();
     let events = broker.context.events().clone();
     let bridges = broker.context.bridges.clone();
@@ -330,15 +340,19 @@ fn run(
     }
 }
 
-/// The broker's certificate and the authorities of client certificates.
-type OfTls = (Arc<Certificates>, Option<Clients>);
+/// The certificates and the authorities of client certificates: those of all addresses, and those of single ones.
+pub(crate) type OfTls = Vec<(Option<ListenAddress>, Profile)>;
 
-/// Loads the certificate and the authorities, if configured; also returns warnings.
-fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), CertificateError> {
-    let Some(tls) = &config.security.tls else { return Ok((None, Vec::new())) };
-    let (certificates, warnings) = Certificates::load(vec![tls.source()], SystemTime::now())?;
-    let clients = tls.clients()?;
-    Ok((Some((Arc::new(certificates), clients)), warnings))
+/// Loads the certificates and the authorities, if configured; also returns warnings.
+fn certificates(config: &Config) -> Result<(OfTls, Vec<String>), CertificateError> {
+    let (mut all, mut warnings) = (Vec::new(), Vec::new());
+    for (address, tls) in config.tls_profiles() {
+        let (certificates, told) = Certificates::load(vec![tls.source()], SystemTime::now())?;
+        let (certificates, clients) = (Arc::new(certificates), tls.clients()?);
+        all.push((address, Profile { certificates, clients }));
+        warnings.extend(told);
+    }
+    Ok((all, warnings))
 }
 
 /// Opens the persistence directory, and logs the result.

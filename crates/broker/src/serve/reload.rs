@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use phalanx_config::differences;
 use phalanx_service::{Listeners, Reload, Reloaded};
-use phalanx_tls::{Certificates, Clients};
+use phalanx_tls::Profile;
 
 use crate::access::{self, Access};
 use crate::config::{Cluster, Config, ConfigError, Security, Tls};
@@ -17,13 +17,14 @@ use crate::events::EventLog;
 use crate::limits::settings::{Settings, SharedSettings};
 use crate::link::status::Bridges;
 use crate::listen::Scheme;
+use crate::serve::OfTls;
 use crate::serve::error::ServeError;
 
 /// Replaces the configuration of a running broker.
 pub struct Reloader {
     pub(crate) settings: SharedSettings,
     pub(crate) access: Access,
-    pub(crate) tls: Option<(Arc<Certificates>, Option<Clients>)>,
+    pub(crate) tls: OfTls,
     pub(crate) listeners: Listeners<Scheme>,
     pub(crate) events: EventLog,
     pub(crate) bridges: Arc<Bridges>,
@@ -54,28 +55,36 @@ impl Reload for Reloader {
             let read = followed.cluster.access().map_err(|why| ConfigError::of("cluster", &why));
             read.map_err(|error| ServeError::Config(vec![error]))?;
         }
+        new.check_listeners_follow(&self.running)
+            .map_err(|error| ServeError::Config(vec![error]))?;
         let security = &followed.security;
-        let policy = access::prepare(&self.access, security)?;
-        let Security { password_file, acl_file, admin_token_file, jwt, .. } = security;
-        let of_clients = [password_file, acl_file, admin_token_file].into_iter().flatten();
+        let policy = access::prepare(&self.access, &followed)?;
+        let Security { acl_file, admin_token_file, jwt, .. } = security;
+        let of_clients = [acl_file, admin_token_file].into_iter().flatten();
+        let of_clients = of_clients.chain(followed.password_files());
         let of_jwt = jwt.iter().flat_map(|jwt| jwt.keys_file.iter().chain(&jwt.keys_ca));
         let of_http = security.auth_http.iter();
         let of_http = of_http.flat_map(|http| http.ca.iter().chain(&http.authorization_file));
         files.extend(of_clients.chain(of_jwt).chain(of_http).cloned());
         let change = self.listeners.prepare(&followed.listen)?;
         let mut warnings = Vec::new();
-        if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {
+        let mut authorities = Vec::new();
+        for (_, tls) in followed.tls_profiles() {
+            authorities.push(tls.clients()?);
+        }
+        for ((address, tls), authorities) in followed.tls_profiles().zip(&authorities) {
             let Tls { certificate, key, client_authorities, client_revoked } = tls;
-            let authorities = tls.clients()?;
+            let own = self.tls.iter().find(|(own, _)| *own == address);
+            let Some((_, Profile { certificates, clients })) = own else { continue };
             // The last step that can fail.
-            warnings = certificates.replace(vec![tls.source()], SystemTime::now())?;
-            if let (Some(clients), Some(authorities)) = (clients, &authorities) {
+            warnings.extend(certificates.replace(vec![tls.source()], SystemTime::now())?);
+            if let (Some(clients), Some(authorities)) = (clients, authorities) {
                 clients.follow(authorities);
             }
             let of_clients = client_authorities.iter().chain(client_revoked);
             files.extend([certificate, key].into_iter().chain(of_clients).cloned());
         }
-        warnings.extend(policy.warning(security));
+        warnings.extend(policy.warnings());
         let needs_restart = differences(&new, &followed);
         followed.limits.connections =
             followed.runtime.connection_limit(followed.limits.connections, 0);

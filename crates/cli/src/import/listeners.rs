@@ -1,8 +1,8 @@
-//! Listeners of mosquitto and their TLS.
+//! Listeners of mosquitto, their settings and their TLS.
 
 use std::net::IpAddr;
 
-use phalanx_broker::{Config, Listen, Scheme, Tls};
+use phalanx_broker::{Config, Listen, ListenerConfig, Protocol, Scheme, Tls};
 
 use super::notes::Notes;
 use super::reader::Setting;
@@ -19,15 +19,24 @@ struct Listener {
     authorities: Option<Setting>,
     revoked: Option<Setting>,
     needs_certificates: bool,
+    /// Whether the name in the certificate is the user name.
+    identity: bool,
+    /// The settings that are not about TLS.
+    own: ListenerConfig,
 }
 
 /// All listeners, in their order.
-#[derive(Default)]
 pub(super) struct Listeners {
     all: Vec<Listener>,
+    /// `per_listener_settings`: whether users belong to listeners.
+    has_users: bool,
 }
 
 impl Listeners {
+    pub(super) fn new(has_users: bool) -> Self {
+        Self { all: Vec::new(), has_users }
+    }
+
     /// Takes an option of a listener. Returns false for other options.
     pub(super) fn take(&mut self, setting: &Setting, notes: &mut Notes) -> bool {
         let value = setting.value.as_str();
@@ -49,7 +58,14 @@ impl Listeners {
             | "cafile"
             | "crlfile"
             | "capath"
-            | "require_certificate" => (),
+            | "require_certificate"
+            | "use_identity_as_username"
+            | "use_username_as_clientid"
+            | "max_connections"
+            | "accept_protocol_versions" => (),
+            // That of mosquitto 2.1.
+            "listener_allow_anonymous" => (),
+            "allow_anonymous" | "password_file" if self.has_users => (),
             _ => return false,
         }
         if self.all.is_empty() {
@@ -68,6 +84,19 @@ impl Listeners {
             ("cafile", _) => last.authorities = Some(setting.clone()),
             ("crlfile", _) => last.revoked = Some(setting.clone()),
             ("require_certificate", value) => last.needs_certificates = value == "true",
+            ("use_identity_as_username", value) => last.identity = value == "true",
+            ("use_username_as_clientid", value) => {
+                last.own.user_as_client_id = (value == "true").then_some(true);
+            }
+            ("allow_anonymous" | "listener_allow_anonymous", value) => {
+                last.own.allow_anonymous = Some(value == "true")
+            }
+            ("password_file", path) => last.own.password_file = Some(path.into()),
+            ("max_connections", value) => match value.parse::<i64>() {
+                Ok(most) => last.own.connections = usize::try_from(most).ok(),
+                Err(_) => notes.left_out(setting, "expected a number"),
+            },
+            ("accept_protocol_versions", value) => last.accept(value, setting, notes),
             _ => notes.left_out(setting, "put all authorities in one file, `tls.client-ca`"),
         }
         true
@@ -85,6 +114,8 @@ impl Listeners {
             authorities: None,
             revoked: None,
             needs_certificates: false,
+            identity: false,
+            own: ListenerConfig::default(),
         });
     }
 
@@ -102,13 +133,14 @@ impl Listeners {
                 (None, true) => Scheme::Ws,
                 (None, false) => Scheme::Mqtt,
             };
-            all.push(Listen::new((address, listener.port), scheme));
+            let address = Listen::new((address, listener.port), scheme);
+            all.push(address);
             if listener.is_websocket && config.security.allowed_origins.is_empty() {
                 let what = "`allowed-origins` is \"*\", as in mosquitto; name your origins instead";
                 notes.hint(&listener.setting, what);
                 config.security.allowed_origins = vec!["*".to_owned()];
             }
-            listener.tls(config, notes);
+            listener.settings(address, config, notes);
         }
         if !all.is_empty() {
             config.listen = all;
@@ -126,12 +158,46 @@ impl Listener {
         }
     }
 
-    fn tls(self, config: &mut Config, notes: &mut Notes) {
+    /// Translates `accept_protocol_versions`.
+    fn accept(&mut self, value: &str, setting: &Setting, notes: &mut Notes) {
+        let mut protocols = Vec::new();
+        for version in value.split(',').map(str::trim) {
+            match version {
+                "5" => protocols.push(Protocol::V5),
+                "4" => protocols.push(Protocol::V3),
+                _ => notes.left_out(setting, "MQTT 5 and 3.1.1 are accepted, and 3.1 is not"),
+            }
+        }
+        self.own.protocols = Some(protocols).filter(|own| !own.is_empty() && own.len() < 2);
+    }
+
+    /// Adds the settings of the listener to the configuration.
+    fn settings(mut self, address: Listen, config: &mut Config, notes: &mut Notes) {
+        let mut own = std::mem::take(&mut self.own);
+        own.address = address;
+        if self.needs_certificates && !self.identity && self.certificate.is_some() {
+            // Clients log in like others.
+            own.certificate_user = Some(false);
+        }
+        let tls = self.tls(notes);
+        if let Some(tls) = tls {
+            match &config.security.tls {
+                Some(other) if *other == tls => (),
+                Some(_) => own.tls = Some(tls),
+                None => config.security.tls = Some(tls),
+            }
+        }
+        if own != ListenerConfig::new(address) {
+            config.listeners.push(own);
+        }
+    }
+
+    fn tls(self, notes: &mut Notes) -> Option<Tls> {
         let Some(certificate) = self.certificate else {
             if let Some(authorities) = &self.authorities {
                 notes.left_out(authorities, "the listener has no certificate");
             }
-            return;
+            return None;
         };
         let client_authorities =
             self.authorities.as_ref().filter(|_| self.needs_certificates).map(|own| &own.value);
@@ -148,11 +214,6 @@ impl Listener {
             let why = "clients without a certificate are accepted, so none is requested";
             notes.unneeded(&authorities, why);
         }
-        match &config.security.tls {
-            Some(other) if *other != tls => {
-                notes.left_out(&certificate, "all addresses share the first certificate");
-            }
-            _ => config.security.tls = Some(tls),
-        }
+        Some(tls)
     }
 }

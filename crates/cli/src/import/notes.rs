@@ -67,11 +67,7 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         "memory_limit" => left_out(
             "the limits on queues, sessions, subscriptions and retained messages bound the memory",
         ),
-        "per_listener_settings" => left_out("all addresses share users, rules and limits"),
-        "use_identity_as_username" => {
-            unneeded("with `tls.client-ca`, the common name of the certificate is the user name")
-        }
-        "use_subject_as_username" | "use_username_as_clientid" | "clientid_prefixes" => {
+        "use_subject_as_username" | "clientid_prefixes" => {
             left_out("the user name is that of CONNECT, or the common name of the certificate")
         }
         "max_inflight_messages" | "max_inflight_bytes" => {
@@ -89,7 +85,6 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         "bind_interface" => left_out("name the interface's address in `listen`"),
         "http_dir" => left_out("`phalanx web` serves files"),
         "websockets_headers_size" => unneeded("the head of an upgrade is limited to a fixed size"),
-        "accept_protocol_versions" => left_out("MQTT 5 and 3.1.1 are accepted, and 3.1 is not"),
         "auto_id_prefix" | "allow_duplicate_messages" | "check_retain_source" | "global_plugin" => {
             left_out("there is no equivalent")
         }

@@ -1,5 +1,6 @@
 //! Translation of options.
 
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -13,7 +14,9 @@ use super::reader::Setting;
 /// Translates all options.
 pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
     let (mut config, mut notes) = (Config::default(), Notes::default());
-    let (mut listeners, mut bridges) = (Listeners::default(), Bridges::default());
+    let per_listener = |own: &Setting| own.key == "per_listener_settings" && own.value == "true";
+    let per_listener = settings.iter().any(per_listener);
+    let (mut listeners, mut bridges) = (Listeners::new(per_listener), Bridges::default());
     let mut logging = Logging { notices: true, connections: true };
     let (mut persists, mut location) = (false, None);
     for setting in settings {
@@ -80,8 +83,13 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
     match setting.key.as_str() {
         "allow_anonymous" => config.security.allow_anonymous = flag(value)?,
         "password_file" => config.security.password_file = Some(value.into()),
-        "acl_file" => config.security.acl_file = Some(value.into()),
-        "max_connections" | "global_max_connections" => {
+        "acl_file" => match &config.security.acl_file {
+            Some(other) if *other != Path::new(value) => {
+                return Err("all addresses share one access list; merge the files".to_owned());
+            }
+            _ => config.security.acl_file = Some(value.into()),
+        },
+        "global_max_connections" => {
             if let Some(most) = unlimited(value)? {
                 limits.connections = most;
             }
@@ -102,7 +110,13 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
         "max_topic_alias" => limits.topic_alias = number(value)?.unwrap_or(0),
         "persistent_client_expiration" => limits.session_expiry = expiry(value)?,
         "per_listener_settings" if value == "false" => {
-            notes.unneeded(setting, "all addresses share users, rules and limits");
+            notes.unneeded(setting, "without `[[listener]]`, all addresses share users and limits");
+        }
+        "per_listener_settings" => {
+            notes.hint(
+                setting,
+                "`[[listener]]` has the users; the access list applies to all addresses",
+            );
         }
         "sys_interval" => config.system_interval = Duration::from_secs(number(value)?.unwrap_or(0)),
         "retain_available" | "allow_zero_length_clientid" if value == "true" => {
@@ -154,8 +168,6 @@ fn expiry(value: &str) -> Result<u32, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use phalanx_broker::Direction;
 
     use super::*;
@@ -185,6 +197,37 @@ mod tests {
         assert_eq!(text, expected);
         assert!(notes[0].starts_with("2: per_listener_settings false: not needed: "), "{notes:?}");
         assert_eq!(notes.len(), 3, "{notes:?}");
+    }
+
+    #[test]
+    fn settings_of_listeners_are_translated() {
+        let (text, notes) = translated(
+            "per_listener_settings true\nlistener 1883 127.0.0.1\nallow_anonymous true\nlistener 8883 192.0.2.1\n\
+             password_file /u\ncertfile /c.pem\nkeyfile /k.pem\nmax_connections 100\n\
+             accept_protocol_versions 5\nlistener 8884 192.0.2.1\ncertfile /c.pem\nkeyfile /k.pem\ncafile /ca.pem\n\
+             require_certificate true\nuse_identity_as_username true\nlistener 8885 192.0.2.1\ncertfile /c.pem\n\
+             keyfile /k.pem\ncafile /ca.pem\nrequire_certificate true\npassword_file /v\n\
+             use_username_as_clientid true\n",
+        );
+        let mut config = Config::default();
+        let (base, mut origins) = (Path::new(""), phalanx_config::Origins::default());
+        phalanx_config::read(&mut config, &text, "test", base, &mut origins).unwrap();
+        assert_eq!(config.check(), [], "{text}");
+        let [local, passwords, certificates, both] = &config.listeners[..] else {
+            panic!("{text}")
+        };
+        assert_eq!(local.allow_anonymous, Some(true));
+        assert_eq!(passwords.password_file.as_deref(), Some(Path::new("/u")));
+        assert_eq!((passwords.connections, passwords.tls.as_ref()), (Some(100), None));
+        assert_eq!(passwords.protocols.as_deref(), Some(&[phalanx_broker::Protocol::V5][..]));
+        assert!(config.security.tls.is_some_and(|tls| tls.client_authorities.is_none()));
+        for own in [certificates, both] {
+            let authorities = own.tls.as_ref().and_then(|tls| tls.client_authorities.as_deref());
+            assert_eq!(authorities, Some(Path::new("/ca.pem")));
+        }
+        assert_eq!((certificates.certificate_user, both.certificate_user), (None, Some(false)));
+        assert_eq!(both.user_as_client_id, Some(true));
+        assert_eq!(notes.len(), 1, "{notes:?}");
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl<S: Scheme> Listeners<S> {
         for entry in &bound_addresses {
             // The actual address, for logs and metrics.
             let listen = Listen { address: entry.address, ..entry.listen };
-            let (id, kind) = (entry.id, S::kind(listen, tls_port));
+            let (id, kind) = (entry.id, S::kind(listen, entry.listen.address, tls_port));
             match bound.next_if(|(new, _)| *new == id) {
                 Some((_, Bound { sockets, file, .. })) => {
                     added.push(entry.url());

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use phalanx_service::ListenAddress;
+
 /// Protocol of a listen address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
@@ -78,7 +80,7 @@ impl phalanx_service::Scheme for Scheme {
         if self == Self::RedirectHttps { Self::Http } else { self }
     }
 
-    fn kind(listen: Listen, tls_port: Option<u16>) -> Arrival {
+    fn kind(listen: Listen, _: ListenAddress, tls_port: Option<u16>) -> Arrival {
         let kind = match (listen.scheme, tls_port) {
             (Self::Https, _) => ListenerKind::Tls,
             (Self::RedirectHttps, Some(port)) => ListenerKind::RedirectHttps(port),

@@ -2,6 +2,7 @@
 
 mod keys;
 mod logins;
+mod permissions;
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;

@@ -113,7 +113,7 @@ fn every_key_has_a_flag_and_a_variable() {
             "certificate" | "key" | "client-ca" | "client-crl" => format!("tls-{name}"),
             "keys-file" | "user-claim" | "audience" | "issuer" => format!("jwt-{name}"),
             // A list of tables has neither.
-            "persistence-dir" | "ephemeral" | "bridge" => continue,
+            "persistence-dir" | "ephemeral" | "bridge" | "listener" => continue,
             // These exclude others: see below.
             "auth-http" | "keys-url" | "keys-ca" | "keys-max-age" => continue,
             name => name.to_owned(),
@@ -138,6 +138,8 @@ fn every_key_has_a_flag_and_a_variable() {
             "[]" => "https://a",
             "text" => "json",
             "c" | "k" => "file",
+            _ if flag == "logins" => "jwt",
+            _ if flag == "protocols" => "5",
             text if text.starts_with('[') => "ws://127.0.0.1:5",
             text if text.ends_with('s') && flag.starts_with("cluster") => "7s",
             text if text.ends_with('s') => "7ms",

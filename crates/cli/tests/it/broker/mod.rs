@@ -15,6 +15,7 @@ mod filter_examples;
 mod flow;
 mod gauges;
 mod limits;
+mod listeners;
 mod migration;
 mod mosquitto;
 mod peers;

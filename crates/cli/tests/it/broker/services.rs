@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use phalanx_mqtt::{Reason, Version};
+use phalanx_mqtt::{Delivery, QoS, Reason, SubscribeOptions, Version};
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Begin, Client, id};
 use phalanx_testkit::process::Signal;
 use phalanx_testkit::site::Site;
 
@@ -22,6 +22,8 @@ crate::on_each_driver!(
     keys_are_fetched_from_a_trusted_server_only,
     a_service_decides_about_logins,
     a_silent_service_delays_only_its_logins,
+    a_service_decides_about_topics,
+    a_service_that_fails_denies_topics,
 );
 
 /// A service with one answer at a time: status and body; none for status 0. It ends with the test's process.
@@ -195,4 +197,63 @@ fn a_silent_service_delays_only_its_logins(driver: &str) {
     broker.signal(Signal::TERM);
     broker.exits_well();
     drop(waiting);
+}
+
+/// A broker whose service decides about topics.
+fn start_with_access(driver: &str, service: &Service) -> Broker {
+    let url = format!("http://{}/access", service.address);
+    let mut arguments = vec!["--auth-http-access-url", &*url, "--auth-http-timeout", "1m"];
+    arguments.extend(["--auth-http-allow-lifetime", "1h", "--auth-http-deny-lifetime", "1h"]);
+    Broker::start_with(driver, &arguments)
+}
+
+fn a_service_decides_about_topics(driver: &str) {
+    let service = Service::start();
+    let broker = start_with_access(driver, &service);
+    service.answers(200, r#"{"result": "allow"}"#);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("a/#", QoS::AtLeastOnce);
+    let mut writer = Client::new(&broker, "writer");
+    for payload in ["one", "two"] {
+        assert_eq!(writer.publish("a/b", payload), Reason::SUCCESS);
+        reader.receives("a/b", payload);
+    }
+    // One each for the filter and the topic.
+    assert_eq!(service.count(), 2);
+    service.answers(403, "");
+    assert_eq!(writer.publish("a/c", "three"), Reason::NOT_AUTHORIZED);
+    assert_eq!(writer.publish("a/c", "four"), Reason::NOT_AUTHORIZED);
+    assert_eq!(service.count(), 3);
+    let options = SubscribeOptions { qos: QoS::AtMostOnce, ..SubscribeOptions::default() };
+    let answers = reader.subscribe_with(&[("$share/g/b/+", options), ("a/#", options)], &[]);
+    assert_eq!(answers, [Reason::NOT_AUTHORIZED, Reason(0)]);
+    let last = service.requests.lock().unwrap().last().cloned().unwrap();
+    assert!(
+        last.contains(r#""topic":"b/+""#) && last.contains(r#""action":"subscribe""#),
+        "{last}"
+    );
+    // A will is a message.
+    let will = Some(("a/c", "gone", QoS::AtMostOnce, false, Vec::new()));
+    let refused = Client::refused(&broker, &Begin { will, ..Begin::of(Version::V5, "other") });
+    assert_eq!(refused, Reason::NOT_AUTHORIZED);
+    assert_eq!(writer.publish("a/b", "five"), Reason::SUCCESS);
+    reader.receives("a/b", "five");
+}
+
+fn a_service_that_fails_denies_topics(driver: &str) {
+    let service = Service::start();
+    let broker = start_with_access(driver, &service);
+    service.answers(500, "");
+    let mut writer = Client::new(&broker, "writer");
+    assert_eq!(writer.publish("a/b", "one"), Reason::IMPLEMENTATION_SPECIFIC_ERROR);
+    let options = SubscribeOptions { qos: QoS::AtMostOnce, ..SubscribeOptions::default() };
+    let asked = service.count();
+    let answers = writer.subscribe_with(&[("x", options), ("y", options)], &[]);
+    assert_eq!(answers, [Reason::IMPLEMENTATION_SPECIFIC_ERROR; 2]);
+    assert_eq!(service.count(), asked + 1, "once for each packet");
+    // MQTT 3.1.1 would take the message for delivered.
+    let (mut old, _) = Client::begin(&broker, &Begin::of(Version::V3, "old"));
+    old.publish_with("a/b", "two", Delivery::AtLeastOnce(id(7)), false, &[]);
+    assert_eq!(old.rest(), b"");
+    eventually("a message", || broker.stderr().contains("not_decided").then_some(()));
 }

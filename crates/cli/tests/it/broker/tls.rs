@@ -19,7 +19,7 @@ crate::on_each_driver!(
     clients_without_a_handshake,
 );
 
-fn are_here() -> bool {
+pub(super) fn are_here() -> bool {
     let here = Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_ok();
     if !here {
         eprintln!("left out: mosquitto_pub is not installed (mosquitto-clients)");
@@ -38,7 +38,12 @@ fn start(driver: &str, pair: &Pair, more: &[&str]) -> (Broker, SocketAddr) {
 }
 
 /// Publishes with mosquitto's client over TLS, with the client certificate `own` if given.
-fn publish(address: SocketAddr, trusted: &Path, own: Option<&Pair>, more: &[&str]) -> Output {
+pub(super) fn publish(
+    address: SocketAddr,
+    trusted: &Path,
+    own: Option<&Pair>,
+    more: &[&str],
+) -> Output {
     let mut command = Command::new("mosquitto_pub");
     command.args(["-h", "localhost", "-p", &address.port().to_string(), "--cafile"]).arg(trusted);
     if let Some(own) = own {

@@ -1,0 +1,118 @@
+//! Access to topics that an HTTP service decides.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::time::now;
+use phalanx_guard::Refusal;
+
+use super::answers::Answers;
+use super::pool::{CallOutOptions, Job, Pool, Queue, Undecided, lock};
+use super::{Endpoint, Fetcher};
+
+/// Requests that wait, beyond those that are being sent. Each client waits for at most one.
+const MAX_WAITING: usize = 2000;
+
+/// A service that decides about access to topics. Clones share queue, workers and answers.
+#[derive(Clone)]
+pub struct Permissions(Arc<Pool<Waiting>>);
+
+#[derive(Default)]
+struct Waiting {
+    jobs: Mutex<VecDeque<Job>>,
+    keys: RandomState,
+    answers: Mutex<Answers>,
+}
+
+/// A kind of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Publishing to a topic.
+    Publish,
+    /// Subscribing to a topic filter.
+    Subscribe,
+}
+
+/// Access to a topic, as the service gets it.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Permission<'a> {
+    /// The user name, if the client has one.
+    pub user: Option<&'a str>,
+    /// The client identifier.
+    pub client_id: &'a str,
+    /// The client's address.
+    pub address: Option<IpAddr>,
+    /// The kind of access.
+    pub action: Action,
+    /// The topic or the topic filter.
+    pub topic: &'a str,
+}
+
+impl Permissions {
+    /// A service at this endpoint.
+    pub fn new(endpoint: Endpoint, options: CallOutOptions) -> Self {
+        Self(Pool::new(endpoint, options, Waiting::default()))
+    }
+
+    /// How long an answer is used again.
+    pub fn lifetime(&self, allowed: bool) -> Duration {
+        self.0.options.lifetime(allowed)
+    }
+
+    /// Whether the access is allowed.
+    ///
+    /// # Errors
+    /// The reason why that is unknown.
+    pub async fn ask(
+        &self,
+        permission: Permission<'_>,
+        fetcher: &Fetcher,
+    ) -> Result<bool, Undecided> {
+        let (pool, own) = (&self.0, &self.0.queue);
+        let answer = own.keys.hash_one(permission);
+        let known = lock(&own.answers).get(answer, now());
+        if let Some(allowed) = known {
+            return Ok(allowed);
+        }
+        let Permission { user, client_id, address, action, topic } = permission;
+        let host = address.map(|address| address.to_canonical().to_string()).unwrap_or_default();
+        // `acc` is the form of mosquitto's plugins.
+        let (action, acc) = match action {
+            Action::Publish => ("publish", "2"),
+            Action::Subscribe => ("subscribe", "4"),
+        };
+        let fields = [
+            ("username", user.unwrap_or_default()),
+            ("clientid", client_id),
+            ("peerhost", &host),
+            ("action", action),
+            ("acc", acc),
+            ("topic", topic),
+        ];
+        let Some(body) = pool.body(&fields) else { return Ok(false) };
+        if lock(&own.jobs).len() >= MAX_WAITING {
+            return Err(Undecided::Refused(Refusal::Busy));
+        }
+        let enter = |own: &Waiting, job| lock(&own.jobs).push_back(job);
+        pool.ask((body, answer), fetcher, enter).await
+    }
+}
+
+impl Queue for Waiting {
+    type Tag = ();
+
+    fn next(&self, _: Duration) -> Option<((), Job)> {
+        lock(&self.jobs).pop_front().map(|job| ((), job))
+    }
+
+    fn is_empty(&self) -> bool {
+        lock(&self.jobs).is_empty()
+    }
+
+    fn decided(&self, (): (), answer: u64, allowed: bool, options: &CallOutOptions) {
+        lock(&self.answers).keep_for(answer, allowed, now(), options);
+    }
+}

@@ -1,0 +1,86 @@
+//! Access to topics that a service decides.
+
+use std::time::Duration;
+
+use phalanx_access::{Action, CallOutOptions, Endpoint, Permission, Permissions, Undecided};
+use phalanx_guard::Refusal;
+
+use super::{URL, run, seconds};
+
+fn options() -> CallOutOptions {
+    CallOutOptions {
+        is_form: false,
+        authorization: None,
+        timeout: Duration::from_secs(2),
+        max_requests: 2,
+        allowed: Duration::from_secs(60),
+        denied: Duration::from_secs(5),
+        max_answers: 100,
+    }
+}
+
+fn permission(topic: &str) -> Permission<'_> {
+    let address = Some([10, 0, 0, 1].into());
+    Permission { user: Some("eve"), client_id: "c", address, action: Action::Publish, topic }
+}
+
+fn service() -> Permissions {
+    Permissions::new(Endpoint::open(URL, None).unwrap(), options())
+}
+
+#[test]
+fn answers_are_of_one_topic_and_action() {
+    run(|service, fetcher, _| async move {
+        let permissions = self::service();
+        let ask = async |permission| permissions.ask(permission, &fetcher).await;
+        service.answers(200, "", r#"{"result": "allow"}"#);
+        for _ in 0..3 {
+            assert_eq!(ask(permission("a/b")).await, Ok(true));
+        }
+        assert_eq!(service.count(), 1);
+        let request = service.requests.borrow()[0].clone();
+        let wanted = r#"{"acc":"2","action":"publish","clientid":"c","peerhost":"10.0.0.1","topic":"a/b","username":"eve"}"#;
+        assert_eq!(request.split_once("\r\n\r\n").unwrap().1, wanted);
+        service.answers(403, "", "");
+        let subscribe = Permission { action: Action::Subscribe, ..permission("a/b") };
+        assert_eq!(ask(subscribe).await, Ok(false));
+        assert!(service.requests.borrow()[1].contains(r#""acc":"4","action":"subscribe""#));
+        let anonymous = Permission { user: None, ..permission("a/b") };
+        assert_eq!(ask(anonymous).await, Ok(false));
+        assert_eq!((ask(permission("a/c")).await, service.count()), (Ok(false), 4));
+        // A denial ends earlier.
+        service.answers(500, "", "");
+        seconds(6).await;
+        assert_eq!(ask(permission("a/c")).await, Err(Undecided::Unavailable));
+        assert_eq!(ask(permission("a/b")).await, Ok(true));
+        seconds(60).await;
+        assert_eq!(ask(permission("a/b")).await, Err(Undecided::Unavailable));
+    });
+}
+
+#[test]
+fn waiting_requests_are_limited() {
+    run(|service, fetcher, stage| async move {
+        let permissions = self::service();
+        // The service does not answer: two requests are sent, and 2,000 wait.
+        for n in 0..2002 {
+            let (permissions, fetcher) = (permissions.clone(), fetcher.clone());
+            let call = stage.dispatch(move |_| async move {
+                let topic = n.to_string();
+                let asked = permissions.ask(permission(&topic), &fetcher).await;
+                assert_eq!(asked, Err(Undecided::Unavailable));
+            });
+            call.unwrap();
+            if n == 1 {
+                while service.count() < 2 {
+                    phalanx::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
+        phalanx::sleep(Duration::from_millis(1)).await;
+        let refused = permissions.ask(permission("x"), &fetcher).await;
+        assert_eq!(refused, Err(Undecided::Refused(Refusal::Busy)));
+        // The others end within their time.
+        seconds(10).await;
+    });
+}

@@ -1,0 +1,307 @@
+//! Settings of one listen address, in place of the settings of the broker.
+
+use std::path::PathBuf;
+
+use phalanx_config::{ConfigError, Keys, Pass, Size, choices};
+use phalanx_mqtt::Version;
+use phalanx_service::ListenAddress;
+
+use crate::config::values::OrOfBroker;
+use crate::config::{Config, Security, Tls};
+use crate::listen::{Listen, Scheme};
+
+/// Settings of one listen address. A setting that is absent is that of the broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListenerConfig {
+    /// The address, one of [`Config::listen`].
+    pub address: Listen,
+    /// Concurrent connections of the address; they also count for [`Limits::connections`](crate::Limits::connections).
+    /// Beyond it, connections are rejected like those beyond that limit.
+    pub connections: Option<usize>,
+    /// As [`Limits::packet_size`](crate::Limits::packet_size).
+    pub packet_size: Option<usize>,
+    /// As [`Security::protocols`](crate::Security::protocols).
+    pub protocols: Option<Vec<Protocol>>,
+    /// As [`Security::logins`](crate::Security::logins).
+    pub logins: Option<Vec<LoginMethod>>,
+    /// As [`Security::password_file`](crate::Security::password_file).
+    pub password_file: Option<PathBuf>,
+    /// As [`Security::allow_anonymous`](crate::Security::allow_anonymous), but false rejects clients without a user name
+    /// also if no way to log in is configured.
+    pub allow_anonymous: Option<bool>,
+    /// As [`Security::certificate_user`](crate::Security::certificate_user).
+    pub certificate_user: Option<bool>,
+    /// As [`Security::user_as_client_id`](crate::Security::user_as_client_id).
+    pub user_as_client_id: Option<bool>,
+    /// As [`Security::allowed_origins`](crate::Security::allowed_origins).
+    pub allowed_origins: Option<Vec<String>>,
+    /// The certificate of the address, and the authorities of its clients, instead of all of
+    /// [`Security::tls`](crate::Security::tls).
+    pub tls: Option<Tls>,
+}
+
+/// A version of MQTT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT 5.
+    V5,
+    /// MQTT 3.1.1.
+    V3,
+}
+
+choices! {
+    Protocol as Protocol: Protocol::V5 = "5", Protocol::V3 = "3.1.1";
+}
+
+impl Protocol {
+    /// The protocol of a CONNECT.
+    pub(crate) fn of(version: Version) -> Self {
+        match version {
+            Version::V5 => Self::V5,
+            Version::V3 => Self::V3,
+        }
+    }
+}
+
+/// A way to log in, apart from client certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginMethod {
+    /// The password file: passwords, and SCRAM.
+    Password,
+    /// JSON Web Tokens.
+    Jwt,
+    /// The service of `auth-http`.
+    Http,
+}
+
+choices! {
+    LoginMethod as LoginMethod:
+        LoginMethod::Password = "password", LoginMethod::Jwt = "jwt", LoginMethod::Http = "http";
+}
+
+impl LoginMethod {
+    /// All methods.
+    pub const ALL: [Self; 3] = [Self::Password, Self::Jwt, Self::Http];
+}
+
+impl Default for ListenerConfig {
+    /// No settings, for 127.0.0.1:0.
+    fn default() -> Self {
+        Self::new(Scheme::Mqtt.at(([127, 0, 0, 1], 0)))
+    }
+}
+
+impl ListenerConfig {
+    /// No settings.
+    pub fn new(address: Listen) -> Self {
+        Self {
+            address,
+            connections: None,
+            packet_size: None,
+            protocols: None,
+            logins: None,
+            password_file: None,
+            allow_anonymous: None,
+            certificate_user: None,
+            user_as_client_id: None,
+            allowed_origins: None,
+            tls: None,
+        }
+    }
+
+    /// The configuration of the broker with these settings.
+    fn over(&self, config: &Config) -> Config {
+        let Self { connections: _, address: _, packet_size, protocols, logins, .. } = self.clone();
+        let Self { password_file, allow_anonymous, certificate_user, user_as_client_id, .. } =
+            self.clone();
+        let Self { allowed_origins, tls, .. } = self.clone();
+        let mut config = config.clone();
+        let (limits, security) = (&mut config.limits, &mut config.security);
+        limits.packet_size = packet_size.unwrap_or(limits.packet_size);
+        set(&mut security.protocols, protocols);
+        set(&mut security.logins, logins);
+        set(&mut security.allow_anonymous, allow_anonymous);
+        set(&mut security.certificate_user, certificate_user);
+        set(&mut security.user_as_client_id, user_as_client_id);
+        set(&mut security.allowed_origins, allowed_origins);
+        if password_file.is_some() {
+            security.password_file = password_file;
+            security.without_login_service();
+        }
+        if tls.is_some() {
+            security.tls = tls;
+        }
+        config
+    }
+}
+
+fn set<T>(value: &mut T, new: Option<T>) {
+    if let Some(new) = new {
+        *value = new;
+    }
+}
+
+impl Config {
+    /// The settings of an address, if it has some.
+    pub(crate) fn listener(&self, address: ListenAddress) -> Option<&ListenerConfig> {
+        self.listeners.iter().find(|own| own.address.address == address)
+    }
+
+    /// The configuration that applies at an address.
+    pub(crate) fn at(&self, address: ListenAddress) -> Self {
+        let Some(own) = self.listener(address) else { return self.elsewhere() };
+        let mut config = own.over(self);
+        config.security.keep_logins();
+        config
+    }
+
+    /// The configuration that applies at addresses without settings of their own.
+    pub(crate) fn elsewhere(&self) -> Self {
+        let mut config = self.clone();
+        config.security.keep_logins();
+        config
+    }
+
+    /// The certificates of the broker, and those of single addresses.
+    pub(crate) fn tls_profiles(&self) -> impl Iterator<Item = (Option<ListenAddress>, &Tls)> {
+        let of_listeners = self.listeners.iter();
+        let of_listeners =
+            of_listeners.filter_map(|own| Some((Some(own.address.address), own.tls.as_ref()?)));
+        self.security.tls.iter().map(|tls| (None, tls)).chain(of_listeners)
+    }
+
+    /// Checks that the settings of addresses can follow those of `running`, as a reload requires.
+    pub(crate) fn check_listeners_follow(&self, running: &Self) -> Result<(), ConfigError> {
+        let wrong = |what: String| Err(ConfigError::of("listener", what));
+        for own in &self.listeners {
+            let before =
+                running.listener(own.address.address).and_then(|before| before.tls.as_ref());
+            if own.tls.as_ref() != before {
+                let address = own.address;
+                return wrong(format!(
+                    "`tls` of {address} differs from that of the start; restart to apply"
+                ));
+            }
+        }
+        let removed = |own: &&ListenerConfig| {
+            own.tls.is_some() && self.listener(own.address.address).is_none()
+        };
+        if let Some(own) = running.listeners.iter().find(removed)
+            && self.listen.contains(&own.address)
+        {
+            return wrong(format!(
+                "`tls` of {} is in use until a restart; restart to apply",
+                own.address
+            ));
+        }
+        if self.password_files().next().is_some() && running.password_files().next().is_none() {
+            return wrong("`password-file` is used after a restart only; restart to apply".into());
+        }
+        Ok(())
+    }
+
+    /// The password files of the broker and of all addresses.
+    pub(crate) fn password_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let of_listeners = self.listeners.iter().filter_map(|own| own.password_file.as_ref());
+        self.security.password_file.iter().chain(of_listeners)
+    }
+
+    /// Errors in the settings of addresses.
+    pub(super) fn check_listeners(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        let mut wrong = |n: usize, key: &str, what: &str| {
+            errors.push(ConfigError::of(format!("listener[{n}].{key}"), what));
+        };
+        for (n, own) in self.listeners.iter().enumerate() {
+            let address = own.address;
+            if !self.listen.contains(&address) {
+                let what = format!("{address} is not an address in `listen`; add it there");
+                wrong(n, "address", &what);
+            }
+            let same = |listen: &&Listen| listen.address == address.address;
+            if self.listen.iter().filter(same).count() > 1 {
+                wrong(n, "address", &format!("{address} is more than one address in `listen`"));
+            }
+            if self.listeners[..n].iter().any(|other| other.address.address == address.address) {
+                wrong(n, "address", &format!("{address} has settings already"));
+            }
+            let range = 128..=phalanx_mqtt::Frame::MAX_BODY;
+            if let Some(size) = own.packet_size.filter(|size| !range.contains(size)) {
+                let what = format!("found {size}, expected 128 to {}", range.end());
+                wrong(n, "max-packet-size", &what);
+            }
+            let tls = own.tls.as_ref();
+            if tls.is_some() && !address.is_tls() {
+                wrong(n, "tls", &format!("{address} does not use TLS; use mqtts or wss"));
+            }
+            if tls
+                .is_some_and(|tls| tls.client_revoked.is_some() && tls.client_authorities.is_none())
+            {
+                let what = "revocation lists need the authorities that issued the certificates; set client-ca";
+                wrong(n, "tls.client-crl", what);
+            }
+        }
+        errors
+    }
+}
+
+impl Security {
+    /// Removes the ways to log in that are not accepted.
+    fn keep_logins(&mut self) {
+        let Self { logins, password_file, jwt, .. } = self;
+        let accepts = |method| logins.contains(&method);
+        *password_file = password_file.take().filter(|_| accepts(LoginMethod::Password));
+        *jwt = jwt.take().filter(|_| accepts(LoginMethod::Jwt));
+        if !accepts(LoginMethod::Http) {
+            self.without_login_service();
+        }
+    }
+
+    /// The service still decides about topics.
+    fn without_login_service(&mut self) {
+        if let Some(auth_http) = &mut self.auth_http {
+            auth_http.login_url = None;
+        }
+    }
+}
+
+impl Keys for ListenerConfig {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let Self {
+            address,
+            connections,
+            packet_size,
+            protocols,
+            logins,
+            password_file,
+            allow_anonymous,
+            certificate_user,
+            user_as_client_id,
+            allowed_origins,
+            tls,
+        } = self;
+        pass.section("Settings of one address");
+        let help = "the address, as in `listen`; the following keys replace those of the broker at this address";
+        pass.key("address", address, help);
+        let help = "connections of this address; they also count for max-connections of the broker";
+        pass.range("max-connections", connections, Some(1).., help);
+        let help = "size of a packet from a client";
+        pass.key_as::<OrOfBroker<Size>, _>("max-packet-size", packet_size, help);
+        let help = "accepted versions of MQTT";
+        pass.key_as::<OrOfBroker<Vec<Protocol>>, _>("protocols", protocols, help);
+        let help = "accepted ways to log in";
+        pass.key_as::<OrOfBroker<Vec<LoginMethod>>, _>("logins", logins, help);
+        let help = "users of this address, in place of password-file or auth-http of the broker";
+        pass.key_as::<OrOfBroker<PathBuf>, _>("password-file", password_file, help);
+        let help = "accept clients without a user name";
+        pass.key_as::<OrOfBroker<bool>, _>("allow-anonymous", allow_anonymous, help);
+        let help = "the common name of a client's certificate is its user name";
+        pass.key_as::<OrOfBroker<bool>, _>("certificate-user", certificate_user, help);
+        let help = "replace client identifiers by user names";
+        pass.key_as::<OrOfBroker<bool>, _>("user-as-client-id", user_as_client_id, help);
+        let help = "origins of web pages whose scripts may connect by WebSocket";
+        pass.key_as::<OrOfBroker<Vec<String>>, _>("allowed-origins", allowed_origins, help);
+        pass.optional("tls", tls, "certificate of this address, and authorities of its clients");
+    }
+}

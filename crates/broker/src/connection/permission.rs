@@ -1,0 +1,49 @@
+//! Access to topics that a service decides: the messages of a client wait for the decision about their topic.
+
+use phalanx_access::Action;
+use phalanx_mqtt::{Publish, Reason, Version};
+
+use crate::access::permissions::Verdict;
+use crate::connection::batch::Batch;
+use crate::connection::client::Connection;
+use crate::connection::end::{End, UNDECIDED};
+
+impl Connection {
+    /// The decision about the topic of a message. Messages before it are routed while it is awaited.
+    pub(super) async fn permission(
+        &mut self,
+        publish: &Publish<'_>,
+        batch: &mut Batch,
+    ) -> Result<Verdict, End> {
+        let policy = self.policy.load().clone();
+        // Nobody is asked about invalid topics, and those that the access list denies.
+        let topic = self.publishing.topic(publish);
+        let Some(topic) = topic.filter(|topic| policy.may_publish(&self.identity, topic)) else {
+            return Ok(Verdict::Allowed);
+        };
+        let known = self.known_topics.get_or_insert_default();
+        if let Some(verdict) = known.get(&policy, topic) {
+            return Ok(verdict);
+        }
+        let topic = topic.to_owned();
+        self.flush(batch).await?;
+        let verdict = self.decide(Action::Publish, &topic).await;
+        self.known_topics.get_or_insert_default().keep(&policy, &topic, verdict);
+        // MQTT 3.1.1 has no negative acknowledgement, so the client would take the message for delivered.
+        let is_lost = publish.delivery.id().is_some() && self.version == Version::V3;
+        match verdict {
+            Verdict::Undecided if is_lost => {
+                Err(End::Because(Reason::SERVER_UNAVAILABLE, UNDECIDED))
+            }
+            _ => Ok(verdict),
+        }
+    }
+
+    /// Asks the service, if there is one.
+    pub(super) async fn decide(&mut self, action: Action, topic: &str) -> Verdict {
+        let policy = self.policy.load().clone();
+        let address = self.peer.origin.address.map(|address| address.ip());
+        let verifiers = &self.shared.context.verifiers;
+        policy.decide(verifiers, (&self.identity, address), (action, topic)).await
+    }
+}

@@ -1,0 +1,149 @@
+//! Settings of single addresses.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use phalanx_access::passwd;
+use phalanx_mqtt::{Reason, Version};
+use phalanx_testkit::authority::Authority;
+use phalanx_testkit::mqtt::{Begin, Client};
+use tempfile::TempDir;
+
+use crate::broker::process::Broker;
+use crate::broker::tls;
+
+crate::on_each_driver!(
+    each_address_has_its_own_logins,
+    limits_and_versions_of_an_address,
+    certificates_of_one_address,
+    settings_of_an_address_are_reloaded,
+);
+
+/// Addresses with settings of their own, and one without, in the order of `listen`.
+const LISTEN: &str = r#"listen = ["mqtt://127.0.0.2:0", "mqtt://127.0.0.3:0", "mqtt://127.0.0.4:0"]
+password-file = "users"
+"#;
+
+/// A folder with two password files: eve's password is `apple`, and adam's, in the other file, `rib`.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, name, password) in [("users", "eve", "apple"), ("others", "adam", "rib")] {
+        let text = passwd::set("", name, password.as_bytes()).unwrap();
+        fs::write(folder.path().join(file), text).unwrap();
+    }
+    folder
+}
+
+/// A broker with this configuration, and its three addresses.
+fn start(driver: &str, folder: &Path, text: &str) -> (Broker, [SocketAddr; 3]) {
+    let file = folder.join("broker.toml");
+    fs::write(&file, text).unwrap();
+    let broker = Broker::start_by(driver, &file);
+    let addresses = [broker.address, broker.next_address(), broker.next_address()];
+    (broker, addresses)
+}
+
+fn with<'a>(login: (&'a str, &'a str), id: &'a str) -> Begin<'a> {
+    Begin { login: Some(login), ..Begin::of(Version::V5, id) }
+}
+
+fn each_address_has_its_own_logins(driver: &str) {
+    let (folder, of_two) = (folder(), "address = \"mqtt://127.0.0.2:0\"\nallow-anonymous = true");
+    let of_three =
+        "address = \"mqtt://127.0.0.3:0\"\npassword-file = \"others\"\nuser-as-client-id = true";
+    let text = format!("{LISTEN}[[listener]]\n{of_two}\n[[listener]]\n{of_three}\n");
+    let (_broker, [two, three, four]) = start(driver, folder.path(), &text);
+    let (eve, adam) = (with(("eve", "apple"), "a"), with(("adam", "rib"), "a"));
+    let nobody = Begin::of(Version::V5, "b");
+    Client::begin(two, &nobody);
+    Client::begin(two, &eve);
+    assert_eq!(Client::refused(two, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(Client::refused(three, &nobody), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::refused(three, &eve), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(Client::refused(four, &nobody), Reason::NOT_AUTHORIZED);
+    Client::begin(four, &eve);
+    assert_eq!(Client::refused(four, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
+    // The user name is the client identifier, so the second connection takes the session over.
+    let (mut first, _) = Client::begin(three, &adam);
+    Client::begin(three, &with(("adam", "rib"), "c"));
+    assert_eq!(first.ended(), Some(Reason::SESSION_TAKEN_OVER));
+}
+
+fn limits_and_versions_of_an_address(driver: &str) {
+    let folder = folder();
+    let own = "[[listener]]\naddress = \"mqtt://127.0.0.2:0\"\nallow-anonymous = true\nprotocols = \"5\"\n\
+               max-connections = 1\nmax-packet-size = 200\n";
+    let text = format!("allow-anonymous = true\n{LISTEN}{own}");
+    let (_broker, [two, three, _]) = start(driver, folder.path(), &text);
+    let old = Begin::of(Version::V3, "a");
+    let refused = Client::refused(two, &old);
+    assert_eq!(refused, Reason::UNSUPPORTED_PROTOCOL_VERSION);
+    Client::begin(three, &old);
+    // The connection that was refused may not have ended yet.
+    let mut first = phalanx_testkit::eventually("a free connection", || {
+        let mut client = Client::silent(two, Version::V5);
+        client.connect(&Begin::of(Version::V5, "b"));
+        let accepted = client.next();
+        matches!(accepted.packet(), phalanx_mqtt::Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS)
+            .then_some(client)
+    });
+    assert_eq!(Client::refused(two, &Begin::of(Version::V5, "c")), Reason::SERVER_BUSY);
+    Client::begin(three, &Begin::of(Version::V5, "c")).0.publish("t", &"x".repeat(300));
+    let long = phalanx_testkit::mqtt::encode(
+        &phalanx_mqtt::Packet::Publish(phalanx_mqtt::Publish {
+            topic: "t",
+            payload: &[b'x'; 300],
+            delivery: phalanx_mqtt::Delivery::AtMostOnce,
+            retain: false,
+            duplicate: false,
+            properties: phalanx_mqtt::Properties::NONE,
+        }),
+        Version::V5,
+    );
+    first.say_bytes(&long);
+    assert_eq!(first.ended(), Some(Reason::PACKET_TOO_LARGE));
+}
+
+fn certificates_of_one_address(driver: &str) {
+    if !tls::are_here() {
+        return;
+    }
+    let (authority, folder) = (Authority::new(), folder());
+    let (pair, trusted) = (authority.sign("a", &["localhost"]), authority.certificate());
+    let text = format!(
+        "listen = [\"mqtts://127.0.0.1:0\", \"mqtts://127.0.0.2:0\", \"mqtt://127.0.0.3:0\"]\n\
+         password-file = \"users\"\n[tls]\ncertificate = {:?}\nkey = {:?}\n[[listener]]\n\
+         address = \"mqtts://127.0.0.1:0\"\nlogins = []\ntls = {{ certificate = {:?}, key = {:?}, client-ca = {:?} }}\n",
+        pair.certificate, pair.key, pair.certificate, pair.key, trusted
+    );
+    let (broker, [certificates, passwords, _]) = start(driver, folder.path(), &text);
+    let eve = authority.sign_client("eve");
+    let more = ["-V", "mqttv5", "-t", "t", "-m", "x"];
+    let login = ["-V", "mqttv5", "-t", "t", "-m", "x", "-u", "eve", "-P", "apple"];
+    assert!(tls::publish(certificates, &trusted, Some(&eve), &more).status.success());
+    assert!(!tls::publish(certificates, &trusted, None, &login).status.success());
+    let insecure = [&login[..], &["--insecure", "-h", "127.0.0.2"]].concat();
+    let output = tls::publish(passwords, &trusted, None, &insecure);
+    assert!(output.status.success(), "{output:?}");
+    // The authorities of an address need a restart.
+    let changed = text.replace("logins = []\ntls = {", "logins = []\n# ");
+    fs::write(folder.path().join("broker.toml"), changed).unwrap();
+    broker.rereads("restart to apply");
+    assert!(!tls::publish(certificates, &trusted, None, &login).status.success());
+}
+
+fn settings_of_an_address_are_reloaded(driver: &str) {
+    let folder = folder();
+    let own = "[[listener]]\naddress = \"mqtt://127.0.0.2:0\"\nallow-anonymous = true\n";
+    let text = format!("{LISTEN}{own}");
+    let (broker, [two, three, _]) = start(driver, folder.path(), &text);
+    let nobody = Begin::of(Version::V5, "a");
+    Client::begin(two, &nobody);
+    assert_eq!(Client::refused(three, &nobody), Reason::NOT_AUTHORIZED);
+    fs::write(folder.path().join("broker.toml"), text.replace("2:0\"\nallow", "3:0\"\nallow"))
+        .unwrap();
+    broker.rereads("reloaded");
+    assert_eq!(Client::refused(two, &nobody), Reason::NOT_AUTHORIZED);
+    Client::begin(three, &nobody);
+}
