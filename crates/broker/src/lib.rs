@@ -30,6 +30,7 @@ mod context;
 mod counters;
 mod durable;
 mod events;
+mod kept;
 mod lane;
 mod limits;
 mod link;

@@ -34,6 +34,8 @@ pub(crate) enum Item {
     Browse { filter: String, from: usize, most: usize },
     /// Returns those of these messages that are retained still.
     StillRetained(Vec<Arc<Message>>),
+    /// Takes this many IDs of messages and of deliveries.
+    Reserve(u64),
     /// A client with shared subscriptions connected or disconnected.
     Presence { client: ClientKey, online: bool },
 }
@@ -49,6 +51,7 @@ impl Item {
             | Self::Forget { .. }
             | Self::Presence { .. }
             | Self::Browse { .. }
+            | Self::Reserve(_)
             | Self::StillRetained(_) => false,
         }
     }
@@ -86,6 +89,8 @@ pub(crate) enum Answer {
     PendingRetained(PendingRetained),
     /// Retained messages, and whether they are the last.
     Retained(Vec<Arc<Message>>, bool),
+    /// The first of the reserved IDs.
+    Reserved(FirstIds),
     /// The table was changed.
     Done,
 }
@@ -107,4 +112,11 @@ pub(crate) struct Publication {
     pub(crate) is_late: bool,
     /// Approximate number of deliveries per message.
     pub(crate) each: usize,
+}
+
+/// The first unused IDs of the router, of messages and of deliveries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FirstIds {
+    pub(crate) message: u64,
+    pub(crate) delivery: u64,
 }

@@ -78,6 +78,9 @@ impl Broker {
     }
 }
 
+/// The exit code of a node whose sessions another node has adopted: start it again (`EX_TEMPFAIL`).
+const ADOPTED: u8 = 75;
+
 impl Server for Config {
     const COMMAND: &'static str = "broker";
     type Scheme = Scheme;
@@ -97,6 +100,13 @@ impl Server for Config {
 
     fn warnings(&self) -> Vec<String> {
         self.warnings()
+    }
+
+    fn exit_code(error: &ServeError) -> ExitCode {
+        match error {
+            ServeError::Adopted(_) => ExitCode::from(ADOPTED),
+            _ => ExitCode::FAILURE,
+        }
     }
 
     fn operate(

@@ -41,6 +41,11 @@ pub(crate) trait Server: Keys + Clone + Default + Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The exit code for an error of the running server.
+    fn exit_code(_: &Self::Error) -> ExitCode {
+        ExitCode::FAILURE
+    }
+
     /// Runs the server to its end.
     fn operate(
         self,
@@ -78,7 +83,10 @@ impl<C: Server> Options<C> {
         phalanx::runtime::raise_open_files();
         match config.operate(inherited, Arc::new(Service::new(self, given))) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(error),
+            Err(error) => {
+                status::print(&error);
+                C::exit_code(&error)
+            }
         }
     }
 

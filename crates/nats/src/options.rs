@@ -21,6 +21,8 @@ pub struct Options {
     pub ping_interval: Duration,
     /// Delay after the first failure, and the longest one.
     pub reconnect_delay: (Duration, Duration),
+    /// Time after the begin of shutdown in which messages are still sent, unless the client is stopped.
+    pub linger: Duration,
     /// Maximum size of unsent messages, in bytes.
     pub max_pending: usize,
     /// Counts messages.
@@ -39,6 +41,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(5),
             ping_interval: Duration::from_secs(5),
             reconnect_delay: (Duration::from_millis(100), Duration::from_secs(5)),
+            linger: Duration::from_secs(1),
             max_pending: 8 << 20,
             metrics: Metrics::default(),
             on_state: Rc::new(|_| ()),

@@ -133,9 +133,25 @@ pub enum AppendError {
         /// The system's error at that time.
         what: String,
     },
+    /// The [mirror](crate::Mirror) takes no more batches, so nothing more is accepted.
+    #[error("the copy of the journal is lost: {what}")]
+    Mirror {
+        /// The reason.
+        what: String,
+    },
     /// The program is shutting down, or overloaded.
     #[error("the journal is unavailable: {0}")]
     Call(#[from] CallError),
+}
+
+/// Why a mirror takes no more batches: this process no longer owns the journal, or must not go on without the mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorLost(pub String);
+
+impl From<MirrorLost> for AppendError {
+    fn from(MirrorLost(what): MirrorLost) -> Self {
+        Self::Mirror { what }
+    }
 }
 
 impl AppendError {

@@ -5,7 +5,7 @@
 //! them; entries that arrive meanwhile are committed next. A single entry waits for one sync; ten thousand
 //! together wait little longer.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
@@ -21,6 +21,7 @@ use phalanx::{Graph, SharedStage};
 use crate::directory::names::segment_name;
 use crate::error::AppendError;
 use crate::format::entry::Entry;
+use crate::mirror::{MakeMirror, Mirror};
 use crate::status::{Counters, Status};
 use crate::write::writer::Writer;
 
@@ -51,6 +52,9 @@ struct JournalTask {
     disk: SharedStage<()>,
     remover: BlockingStage<()>,
     counters: Arc<Counters>,
+    mirror: Option<Rc<dyn Mirror>>,
+    /// Whether the mirror has all earlier batches.
+    is_mirrored: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -91,21 +95,26 @@ impl Journal {
         self.reserve_bytes
     }
 
-    /// Declares the stages.
-    pub(crate) fn declare(graph: &mut Graph, writer: Writer) -> Self {
+    /// Declares the stages. `mirror` returns what makes the mirror, given the stage of its operations.
+    pub(crate) fn declare(
+        graph: &mut Graph,
+        writer: Writer,
+        mirror: impl FnOnce(&mut Graph, SharedStage<()>) -> Option<MakeMirror>,
+    ) -> Self {
         let counters = Arc::new(Counters::default());
         counters.measure(&writer);
         let reserve_bytes = writer.reserve.bytes;
         let place = graph.reserve("journal");
         let disk = graph.shared("journal disk", ());
         let remover = blocking(graph, "journal files").threads(1).state(());
+        let mirror = mirror(graph, disk);
         let make = {
             let counters = counters.clone();
             // Only one processor receives items, and takes the writer.
-            let writer = Mutex::new(Some(writer));
+            let parts = Mutex::new(Some((writer, mirror)));
             move || {
-                let writer = writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let writer = writer.expect("the journal runs on one worker");
+                let parts = parts.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let (writer, mirror) = parts.expect("the journal runs on one worker");
                 Rc::new(JournalTask {
                     directory: writer.directory.clone(),
                     max_pending_bytes: writer.options.max_pending_bytes,
@@ -114,6 +123,8 @@ impl Journal {
                     disk,
                     remover,
                     counters: counters.clone(),
+                    mirror: mirror.map(|make| make()),
+                    is_mirrored: Cell::new(false),
                 })
             }
         };
@@ -173,6 +184,12 @@ impl JournalTask {
         (entries, replies)
     }
 
+    /// Answers all queued entries with an error.
+    fn reject_all(&self, error: &AppendError) {
+        let pending = std::mem::take(&mut self.queue.borrow_mut().pending);
+        pending.into_iter().for_each(|(_, reply)| reply.send(Err(error.clone())));
+    }
+
     fn has_pending(&self) -> bool {
         !self.queue.borrow().pending.is_empty()
     }
@@ -197,20 +214,25 @@ impl Committing {
         let task = self.task.clone();
         let Some(writer) = &mut self.writer else {
             let what = "a commit was interrupted".to_owned();
-            let pending = std::mem::take(&mut task.queue.borrow_mut().pending);
-            let broken = AppendError::Broken { what };
-            return pending.into_iter().for_each(|(_, reply)| reply.send(Err(broken.clone())));
+            return task.reject_all(&AppendError::Broken { what });
         };
+        if let Some(mirror) = task.mirror.as_ref().filter(|_| !task.is_mirrored.get()) {
+            if let Err(error) = writer.open_mirror(&**mirror).await {
+                return task.reject_all(&error);
+            }
+            task.is_mirrored.set(true);
+        }
+        let mirror = task.mirror.as_deref();
         let mut is_urgent = false;
         while is_urgent || task.has_pending() {
             writer.reserve.ensure(&task.directory, task.remover).await;
             let (entries, replies) = task.take(writer);
             self.is_writing = true;
-            let mut kept = writer.commit(&entries).await;
+            let mut kept = writer.commit(&entries, mirror).await;
             if kept.as_ref().is_err_and(AppendError::is_out_of_room)
                 && writer.reserve.release(&task.directory, task.remover).await
             {
-                kept = writer.commit(&entries).await;
+                kept = writer.commit(&entries, mirror).await;
             }
             self.is_writing = false;
             task.counters.committed(writer, entries.len(), &kept);
@@ -237,8 +259,12 @@ impl JournalTask {
             }
         }
         writer.rotate().await;
-        let removable = writer.take_removable();
+        let (removable, first) = (writer.take_removable(), writer.first_sequence());
         if !removable.is_empty() {
+            if let Some(mirror) = self.mirror.clone() {
+                // If the processor is full, the next cleaned segment removes these batches, too.
+                let _ = self.disk.dispatch(move |_| mirror.trim(first));
+            }
             let (directory, remover) = (self.directory.clone(), self.remover);
             let remove = move |_: &()| {
                 for number in removable {

@@ -26,6 +26,8 @@
 //! | `write/cleaning` | the progress of cleaning |
 //! | `write/clean` | rewrites the live records of the oldest segment, and deletes the segment |
 //! | `write/piece` | a piece of the oldest segment, cleaned in parts |
+//! | `write/resend` | sends stored batches to a mirror |
+//! | `mirror` | a second copy of the journal, elsewhere |
 //! | `journal` | the stages |
 //! | `store` | opens and checks stores |
 //! | `options`, `status`, `error` | options, metrics, errors |
@@ -40,20 +42,23 @@ mod error;
 mod format;
 mod index;
 mod journal;
+mod mirror;
 mod options;
 mod recovery;
 mod status;
 mod store;
 mod write;
 
+pub use directory::names::is_journal_file;
 pub use directory::source::Source;
-pub use error::{AppendError, Lost, OpenError, Torn};
+pub use error::{AppendError, Lost, MirrorLost, OpenError, Torn};
 pub use format::entry::Entry;
 #[doc(hidden)]
 pub use format::frame::first_segment;
 pub use format::record::{DeliveryId, MessageId, Phase, Record, SessionId};
 pub use index::Counts;
 pub use journal::Journal;
+pub use mirror::{Batches, LocalFuture, MakeMirror, Mirror};
 pub use options::Options;
 pub use recovery::recovered::{Delivery, Message, Recovered, Session, Subscription};
 pub use status::Status;

@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use phalanx::Graph;
 use phalanx::fs::Dir;
+use phalanx::{Graph, SharedStage};
 
 use crate::directory::names::{LOCK, POSITION, segment_name};
 use crate::directory::private;
@@ -15,6 +15,7 @@ use crate::directory::source::{Directory, Source, remove};
 use crate::error::{OpenError, Torn};
 use crate::index::Counts;
 use crate::journal::Journal;
+use crate::mirror::MakeMirror;
 use crate::options::Options;
 use crate::recovery::position::Position;
 use crate::recovery::recovered::Recovered;
@@ -115,7 +116,17 @@ impl Store {
     /// Declares the stages that store what is appended to the [`Journal`]. The store runs with the program of
     /// `graph`.
     pub fn declare(self, graph: &mut Graph) -> Journal {
-        Journal::declare(graph, self.writer)
+        self.declare_mirrored(graph, |_, _| None)
+    }
+
+    /// As [`declare`](Self::declare), with a [`Mirror`](crate::Mirror). `mirror` returns what makes it, and is given
+    /// the stage of the mirror's operations, to declare what they call.
+    pub fn declare_mirrored(
+        self,
+        graph: &mut Graph,
+        mirror: impl FnOnce(&mut Graph, SharedStage<()>) -> Option<MakeMirror>,
+    ) -> Journal {
+        Journal::declare(graph, self.writer, mirror)
     }
 }
 

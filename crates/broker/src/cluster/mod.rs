@@ -11,8 +11,11 @@
 //! | `tending.rs` | lanes that end because a node is gone, and missing ones |
 //! | `serving.rs` | the life of one lane |
 //! | `retained.rs` | the retained messages for a node that joins |
+//! | `watch.rs` | finds leases of journals that are not renewed |
+//! | `adopt.rs` | adopts the sessions of a lost node |
 //! | `takeover.rs` | clients that connected to another node |
 
+mod adopt;
 mod node;
 mod other;
 mod receiving;
@@ -20,6 +23,7 @@ mod retained;
 mod serving;
 mod takeover;
 mod tending;
+mod watch;
 
 pub(crate) use node::serve_cluster;
 

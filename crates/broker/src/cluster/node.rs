@@ -14,6 +14,7 @@ use phalanx::{select, sleep};
 use phalanx_nats::{Client, Options, Rejected};
 
 use crate::cluster::other::{Hello, Other, VERSION};
+use crate::cluster::watch::watch;
 use crate::cluster::{HELLOS, TICKS, takeover};
 use crate::config::Cluster;
 use crate::context::Context;
@@ -97,6 +98,8 @@ pub(crate) async fn serve_cluster(
     if let Err(error) = control.dispatch(move |_| async move { running.run().await }) {
         return eprintln!("phalanx: cluster: cannot start: {error}; start again");
     }
+    let (context, client) = (node.context.clone(), node.client.clone());
+    let _ = control.dispatch(move |_| watch(context, client));
     let claims = node.clone();
     let _ = control.dispatch(move |_| takeover::claim(claims));
     let renewing = node.clone();

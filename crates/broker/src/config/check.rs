@@ -70,6 +70,11 @@ impl Config {
         let range = 128..=phalanx_mqtt::Frame::MAX_BODY;
         let large = range.contains(&limits.packet_size) && limits.packet_size > most;
         wrong(self.persistence_dir.is_some() && large, "max-packet-size", &what);
+        let keeps = self.cluster.keep_sessions;
+        let what = "needs `cluster`: the servers of NATS";
+        wrong(keeps && !self.cluster.is_on(), "cluster-keep-sessions", what);
+        let what = "needs `persistence-dir`: a session is kept on the disk and in NATS";
+        wrong(keeps && self.persistence_dir.is_none(), "cluster-keep-sessions", what);
         errors.extend(security.jwt.iter().flat_map(JwtConfig::check));
         errors.extend(security.auth_http.iter().flat_map(AuthHttp::check));
         errors.extend(self.check_listeners());

@@ -28,6 +28,8 @@ pub struct Cluster {
     pub authorities: Option<PathBuf>,
     /// Time without a message after which a node or a server is considered lost.
     pub timeout: Duration,
+    /// Whether NATS has a copy of the sessions, which another node adopts if this one is lost.
+    pub keep_sessions: bool,
 }
 
 impl Default for Cluster {
@@ -40,6 +42,7 @@ impl Default for Cluster {
             password_file: None,
             authorities: None,
             timeout: Duration::from_secs(5),
+            keep_sessions: false,
         }
     }
 }
@@ -85,7 +88,16 @@ impl Value for NatsServer {
 
 impl Keys for Cluster {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self { servers, name, node, username, password_file, authorities, timeout } = self;
+        let Self {
+            servers,
+            name,
+            node,
+            username,
+            password_file,
+            authorities,
+            timeout,
+            keep_sessions,
+        } = self;
         pass.section("Cluster");
         let help =
             "be a node of a cluster over these servers of NATS, nats://HOST:PORT or tls:// for TLS";
@@ -104,6 +116,8 @@ impl Keys for Cluster {
             "time without a message after which a node or a server of NATS is considered lost";
         let range = Duration::from_millis(500)..=Duration::from_secs(3600);
         pass.range("cluster-timeout", timeout, range, help);
+        let help = "keep a copy of the persistent sessions in JetStream of NATS: another node adopts them if this one is lost";
+        pass.key("cluster-keep-sessions", keep_sessions, help);
     }
 }
 
@@ -113,6 +127,11 @@ pub(crate) fn is_word(text: &str) -> bool {
 }
 
 impl Cluster {
+    /// Whether NATS has a copy of the sessions.
+    pub(crate) fn keeps(&self) -> bool {
+        self.is_on() && self.keep_sessions
+    }
+
     /// Whether this broker is a node of a cluster.
     pub fn is_on(&self) -> bool {
         !self.servers.is_empty()
@@ -138,8 +157,8 @@ impl Cluster {
         if !self.is_on() || !running.is_on() {
             return running.clone();
         }
-        let Self { name, node, timeout, .. } = running.clone();
-        Self { name, node, timeout, ..self.clone() }
+        let Self { name, node, timeout, keep_sessions, .. } = running.clone();
+        Self { name, node, timeout, keep_sessions, ..self.clone() }
     }
 
     /// The name of this node. May block.

@@ -229,6 +229,12 @@ pub(super) async fn accept_client(
         refuse(&stream, limits, Refusal { version, most, reason, what }).await;
         return None;
     }
+    if context.kept.as_ref().is_some_and(|kept| !kept.is_open()) {
+        let (reason, what) = (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
+        logging::refused(context, &peer.origin, names, (reason, what));
+        refuse(&stream, limits, Refusal { version, most, reason, what }).await;
+        return None;
+    }
     let opened = context.stages.sessions.open(opening, context.stages.routing).await;
     let opened = match opened {
         Ok(Ok(opened)) => opened,

@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::durable::Wal;
 use crate::events::EventLog;
 use crate::events::traces::Traces;
+use crate::kept::state::Kept;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::peer::Guard;
 use crate::limits::refused_logins::RefusedLogins;
@@ -46,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) wal: Wal,
     pub(crate) delivery_limiter: DeliveryLimiter,
     pub(crate) bridges: Arc<Bridges>,
+    /// The sessions that the cluster keeps, if it does.
+    pub(crate) kept: Option<Arc<Kept>>,
 }
 
 /// The stages of TLS handshakes.

@@ -1,7 +1,9 @@
 //! The broker's stages, in wavefront order.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use phalanx::blocking::blocking;
+use phalanx::net::Resolver;
 use phalanx::{Graph, SharedStage};
 use phalanx_store::Store;
 
@@ -9,7 +11,10 @@ use crate::access::Access;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::durable::Wal;
+use crate::durable::disk_timeout::DISK_TIMEOUT;
 use crate::durable::recovery::RecoveredState;
+use crate::kept::mirror::StreamMirror;
+use crate::kept::state::{ELECTION, Kept};
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::settings::{LiveLimits, SharedSettings};
 use crate::requests::Routes;
@@ -41,7 +46,7 @@ impl Stages {
         config: &Config,
         settings: &SharedSettings,
         (access, counters): (&Access, &Counters),
-        store: Option<(Store, RecoveredState)>,
+        (store, kept): (Option<(Store, RecoveredState)>, Option<Arc<Kept>>),
     ) -> (Self, Wal, DeliveryLimiter) {
         let partitions = config.runtime.workers;
         let control =
@@ -55,11 +60,19 @@ impl Stages {
                 (Wal::default(), RecoveredState::nothing(partitions))
             }
             Some((store, restored)) => {
-                let journal = store.declare(graph);
+                let is_kept = kept.is_some();
+                let journal = store.declare_mirrored(graph, |graph, stage| {
+                    let kept = kept?;
+                    let files = blocking(graph, "kept").threads(1).state(());
+                    let resolver = Resolver::named(graph, "kept names");
+                    graph.calls(stage, (files, resolver));
+                    Some(Box::new(move || StreamMirror::start(kept, stage, (files, resolver))))
+                });
                 // Commits are operations of the delivery stage.
                 graph.calls(delivery, &journal);
-                let most = config.limits.persistence_bytes;
-                (Wal::new(journal, delivery, most, restored.next_session), restored)
+                let timeout = if is_kept { ELECTION } else { DISK_TIMEOUT };
+                let bounds = (config.limits.persistence_bytes, timeout);
+                (Wal::new(journal, delivery, bounds, restored.next_session), restored)
             }
         };
         let RecoveredState { sessions: all, routes, .. } = restored;

@@ -8,7 +8,8 @@ use phalanx::sleep;
 use phalanx::time::now;
 
 /// Maximum time that CONNECT, SUBSCRIBE and UNSUBSCRIBE wait for the disk; publishers wait as long as the
-/// disk makes progress within this time.
+/// disk makes progress within this time. If NATS has a copy of the journal, [`ELECTION`](crate::kept::state::ELECTION)
+/// replaces it.
 pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time that one tick counts.
@@ -33,10 +34,10 @@ impl AwakeClock {
     }
 }
 
-/// Completes after [`DISK_TIMEOUT`].
-pub(crate) async fn disk_timeout() {
+/// Completes after `limit`.
+pub(crate) async fn disk_timeout(limit: Duration) {
     let mut awake = AwakeClock::since(now());
-    while awake.tick(now()) < DISK_TIMEOUT {
+    while awake.tick(now()) < limit {
         sleep(MAX_TICK).await;
     }
 }

@@ -9,6 +9,7 @@
 //! | file | what |
 //! |---|---|
 //! | `wal.rs` | the write-ahead log: one order of all changes, and waiting for the disk |
+//! | `lsn.rs` | positions in it |
 //! | `bounds.rs` | limits on records waiting for the disk |
 //! | `disk_state.rs` | whether the disk is full or fails, and the log lines about it |
 //! | `disk_timeout.rs` | the timeout for the disk |
@@ -20,6 +21,7 @@ pub(crate) mod bounds;
 pub(crate) mod disk_state;
 pub(crate) mod disk_timeout;
 mod encode;
+mod lsn;
 mod recovered_messages;
 pub(crate) mod recovery;
 pub(crate) mod wal;
@@ -27,4 +29,5 @@ pub(crate) mod wal;
 pub(crate) use bounds::MAX_COMMIT_BYTES;
 pub(crate) use disk_timeout::disk_timeout;
 pub(crate) use encode::{Clocks, flags, put_message, put_session};
-pub(crate) use wal::{Lsn, Wal};
+pub(crate) use lsn::Lsn;
+pub(crate) use wal::Wal;

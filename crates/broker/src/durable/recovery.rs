@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::num::NonZero;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub(crate) struct RecoveredSessions {
 pub(crate) struct RecoveredSession {
     pub(crate) client_id: Arc<str>,
     user: Option<Arc<str>>,
-    number: u64,
+    pub(crate) number: u64,
     expiry: u32,
     left: u64,
     will: Option<Will>,
@@ -58,6 +59,48 @@ pub(crate) struct RecoveredSession {
 }
 
 impl RecoveredSession {
+    /// The number of its deliveries.
+    pub(crate) fn deliveries(&self) -> usize {
+        self.queue.len() + self.inflight.len()
+    }
+
+    /// The packet identifiers of messages that must not be accepted twice.
+    pub(crate) fn received(&self) -> &[PacketId] {
+        &self.received
+    }
+
+    /// Gives new IDs to all deliveries and their messages. Returns them in order.
+    pub(crate) fn renumber(
+        &mut self,
+        (messages, deliveries): &mut (RangeFrom<u64>, RangeFrom<u64>),
+    ) -> Vec<Renumbered> {
+        let mut all = Vec::with_capacity(self.deliveries());
+        let mut next =
+            || (messages.next().unwrap_or_default(), deliveries.next().unwrap_or_default());
+        for (packet, own) in &mut self.inflight {
+            let (message, delivery) = next();
+            own.number = delivery;
+            let packet = packet.get();
+            let (phase, held) = match &own.message {
+                Some((held, how)) => {
+                    held.set_number(message);
+                    (Phase::Sent(packet), Some((held.clone(), how.clone())))
+                }
+                None => (Phase::Received(packet), None),
+            };
+            let (message, how) = held.unzip();
+            all.push(Renumbered { message, how: how.unwrap_or_default(), delivery, phase });
+        }
+        for own in &mut self.queue {
+            let (message, delivery) = next();
+            own.number = delivery;
+            own.message.set_number(message);
+            let (message, how) = (Some(own.message.clone()), own.how.clone());
+            all.push(Renumbered { message, how, delivery, phase: Phase::Queued });
+        }
+        all
+    }
+
     /// Converts it to a session of its partition.
     pub(crate) fn into_session(self) -> Session {
         let Self { client_id, user, number, expiry, left, will, .. } = self;
@@ -84,6 +127,15 @@ impl RecoveredSession {
     }
 }
 
+/// A delivery with its new number.
+pub(crate) struct Renumbered {
+    /// `None` if the receiver has it.
+    pub(crate) message: Option<Arc<Message>>,
+    pub(crate) how: How,
+    pub(crate) delivery: u64,
+    pub(crate) phase: Phase,
+}
+
 /// The router's state.
 #[derive(Default)]
 pub(crate) struct RecoveredRoutes {
@@ -107,11 +159,22 @@ impl RecoveredState {
     /// # Errors
     /// A description of data that this version does not understand.
     pub(crate) fn of(
-        mut recovered: Recovered,
+        recovered: Recovered,
         partitions: usize,
         day: Duration,
     ) -> Result<Self, String> {
-        let clocks = Clocks { now: Duration::ZERO, day };
+        Self::at(recovered, partitions, Clocks { now: Duration::ZERO, day })
+    }
+
+    /// As [`of`](Self::of), while the program runs.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub(crate) fn at(
+        mut recovered: Recovered,
+        partitions: usize,
+        clocks: Clocks,
+    ) -> Result<Self, String> {
         let mut all = Self::nothing(partitions);
         let messages = RecoveredMessages::decode(std::mem::take(&mut recovered.messages), clocks)?;
         let retained = recovered.retained.iter();

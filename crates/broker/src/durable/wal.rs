@@ -21,19 +21,8 @@ use phalanx_store::{AppendError, Entry, Journal};
 use crate::durable::bounds::Bounds;
 use crate::durable::disk_state::DiskState;
 use crate::durable::disk_timeout::{AwakeClock, DISK_TIMEOUT, MAX_TICK, disk_timeout};
+use crate::durable::lsn::Lsn;
 use crate::events::drops::DropReason;
-
-/// Log sequence number: a position in the log. It is durable once all changes up to it are on disk. 0 is
-/// always durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Lsn(u64);
-
-#[cfg(test)]
-impl From<u64> for Lsn {
-    fn from(lsn: u64) -> Self {
-        Self(lsn)
-    }
-}
 
 /// The WAL is closed, or the disk did not respond in time: whether the change is on disk is unknown.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +53,8 @@ struct Shared {
     /// Limit of live data.
     most_bytes: u64,
     bounds: Bounds,
+    /// [`DISK_TIMEOUT`], or longer if the journal has a mirror.
+    timeout: Duration,
     next_session: AtomicU64,
     broken: OnceLock<String>,
 }
@@ -90,7 +81,7 @@ impl Wal {
     pub(crate) fn new(
         journal: Journal,
         stage: SharedStage<()>,
-        most_bytes: u64,
+        (most_bytes, timeout): (u64, Duration),
         next_session: u64,
     ) -> Self {
         let is_full = AtomicBool::new(journal.status().live >= most_bytes);
@@ -108,6 +99,7 @@ impl Wal {
             is_watching: AtomicBool::new(false),
             most_bytes,
             bounds,
+            timeout,
             next_session: AtomicU64::new(next_session),
             broken: OnceLock::new(),
         })))
@@ -128,6 +120,11 @@ impl Wal {
     /// Whether additions to the persistent state are to be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_full.load(Ordering::Relaxed))
+    }
+
+    /// Maximum time that an operation waits for the disk.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.0.as_ref().map_or(DISK_TIMEOUT, |shared| shared.timeout)
     }
 
     /// The state of the disk; `None` without persistence.
@@ -210,7 +207,7 @@ impl Wal {
         if self.is_durable(lsn) {
             return Ok(());
         }
-        match select(self.durable(lsn), disk_timeout()).await {
+        match select(self.durable(lsn), disk_timeout(self.timeout())).await {
             Either::Left(result) => result,
             Either::Right(()) => Err(NotDurable),
         }
@@ -281,7 +278,7 @@ impl Shared {
     /// The rest of [`DISK_TIMEOUT`] for the current write.
     fn timeout_left(&self) -> Duration {
         let stalled_ms = Duration::from_millis(self.stalled_ms.load(Ordering::Relaxed));
-        DISK_TIMEOUT.saturating_sub(stalled_ms)
+        self.timeout.saturating_sub(stalled_ms)
     }
 
     /// Runs a write, and counts the time without progress.
@@ -315,7 +312,10 @@ impl Shared {
         self.is_full.store(true, Ordering::Relaxed);
         let waiting = std::mem::take(&mut self.pending().waiting);
         drop(waiting);
-        drain();
+        // Without its sessions, the node ends by itself.
+        if !matches!(error, AppendError::Mirror { .. }) {
+            drain();
+        }
     }
 
     /// Updates whether additions are refused.
@@ -429,7 +429,8 @@ impl Shared {
                 Err(error) => error,
             };
             tries += 1;
-            let is_done = matches!(error, AppendError::Broken { .. } | AppendError::TooLong { .. });
+            use AppendError::{Broken, Mirror, TooLong};
+            let is_done = matches!(error, Broken { .. } | Mirror { .. } | TooLong { .. });
             if is_done || is_draining() && tries >= MAX_SHUTDOWN_RETRIES {
                 return Err(error);
             }

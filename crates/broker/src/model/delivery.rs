@@ -50,6 +50,11 @@ impl Identifiers {
         }
     }
 
+    /// The encoding in the journal.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.get().iter().flat_map(|own| own.to_le_bytes()).collect()
+    }
+
     pub(crate) fn get(&self) -> &[u32] {
         match self {
             Self::None => &[],

@@ -7,6 +7,7 @@ use crate::durable::{Lsn, MAX_COMMIT_BYTES, Wal, flags, put_message};
 use crate::events::drops::DropReason;
 use crate::model::delivery::{Delivery, Identifiers};
 use crate::model::message::Message;
+use crate::requests::FirstIds;
 
 /// Maximum size of an entry with one message and its deliveries. Further deliveries follow in another entry:
 /// after a crash between the two, some receivers have the message, and the retransmission reaches the others.
@@ -96,6 +97,14 @@ impl RouterWal {
         }
     }
 
+    /// Takes `count` message IDs and as many delivery IDs. Returns the first of each.
+    pub(crate) fn reserve(&mut self, count: u64) -> FirstIds {
+        let first = FirstIds { message: self.next_message, delivery: self.next_delivery };
+        self.next_message += count;
+        self.next_delivery += count;
+        first
+    }
+
     /// Records the arrival of a message, after its deliveries.
     pub(crate) fn come(&mut self, message: &Message) {
         if let Some((session, packet)) = message.begun.filter(|(session, _)| *session != 0) {
@@ -152,6 +161,7 @@ mod tests {
 
     use super::*;
     use crate::durable::bounds::BACKLOG_BYTES;
+    use crate::durable::disk_timeout::DISK_TIMEOUT;
     use crate::model::client_key::ClientKey;
 
     const BYTES: usize = 100 << 10;
@@ -198,7 +208,7 @@ mod tests {
                 let mut graph = Graph::new();
                 let journal = store.declare(&mut graph);
                 let stage = graph.shared("test", ());
-                let wal = Wal::new(journal, stage, u64::MAX, 1);
+                let wal = Wal::new(journal, stage, (u64::MAX, DISK_TIMEOUT), 1);
                 world.program(graph, move |start| {
                     let (wal, result) = (wal.clone(), of_world.clone());
                     if start.processor() == 0 {

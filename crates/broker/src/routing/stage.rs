@@ -98,6 +98,10 @@ fn route(
                 reply.send(Answer::Retained(messages, is_end));
                 continue;
             }
+            Item::Reserve(count) => {
+                reply.send(Answer::Reserved(router.reserve(count)));
+                continue;
+            }
             Item::StillRetained(mut messages) => {
                 messages.retain(|message| router.retained().holds(message));
                 reply.send(Answer::Retained(messages, true));

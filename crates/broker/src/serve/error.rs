@@ -40,6 +40,11 @@ pub enum ServeError {
     /// The disk failed while the broker was running, and the broker stopped. Acknowledged data is on disk.
     #[error("{0}")]
     Broken(String),
+    /// Another node has adopted the sessions. The next start begins without them.
+    #[error(
+        "another node of the cluster has this node's sessions ({0}); start it again: it begins with an empty journal"
+    )]
+    Adopted(String),
     /// The runtime failed.
     #[error(transparent)]
     Run(#[from] RunError),

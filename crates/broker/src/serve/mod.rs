@@ -6,7 +6,7 @@ pub(crate) mod reload;
 mod system;
 mod trim;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,13 +14,15 @@ use arc_swap::ArcSwap;
 use phalanx::blocking::blocking;
 use phalanx::net::{Listener, Resolver};
 use phalanx::runtime::{StartContext, Started};
-use phalanx::{CallError, Graph, Runtime};
+use phalanx::shutdown::{drain, draining};
+use phalanx::task::Either;
+use phalanx::{CallError, Graph, Runtime, select};
 use phalanx_access::{Fetcher, Passwords};
 use phalanx_service::{
     Inherited, ListenAddress, ListenerControl, ListenerManager, Listeners, Operator, Serving,
     SighupHandler, reload_at_sighup,
 };
-use phalanx_store::{Checked, Options, Recovered, Store};
+use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Profile, TlsStages};
 
 use crate::access::{self, Access, Verifiers};
@@ -35,6 +37,8 @@ use crate::counters::Counters;
 use crate::durable::recovery::RecoveredState;
 use crate::events::EventLog;
 use crate::events::drops::DropReason;
+use crate::kept::fenced::{mark, set_aside};
+use crate::kept::state::Kept;
 use crate::limits::refused_logins::RefusedLogins;
 use crate::limits::settings::{Settings, SharedSettings};
 use crate::link::status::Bridges;
@@ -101,6 +105,8 @@ impl Broker {
     ) -> Self {
         let mut counters = Counters::new(EventLog::default());
         counters.peers = config.cluster.is_on().then(Peers::new);
+        let names = Arc::new(Names::new());
+        let kept = config.cluster.keeps().then(|| Kept::new(&config.cluster, &names.broker_id()));
         let (counters, settings) = (
             Arc::new(counters),
             Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))),
@@ -114,9 +120,8 @@ impl Broker {
         });
         let of_tls = tls.as_ref().map(|own| own.stages);
         let (stages, wal, delivery_limiter) =
-            Stages::declare(graph, config, &settings, (&access, &counters), store);
+            Stages::declare(graph, config, &settings, (&access, &counters), (store, kept.clone()));
         config.log.apply(counters.drops.events());
-        let names = Arc::new(Names::new());
         let files = blocking(graph, "bridges").threads(1).state(());
         let resolver = Resolver::declare(graph);
         let fetcher = Fetcher {
@@ -155,6 +160,7 @@ impl Broker {
             wal,
             delivery_limiter,
             bridges,
+            kept,
         };
         Self { context, settings }
     }
@@ -172,9 +178,35 @@ impl Broker {
 
     /// Starts the maintenance of recovered state, and the bridges. Called on each processor, before [`accept`](Self::accept).
     pub fn begin(&self, start: &StartContext) {
+        let Context { stages, wal, kept, .. } = &self.context;
+        let processor = start.processor();
+        if processor == 0 {
+            wal.begin();
+        }
+        match kept.clone() {
+            None => self.begin_sessions(processor),
+            Some(kept) => {
+                let own = self.clone();
+                // At the start no stage is full.
+                let _ = stages.control.dispatch(move |_| async move {
+                    if kept.opened().await {
+                        own.begin_sessions(processor);
+                    }
+                });
+            }
+        }
+        if processor == 0 {
+            let own = self.context.clone();
+            let _ = stages.control.dispatch(move |_| async move {
+                own.access.load_full().fetch(&own.verifiers).await;
+            });
+        }
+    }
+
+    /// Begins what needs the sessions.
+    fn begin_sessions(&self, processor: usize) {
         let Context { stages, config, wal, .. } = &self.context;
         let (context, settings) = (self.context.clone(), self.settings.clone());
-        let processor = start.processor();
         // At the start no stage is full.
         let _ = stages.control.dispatch(move |_| manage(context, settings, processor));
         if let Some(peers) = self.context.counters.peers.clone().filter(|_| processor == 0) {
@@ -182,14 +214,7 @@ impl Broker {
             let cluster = (config.cluster.clone(), peers);
             let _ = stages.control.dispatch(move |_| serve_cluster(own, cluster));
         }
-        if start.processor() == 0 {
-            let own = self.context.clone();
-            let _ = stages.control.dispatch(move |_| async move {
-                own.access.load_full().fetch(&own.verifiers).await;
-            });
-        }
-        if start.processor() == 0 && wal.is_enabled() {
-            wal.begin();
+        if processor == 0 && wal.is_enabled() {
             for partition in 0..config.runtime.workers {
                 // At the start no stage is full.
                 let _ = stages.sessions.resume(partition, stages.routing).detach();
@@ -317,6 +342,13 @@ fn run(
             let own = broker.context.clone();
             stages.control.dispatch(move |_| trim(own))?;
         }
+        if let (0, Some(kept), Some(path)) =
+            (start.processor(), &broker.context.kept, &config.persistence_dir)
+        {
+            let (kept, context, path) = (kept.clone(), broker.context.clone(), path.clone());
+            let ended = async move { end_without_sessions(&kept, &context, path).await };
+            broker.context.stages.control.dispatch(move |_| ended)?;
+        }
         if start.processor() == 0 && !config.system_interval.is_zero() {
             let (context, interval) = (broker.context.clone(), config.system_interval);
             broker.context.stages.control.dispatch(move |_| tell(context, interval))?;
@@ -334,9 +366,24 @@ fn run(
     let ran = broker.context.counters.show(runtime).run_and(graph, start, up);
     broker.context.events().close();
     ran?;
+    if let Some(why) = broker.context.kept.as_ref().and_then(|kept| kept.lost()) {
+        return Err(ServeError::Adopted(why));
+    }
     match broker.context.wal.broken() {
         Some(what) => Err(ServeError::Broken(what.to_owned())),
         None => Ok(()),
+    }
+}
+
+/// Ends the program when another node has this node's sessions. The next start does not use the journal.
+async fn end_without_sessions(kept: &Kept, context: &Context, path: PathBuf) {
+    if let Either::Left(why) = select(Box::pin(kept.fenced()), draining()).await {
+        let marked = context.bridges.files.call(move |()| mark(&path, &why)).await;
+        if !matches!(marked, Ok(Ok(()))) {
+            // The next start finds out again.
+            eprintln!("phalanx: cluster: cannot mark the persistence directory");
+        }
+        drain();
     }
 }
 
@@ -363,6 +410,14 @@ fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeEr
     let accept_loss = config.accept_loss;
     let options =
         Options { max_bytes, max_pending_bytes, accept_loss, ..Options::for_directory(path) };
+    let tried =
+        |source| OpenError::Io { what: "set aside the journal of", path: path.into(), source };
+    if config.cluster.keeps() && set_aside(path).map_err(tried)? {
+        eprintln!(
+            "phalanx: {}: another node has adopted the sessions; the journal was moved to adopted-journal",
+            path.display()
+        );
+    }
     let (store, recovered) = Store::open(path, options)?;
     store.warnings().iter().for_each(|warning| eprintln!("phalanx: {warning}"));
     if let Some(torn) = &recovered.torn {

@@ -16,7 +16,7 @@ use crate::session::table::Sessions;
 
 impl SessionStage {
     /// The partition of new sessions of this processor's clients: one of its own, if it has any.
-    fn own_partition(self) -> u16 {
+    pub(super) fn own_partition(self) -> u16 {
         (processor() % self.1) as u16
     }
 

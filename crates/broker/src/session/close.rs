@@ -86,31 +86,38 @@ impl Sessions {
         for slot in 0..count {
             let key = self.key(slot);
             let session = self.get(key).filter(|session| session.attachment.is_none());
-            let Some(session) = session.filter(|session| session.number != 0) else { continue };
-            let was_there = session.left == 0;
-            if was_there {
-                session.left = clocks.to_day(now);
+            if session.is_some_and(|session| session.number != 0) {
+                self.resume_session(key, now, clocks);
             }
-            let left = session.left;
-            let after_left = |seconds: u64| clocks.of_day(left.saturating_add(seconds));
-            if session.expiry < u32::MAX {
-                session.ends = Some(after_left(session.expiry.into()));
+            if self.records.len() >= MAX_COMMIT_BYTES {
+                self.append();
             }
-            let ends = session.ends;
-            if let Some(will) = &mut session.will {
-                let due = after_left(will.delay.as_secs());
-                will.due = Some(ends.map_or(due, |ends| ends.min(due)));
-            }
-            if was_there {
-                self.put(key);
-                if self.records.len() >= MAX_COMMIT_BYTES {
-                    self.append();
-                }
-            }
-            self.watch(key);
         }
         self.append();
         effects
+    }
+
+    /// Resumes a persistent session without a connection, which may have been connected in the previous life.
+    pub(super) fn resume_session(&mut self, key: ClientKey, now: Duration, clocks: Clocks) {
+        let Some(session) = self.get(key) else { return };
+        let was_there = session.left == 0;
+        if was_there {
+            session.left = clocks.to_day(now);
+        }
+        let left = session.left;
+        let after_left = |seconds: u64| clocks.of_day(left.saturating_add(seconds));
+        if session.expiry < u32::MAX {
+            session.ends = Some(after_left(session.expiry.into()));
+        }
+        let ends = session.ends;
+        if let Some(will) = &mut session.will {
+            let due = after_left(will.delay.as_secs());
+            will.due = Some(ends.map_or(due, |ends| ends.min(due)));
+        }
+        if was_there {
+            self.put(key);
+        }
+        self.watch(key);
     }
 
     /// Records the current state of a persistent session.

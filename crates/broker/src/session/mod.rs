@@ -8,6 +8,7 @@
 //! | `by_client.rs` | operations on the session of a client identifier |
 //! | `table.rs` | a partition: its sessions by client identifier and by slot |
 //! | `open.rs`, `close.rs` | the beginning and end of connections and sessions |
+//! | `install.rs` | adds the sessions that another node kept |
 //! | `incoming.rs` | QoS 2 messages from clients |
 //! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
 //! | `wills.rs`, `pending_wills.rs` | wills on their way to the router |
@@ -22,6 +23,7 @@ pub(crate) mod directory;
 pub(crate) mod effects;
 mod incoming;
 pub(crate) mod inspect;
+pub(crate) mod install;
 mod load;
 pub(crate) mod open;
 pub(crate) mod operations;

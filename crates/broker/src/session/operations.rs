@@ -194,9 +194,10 @@ impl SessionStage {
                 sessions.with(|sessions| sessions.subscribe(key, connection_id, requests));
             let Some((client, requests)) = granted else { return reasons };
             let lsn = sessions.with(Sessions::append);
+            let limit = sessions.with(|sessions| sessions.wal.timeout());
             // Called before other operations run here, so that a later end of the session follows it.
             let routed = routes.call(Item::Subscribe { client, requests });
-            let is_routed = match soon(routed).await {
+            let is_routed = match soon(routed, limit).await {
                 // Boxed: rare.
                 Some(Answer::PendingRetained(pending)) => {
                     Box::pin(send_pending_retained(&sessions, pending, routes)).await
@@ -231,7 +232,9 @@ impl SessionStage {
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
-            let routed = soon(routes.call(Item::Unsubscribe { client: key, keys: keys.clone() }));
+            let limit = sessions.with(|sessions| sessions.wal.timeout());
+            let routed = routes.call(Item::Unsubscribe { client: key, keys: keys.clone() });
+            let routed = soon(routed, limit);
             let is_routed = routed.await.is_some();
             let lsn = sessions.with(|sessions| match is_routed {
                 true => sessions.unsubscribed(key, &keys, &reasons),
@@ -294,7 +297,7 @@ impl SessionStage {
                 (routes.call(Item::Publish(own)), id, topic)
             });
             let calls: Vec<_> = calls.collect();
-            let mut timeout = pin!(disk_timeout());
+            let mut timeout = pin!(disk_timeout(sessions.with(|own| own.wal.timeout())));
             for (call, id, message) in calls {
                 let is_routed = match select(call, timeout.as_mut()).await {
                     // It did not fit the delivery limit.
@@ -376,8 +379,8 @@ impl SessionStage {
 }
 
 /// Waits for the router's answer, with the timeout for the disk. Returns `None` on failure.
-async fn soon(routed: Call<Answer>) -> Option<Answer> {
-    match select(routed, disk_timeout()).await {
+async fn soon(routed: Call<Answer>, limit: Duration) -> Option<Answer> {
+    match select(routed, disk_timeout(limit)).await {
         Either::Left(Ok(answer)) => Some(answer),
         _ => None,
     }
@@ -390,9 +393,10 @@ async fn send_pending_retained(
     routes: Routes,
 ) -> bool {
     let delivery_limiter = sessions.with(|sessions| sessions.delivery_limiter.clone());
+    let limit = sessions.with(|sessions| sessions.wal.timeout());
     loop {
         let permit = delivery_limiter.acquire(1, 1).await;
-        match soon(routes.call(Item::Retained(pending, permit))).await {
+        match soon(routes.call(Item::Retained(pending, permit)), limit).await {
             Some(Answer::PendingRetained(again)) => pending = again,
             routed => return routed.is_some(),
         }

@@ -53,7 +53,7 @@ pub(crate) struct Sessions {
     pub(super) timer_wake: Option<oneshot::LocalSender<()>>,
     pub(super) limits: LiveLimits,
     pub(super) counters: Counters,
-    load: PartitionLoad,
+    pub(super) load: PartitionLoad,
     scratch: PropertyBuffer,
     /// Unused output buffers. An idle connection has none.
     spares: Vec<Vec<u8>>,

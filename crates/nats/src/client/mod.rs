@@ -132,7 +132,8 @@ impl Client {
     }
 
     /// Connects to the servers in turn, serves the connection, and connects again, until shutdown or
-    /// [`stop`](Self::stop). A stop sends the rest first. Without a stop, shutdown waits for one second.
+    /// [`stop`](Self::stop). A stop sends the rest first. Without a stop, shutdown
+    /// waits for [`Options::linger`].
     pub async fn run(&self) {
         let Options { reconnect_delay: (least, most), name, on_state, .. } = &self.0.options;
         let mut backoff = Backoff::new(*least, *most, name.clone());

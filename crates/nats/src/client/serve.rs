@@ -20,9 +20,6 @@ const KEPT_CAPACITY: usize = 256 * 1024;
 /// Pings without an answer after which the server is lost.
 const MAX_PINGS: u32 = 2;
 
-/// Time in which the last frames are sent at shutdown.
-const LINGER: Duration = Duration::from_secs(1);
-
 impl Shared {
     /// Serves a connection to its end. Returns the reason.
     pub(super) async fn serve(&self, session: Session) -> String {
@@ -37,7 +34,7 @@ impl Shared {
         self.connected.notify();
         let bounds = Bounds::of_payload(info.max_payload);
         let served = select(self.read(&wire, rest, bounds), self.send(&wire));
-        let why = match select(served, lingered()).await {
+        let why = match select(served, lingered(self.options.linger)).await {
             Either::Left(Either::Left(why) | Either::Right(why)) => why,
             Either::Right(()) => "the program ends".into(),
         };
@@ -127,9 +124,9 @@ impl Shared {
 }
 
 /// Completes some time after the begin of shutdown.
-async fn lingered() {
+async fn lingered(time: Duration) {
     draining().await;
-    sleep(LINGER).await;
+    sleep(time).await;
 }
 
 /// Whether the server closes the connection after this error.

@@ -51,6 +51,22 @@ impl JetStream {
         stored(self.send(&request, None, payload.as_bytes())?.await_answer().await?)
     }
 
+    /// The first message from number `from` on whose subject matches a filter; `None` if the answering replica has none.
+    /// NATS 2.9 or later.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn next(
+        &self,
+        stream: &str,
+        from: u64,
+        filter: &str,
+    ) -> Result<Option<Stored>, JetStreamError> {
+        let payload = serde_json::json!({ "seq": from, "next_by_subj": filter }).to_string();
+        let request = format!("$JS.API.DIRECT.GET.{stream}");
+        stored(self.send(&request, None, payload.as_bytes())?.await_answer().await?)
+    }
+
     /// Reads the messages `first` to `last`, which have to exist.
     pub fn range(&self, stream: &str, first: u64, last: u64) -> Range {
         let (own, stream) = (self.clone(), stream.to_owned());

@@ -33,11 +33,14 @@ struct Config {
     max_msgs_per_subject: i64,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Wanted {
-    Number { seq: u64 },
-    Last { last_by_subj: String },
+/// A request for a message, or to remove messages.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Wanted {
+    seq: u64,
+    last_by_subj: Option<String>,
+    next_by_subj: Option<String>,
+    filter: Option<String>,
 }
 
 impl Streams {
@@ -93,11 +96,15 @@ impl Streams {
         match what {
             "INFO" => stream.described(),
             "PURGE" => match serde_json::from_slice(payload) {
-                Ok(Wanted::Number { seq }) => {
+                Ok(Wanted { filter: Some(filter), .. }) => {
+                    stream.messages.retain(|_, own| !matches(&filter, &own.subject));
+                    json!({ "success": true })
+                }
+                Ok(Wanted { seq, .. }) => {
                     stream.messages = stream.messages.split_off(&seq);
                     json!({ "success": true })
                 }
-                _ => error(10025, "invalid JSON"),
+                Err(_) => error(10025, "invalid JSON"),
             },
             "DELETE" => {
                 self.0.remove(name);
@@ -156,10 +163,15 @@ impl Stream {
     }
 
     fn get(&self, payload: &[u8]) -> Answer {
-        let found = match serde_json::from_slice(payload) {
-            Ok(Wanted::Number { seq }) => self.messages.get(&seq).map(|own| (seq, own)),
-            Ok(Wanted::Last { last_by_subj }) => self.last_of(&last_by_subj),
-            Err(_) => None,
+        let wanted: Wanted = serde_json::from_slice(payload).unwrap_or_default();
+        let found = match wanted {
+            Wanted { last_by_subj: Some(subject), .. } => self.last_of(&subject),
+            Wanted { seq, next_by_subj: Some(filter), .. } => {
+                let mut later = self.messages.range(seq..);
+                let found = later.find(|(_, own)| matches(&filter, &own.subject));
+                found.map(|(number, own)| (*number, own))
+            }
+            Wanted { seq, .. } => self.messages.get(&seq).map(|own| (seq, own)),
         };
         match found {
             None => (Some(b"NATS/1.0 404 Message Not Found\r\n\r\n".to_vec()), Vec::new()),

@@ -28,6 +28,11 @@ pub(crate) fn is_own(name: &str) -> bool {
     segment_number(name).is_some() || others.contains(&name)
 }
 
+/// Whether a file belongs to the stored state, which is lost without it.
+pub fn is_journal_file(name: &str) -> bool {
+    segment_number(name).is_some() || name == POSITION
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,4 +3,5 @@
 pub(crate) mod clean;
 pub(crate) mod cleaning;
 pub(crate) mod piece;
+mod resend;
 pub(crate) mod writer;

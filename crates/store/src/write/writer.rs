@@ -11,10 +11,11 @@ use phalanx::fs::{Dir, File};
 
 use crate::directory::names::segment_name;
 use crate::directory::reserve::Reserve;
-use crate::error::AppendError;
+use crate::error::{AppendError, MirrorLost};
 use crate::format::entry::{Entry, records};
 use crate::format::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
+use crate::mirror::Mirror;
 use crate::options::{MAX_BATCH_BYTES, Options};
 use crate::recovery::position::{Position, PositionFile};
 use crate::recovery::replay::Replay;
@@ -106,7 +107,11 @@ impl Writer {
     }
 
     /// Writes and syncs entries together with the live records of the part to clean, atomically.
-    pub(crate) async fn commit(&mut self, entries: &[Entry]) -> Result<(), AppendError> {
+    pub(crate) async fn commit(
+        &mut self,
+        entries: &[Entry],
+        mirror: Option<&dyn Mirror>,
+    ) -> Result<(), AppendError> {
         if let Some(what) = &self.broken {
             return Err(AppendError::Broken { what: what.clone() });
         }
@@ -123,7 +128,7 @@ impl Writer {
         let rewritten = batch.len();
         entries.iter().for_each(|entry| batch.extend_from_slice(entry.bytes()));
         if batch.len() > FRAME_BYTES {
-            self.write(batch).await?;
+            self.write(batch, mirror).await?;
         }
         self.has_failed = false;
         self.cleaning.add_debt(written);
@@ -134,17 +139,29 @@ impl Writer {
         Ok(())
     }
 
-    async fn write(&mut self, mut batch: Vec<u8>) -> Result<(), AppendError> {
+    async fn write(
+        &mut self,
+        mut batch: Vec<u8>,
+        mirror: Option<&dyn Mirror>,
+    ) -> Result<(), AppendError> {
         let file = self.current().await.map_err(refused)?;
         let place = self.segments.back().expect("started before");
         let (base, end) = (place.base, place.end);
         frame::seal(&mut batch, self.salt, self.next_sequence);
         let batch = phalanx::net::Bytes::from(batch);
         file.write_at(end, batch.clone()).await.map_err(refused)?;
+        // After the write, because a batch that did not fit the disk is not written again.
+        let mirrored = mirror.map(|mirror| mirror.append(self.next_sequence, batch.clone()));
         if let Err(error) = file.sync_data().await {
             let what = error.to_string();
             self.broken = Some(what.clone());
             return Err(AppendError::Broken { what });
+        }
+        if let Some(mirrored) = mirrored
+            && let Err(MirrorLost(what)) = mirrored.await
+        {
+            self.broken = Some(what.clone());
+            return Err(AppendError::Mirror { what });
         }
         let first = base + end + FRAME_BYTES as u64;
         for (record, range) in records(&batch[FRAME_BYTES..]) {
@@ -216,12 +233,22 @@ impl Writer {
         std::mem::take(&mut self.removable)
     }
 
+    /// The number of the first stored batch.
+    pub(crate) fn first_sequence(&self) -> u64 {
+        self.segments.front().map_or(self.next_sequence, |first| first.sequence)
+    }
+
+    /// The number of the next batch.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
     pub(crate) fn extent(&self) -> Extent {
         let bytes = self.segments.iter().map(|segment| segment.end).sum();
         Extent { segments: self.segments.len() as u64, bytes, live: self.index.live() }
     }
 }
 
-fn refused(error: io::Error) -> AppendError {
+pub(crate) fn refused(error: io::Error) -> AppendError {
     AppendError::Disk { kind: error.kind(), what: error.to_string() }
 }

@@ -14,13 +14,18 @@ use crate::events::drops::{DropReason, Dropped};
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::Message;
 use crate::model::subscribers::Subscription;
-use crate::requests::PendingRetained;
+use crate::requests::{FirstIds, PendingRetained};
 
 /// Maximum number of retained messages examined for one SUBSCRIBE, matching or not. Other clients wait
 /// meanwhile.
 const MAX_EXAMINED: usize = 1_000_000;
 
 impl Router {
+    /// Takes IDs of messages and of deliveries.
+    pub(crate) fn reserve(&mut self, count: u64) -> FirstIds {
+        self.wal.reserve(count)
+    }
+
     /// Adds deliveries of retained messages for a client that subscribed, if it still exists. Messages beyond
     /// the limit are omitted.
     pub(crate) fn send_retained(

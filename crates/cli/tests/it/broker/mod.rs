@@ -14,6 +14,7 @@ mod events;
 mod filter_examples;
 mod flow;
 mod gauges;
+mod kept;
 mod limits;
 mod listeners;
 mod migration;

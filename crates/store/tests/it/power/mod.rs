@@ -12,12 +12,14 @@ use fastrand::Rng;
 use phalanx::Graph;
 use phalanx::shutdown::is_draining;
 use phalanx::sim::{self, Faults};
-use phalanx_store::{AppendError, Entry, Options, Record, Recovered, Store, recover};
+use phalanx_store::{AppendError, Entry, MakeMirror, Options, Record, Recovered, Store, recover};
 
 use client::{Fate, User};
+use copies::{Copies, Stored, batches};
 use model::Model;
 
 mod client;
+mod copies;
 mod model;
 
 const USERS: u64 = 3;
@@ -28,8 +30,8 @@ type Files = BTreeMap<String, Vec<u8>>;
 /// A user's appends in order, with their results.
 type Told = Rc<RefCell<Vec<(Entry, Fate)>>>;
 
-/// The files after a power cut, and the results known to users at that moment.
-type Cut = (Files, Vec<Vec<(Entry, Fate)>>);
+/// The files after a power cut, the mirror's batches, and the results known to users at that moment.
+type Cut = (Files, Stored, Vec<Vec<(Entry, Fate)>>);
 
 /// One life of a store, from the files of the previous one to the next power cut.
 struct Life {
@@ -37,6 +39,7 @@ struct Life {
     begin: Vec<Model>,
     told: Vec<Told>,
     left: Files,
+    copied: Stored,
     segments: u64,
 }
 
@@ -90,6 +93,7 @@ fn live(
     seed: u64,
     files: Files,
     recovered: &Recovered,
+    copies: Option<Copies>,
     store: impl FnOnce(phalanx::fs::Dir) -> Store,
 ) -> Life {
     let begin: Vec<_> =
@@ -107,7 +111,8 @@ fn live(
         let mut graph = Graph::new();
         let stage = graph.shared("users", ());
         let store = store(world.root());
-        let journal = store.declare(&mut graph);
+        let mirror = copies.clone().map(|own| -> MakeMirror { Box::new(|| Rc::new(own)) });
+        let journal = store.declare_mirrored(&mut graph, |_, _| mirror);
         let mut rng = Rng::with_seed(seed);
         let users = (0..USERS).map(|number| {
             let view = begin[number as usize].clone();
@@ -144,14 +149,15 @@ fn live(
             let names = (1..highest + 2000).map(name).chain(["position".to_owned()]);
             let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
             let told = told.iter().map(|told| told.borrow().clone()).collect();
-            *cut.borrow_mut() = Some((left.collect(), told));
+            let copied = copies.map(|own| own.stored()).unwrap_or_default();
+            *cut.borrow_mut() = Some((left.collect(), copied, told));
             segments.set(observed.status().segments);
         });
     });
-    let (left, known) = cut.take().expect("the power cut happened");
+    let (left, copied, known) = cut.take().expect("the power cut happened");
     // Results after the power cut are discarded.
     told.iter().zip(known).for_each(|(told, known)| *told.borrow_mut() = known);
-    Life { begin, told, left, segments: segments.get() }
+    Life { begin, told, left, copied, segments: segments.get() }
 }
 
 /// Whether the recovered content agrees with a user's results: everything acknowledged, nothing refused, and
@@ -186,7 +192,7 @@ fn acknowledged_entries_survive_power_cuts() {
         for cut in 0..3 {
             let options = options(seed);
             let source = files.clone();
-            let life = live(seed * 3 + cut, files, &recovered, |root| {
+            let life = live(seed * 3 + cut, files, &recovered, None, |root| {
                 Store::open_in(&source, root, Path::new("/"), options).unwrap().0
             });
             files = life.left;
@@ -214,4 +220,47 @@ fn acknowledged_entries_survive_power_cuts() {
     println!("entries, kept, refused; torn and cleaned journals: {figures:?}");
     // The test reached the intended situations.
     assert!(figures.iter().all(|figure| *figure > 0), "{figures:?}");
+}
+
+/// The first cut is before most of the disk's state, the others are after a start from it.
+#[test]
+fn acknowledged_entries_are_on_the_disk_and_in_the_mirror() {
+    let (differing, trimmed) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(40, |seed| {
+        let (mut files, mut copied, mut recovered) =
+            (Files::new(), Stored::new(), Recovered::default());
+        for cut in 0..3 {
+            let options = options(seed);
+            let (source, copies) = (files.clone(), Some(Copies::of(copied)));
+            let life = live(seed * 3 + cut, files, &recovered, copies, |root| {
+                Store::open_in(&source, root, Path::new("/"), options).unwrap().0
+            });
+            (files, copied) = (life.left, life.copied);
+            recovered = recover(&files, Path::new("/")).unwrap();
+            let id = options.salt.unwrap_or_default();
+            let mirrored = batches(id, &copied).recover(Path::new("mirror"));
+            let mirrored =
+                mirrored.unwrap_or_else(|error| panic!("seed {seed}, cut {cut}: {error}"));
+            for (user, (begin, told)) in life.begin.iter().zip(&life.told).enumerate() {
+                // The mirror is opened before the first acknowledgement.
+                let is_open = life
+                    .told
+                    .iter()
+                    .any(|told| told.borrow().iter().any(|(_, fate)| *fate == Fate::Kept));
+                for from in [Some(&recovered), is_open.then_some(&mirrored)].into_iter().flatten() {
+                    let (told, found) = (told.borrow(), Model::recovered(from, of(user)));
+                    assert!(
+                        agrees(begin, &told, &found),
+                        "seed {seed}, cut {cut}, user {user}: {found:#?}"
+                    );
+                }
+            }
+            let differs = recovered.sessions != mirrored.sessions;
+            differing.set(differing.get() + usize::from(differs));
+            let is_trimmed = copied.first().is_some_and(|(number, _)| *number > 1);
+            trimmed.set(trimmed.get() + usize::from(is_trimmed));
+        }
+    });
+    // The test reached the intended situations.
+    assert!(differing.get() > 0 && trimmed.get() > 0, "{differing:?} {trimmed:?}");
 }

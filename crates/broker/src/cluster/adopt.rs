@@ -1,0 +1,202 @@
+//! Adopts the sessions of a lost node: takes its lease, seals its stream, and makes its sessions this node's.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::path::Path;
+
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+use phalanx_nats::{Expected, JetStream, JetStreamError};
+
+use crate::access::{BRIDGE_CLIENTS, NODE_CLIENTS};
+use crate::context::Context;
+use crate::durable::Clocks;
+use crate::durable::recovery::{RecoveredSession, RecoveredState};
+use crate::kept::lease::{Failed, Lease, Record};
+use crate::kept::names::{BATCH, JournalName, OPEN, SEAL};
+use crate::kept::part::{Head, Joined};
+use crate::kept::state::{Kept, RENEWALS};
+use crate::requests::SubscriptionRequest;
+use crate::session::install::Arriving;
+
+/// Pauses before a failed step is repeated, in parts of the timeout.
+const RETRIES: u32 = 25;
+
+/// Adopts a journal whose lease has expired, if this node is the first to take the lease.
+pub(super) async fn adopt(
+    context: &Context,
+    kept: &Kept,
+    streams: &JetStream,
+    journal: &JournalName,
+    number: u64,
+) {
+    let Some(own) = kept.own() else { return };
+    let holder = kept.others(|others| others.get(journal).map(|own| own.holder.clone()));
+    if holder.is_some_and(|holder| holder == journal.to_string())
+        && streams.state(&kept.names.stream(journal).name).await == Err(JetStreamError::NoStream)
+    {
+        let node = &journal.node;
+        return kept.tell(&format!(
+            "node {node} is lost, and so is its stream: its sessions are only on its disk; start it again"
+        ));
+    }
+    let record = Record { holder: own.to_string(), start: kept.start.clone(), is_adopted: false };
+    let lease = Lease::new(streams, &kept.names, journal, record, number);
+    if lease.renew().await.is_err() {
+        return;
+    }
+    let begun = now();
+    kept.tell(&format!("node {} is lost: adopting its sessions", journal.node));
+    let work = Box::pin(async {
+        loop {
+            let why = match adopt_all(context, kept, streams, journal).await {
+                Ok(count) => match lease.finish().await {
+                    Ok(()) => break Ok(count),
+                    Err(failed) => failed,
+                },
+                Err(failed) => failed,
+            };
+            match why {
+                Failed::Lost(why) => break Err(why),
+                Failed::Again(why) => {
+                    kept.tell(&format!("adoption of {journal}: {why}; trying again"))
+                }
+            }
+            if is_draining() {
+                break Err("the broker shuts down".into());
+            }
+            sleep(kept.timeout() / RETRIES).await;
+        }
+    });
+    let renewed = Box::pin(async {
+        loop {
+            select(sleep(kept.timeout() / RENEWALS), draining()).await;
+            if is_draining() {
+                // The adoption ends with its next failure.
+                pending::<()>().await;
+            }
+            if let Err(Failed::Lost(why)) = lease.renew().await {
+                return why;
+            }
+        }
+    });
+    let line = match select(work, renewed).await {
+        Either::Left(Ok(count)) => {
+            kept.others(|others| others.remove(journal));
+            let took = now().saturating_sub(begun).as_secs_f64();
+            format!("adopted {count} sessions of node {} in {took:.1} s", journal.node)
+        }
+        Either::Left(Err(why)) | Either::Right(why) => {
+            format!("adoption of {journal} ended: {why}")
+        }
+    };
+    kept.tell(&line);
+}
+
+/// Adopts all sessions, and deletes the stream. Returns their number.
+async fn adopt_all(
+    context: &Context,
+    kept: &Kept,
+    streams: &JetStream,
+    journal: &JournalName,
+) -> Result<usize, Failed> {
+    let stream = kept.names.stream(journal).name;
+    let count = match seal(kept, streams, journal).await {
+        Ok(last) => {
+            let state = read(context, streams, kept, journal, last).await?;
+            install(context, state).await?
+        }
+        // An earlier adoption ended before it was recorded.
+        Err(JetStreamError::NoStream) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    match streams.delete(&stream).await {
+        Ok(()) | Err(JetStreamError::NoStream) => Ok(count),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Appends the seal: no batch of the lost node can follow. Returns its number.
+async fn seal(
+    kept: &Kept,
+    streams: &JetStream,
+    journal: &JournalName,
+) -> Result<u64, JetStreamError> {
+    // If streams are not available at all, this fails in another way.
+    streams.state(&kept.names.stream(journal).name).await?;
+    let start = u64::from_str_radix(&kept.start, 16).unwrap_or_default();
+    let head = Head { start, batch: 0, place: 0, count: 0 };
+    let subject = kept.names.subject(journal, SEAL);
+    streams.append(&subject, Expected::Any, &head.encode(b"")).await
+}
+
+/// Reads the stream up to the seal.
+async fn read(
+    context: &Context,
+    streams: &JetStream,
+    kept: &Kept,
+    journal: &JournalName,
+    last: u64,
+) -> Result<RecoveredState, Failed> {
+    let stream = kept.names.stream(journal).name;
+    let [batch, open] = [BATCH, OPEN].map(|kind| kept.names.subject(journal, kind));
+    let first = streams.state(&stream).await?.first;
+    let (mut range, mut joined) = (streams.range(&stream, first, last), Joined::new(journal.id));
+    while let Some(message) = range.next().await? {
+        if message.subject == batch {
+            joined.push(&message.payload).map_err(|what| Failed::Again(what.into()))?;
+        } else if message.subject == open {
+            joined.open(&message.payload);
+        }
+    }
+    let (partitions, clocks) = (context.stages.sessions.partitions(), Clocks::read());
+    // On a thread: it may take seconds.
+    let recovered = context.bridges.files.call(move |()| {
+        let recovered = joined.batches.recover(Path::new(&stream));
+        let recovered = recovered.map_err(|error| error.to_string())?;
+        RecoveredState::at(recovered, partitions, clocks)
+    });
+    recovered.await.map_err(|error| Failed::Again(error.to_string()))?.map_err(Failed::Again)
+}
+
+/// Adds all sessions of clients. Returns their number, when they are on disk and in this node's stream.
+async fn install(context: &Context, state: RecoveredState) -> Result<usize, Failed> {
+    let (stages, mut count) = (context.stages, 0);
+    let subscriptions = state.routes.clients.into_iter();
+    let mut subscriptions: HashMap<_, _> =
+        subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
+    for partition in state.sessions {
+        let wills = partition.pending_wills.into_iter().map(|(_, _, will)| will);
+        let _ = stages.sessions.publish_wills(wills.collect(), stages.routing).await;
+        for session in partition.sessions {
+            if !is_client(&session) {
+                continue;
+            }
+            let requests: Vec<SubscriptionRequest> =
+                subscriptions.remove(&session.client_id).unwrap_or_default();
+            let arriving = Arriving { session, requests };
+            match stages.sessions.install(arriving, stages.routing).await {
+                Ok(Some(is_new)) => count += usize::from(is_new),
+                _ => return Err(Failed::Again("the broker is busy".into())),
+            }
+            if context.wal.is_backlogged() {
+                durable(context).await?;
+            }
+        }
+    }
+    durable(context).await?;
+    Ok(count)
+}
+
+async fn durable(context: &Context) -> Result<(), Failed> {
+    let kept = context.wal.durable(context.wal.latest()).await;
+    kept.map_err(|_| Failed::Lost("this node's journal is closed".into()))
+}
+
+/// Whether a session is that of a client, and not of a bridge or another node.
+fn is_client(session: &RecoveredSession) -> bool {
+    let client = &session.client_id;
+    !client.starts_with(BRIDGE_CLIENTS) && !client.starts_with(NODE_CLIENTS)
+}

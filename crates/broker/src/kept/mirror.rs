@@ -1,0 +1,244 @@
+//! This node's stream: the mirror of its journal.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::blocking::BlockingStage;
+use phalanx::net::{Bytes, Resolver};
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::time::now;
+use phalanx::{SharedStage, select, sleep};
+use phalanx_nats::{Client, Expected, JetStream, Options};
+use phalanx_store::{LocalFuture, Mirror, MirrorLost};
+
+use crate::kept::lease::{Failed, Lease};
+use crate::kept::names::{BATCH, JournalName};
+use crate::kept::part::{Head, MAX_PART};
+use crate::kept::state::{ELECTION, Kept, RENEWALS};
+
+/// Parts that are sent before the first is stored: less than the bound of unsent data.
+const MAX_AHEAD: usize = 8;
+
+/// Part of the timeout after which a failed step is repeated.
+const RETRIES: u32 = 25;
+
+/// Time without a batch after which the connection ends during shutdown.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// This node's stream, on the journal's processor. It has a connection of its own.
+pub(crate) struct StreamMirror {
+    pub(super) kept: Arc<Kept>,
+    pub(super) client: Client,
+    pub(super) streams: JetStream,
+    stage: SharedStage<()>,
+    /// Reads files.
+    pub(super) files: BlockingStage<()>,
+    /// Identifies this process in the stream.
+    pub(super) start: u64,
+    pub(super) journal: RefCell<Option<JournalName>>,
+    /// The number of the stream's last message, as far as it is known.
+    pub(super) last: Cell<u64>,
+    /// The time of the last append.
+    appended: Cell<Duration>,
+}
+
+impl StreamMirror {
+    /// Connects to NATS. `stage` is that of the mirror's operations.
+    pub(crate) fn start(
+        kept: Arc<Kept>,
+        stage: SharedStage<()>,
+        (files, resolver): (BlockingStage<()>, Resolver),
+    ) -> Rc<Self> {
+        let timeout = kept.timeout();
+        let of_errors = kept.clone();
+        let options = Options {
+            name: format!("phalanx journal {}", kept.start),
+            connect_timeout: timeout,
+            ping_interval: timeout / 3,
+            reconnect_delay: (timeout / RETRIES / 2, timeout / RENEWALS),
+            linger: ELECTION,
+            on_error: Rc::new(move |what| of_errors.tell(&format!("NATS reports: {what}"))),
+            ..Options::default()
+        };
+        let client = Client::new(options, resolver);
+        let inbox = format!("phalanx.{}.inbox.{}", kept.cluster.name, kept.start);
+        let streams = JetStream::new(&client, &format!("{inbox}.journal"), timeout / 2);
+        let start = u64::from_str_radix(&kept.start, 16).unwrap_or_default();
+        let own = Rc::new(Self {
+            kept,
+            client,
+            streams,
+            stage,
+            files,
+            start,
+            journal: RefCell::default(),
+            last: Cell::new(0),
+            appended: Cell::default(),
+        });
+        let ending = own.clone();
+        // If the processor is full, the connection lasts as long as `linger` at shutdown.
+        let _ = stage.dispatch(move |_| async move { ending.stop_when_idle().await });
+        own
+    }
+
+    /// Starts an operation of the mirror. Returns whether there was room for it.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + 'static) -> bool {
+        self.stage.dispatch(move |_| work).is_ok()
+    }
+
+    /// Ends the connection during shutdown, after the last batch.
+    async fn stop_when_idle(&self) {
+        draining().await;
+        while now().saturating_sub(self.appended.get()) < IDLE {
+            sleep(IDLE).await;
+        }
+        self.client.stop();
+    }
+
+    /// Waits before a step is repeated.
+    pub(super) async fn pause(&self) {
+        sleep(self.kept.timeout() / RETRIES).await;
+    }
+
+    fn subject(&self, kind: &str) -> String {
+        let journal = self.journal.borrow();
+        journal.as_ref().map_or_else(String::new, |own| self.kept.names.subject(own, kind))
+    }
+
+    /// Sends the next parts of a batch, without waiting.
+    fn send(&self, number: u64, batch: &[u8], done: usize) -> Vec<Appended> {
+        let (subject, count) = (self.subject(BATCH), batch.len().div_ceil(MAX_PART));
+        let parts = batch.chunks(MAX_PART).enumerate().skip(done).take(MAX_AHEAD);
+        let parts = parts.zip(self.last.get()..).map(|((place, part), last)| {
+            let (place, count) = (place as u32, count as u32);
+            let head = Head { start: self.start, batch: number, place, count };
+            let stored = self.streams.append(&subject, Expected::Last(last), &head.encode(part));
+            Box::pin(stored) as Appended
+        });
+        parts.collect()
+    }
+
+    /// Stores a batch, of which parts were sent.
+    async fn store(
+        &self,
+        number: u64,
+        batch: Bytes,
+        mut sent: Vec<Appended>,
+    ) -> Result<(), MirrorLost> {
+        let (count, mut done, begun) = (batch.len().div_ceil(MAX_PART), 0, self.last.get());
+        loop {
+            let mut failed = None;
+            for stored in sent {
+                match stored.await {
+                    Ok(last) if failed.is_none() => self.last.set(last),
+                    Ok(_) => (),
+                    Err(error) => failed = failed.or(Some(error.to_string())),
+                }
+            }
+            while let Some(why) = failed {
+                self.kept.tell(&format!("the journal waits for NATS: {why}"));
+                self.pause().await;
+                failed = match self.find_last().await {
+                    Ok(()) => None,
+                    Err(Failed::Lost(why)) => {
+                        self.kept.fence(&why);
+                        return Err(MirrorLost(why));
+                    }
+                    Err(Failed::Again(why)) => Some(why),
+                };
+                if is_draining() && now().saturating_sub(self.appended.get()) > ELECTION {
+                    return Err(MirrorLost("NATS did not store it before the shutdown".into()));
+                }
+            }
+            done = done.max((self.last.get() - begun) as usize);
+            if done >= count {
+                return Ok(());
+            }
+            sent = self.send(number, &batch, done);
+        }
+    }
+
+    /// Finds the last message of the stream, after an attempt without a known outcome.
+    async fn find_last(&self) -> Result<(), Failed> {
+        let journal = self.journal.borrow().clone();
+        let Some(stream) = journal.map(|own| self.kept.names.stream(&own).name) else {
+            return Err(Failed::Again("the stream is not open".into()));
+        };
+        let last = self.streams.state(&stream).await?.last;
+        if last <= self.last.get() {
+            return Ok(());
+        }
+        let found = self.streams.get(&stream, last).await?;
+        let found = found.ok_or_else(|| Failed::Again("a replica lags behind".into()))?;
+        let is_own = Head::decode(&found.payload).is_some_and(|(head, _)| head.start == self.start);
+        if !is_own || found.subject != self.subject(BATCH) {
+            return Err(Failed::Lost("another process ended their stream".into()));
+        }
+        self.last.set(last);
+        Ok(())
+    }
+
+    /// Removes the batches before `first`, which is found by halves.
+    async fn remove_before(&self, first: u64) -> Result<(), Failed> {
+        let journal = self.journal.borrow().clone();
+        let Some(stream) = journal.map(|own| self.kept.names.stream(&own).name) else {
+            return Ok(());
+        };
+        let state = self.streams.state(&stream).await?;
+        let (mut low, mut high) = (state.first, state.last + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let found = self.streams.next(&stream, middle, &self.subject(BATCH)).await?;
+            let found =
+                found.as_ref().and_then(|own| Some((own.number, Head::decode(&own.payload)?)));
+            match found {
+                Some((number, (head, _))) if head.batch < first => low = number + 1,
+                _ => high = middle,
+            }
+        }
+        Ok(self.streams.purge(&stream, low).await?)
+    }
+}
+
+/// Renews the lease of this node's journal until it is lost.
+pub(super) async fn renew(kept: Arc<Kept>, lease: Lease) {
+    loop {
+        select(sleep(kept.timeout() / RENEWALS), draining()).await;
+        if is_draining() {
+            return;
+        }
+        match lease.renew().await {
+            Ok(()) => kept.is_renewed(),
+            Err(Failed::Lost(why)) => return kept.fence(&why),
+            Err(Failed::Again(_)) => (),
+        }
+    }
+}
+
+/// A part that is being stored.
+type Appended = std::pin::Pin<Box<dyn Future<Output = Result<u64, phalanx_nats::JetStreamError>>>>;
+
+impl Mirror for StreamMirror {
+    fn open(&self, id: u64, first: u64, next: u64) -> LocalFuture<'_, Result<u64, MirrorLost>> {
+        Box::pin(self.open_stream(id, first..next))
+    }
+
+    fn is_complete(&self) {
+        self.kept.is_complete();
+    }
+
+    fn append(&self, number: u64, batch: Bytes) -> LocalFuture<'_, Result<(), MirrorLost>> {
+        self.appended.set(now());
+        let sent = self.send(number, &batch, 0);
+        Box::pin(self.store(number, batch, sent))
+    }
+
+    fn trim(self: Rc<Self>, first: u64) -> LocalFuture<'static, ()> {
+        Box::pin(async move {
+            // What remains is removed with the next batches.
+            let _ = self.remove_before(first).await;
+        })
+    }
+}

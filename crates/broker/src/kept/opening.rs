@@ -1,0 +1,86 @@
+//! Takes this node's lease and stream at the start.
+
+use std::ops::Range;
+
+use phalanx::select;
+use phalanx::shutdown::{draining, is_draining};
+use phalanx_nats::Expected;
+use phalanx_store::MirrorLost;
+
+use crate::kept::lease::{Failed, Lease, Record};
+use crate::kept::mirror::{StreamMirror, renew};
+use crate::kept::names::{BATCH, JournalName, OPEN};
+use crate::kept::part::Head;
+
+impl StreamMirror {
+    /// Takes the lease and the stream of journal `id`, which has these batches. Returns the number of the first batch that the stream lacks.
+    pub(super) async fn open_stream(&self, id: u64, own: Range<u64>) -> Result<u64, MirrorLost> {
+        loop {
+            match self.try_open(id, own.clone()).await {
+                Ok(next) => return Ok(next),
+                Err(Failed::Lost(why)) => {
+                    self.kept.fence(&why);
+                    return Err(MirrorLost(why));
+                }
+                Err(Failed::Again(why)) => {
+                    self.kept.tell(&format!("the sessions wait for NATS: {why}; trying again"));
+                }
+            }
+            select(self.pause(), draining()).await;
+            if is_draining() {
+                return Err(MirrorLost("the broker shut down before NATS was reached".into()));
+            }
+        }
+    }
+
+    /// Finds this node's name, and connects.
+    async fn connect(&self, id: u64) -> Result<JournalName, Failed> {
+        if let Some(journal) = self.journal.borrow().clone() {
+            return Ok(journal);
+        }
+        let kept = self.kept.clone();
+        let read = self.files.call(move |()| kept.identity()).await;
+        let (node, access) =
+            read.map_err(|error| Failed::Again(error.to_string()))?.map_err(Failed::Again)?;
+        let journal = JournalName { node: node.to_string(), id };
+        self.client.renew(access);
+        let running = self.client.clone();
+        if !self.spawn(async move { running.run().await }) {
+            return Err(Failed::Again("the processor is full".into()));
+        }
+        self.kept.is_named(journal.clone());
+        self.journal.replace(Some(journal.clone()));
+        Ok(journal)
+    }
+
+    async fn try_open(&self, id: u64, batches: Range<u64>) -> Result<u64, Failed> {
+        let journal = self.connect(id).await?;
+        if !self.client.is_connected() {
+            return Err(Failed::Again("it is not connected".into()));
+        }
+        let (streams, names) = (&self.streams, &self.kept.names);
+        streams.create(&names.leases()).await?;
+        let stream = names.stream(&journal);
+        // Before the lease is taken: a node that takes it from now on appends a seal after this message.
+        let last = streams.create(&stream).await?.last;
+        let (holder, start) = (journal.to_string(), self.kept.start.clone());
+        let own = Record { holder, start, is_adopted: false };
+        let lease = Lease::new(streams, names, &journal, own, 0);
+        lease.take().await?;
+        let head = Head { start: self.start, batch: batches.end, place: 0, count: 0 };
+        let subject = names.subject(&journal, OPEN);
+        let opened = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await?;
+        // A replica that lags behind knows an earlier one, from which on all batches are sent again.
+        let stored = streams.last(&stream.name, &names.subject(&journal, BATCH)).await?;
+        let next = match stored.as_ref().and_then(|own| Head::decode(&own.payload)) {
+            Some((head, _)) => head.batch + u64::from(head.place + 1 == head.count),
+            None => batches.start,
+        };
+        self.last.set(opened);
+        self.kept.is_renewed();
+        match self.spawn(renew(self.kept.clone(), lease)) {
+            true => Ok(next),
+            false => Err(Failed::Again("the processor is full".into())),
+        }
+    }
+}

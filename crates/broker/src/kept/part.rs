@@ -1,0 +1,105 @@
+//! Batches in messages of limited size. A message is a part of one batch.
+
+use phalanx_store::Batches;
+
+/// Maximum size of a part, in bytes: with its head and headers less than `max_payload` of NATS, 1 MiB.
+pub(crate) const MAX_PART: usize = 768 * 1024;
+
+const HEAD: usize = 24;
+
+/// The head of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Identifies the process that appends.
+    pub(crate) start: u64,
+    /// The number of the batch; in other messages, see [`Joined::open`].
+    pub(crate) batch: u64,
+    /// The place of the part, and the number of all parts.
+    pub(crate) place: u32,
+    pub(crate) count: u32,
+}
+
+impl Head {
+    /// A message of a batch's part.
+    pub(crate) fn encode(self, part: &[u8]) -> Vec<u8> {
+        let Self { start, batch, place, count } = self;
+        let mut out = Vec::with_capacity(HEAD + part.len());
+        out.extend_from_slice(&start.to_le_bytes());
+        out.extend_from_slice(&batch.to_le_bytes());
+        out.extend_from_slice(&place.to_le_bytes());
+        out.extend_from_slice(&count.to_le_bytes());
+        out.extend_from_slice(part);
+        out
+    }
+
+    /// The head and the part of a message.
+    pub(crate) fn decode(message: &[u8]) -> Option<(Self, &[u8])> {
+        let (start, rest) = message.split_first_chunk()?;
+        let (batch, rest) = rest.split_first_chunk()?;
+        let (place, rest) = rest.split_first_chunk()?;
+        let (count, part) = rest.split_first_chunk()?;
+        let head = Self {
+            start: u64::from_le_bytes(*start),
+            batch: u64::from_le_bytes(*batch),
+            place: u32::from_le_bytes(*place),
+            count: u32::from_le_bytes(*count),
+        };
+        Some((head, part))
+    }
+}
+
+/// Joins parts, in the order of the stream.
+pub(crate) struct Joined {
+    pub(crate) batches: Batches,
+    /// The batch of which not all parts have come, and their number.
+    begun: Option<(Head, Vec<u8>)>,
+}
+
+impl Joined {
+    pub(crate) fn new(journal: u64) -> Self {
+        Self { batches: Batches::new(journal), begun: None }
+    }
+
+    /// Adds the message with which a process began to append: it has no batch from that number on.
+    pub(crate) fn open(&mut self, message: &[u8]) {
+        if let Some((head, _)) = Head::decode(message) {
+            self.batches.truncate(head.batch);
+        }
+    }
+
+    /// Adds a message. An incomplete batch before another one was not acknowledged, and is dropped.
+    pub(crate) fn push(&mut self, message: &[u8]) -> Result<(), &'static str> {
+        let (head, part) = Head::decode(message).ok_or("a message is too short")?;
+        let mut joined = match self.begun.take() {
+            Some((last, joined)) if head == (Head { place: last.place + 1, ..last }) => joined,
+            _ if head.place == 0 => Vec::new(),
+            _ => return Err("a part of a batch is missing"),
+        };
+        joined.extend_from_slice(part);
+        match head.place + 1 == head.count {
+            true => self.batches.push(head.batch, joined),
+            false => self.begun = Some((head, joined)),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_joined_and_incomplete_batches_dropped() {
+        let mut joined = Joined::new(7);
+        let head = |start, batch, place, count| Head { start, batch, place, count };
+        let mut push = |own: Head, part: &[u8]| joined.push(&own.encode(part));
+        push(head(1, 3, 0, 1), b"three").unwrap();
+        push(head(1, 4, 0, 2), b"fo").unwrap();
+        push(head(1, 4, 1, 2), b"ur").unwrap();
+        // The process ended before the rest.
+        push(head(1, 5, 0, 3), b"lost").unwrap();
+        push(head(2, 5, 0, 1), b"five").unwrap();
+        assert!(push(head(2, 6, 1, 2), b"x").is_err() && joined.push(b"short").is_err());
+        assert_eq!(joined.batches.bytes(), b"threefourfive".len());
+    }
+}

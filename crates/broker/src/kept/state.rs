@@ -1,0 +1,204 @@
+//! Whether this node owns its sessions, and the other nodes' journals.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::select;
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx_nats::Access;
+
+use crate::config::Cluster;
+use crate::kept::names::{ClusterNames, JournalName};
+use crate::lock::lock;
+
+/// Time for the replicas of a stream to elect a leader, and to store what waits for it.
+pub(crate) const ELECTION: Duration = Duration::from_secs(12);
+
+/// Parts of the timeout after which leases are renewed, and looked at.
+pub(crate) const RENEWALS: u32 = 5;
+
+/// The state of the kept sessions.
+pub(crate) struct Kept {
+    pub(crate) names: ClusterNames,
+    pub(crate) cluster: Cluster,
+    /// Identifies this start of the node.
+    pub(crate) start: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    phase: Phase,
+    waiting: Vec<oneshot::Sender<()>>,
+    /// The name of this node and the number of its journal, once known.
+    own: Option<JournalName>,
+    /// The time of the last renewal of this node's lease.
+    renewed: Duration,
+    /// The journals of other nodes, and which of them this node adopts.
+    others: BTreeMap<JournalName, OtherJournal>,
+    /// The line that was printed last.
+    told: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// The lease and the stream are not open.
+    #[default]
+    Opening,
+    Open,
+    /// Another node has the sessions.
+    Fenced(String),
+}
+
+/// A journal that is not adopted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OtherJournal {
+    /// The node that has the lease.
+    pub(crate) holder: String,
+    /// The number of the lease's last message, and since when it is known.
+    pub(crate) number: u64,
+    pub(crate) since: Duration,
+}
+
+impl Kept {
+    pub(crate) fn new(cluster: &Cluster, start: &str) -> Arc<Self> {
+        // Three servers or more are a cluster of NATS.
+        let replicas = if cluster.servers.len() >= 3 { 3 } else { 1 };
+        Arc::new(Self {
+            names: ClusterNames { cluster: cluster.name.clone(), replicas },
+            cluster: cluster.clone(),
+            start: start.to_owned(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Time without a renewal after which a lease may be taken.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.cluster.timeout
+    }
+
+    /// The name of this node, and what is needed to connect to NATS. May block.
+    pub(crate) fn identity(&self) -> Result<(Arc<str>, Access), String> {
+        Ok((self.cluster.node_name()?, self.cluster.access()?))
+    }
+
+    /// Whether clients may be let in: this node owns its sessions, and has shown it recently.
+    pub(crate) fn is_open(&self) -> bool {
+        let state = lock(&self.state);
+        state.phase == Phase::Open && now().saturating_sub(state.renewed) <= self.timeout()
+    }
+
+    /// Why this node lost its sessions, if so.
+    pub(crate) fn lost(&self) -> Option<String> {
+        match &lock(&self.state).phase {
+            Phase::Fenced(why) => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    /// Waits until this node owns its sessions. Returns false if it has lost them, or shuts down.
+    pub(crate) async fn opened(&self) -> bool {
+        loop {
+            let receiver = {
+                let mut state = lock(&self.state);
+                match state.phase {
+                    Phase::Open => return true,
+                    Phase::Fenced(_) => return false,
+                    Phase::Opening => state.wait(),
+                }
+            };
+            if let Either::Right(()) = select(receiver, Box::pin(draining())).await {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until this node has lost its sessions. Returns the reason.
+    pub(crate) async fn fenced(&self) -> String {
+        loop {
+            let receiver = {
+                let mut state = lock(&self.state);
+                if let Phase::Fenced(why) = &state.phase {
+                    return why.clone();
+                }
+                state.wait()
+            };
+            receiver.await;
+        }
+    }
+
+    /// The name of this node's journal is known.
+    pub(crate) fn is_named(&self, journal: JournalName) {
+        lock(&self.state).own = Some(journal);
+    }
+
+    /// This node's journal, once it is known.
+    pub(crate) fn own(&self) -> Option<JournalName> {
+        lock(&self.state).own.clone()
+    }
+
+    /// The stream has the whole journal.
+    pub(crate) fn is_complete(&self) {
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Opening {
+            state.phase = Phase::Open;
+            state.wake();
+        }
+        drop(state);
+        self.tell("sessions are kept in NATS");
+    }
+
+    /// This node has lost its sessions.
+    pub(crate) fn fence(&self, why: &str) {
+        let mut state = lock(&self.state);
+        if !matches!(state.phase, Phase::Fenced(_)) {
+            state.phase = Phase::Fenced(why.to_owned());
+            state.wake();
+        }
+        drop(state);
+        self.tell(&format!("this node has lost its sessions: {why}"));
+    }
+
+    /// The lease was renewed.
+    pub(crate) fn is_renewed(&self) {
+        lock(&self.state).renewed = now();
+    }
+
+    /// The time of the last renewal.
+    pub(crate) fn renewed(&self) -> Duration {
+        lock(&self.state).renewed
+    }
+
+    /// Changes the known journals of other nodes.
+    pub(crate) fn others<T>(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<JournalName, OtherJournal>) -> T,
+    ) -> T {
+        change(&mut lock(&self.state).others)
+    }
+
+    /// Prints a line, unless it was the last one.
+    pub(crate) fn tell(&self, line: &str) {
+        let mut state = lock(&self.state);
+        if state.told != line && !is_draining() {
+            eprintln!("phalanx: cluster: {line}");
+            line.clone_into(&mut state.told);
+        }
+    }
+}
+
+impl State {
+    fn wait(&mut self) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::shared();
+        self.waiting.push(sender);
+        receiver
+    }
+
+    fn wake(&mut self) {
+        self.waiting.drain(..).for_each(|sender| sender.send(()));
+    }
+}

@@ -1,0 +1,164 @@
+//! Nodes that keep their sessions in NATS: another node adopts those of a killed one.
+
+use std::path::Path;
+use std::time::Instant;
+
+use phalanx_mqtt::{Delivery, QoS, Reason};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::nats::NatsServer;
+use phalanx_testkit::process::Signal;
+use phalanx_testkit::tcp::own_address;
+use tempfile::TempDir;
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    a_killed_nodes_sessions_are_adopted,
+    a_stopped_node_finds_that_its_sessions_were_adopted,
+    a_node_that_returns_in_time_keeps_its_sessions
+);
+
+/// The exit code of a node whose sessions were adopted.
+const ADOPTED: i32 = 75;
+
+/// Nodes that keep their sessions.
+struct Nodes {
+    driver: &'static str,
+    nats: NatsServer,
+    data: TempDir,
+}
+
+impl Nodes {
+    /// `None` without a NATS server.
+    fn new(driver: &'static str) -> Option<Self> {
+        Some(Self { driver, nats: NatsServer::start("")?, data: tempfile::tempdir().unwrap() })
+    }
+
+    fn directory(&self, name: &str) -> std::path::PathBuf {
+        self.data.path().join(name)
+    }
+
+    /// Starts a node, and waits until it lets clients in.
+    fn start(&self, name: &str) -> Broker {
+        let (url, data) = (self.nats.url(), self.directory(name));
+        let arguments = ["--node-name", name, "--cluster", &url, "--cluster-timeout", "8s"];
+        let stored = ["--persistence-dir", data.to_str().unwrap(), "--cluster-keep-sessions"];
+        let address = (own_address(), 0).into();
+        let arguments = [&arguments[..], &stored].concat();
+        let node = Broker::start_at_with(self.driver, address, &arguments);
+        says(&node, "sessions are kept in NATS");
+        node
+    }
+}
+
+/// Waits until a node says this.
+fn says(node: &Broker, what: &str) {
+    eventually(what, || node.stderr().contains(what).then_some(()));
+}
+
+/// Opens the kept session of the subscriber.
+fn subscriber(node: &Broker) -> (Client, bool) {
+    Client::begin(node, &Begin::lasting("subscriber"))
+}
+
+/// A kept session with a subscription, and 100 messages in its queue that were acknowledged to their publisher.
+fn queue(node: &Broker) {
+    let (mut client, is_present) = subscriber(node);
+    assert!(!is_present);
+    client.subscribe("t", QoS::AtLeastOnce);
+    client.leave();
+    let mut publisher = Client::new(node, "publisher");
+    for n in 0..100 {
+        assert_eq!(publisher.publish("t", &n.to_string()), Reason::SUCCESS);
+    }
+}
+
+/// Receives the messages that [`queue`] published, in order.
+fn receives_all(client: &mut Client) {
+    for n in 0..100 {
+        let came = client.next();
+        let message = came.message();
+        assert_eq!(message.payload, n.to_string().as_bytes());
+        client.acknowledge(&message);
+    }
+}
+
+fn a_killed_nodes_sessions_are_adopted(driver: &'static str) {
+    let Some(nodes) = Nodes::new(driver) else { return };
+    let (first, mut second) = (nodes.start("a"), nodes.start("b"));
+    queue(&first);
+    let killed = Instant::now();
+    first.crashes();
+    says(&second, "adopted 1 sessions of node a");
+    let (mut client, is_present) = subscriber(&second);
+    eprintln!("usable after {:.1} s", killed.elapsed().as_secs_f64());
+    assert!(is_present);
+    receives_all(&mut client);
+    // It is an ordinary session of the other node, whose journal has it.
+    client.leave();
+    second.ends_well();
+    let second = nodes.start("b");
+    let (mut client, is_present) = subscriber(&second);
+    assert!(is_present);
+    Client::new(&second, "publisher").publish("t", "last");
+    client.receives("t", "last");
+    // The killed node finds at its next start that it has no sessions, and starts empty after that.
+    let mut returned = start_unready(&nodes, "a");
+    assert_eq!(returned.exit().code(), Some(ADOPTED));
+    let returned = nodes.start("a");
+    assert!(nodes.directory("a").join("adopted-journal").exists());
+    let (_, is_present) = Client::begin(&returned, &Begin::lasting("another"));
+    assert!(!is_present);
+}
+
+/// Starts a node that will not let clients in.
+fn start_unready(nodes: &Nodes, name: &str) -> Broker {
+    let (url, data) = (nodes.nats.url(), nodes.directory(name));
+    let data: &Path = &data;
+    let arguments = [
+        "--node-name",
+        name,
+        "--cluster",
+        &url,
+        "--cluster-keep-sessions",
+        "--persistence-dir",
+        data.to_str().unwrap(),
+    ];
+    Broker::start_at_with(nodes.driver, (own_address(), 0).into(), &arguments)
+}
+
+fn a_stopped_node_finds_that_its_sessions_were_adopted(driver: &'static str) {
+    let Some(nodes) = Nodes::new(driver) else { return };
+    let (mut first, second) = (nodes.start("a"), nodes.start("b"));
+    queue(&first);
+    let (mut idle, _) = Client::begin(&first, &Begin::lasting("idle"));
+    first.signal(Signal::STOP);
+    says(&second, "adopted 2 sessions of node a");
+    first.signal(Signal::CONT);
+    assert_eq!(first.exit().code(), Some(ADOPTED));
+    assert!(idle.ended().is_some_and(|reason| reason.is_failure()));
+    let (mut client, is_present) = subscriber(&second);
+    assert!(is_present);
+    receives_all(&mut client);
+}
+
+fn a_node_that_returns_in_time_keeps_its_sessions(driver: &'static str) {
+    let Some(mut nodes) = Nodes::new(driver) else { return };
+    let (first, _second) = (nodes.start("a"), nodes.start("b"));
+    queue(&first);
+    first.crashes();
+    let first = nodes.start("a");
+    let (mut client, is_present) = subscriber(&first);
+    assert!(is_present);
+    receives_all(&mut client);
+    // Nothing is acknowledged without NATS.
+    let mut publisher = Client::new(&first, "publisher");
+    nodes.nats.stop();
+    let delivery = Delivery::AtLeastOnce(id(1));
+    publisher.publish_with("t", "after", delivery, false, &[]);
+    says(&first, "the journal waits for NATS");
+    nodes.nats.restart();
+    assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
+    client.receives("t", "after");
+}

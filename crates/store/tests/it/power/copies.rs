@@ -1,0 +1,57 @@
+//! A mirror in memory, which survives power cuts.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::net::Bytes;
+use phalanx::sleep;
+use phalanx_store::{Batches, LocalFuture, Mirror, MirrorLost};
+
+/// The stored batches, in order.
+pub(crate) type Stored = Vec<(u64, Vec<u8>)>;
+
+#[derive(Clone, Default)]
+pub(crate) struct Copies(Arc<Mutex<Stored>>);
+
+impl Copies {
+    pub(crate) fn of(stored: Stored) -> Self {
+        Self(Arc::new(Mutex::new(stored)))
+    }
+
+    pub(crate) fn stored(&self) -> Stored {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// The batches of a journal.
+pub(crate) fn batches(id: u64, stored: &Stored) -> Batches {
+    let mut batches = Batches::new(id);
+    stored.iter().for_each(|(number, batch)| batches.push(*number, batch.clone()));
+    batches
+}
+
+impl Mirror for Copies {
+    fn open(&self, _: u64, first: u64, next: u64) -> LocalFuture<'_, Result<u64, MirrorLost>> {
+        let mut stored = self.0.lock().unwrap();
+        stored.retain(|(number, _)| *number < next);
+        let lacks = stored.last().map_or(first, |(number, _)| number + 1);
+        Box::pin(async move { Ok(lacks) })
+    }
+
+    fn is_complete(&self) {}
+
+    fn append(&self, number: u64, batch: Bytes) -> LocalFuture<'_, Result<(), MirrorLost>> {
+        Box::pin(async move {
+            // Sometimes before the disk, and sometimes after it.
+            sleep(Duration::from_micros(number % 5 * 100)).await;
+            self.0.lock().unwrap().push((number, batch.to_vec()));
+            sleep(Duration::from_micros(number % 7 * 100)).await;
+            Ok(())
+        })
+    }
+
+    fn trim(self: Rc<Self>, first: u64) -> LocalFuture<'static, ()> {
+        Box::pin(async move { self.0.lock().unwrap().retain(|(number, _)| *number >= first) })
+    }
+}
