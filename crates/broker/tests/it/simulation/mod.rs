@@ -110,13 +110,14 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 /// Every simulation checks that the broker makes no call that it does not declare. This is the converse: the calls that
-/// are declared and do not occur, because these runs have no journal, bridges and keys to fetch.
+/// are declared and do not occur, because these runs have no journal, bridges, host names and keys to fetch.
 #[test]
 fn declared_calls_occur() {
     let expected = [
         "\"control\" invokes \"access\"",
         "\"control\" invokes \"bridges\"",
         "\"control\" invokes \"delivery\"",
+        "\"control\" invokes \"resolver\"",
         "\"delivery\" invokes \"delivery\"",
         "\"sessions\" invokes \"delivery\"",
     ];
