@@ -13,6 +13,7 @@ use phalanx::{select, sleep};
 use super::drive::Drive;
 use super::http::protocol::Protocol;
 use super::http::responses::Answer;
+use super::http::tls::Tls;
 use super::http::wire::Wire;
 use super::in_flight::InFlight;
 use super::result::counts::Failure;
@@ -113,23 +114,39 @@ impl Client {
         }
     }
 
-    /// Visits pages, each over a new connection.
+    /// Visits pages, each over a new connection. Returning visitors resume the session of an earlier visit.
     async fn visit_pages(&mut self, visits: &Visits) {
+        let new = self.drive.plan.tls.clone();
+        let returning = new.as_ref().map(Tls::resuming);
+        // The earlier visit of the first one who returns.
+        let visit = visits.draw(1, &mut self.drive.random.borrow_mut());
+        self.begin();
+        if returning.is_some()
+            && let Ok(mut wire) = self.connect_with(returning.as_ref()).await
+        {
+            let _ = self.visit(&mut wire, visit).await;
+        }
+        self.out.clear();
         self.drive.connected.set(self.drive.connected.get() + 1);
         let first = self.drive.random.borrow_mut().usize(..VISITORS);
         for turn in first.. {
             let Some(start) = self.drive.wait().await else { return };
             let visit = visits.draw(turn, &mut self.drive.random.borrow_mut());
             self.begin();
-            let visited = match self.connect().await {
-                Ok(mut wire) => self.visit(&mut wire, visit).await,
+            let tls = if visit.is_first() { &new } else { &returning };
+            let visited = match self.connect_with(tls.as_ref()).await {
+                Ok(mut wire) => {
+                    let visited = self.visit(&mut wire, visit).await;
+                    visited.map(|status| (status, wire.is_resumed()))
+                }
                 Err(failure) => Err(failure),
             };
             self.out.clear();
             match visited {
-                Ok(status) => {
+                Ok((status, is_resumed)) => {
                     let answer = Answer { status, keep_alive: false, number: None };
                     self.drive.complete(answer, start, start);
+                    self.drive.handshake(is_resumed, start);
                 }
                 Err(failure) => self.drive.fail(failure, start),
             }
@@ -188,9 +205,14 @@ impl Client {
     }
 
     async fn connect(&mut self) -> Result<Wire, Failure> {
+        let drive = self.drive.clone();
+        self.connect_with(drive.plan.tls.as_ref()).await
+    }
+
+    async fn connect_with(&mut self, tls: Option<&Tls>) -> Result<Wire, Failure> {
         self.since = now();
-        let plan = &self.drive.plan;
-        let connected = Wire::connect(plan.address, plan.tls.as_ref(), self.remaining_time()).await;
+        let address = self.drive.plan.address;
+        let connected = Wire::connect(address, tls, self.remaining_time()).await;
         let wire = connected.map_err(|_| Failure::Connect)?;
         self.back_off = BACK_OFF.0;
         Ok(wire)

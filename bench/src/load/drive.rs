@@ -214,6 +214,13 @@ impl Drive {
         }
     }
 
+    /// Counts the handshake of a visit that began at `start`, if it has resumed a session.
+    pub(crate) fn handshake(&self, is_resumed: bool, start: u64) {
+        if is_resumed && start >= self.begin.get() {
+            self.counts.borrow_mut().resumed += 1;
+        }
+    }
+
     pub(crate) fn fail(&self, failure: Failure, start: u64) {
         if start >= self.begin.get() {
             self.counts.borrow_mut().fail(failure);

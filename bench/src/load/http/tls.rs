@@ -1,7 +1,7 @@
 //! `https://`: certificate verification, and a first handshake that reports errors.
 //!
 //! Every connection performs a full handshake: sessions are not resumed, so that `--no-keep-alive` shows the cost
-//! of a handshake. One protocol is offered.
+//! of a handshake. Only returning visitors of pages resume their sessions, as browsers do. One protocol is offered.
 
 use std::io;
 use std::net::TcpStream;
@@ -27,6 +27,9 @@ pub(crate) enum Protocol {
     Http2,
     Http3,
 }
+
+/// Sessions that a visitor can resume; a server gives a visitor several tickets.
+const MAX_SESSIONS: usize = 8;
 
 /// TLS configuration of the connections to a server.
 #[derive(Clone, Debug)]
@@ -65,6 +68,13 @@ impl Tls {
     /// The client's configuration.
     pub(crate) fn config(&self) -> &Arc<ClientConfig> {
         &self.config
+    }
+
+    /// The same configuration for one visitor who resumes the last session.
+    pub(crate) fn resuming(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::in_memory_sessions(MAX_SESSIONS);
+        Self { config: Arc::new(config), name: self.name.clone() }
     }
 
     /// The client's session of a connection.
@@ -165,5 +175,58 @@ impl ServerCertVerifier for Anybody {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{HandshakeKind, ServerConfig, ServerConnection};
+
+    use super::*;
+
+    /// Sends one byte to each of this many clients.
+    fn server(clients: usize) -> (u16, thread::JoinHandle<()>) {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let (config, listener) = (Arc::new(config), TcpListener::bind(("127.0.0.1", 0)).unwrap());
+        let port = listener.local_addr().unwrap().port();
+        let serve = move || {
+            for client in listener.incoming().take(clients) {
+                let session = ServerConnection::new(config.clone()).unwrap();
+                let mut stream = StreamOwned::new(session, client.unwrap());
+                stream.write_all(b"x").unwrap();
+                let _ = stream.read(&mut [0]);
+            }
+        };
+        (port, thread::spawn(serve))
+    }
+
+    #[test]
+    fn only_returning_visitors_resume() {
+        let (port, serving) = server(6);
+        let kind = |tls: &Tls| {
+            let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let mut stream = tls.wrap(stream).unwrap();
+            // The tickets come with it.
+            stream.read_exact(&mut [0]).unwrap();
+            stream.conn.handshake_kind().unwrap()
+        };
+        let new = Tls::to("127.0.0.1", true, Protocol::Http1).unwrap();
+        let (returning, another) = (new.resuming(), new.resuming());
+        let kinds = [&new, &returning, &new, &returning, &another, &returning].map(kind);
+        let (full, resumed) = (HandshakeKind::Full, HandshakeKind::Resumed);
+        assert_eq!(kinds, [full, full, full, resumed, full, resumed]);
+        serving.join().unwrap();
     }
 }

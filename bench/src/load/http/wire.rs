@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
 use phalanx::time::now;
-use rustls::ClientConnection;
+use rustls::{ClientConnection, HandshakeKind};
 
 use super::tls::Tls;
 
@@ -54,6 +54,14 @@ impl Wire {
         }
         sealed.early = early;
         Ok(Self::Tls(Box::new(sealed)))
+    }
+
+    /// Whether the handshake has resumed an earlier session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(sealed) => sealed.session.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
     }
 
     /// Waits for bytes and appends them to `buffer`. Returns their number; zero is the end of the stream.

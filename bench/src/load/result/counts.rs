@@ -74,6 +74,8 @@ pub(crate) struct Counts {
     pub(crate) completed: u64,
     /// Requests in flight from before the start of the measured interval to its end.
     pub(crate) starved: u64,
+    /// Visits that have resumed a TLS session.
+    pub(crate) resumed: u64,
     pub(crate) errors: Errors,
     pub(crate) statuses: Statuses,
     /// Latencies in nanoseconds.
@@ -90,7 +92,17 @@ impl Default for Counts {
         let latency = Histogram::new(3).expect("a valid precision");
         let (success, served) = (latency.clone(), latency.clone());
         let (errors, statuses) = Default::default();
-        Self { offered: 0, completed: 0, starved: 0, errors, statuses, latency, success, served }
+        Self {
+            offered: 0,
+            completed: 0,
+            starved: 0,
+            resumed: 0,
+            errors,
+            statuses,
+            latency,
+            success,
+            served,
+        }
     }
 }
 

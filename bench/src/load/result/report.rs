@@ -42,6 +42,9 @@ pub struct Report {
     /// Requests from the warm-up that were unanswered at the end of the measured interval. They are not part of
     /// any latency.
     pub starved: u64,
+    /// Visits that have resumed a TLS session.
+    #[serde(default)]
+    pub resumed: u64,
     /// Complete answers per second within the measured interval.
     pub requests_per_second: f64,
     /// Bytes received within the measured interval, including heads.
@@ -134,6 +137,7 @@ impl Report {
             completed: 0,
             backlog: 0,
             starved: 0,
+            resumed: 0,
             requests_per_second: 0.0,
             bytes: 0,
             latency: Latency::default(),
@@ -170,6 +174,7 @@ impl Report {
         self.completed = counts.completed;
         self.backlog = backlog;
         self.starved = counts.starved;
+        self.resumed = counts.resumed;
         self.requests_per_second = measured.answered as f64 / measured.seconds.max(1e-9);
         self.bytes = measured.bytes;
         self.latency = Latency::of(&counts.latency);

@@ -35,6 +35,9 @@ impl fmt::Display for Report {
             self.requests_per_second, self.completed, self.offered
         )?;
         writeln!(f, "  bytes      {:>10} /s", size(per_second))?;
+        if self.resumed > 0 {
+            writeln!(f, "  resumed    {:>10}      TLS sessions", self.resumed)?;
+        }
         if self.backlog > 0 {
             writeln!(
                 f,

@@ -1,7 +1,7 @@
 //! Visits of pages, as browsers make them: a new connection, the page, then all of its files at once.
 //!
 //! A visit counts as one request of the load: its latency ends with the last file. Two thirds of the visitors have been
-//! there before; they ask for each file only if it has changed.
+//! there before; they ask for each file only if it has changed, and resume their TLS session.
 
 use std::path::Path;
 
@@ -32,6 +32,13 @@ pub(crate) struct Visit {
     pub(crate) requests: Vec<Box<[u8]>>,
     /// Expected status of each answer.
     pub(crate) status: u16,
+}
+
+impl Visit {
+    /// Whether the visitor has nothing of the site, and no TLS session to resume.
+    pub(crate) fn is_first(&self) -> bool {
+        self.status == 200
+    }
 }
 
 impl Visits {
