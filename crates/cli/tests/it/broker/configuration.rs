@@ -104,7 +104,13 @@ fn sources_have_an_order_of_precedence() {
 /// Each key has a flag and an environment variable, with which the printed configuration reads back.
 #[test]
 fn every_key_has_a_flag_and_a_variable() {
-    let tables = ["--tls-certificate=c", "--tls-key=k", "--tls-client-ca=c", "--jwt-keys-file=k"];
+    let tables = [
+        "--tls-certificate=c",
+        "--tls-key=k",
+        "--tls-client-ca=c",
+        "--jwt-keys-file=k",
+        "--cluster=nats://nats",
+    ];
     let before = printed(print(&tables).arg("--persistence-dir=d"));
     let mut flags = 0;
     for line in before.lines().filter(|line| !line.starts_with('[') && !line.is_empty()) {
@@ -134,7 +140,7 @@ fn every_key_has_a_flag_and_a_variable() {
             "auto" if flag == "placement" => "off",
             "auto" => "poll",
             "[]" if flag == "log-events" => "connects",
-            "[]" if flag == "cluster" => "nats://a",
+            _ if flag == "cluster" => "nats://a",
             "[]" => "https://a",
             "text" => "json",
             "c" | "k" => "file",
