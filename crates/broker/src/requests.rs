@@ -58,6 +58,7 @@ impl Item {
 }
 
 /// A subscribing client.
+#[derive(Clone)]
 pub(crate) struct Subscriber {
     pub(crate) key: ClientKey,
     /// The ID of its session in the journal; 0 if not persistent.
@@ -66,6 +67,7 @@ pub(crate) struct Subscriber {
 }
 
 /// One requested subscription.
+#[derive(Clone)]
 pub(crate) struct SubscriptionRequest {
     /// Identifies the subscription: the topic filter as written, including the group, and the content filter.
     pub(crate) key: Box<str>,

@@ -97,9 +97,9 @@ impl Batches {
         let mut segment = head.encode().to_vec();
         segment.reserve_exact(self.bytes());
         for (next, (number, batch)) in (*sequence..).zip(&self.all) {
-            let is_valid = *number == next
-                && frame::open(batch, self.id, next).map(<[u8]>::len)
-                    == batch.len().checked_sub(frame::FRAME_BYTES);
+            let opened = frame::open(batch, self.id, next);
+            let is_whole = |data: &[u8]| data.len() + frame::FRAME_BYTES == batch.len();
+            let is_valid = *number == next && opened.is_some_and(is_whole);
             if !is_valid {
                 return Err(corrupt(segment.len() - HEAD_BYTES, "a batch is missing or invalid"));
             }

@@ -1,10 +1,9 @@
 //! Adopts the sessions of a lost node: takes its lease, seals its stream, and makes its sessions this node's.
 
 use std::collections::HashMap;
-use std::future::pending;
 use std::path::Path;
 
-use phalanx::shutdown::{draining, is_draining};
+use phalanx::shutdown::is_draining;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
@@ -72,11 +71,8 @@ pub(super) async fn adopt(
     });
     let renewed = Box::pin(async {
         loop {
-            select(sleep(kept.timeout() / RENEWALS), draining()).await;
-            if is_draining() {
-                // The adoption ends with its next failure.
-                pending::<()>().await;
-            }
+            // During shutdown, too: the adoption ends with its next failure.
+            sleep(kept.timeout() / RENEWALS).await;
             if let Err(Failed::Lost(why)) = lease.renew().await {
                 return why;
             }
@@ -158,7 +154,9 @@ async fn read(
         let recovered = recovered.map_err(|error| error.to_string())?;
         RecoveredState::at(recovered, partitions, clocks)
     });
-    recovered.await.map_err(|error| Failed::Again(error.to_string()))?.map_err(Failed::Again)
+    let recovered = recovered.await.map_err(|error| Failed::Again(error.to_string()))?;
+    // Other journals are adopted before the next attempt.
+    recovered.map_err(|error| Failed::Lost(format!("{error}; start node {} again", journal.node)))
 }
 
 /// Adds all sessions of clients. Returns their number, when they are on disk and in this node's stream.
@@ -168,8 +166,11 @@ async fn install(context: &Context, state: RecoveredState) -> Result<usize, Fail
     let mut subscriptions: HashMap<_, _> =
         subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
     for partition in state.sessions {
-        let wills = partition.pending_wills.into_iter().map(|(_, _, will)| will);
-        let _ = stages.sessions.publish_wills(wills.collect(), stages.routing).await;
+        let wills: Vec<_> = partition.pending_wills.into_iter().map(|(_, _, will)| will).collect();
+        if !wills.is_empty() && stages.sessions.publish_wills(wills, stages.routing).await.is_err()
+        {
+            return Err(Failed::Again("the broker is busy".into()));
+        }
         for session in partition.sessions {
             if !is_client(&session) {
                 continue;

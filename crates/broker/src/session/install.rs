@@ -52,11 +52,13 @@ impl SessionStage {
             });
             let Some((subscriber, requests, effects)) = installed else { return Some(false) };
             let key = subscriber.key;
-            if !requests.is_empty()
-                && routes.call(Item::Subscribe { client: subscriber, requests }).await.is_err()
-            {
-                // The broker is full or ends: the session stays, and has its subscriptions after a restart.
-                return None;
+            // The router may be full.
+            while !requests.is_empty() {
+                let (client, requests) = (subscriber.clone(), requests.clone());
+                if routes.call(Item::Subscribe { client, requests }).await.is_ok() {
+                    break;
+                }
+                sleep(RETRY_DELAY).await;
             }
             while routes.dispatch(Item::Presence { client: key, online: false }).is_err() {
                 sleep(RETRY_DELAY).await;

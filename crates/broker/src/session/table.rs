@@ -297,7 +297,9 @@ impl Sessions {
             self.append();
             return Poll::Ready((Pulled::Bytes(std::mem::take(spare)), Lsn::default()));
         }
-        for memory in [std::mem::take(spare), std::mem::take(&mut attachment.out)] {
+        for mut memory in [std::mem::take(spare), std::mem::take(&mut attachment.out)] {
+            // Another client gets it.
+            memory.clear();
             if (1..=MAX_SPARE_BYTES).contains(&memory.capacity()) && spares.len() < MAX_SPARES {
                 spares.push(memory);
             }
