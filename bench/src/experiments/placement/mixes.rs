@@ -105,9 +105,11 @@ pub(super) fn measure(
     })?;
     report.mixes = measured.into_iter().flatten().collect();
     report.partial = partial;
-    let pages = add_guided(&mut runner, driver, &bad)?;
-    for offered in profiled.iter().filter(|_| partial.is_none()) {
-        report.planted.push(planted::measure(&runner, pages, offered, lengths)?);
+    if partial.is_none() {
+        let pages = add_guided(&mut runner, driver, &bad)?;
+        for offered in profiled {
+            report.planted.push(planted::measure(&runner, pages, offered, lengths)?);
+        }
     }
     report.sum_up();
     report.driver = Some(driver);

@@ -171,7 +171,8 @@ fn drive(
         let begin = Instant::now();
         loop {
             interrupted()?;
-            let rests = active.count() == 1 && ask(&mut calm)? == 0;
+            // Without any load, nothing changes.
+            let rests = ask(&mut calm)? == 0 && active.count() == 1;
             let mut all = clients.iter_mut().flatten();
             if rests && all.try_fold(true, |rest, one| Ok::<_, Error>(ask(one)? == 0 && rest))? {
                 break;

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The time without an idle moment after which a processor is saturated.
-const SATURATED_AFTER: Duration = Duration::from_millis(4);
+/// The time without an idle moment after which a processor may be saturated.
+const BUSY_FOR: Duration = Duration::from_millis(3);
+/// Then it is, if it uses three quarters of its core for this time. Otherwise it waits for a core, as on a machine that
+/// other programs use.
+const CONFIRMED_AFTER: Duration = Duration::from_millis(1);
 /// The turns within this time. A single long operation does not saturate a processor.
 const MIN_TURNS: u32 = 3;
 
@@ -39,25 +42,47 @@ pub(crate) struct SaturationProbe {
     /// The time of the first turn since it was idle; none before that turn.
     since: Cell<Option<Duration>>,
     turns: Cell<u32>,
+    /// The begin of the confirmation, and the processor time of the thread then.
+    confirming: Cell<Option<(Duration, u64)>>,
 }
 
 impl SaturationProbe {
     pub(crate) fn new(flags: Arc<Saturated>, processor: usize) -> Self {
-        Self { flags, processor, since: Cell::new(None), turns: Cell::new(0) }
+        let (since, turns, confirming) = Default::default();
+        Self { flags, processor, since, turns, confirming }
     }
 
-    /// Counts a turn. Returns whether the processor is saturated now and was not before.
+    /// Counts a turn. Returns whether the processor is saturated now and was not before. `worked` returns the processor
+    /// time of the thread in nanoseconds.
     #[inline]
-    pub(crate) fn turn(&self, now: Duration) -> bool {
+    pub(crate) fn turn(&self, now: Duration, worked: impl FnOnce() -> u64) -> bool {
         let Some(since) = self.since.get() else {
             self.since.set(Some(now));
             return false;
         };
         self.turns.set(self.turns.get().saturating_add(1));
-        let is_saturated =
-            now.saturating_sub(since) >= SATURATED_AFTER && self.turns.get() >= MIN_TURNS;
+        if now.saturating_sub(since) < BUSY_FOR || self.turns.get() < MIN_TURNS {
+            return false;
+        }
+        self.confirms(now, worked)
+    }
+
+    #[cold]
+    fn confirms(&self, now: Duration, worked: impl FnOnce() -> u64) -> bool {
         let flag = &self.flags.0[self.processor].0;
-        if !is_saturated || flag.load(Ordering::Relaxed) {
+        if flag.load(Ordering::Relaxed) {
+            return false;
+        }
+        let begin = self.confirming.get();
+        let elapsed = begin.map(|(at, _)| now.saturating_sub(at));
+        if elapsed.is_some_and(|elapsed| elapsed < CONFIRMED_AFTER) {
+            return false;
+        }
+        let worked = worked();
+        self.confirming.set(Some((now, worked)));
+        let (Some((_, before)), Some(elapsed)) = (begin, elapsed) else { return false };
+        let used = Duration::from_nanos(worked.saturating_sub(before));
+        if used < elapsed * 3 / 4 {
             return false;
         }
         flag.store(true, Ordering::Relaxed);
@@ -69,6 +94,7 @@ impl SaturationProbe {
     pub(crate) fn idle(&self) {
         self.since.set(None);
         self.turns.set(0);
+        self.confirming.set(None);
         let flag = &self.flags.0[self.processor].0;
         if flag.load(Ordering::Relaxed) {
             flag.store(false, Ordering::Relaxed);
@@ -80,17 +106,33 @@ impl SaturationProbe {
 mod tests {
     use super::*;
 
+    /// The result of a turn at this time, in milliseconds, after this processor time, in microseconds.
+    fn turn(probe: &SaturationProbe, ms: u64, worked_us: u64) -> bool {
+        probe.turn(Duration::from_millis(ms), || worked_us * 1_000)
+    }
+
     #[test]
     fn a_processor_is_saturated_after_several_turns_without_an_idle_moment() {
         let flags = Saturated::new(2);
         let probe = SaturationProbe::new(flags.clone(), 1);
-        let turn = |ms| probe.turn(Duration::from_millis(ms));
+        let turn = |ms| turn(&probe, ms, 1_000 * ms);
         assert!(!turn(0) && !turn(10), "one long turn");
-        assert!(!turn(11) && turn(12) && !turn(13), "reported once");
+        assert!(!turn(11) && !turn(12), "not confirmed yet");
+        assert!(turn(13) && !turn(14), "reported once");
         assert!(flags.is_set(1) && !flags.is_set(0));
         probe.idle();
         assert!(!flags.is_set(1));
         assert!(!turn(20) && !turn(21) && !turn(22) && !turn(23), "too short");
         assert!(turn(24));
+    }
+
+    #[test]
+    fn a_processor_that_waits_for_a_core_is_not_saturated() {
+        let flags = Saturated::new(1);
+        let probe = SaturationProbe::new(flags.clone(), 0);
+        for ms in 0..20 {
+            assert!(!turn(&probe, ms, 500 * ms), "{ms}");
+        }
+        assert!(!turn(&probe, 20, 10_000) && turn(&probe, 21, 11_000), "it has a core of its own");
     }
 }

@@ -51,7 +51,8 @@ impl SupervisorLink {
     }
 
     fn turn(&self, now: Duration) {
-        if self.saturation.as_ref().is_some_and(|probe| probe.turn(now)) {
+        let worked = crate::machine::thread_cpu_time;
+        if self.saturation.as_ref().is_some_and(|probe| probe.turn(now, worked)) {
             self.send(Event::Saturated);
         }
     }
