@@ -288,8 +288,7 @@ impl Sessions {
         if !attachment.out.is_empty() {
             let bytes = std::mem::replace(&mut attachment.out, std::mem::take(spare));
             attachment.unsent = 0;
-            let is_fenced = std::mem::take(&mut attachment.is_fenced);
-            let lsn = self.append();
+            let (is_fenced, lsn) = (std::mem::take(&mut attachment.is_fenced), self.append());
             let lsn = if is_fenced { lsn } else { Lsn::default() };
             return Poll::Ready((Pulled::Bytes(bytes), lsn));
         }
@@ -298,8 +297,7 @@ impl Sessions {
             return Poll::Ready((Pulled::Bytes(std::mem::take(spare)), Lsn::default()));
         }
         for mut memory in [std::mem::take(spare), std::mem::take(&mut attachment.out)] {
-            // Another client gets it.
-            memory.clear();
+            memory.clear(); // Another client gets it.
             if (1..=MAX_SPARE_BYTES).contains(&memory.capacity()) && spares.len() < MAX_SPARES {
                 spares.push(memory);
             }

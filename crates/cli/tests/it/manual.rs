@@ -78,6 +78,7 @@ fn help_and_reference_agree() {
                 "rewrite",
                 "auth",
                 "bridge",
+                "listener",
                 "alias",
                 "access",
                 "proxy",

@@ -111,7 +111,7 @@ fn a_check_reports_all_errors() {
     for (page, why) in [
         ("the page for 404, no.html", "No such file"),
         ("the page for 403, link.html", "`symlinks` denies"),
-        ("the page for 500, out.html", "outside the root"),
+        ("the page for 500, out.html", "`symlinks` denies"),
         ("the page for 503, dir", "is not a file"),
         ("the fallback, app.html", "No such file"),
     ] {

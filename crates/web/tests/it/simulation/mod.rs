@@ -173,8 +173,8 @@ fn declared_calls_occur() {
         "\"streams\" invokes \"log\"",
         "\"streams\" invokes \"network\"",
         "\"streams\" invokes \"streams\"",
-        "\"upstream\" invokes \"names\"",
         "\"upstream\" invokes \"network\"",
+        "\"upstream\" invokes \"resolver\"",
         "\"upstream\" invokes \"upstream\"",
     ];
     assert_eq!(sim::unobserved_calls(0..100, web), expected);
