@@ -11,8 +11,11 @@ use phalanx::{select, sleep};
 use crate::context::Context;
 use crate::counters::Counters;
 
-/// Interval between checks.
-const INTERVAL: Duration = Duration::from_secs(10);
+/// Interval between two looks at the memory. A shorter peak may not be seen.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Looks between two checks whether a peak is over.
+const LOOKS: u32 = 10;
 
 /// The smallest decrease, in bytes, after which memory is returned.
 const MIN_FREED: u64 = 16 << 20;
@@ -23,9 +26,12 @@ const CONNECTION_BYTES: u64 = 2048;
 /// Returns memory after each peak, until shutdown.
 pub(crate) async fn trim(context: Context) {
     let mut peaks = Peaks::default();
-    let mut drained = pin!(draining());
-    while let Either::Left(()) = select(sleep(INTERVAL), drained.as_mut()).await {
-        if peaks.is_over(held(&context.counters)) {
+    let (mut drained, mut looks) = (pin!(draining()), 0);
+    while let Either::Left(()) = select(sleep(LOOK), drained.as_mut()).await {
+        let held = held(&context.counters);
+        peaks.look(held);
+        looks = (looks + 1) % LOOKS;
+        if looks == 0 && peaks.is_over(held) {
             // On a thread of its own, because it takes milliseconds. A full stage means that this is not the time.
             let _ = context.bridges.files.call(|()| release_free_memory()).await;
         }
@@ -45,13 +51,18 @@ fn held(counters: &Counters) -> u64 {
 struct Peaks {
     /// The most that was held since memory was returned.
     peak: u64,
+    /// What was held at the last check.
     last: u64,
 }
 
 impl Peaks {
+    fn look(&mut self, held: u64) {
+        self.peak = self.peak.max(held);
+    }
+
     /// Whether a peak is over: at most half of it is held, and no longer less with each check.
     fn is_over(&mut self, held: u64) -> bool {
-        self.peak = self.peak.max(held);
+        self.look(held);
         let freed = self.peak - held;
         let is_falling = self.last > held + MIN_FREED / 4;
         self.last = held;
@@ -74,6 +85,14 @@ mod tests {
         let over: Vec<_> = held.map(|megabytes| peaks.is_over(megabytes << 20)).into();
         let at: Vec<_> = (0..over.len()).filter(|at| over[*at]).collect();
         assert_eq!(at, [8, 12, 15]);
+    }
+
+    #[test]
+    fn a_peak_between_two_checks_is_seen() {
+        let mut peaks = Peaks::default();
+        assert!(!peaks.is_over(1 << 20));
+        peaks.look(100 << 20);
+        assert!(peaks.is_over(1 << 20));
     }
 
     #[test]
