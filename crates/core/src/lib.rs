@@ -57,7 +57,9 @@ pub use crate::control::profile::{
     TrafficProfile, pareto,
 };
 pub use crate::control::relocation::{Relocation, relocate_connections};
-pub use crate::control::scaling::{ProcessorLoad, Scaling, ScalingReason, ScalingStep};
+pub use crate::control::scaling::{
+    ProcessorLoad, Scaling, ScalingReason, ScalingStep, are_saturated,
+};
 pub use crate::error::{CallError, MoveError};
 pub use crate::future::call::Call;
 pub use crate::future::capacity::WaitForCapacity;

@@ -153,6 +153,19 @@ pub struct Scaling {
     too_small: Vec<TooSmall>,
 }
 
+/// Whether the `active` processors are saturated under this sum of loads: one of them, if their mean load is high, or
+/// all. The load is that of a whole interval, which may have begun before a burst.
+pub fn are_saturated<'p>(
+    load: f64,
+    active: impl Iterator<Item = &'p ProcessorLoad> + Clone,
+) -> bool {
+    let mut each = active.clone();
+    match load >= SATURATED_LOAD * active.count() as f64 {
+        true => each.any(|processor| processor.is_saturated),
+        false => each.all(|processor| processor.is_saturated),
+    }
+}
+
 impl Scaling {
     /// A law that chooses from `min` to `max` processors, which begins with all of them at the time `now`
     /// in nanoseconds.
@@ -193,12 +206,8 @@ impl Scaling {
         let total: f64 = self.averages.iter().map(|average| average.load).sum();
         let load: f64 = divisible.iter().map(|index| f64::from(processors[*index].load)).sum();
         let capacity = (self.active - bottlenecks) as f64;
-        let mut active = divisible.iter().take_while(|index| **index < self.active);
-        // The load is that of the whole interval, which may have begun before a burst.
-        let is_saturated = match load >= SATURATED_LOAD * capacity {
-            true => active.any(|index| processors[*index].is_saturated),
-            false => capacity > 0.0 && active.all(|index| processors[*index].is_saturated),
-        };
+        let active = divisible.iter().take_while(|index| **index < self.active);
+        let is_saturated = are_saturated(load, active.map(|index| &processors[*index]));
 
         let (to, reason) = if is_saturated && self.active < self.max {
             (self.saturated(now, average, capacity), ScalingReason::Saturated)

@@ -17,7 +17,7 @@ mod totals;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, Phase, ProcessorLoad, Scaling};
+use phalanx_core::{Control, Phase, ProcessorLoad, Scaling, are_saturated};
 
 pub(crate) use self::decisions::Automatic;
 use self::guided::Guided;
@@ -33,9 +33,6 @@ use crate::io::{LoadSample, Placement};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The least time between two looks: a shorter interval says little.
 const MIN_INTERVAL: Duration = Duration::from_millis(3);
-
-/// The mean load of the active processors, in thousandths, above which one that is not idle needs the others.
-const SATURATED_LOAD: u32 = 900;
 
 /// Whether the runtime sets the number of [active processors](ActiveProcessors) by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,12 +125,7 @@ impl Scaler {
         if let Some(guided) = &mut self.guided {
             let active = &loads[..self.active.count()];
             let load: u32 = active.iter().map(|processor| processor.load).sum();
-            // The load is that of the whole interval, which may have begun before a burst.
-            let is_high = load >= SATURATED_LOAD * active.len() as u32;
-            let is_saturated = match is_high {
-                true => active.iter().any(|processor| processor.is_saturated),
-                false => active.iter().all(|processor| processor.is_saturated),
-            };
+            let is_saturated = are_saturated(load.into(), active.iter());
             let (control, placement) = (&self.control, &self.placement);
             let guidance = guided.look(at, is_saturated, control, placement, &self.active);
             if let Some(guidance) = guidance {
