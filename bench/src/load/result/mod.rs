@@ -1,4 +1,4 @@
-//! What was counted, and the report.
+//! The counts of a run, and its report.
 
 pub(crate) mod counts;
 pub(crate) mod report;

@@ -1,4 +1,4 @@
-//! When requests begin, and what they ask for.
+//! The workload: the times at which requests begin, and their paths.
 
 pub(crate) mod pace;
 pub(crate) mod surge;

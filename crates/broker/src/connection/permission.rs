@@ -16,7 +16,7 @@ impl Connection {
         batch: &mut Batch,
     ) -> Result<Verdict, End> {
         let policy = self.policy.load().clone();
-        // Nobody is asked about invalid topics, and those that the access list denies.
+        // The server is not asked about invalid topics or those that the access list denies.
         let topic = self.publishing.topic(publish);
         let Some(topic) = topic.filter(|topic| policy.may_publish(&self.identity, topic)) else {
             return Ok(Verdict::Allowed);

@@ -1,5 +1,5 @@
-//! The lease of a journal: a message that its holder replaces every second. Whoever knows the number of the message can
-//! replace it, so of several nodes one gets the lease.
+//! The lease of a journal: a message that its holder replaces every second. A node needs the number of the
+//! message to replace it, so only one of several nodes gets the lease.
 
 use std::cell::Cell;
 

@@ -38,7 +38,7 @@ pub(crate) struct StreamMirror {
     /// Identifies this process in the stream.
     pub(super) start: u64,
     pub(super) journal: RefCell<Option<JournalName>>,
-    /// The number of the stream's last message, as far as it is known.
+    /// The number of the stream's last known message.
     pub(super) last: Cell<u64>,
     /// The time of the last append.
     appended: Cell<Duration>,
@@ -237,7 +237,7 @@ impl Mirror for StreamMirror {
 
     fn trim(self: Rc<Self>, first: u64) -> LocalFuture<'static, ()> {
         Box::pin(async move {
-            // What remains is removed with the next batches.
+            // The next call removes the batches that remain.
             let _ = self.remove_before(first).await;
         })
     }

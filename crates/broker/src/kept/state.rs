@@ -86,7 +86,7 @@ impl Kept {
         Ok((self.cluster.node_name()?, self.cluster.access()?))
     }
 
-    /// Whether clients may be let in: this node owns its sessions, and has shown it recently.
+    /// Whether clients may connect: this node owns its sessions, and has renewed its lease recently.
     pub(crate) fn is_open(&self) -> bool {
         let state = lock(&self.state);
         state.phase == Phase::Open && now().saturating_sub(state.renewed) <= self.timeout()

@@ -80,7 +80,7 @@ impl SessionStage {
     }
 }
 
-/// What the router has to know of an added session, and the effects.
+/// An added session as a subscriber, its subscriptions, and its effects.
 type Installed = (Subscriber, Vec<SubscriptionRequest>, Effects);
 
 impl Sessions {

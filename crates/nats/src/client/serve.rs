@@ -1,5 +1,5 @@
-//! Serves one connection: reads frames, sends what is appended, and pings. At shutdown, what is appended until the
-//! client is stopped is still sent.
+//! Serves one connection: reads frames, sends appended messages, and pings. At shutdown, the connection still sends
+//! messages that are appended until the client is stopped.
 
 use std::io;
 use std::time::Duration;

@@ -40,7 +40,7 @@ impl Drop for Arriving {
     }
 }
 
-/// What the program passes on with a connection.
+/// The state that the program passes on with a connection.
 pub(crate) type PassedState = Box<dyn Any + Send>;
 
 /// A connection on its way to another processor. Dropping it closes the connection.

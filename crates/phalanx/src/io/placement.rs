@@ -203,7 +203,7 @@ pub(super) struct Arrived {
     pub(super) listener: Socket,
     /// Whether that processor has served it.
     pub(super) served: bool,
-    /// What it has passed on.
+    /// The state that it has passed on.
     pub(super) state: Option<PassedState>,
     pub(super) _counted: Arriving,
 }

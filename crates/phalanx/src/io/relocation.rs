@@ -29,9 +29,9 @@ const SPREAD_PAUSE: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = LOAD_INTERVAL.saturating_mul(10);
 /// The connections that a processor hands over in one interval: this number, or a fraction of its sockets.
 const MIN_PER_INTERVAL: usize = 16;
+const FRACTION_PER_INTERVAL: usize = 16;
 /// The idle time of one idle core, in thousandths.
 const ONE_CORE: u32 = 1_000;
-const FRACTION_PER_INTERVAL: usize = 16;
 
 /// The relocations of all processors of a program.
 #[derive(Default)]

@@ -87,7 +87,7 @@ pub(crate) struct HomeSocket {
     listener: Option<Socket>,
     /// Whether another processor has served it before.
     has_moved: bool,
-    /// What that processor has passed on. Boxed, since few sockets have it; the mutex is never locked.
+    /// The state that it has passed on. Boxed, since few sockets have it; the mutex is never locked.
     state: Option<Box<Mutex<PassedState>>>,
     /// Where the connection moves when it is offered next ([`Target::pack`]), or [`STAYS`].
     leaves_for: AtomicU16,
@@ -235,7 +235,7 @@ impl HomeSocket {
         Requested(Stage::New { request, timeout, home, at_once: false })
     }
 
-    /// What another processor has passed on with the connection, once, if it is of this type.
+    /// Takes the state that another processor has passed on with the connection, if it is of this type.
     pub(crate) fn take_state<S: 'static>(&mut self) -> Option<S> {
         let state = self.state.as_mut()?.get_mut().unwrap_or_else(PoisonError::into_inner);
         if !state.is::<S>() {
