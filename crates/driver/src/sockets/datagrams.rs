@@ -160,22 +160,26 @@ mod linux {
             header.msg_name = (&raw mut *address).cast();
             (header.msg_iov, header.msg_iovlen) = (part, 1);
         }
-        // SAFETY: the headers point to buffers, parts and addresses of these lengths, which nothing else uses meanwhile.
-        let received = unsafe {
-            libc::recvmmsg(
-                fd.as_raw_fd(),
-                headers.as_mut_ptr(),
-                MAX_BATCH as libc::c_uint,
-                libc::MSG_DONTWAIT as _,
-                std::ptr::null_mut(),
-            )
-        };
-        if received < 0 {
-            return match io::Error::last_os_error() {
-                error if is_transient(&error) => Ok(()),
-                error => Err(error),
+        let received = loop {
+            // SAFETY: the headers point to buffers, parts and addresses of these lengths, which nothing else uses meanwhile.
+            let received = unsafe {
+                libc::recvmmsg(
+                    fd.as_raw_fd(),
+                    headers.as_mut_ptr(),
+                    MAX_BATCH as libc::c_uint,
+                    libc::MSG_DONTWAIT as _,
+                    std::ptr::null_mut(),
+                )
             };
-        }
+            if received >= 0 {
+                break received;
+            }
+            match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => (),
+                error if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                error => return Err(error),
+            }
+        };
         for (header, address) in headers.iter().zip(addresses).take(received as usize) {
             let length = header.msg_hdr.msg_namelen.min(address.size_of());
             // SAFETY: the kernel wrote an address of this length; the rest is zeros.
@@ -186,10 +190,6 @@ mod linux {
             batch.received.push(Received { length, from, truncated });
         }
         Ok(())
-    }
-
-    fn is_transient(error: &io::Error) -> bool {
-        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
     }
 
     /// Datagrams that the kernel dropped because the socket's receive buffer was full, since the socket was made. The
@@ -242,7 +242,7 @@ mod other {
     }
 
     pub(crate) fn receive_now(_: BorrowedFd<'_>, _: &mut DatagramBatch) -> io::Result<()> {
-        Ok(())
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(crate) fn udp_drops(_: BorrowedFd<'_>) -> io::Result<u32> {

@@ -1,10 +1,11 @@
 //! Datagrams: they keep their boundaries, and each request has one completion.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use bytes::Bytes;
 use phalanx_driver::{Datagram, DatagramBatch, Done, MAX_BATCH, Request, Socket, Token, sim};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::harness::{DriverKind, Harness, pattern};
 
@@ -12,6 +13,7 @@ crate::on_all!(
     a_datagram_arrives,
     bytes_are_divided,
     datagrams_are_received_together,
+    datagrams_arrive_after_an_error,
     empty_and_large_datagrams,
     a_long_datagram_is_truncated,
     a_connected_socket_has_one_peer,
@@ -118,6 +120,32 @@ fn datagrams_are_received_together(io: &mut Harness) {
     }
     seen.sort_unstable();
     assert!(seen.into_iter().eq(lengths.into_iter().map(|length| length.min(101))));
+}
+
+/// The error of an earlier send is received before a datagram that has arrived, and does not hide it.
+fn datagrams_arrive_after_an_error(io: &mut Harness) {
+    if io.kind == DriverKind::Sim {
+        return;
+    }
+    let [own, peer] = [(); 2].map(|()| UdpSocket::bind(any()).unwrap());
+    own.connect(peer.local_addr().unwrap()).unwrap();
+    peer.send_to(b"hello", own.local_addr().unwrap()).unwrap();
+    drop(peer);
+    own.send(b"lost").unwrap();
+    let mut refused = [PollFd::new(&own, PollFlags::empty())];
+    poll(&mut refused, None).unwrap();
+    assert!(refused[0].revents().contains(PollFlags::ERR));
+    let own = io.driver.adopt(own.into()).unwrap();
+    let mut batch = DatagramBatch::new(100);
+    let error = loop {
+        match io.driver.receive_datagrams_now(own, &mut batch) {
+            Ok(()) => assert!(batch.is_empty()),
+            Err(error) => break error,
+        }
+        io.turn(Duration::from_secs(1));
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(received(io, own, 100).bytes, b"hello");
 }
 
 fn empty_and_large_datagrams(io: &mut Harness) {

@@ -155,12 +155,13 @@ impl UdpSocket {
     ) -> io::Result<()> {
         let (mut bytes, segment_bytes) = (bytes.into(), usize::from(segment));
         assert!(segment > 0, "datagrams of no bytes");
+        let mut is_refused = false;
         if bytes.len() > segment_bytes && self.has_segments.load(Ordering::Relaxed) {
             let to = (Some(to), Some(segment));
             match self.send_datagram(bytes.clone(), to, timeout).await {
-                // The device of this destination cannot do it. Others are not tried.
-                Err(error) if cannot_divide(&error) => {
-                    self.has_segments.store(false, Ordering::Relaxed);
+                Err(error) if is_of_destination(&error) => (),
+                Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+                    is_refused = true;
                 }
                 sent => return sent,
             }
@@ -168,6 +169,10 @@ impl UdpSocket {
         while !bytes.is_empty() {
             let datagram = bytes.split_to(segment_bytes.min(bytes.len()));
             self.send_datagram(datagram, (Some(to), None), timeout).await?;
+            // The network device cannot divide them. Others are not tried.
+            if std::mem::take(&mut is_refused) {
+                self.has_segments.store(false, Ordering::Relaxed);
+            }
         }
         Ok(())
     }
@@ -213,7 +218,7 @@ impl UdpSocket {
     /// none. Wait with [`recv_from`](Self::recv_from) for the first one, then take those behind it.
     ///
     /// # Errors
-    /// As `recvmmsg(2)`.
+    /// As `recvmmsg(2)`; `Unsupported` on systems other than Linux.
     pub fn try_recv_batch(&self, batch: &mut DatagramBatch) -> io::Result<()> {
         self.socket.driver(|driver, socket| driver.receive_datagrams_now(socket, batch))
     }
@@ -251,8 +256,29 @@ impl UdpSocket {
     }
 }
 
-/// Whether the network device lacks what dividing a send needs, or its datagrams are too small.
-fn cannot_divide(error: &io::Error) -> bool {
-    let errors = [Errno::INVAL, Errno::IO, Errno::MSGSIZE].map(Errno::raw_os_error);
+/// Whether datagrams for this destination cannot be divided: its path takes only smaller ones, or it is invalid. A peer
+/// chooses both, so this says nothing about others.
+fn is_of_destination(error: &io::Error) -> bool {
+    let errors = [Errno::INVAL, Errno::MSGSIZE].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| errors.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+
+    /// Anyone can send a datagram from port 0, to which no response can be sent.
+    #[test]
+    fn a_peer_with_an_invalid_address_is_of_no_effect_on_others() {
+        let main = |()| async {
+            let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let before = socket.has_segments.load(Ordering::Relaxed);
+            let nowhere = "127.0.0.1:0".parse().unwrap();
+            let sent = socket.send_segments(vec![1; 300], 100, nowhere, IoTimeout::NONE).await;
+            (sent.is_err(), before == socket.has_segments.load(Ordering::Relaxed))
+        };
+        let runtime = Runtime::new().processors(1).signals(false);
+        assert_eq!(runtime.block_on(|_| (), main).unwrap(), (true, true));
+    }
 }
