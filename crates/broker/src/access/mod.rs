@@ -32,6 +32,11 @@ pub(crate) const BRIDGE_CLIENTS: &str = "$bridge/";
 /// The prefix of the client identifiers of other nodes of the cluster. No client may have such an identifier.
 pub(crate) const NODE_CLIENTS: &str = "$cluster/";
 
+/// Whether an identifier is that of a bridge or of another node.
+pub(crate) fn is_reserved(client: &str) -> bool {
+    client.starts_with(BRIDGE_CLIENTS) || client.starts_with(NODE_CLIENTS)
+}
+
 /// The stages that verify credentials.
 #[derive(Clone)]
 pub(crate) struct Verifiers {
@@ -68,7 +73,7 @@ impl Identity {
 
     /// Whether this is a bridge of this broker or another node, which access rules do not restrict.
     fn is_internal(&self) -> bool {
-        self.client.starts_with(BRIDGE_CLIENTS) || self.is_node()
+        is_reserved(&self.client)
     }
 
     fn subject(&self) -> Subject<'_> {

@@ -1,6 +1,6 @@
 //! Adopts the sessions of a lost node: takes its lease, seals its stream, and makes its sessions this node's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use phalanx::shutdown::is_draining;
@@ -9,10 +9,10 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_nats::{Expected, JetStream, JetStreamError};
 
-use crate::access::{BRIDGE_CLIENTS, NODE_CLIENTS};
+use crate::access::is_reserved;
 use crate::context::Context;
 use crate::durable::Clocks;
-use crate::durable::recovery::{RecoveredSession, RecoveredState};
+use crate::durable::recovery::RecoveredState;
 use crate::kept::lease::{Failed, Lease, Record};
 use crate::kept::names::{BATCH, JournalName, OPEN, SEAL};
 use crate::kept::part::{Head, Joined};
@@ -78,7 +78,9 @@ pub(super) async fn adopt(
             }
         }
     });
-    let line = match select(work, renewed).await {
+    let adopted = select(work, renewed).await;
+    kept.set_arriving(HashSet::new());
+    let line = match adopted {
         Either::Left(Ok(count)) => {
             kept.others(|others| others.remove(journal));
             let took = now().saturating_sub(begun).as_secs_f64();
@@ -102,7 +104,7 @@ async fn adopt_all(
     let count = match seal(kept, streams, journal).await {
         Ok(last) => {
             let state = read(context, streams, kept, journal, last).await?;
-            install(context, state).await?
+            install(context, kept, state).await?
         }
         // An earlier adoption ended before it was recorded.
         Err(JetStreamError::NoStream) => 0,
@@ -160,19 +162,18 @@ async fn read(
 }
 
 /// Adds all sessions of clients. Returns their number, when they are on disk and in this node's stream.
-async fn install(context: &Context, state: RecoveredState) -> Result<usize, Failed> {
+async fn install(context: &Context, kept: &Kept, state: RecoveredState) -> Result<usize, Failed> {
+    let all = state.sessions.iter().flat_map(|own| &own.sessions);
+    kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
     let (stages, mut count) = (context.stages, 0);
     let subscriptions = state.routes.clients.into_iter();
     let mut subscriptions: HashMap<_, _> =
         subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
+    let mut wills = Vec::new();
     for partition in state.sessions {
-        let wills: Vec<_> = partition.pending_wills.into_iter().map(|(_, _, will)| will).collect();
-        if !wills.is_empty() && stages.sessions.publish_wills(wills, stages.routing).await.is_err()
-        {
-            return Err(Failed::Again("the broker is busy".into()));
-        }
+        wills.extend(partition.pending_wills.into_iter().map(|(_, _, will)| will));
         for session in partition.sessions {
-            if !is_client(&session) {
+            if is_reserved(&session.client_id) {
                 continue;
             }
             let requests: Vec<SubscriptionRequest> =
@@ -187,6 +188,13 @@ async fn install(context: &Context, state: RecoveredState) -> Result<usize, Fail
             }
         }
     }
+    // The sessions get these wills, and from now on what is published at other nodes.
+    if !wills.is_empty() && stages.sessions.publish_wills(wills, stages.routing).await.is_err() {
+        return Err(Failed::Again("the broker is busy".into()));
+    }
+    if let Some(peers) = &context.counters.peers {
+        peers.interest.settled(kept.timeout()).await;
+    }
     durable(context).await?;
     Ok(count)
 }
@@ -194,10 +202,4 @@ async fn install(context: &Context, state: RecoveredState) -> Result<usize, Fail
 async fn durable(context: &Context) -> Result<(), Failed> {
     let kept = context.wal.durable(context.wal.latest()).await;
     kept.map_err(|_| Failed::Lost("this node's journal is closed".into()))
-}
-
-/// Whether a session is that of a client, and not of a bridge or another node.
-fn is_client(session: &RecoveredSession) -> bool {
-    let client = &session.client_id;
-    !client.starts_with(BRIDGE_CLIENTS) && !client.starts_with(NODE_CLIENTS)
 }

@@ -13,9 +13,13 @@
 //! | `retained.rs` | the retained messages for a node that joins |
 //! | `watch.rs` | finds leases of journals that are not renewed |
 //! | `adopt.rs` | adopts the sessions of a lost node |
+//! | `find.rs` | finds the node that has a client's session |
+//! | `guard.rs` | disconnects clients when the lease runs out |
 //! | `takeover.rs` | clients that connected to another node |
 
 mod adopt;
+mod find;
+mod guard;
 mod node;
 mod other;
 mod receiving;

@@ -13,9 +13,10 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_nats::{Client, Options, Rejected};
 
+use crate::cluster::guard::guard;
 use crate::cluster::other::{Hello, Other, VERSION};
 use crate::cluster::watch::watch;
-use crate::cluster::{HELLOS, TICKS, takeover};
+use crate::cluster::{HELLOS, TICKS, find, takeover};
 use crate::config::Cluster;
 use crate::context::Context;
 use crate::lane::Sent;
@@ -100,6 +101,10 @@ pub(crate) async fn serve_cluster(
     }
     let (context, client) = (node.context.clone(), node.client.clone());
     let _ = control.dispatch(move |_| watch(context, client));
+    let guarded = node.context.clone();
+    let _ = control.dispatch(move |_| guard(guarded));
+    let finding = node.clone();
+    let _ = control.dispatch(move |_| find::serve(finding));
     let claims = node.clone();
     let _ = control.dispatch(move |_| takeover::claim(claims));
     let renewing = node.clone();

@@ -21,8 +21,8 @@ use crate::session::operations::RETRY_DELAY;
 
 /// Claims in one message, and bytes of their client identifiers and users: with all characters escaped, and with the
 /// rest of the claims, they are less than 1 MiB, the default limit of NATS. So is one claim with the longest names.
-const MAX_AT_ONCE: usize = 1000;
-const MAX_BYTES: usize = 64 * 1024;
+pub(super) const MAX_AT_ONCE: usize = 1000;
+pub(super) const MAX_BYTES: usize = 64 * 1024;
 
 /// The subject of claims. Nodes with another version of the protocol do not hear them.
 pub(super) fn subject(node: &Node) -> String {
@@ -74,7 +74,8 @@ pub(super) async fn repeat(node: &Node, lane: &Lane, since: Duration) {
     let all = node.peers.claims.since(since);
     let mut left = &all[..];
     while !left.is_empty() && !lane.is_closed() {
-        let (some, rest) = left.split_at(fitting(left, MAX_AT_ONCE, MAX_BYTES));
+        let (some, rest) =
+            left.split_at(fitting(left.iter().map(|own| &own.0), MAX_AT_ONCE, MAX_BYTES));
         match lane.send_frame(&NodeFrame::Claims(&json(node, some))) {
             Sent::Yes => left = rest,
             Sent::Full => sleep(RETRY_DELAY).await,

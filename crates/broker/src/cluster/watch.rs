@@ -29,6 +29,7 @@ pub(super) async fn watch(context: Context, client: Client) {
             let is_sure = now.saturating_sub(kept.renewed()) <= 2 * kept.timeout() / RENEWALS;
             let limit = if is_sure { kept.timeout() } else { Duration::MAX };
             let expired = kept.others(|others| update(others, found, (now, limit)));
+            kept.has_looked();
             for (journal, number) in expired {
                 // One after the other: each may need much memory.
                 adopt(&context, &kept, &streams, &journal, number).await;

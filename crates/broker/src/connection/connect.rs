@@ -14,7 +14,7 @@ use phalanx_mqtt::{
 };
 
 use crate::access::permissions::Verdict;
-use crate::access::{BRIDGE_CLIENTS, Identity, Login, NODE_CLIENTS};
+use crate::access::{Identity, Login, is_reserved};
 use crate::config::Protocol;
 use crate::connection::authenticate::{
     Authenticated, Candidate, Credentials, method_and_data, proof_properties,
@@ -26,6 +26,8 @@ use crate::connection::{logging, sender};
 use crate::context::Context;
 use crate::events::Line;
 use crate::events::drops::{DropReason, Dropped};
+use crate::kept::questions::Whereabouts;
+use crate::kept::state::Kept;
 use crate::limits::peer::Peer;
 use crate::model::message::{self, Message};
 use crate::model::trie::is_shallow;
@@ -229,11 +231,15 @@ pub(super) async fn accept_client(
         refuse(&stream, limits, Refusal { version, most, reason, what }).await;
         return None;
     }
-    if context.kept.as_ref().is_some_and(|kept| !kept.is_open()) {
-        let (reason, what) = (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
-        logging::refused(context, &peer.origin, names, (reason, what));
-        refuse(&stream, limits, Refusal { version, most, reason, what }).await;
-        return None;
+    if let Some(kept) = &context.kept {
+        let resumes = !opening.clean_start && opening.expiry > 0;
+        // Boxed: few brokers keep sessions.
+        let refused = Box::pin(not_let_in(context, kept, &identity, resumes)).await;
+        if let Some((reason, what)) = refused {
+            logging::refused(context, &peer.origin, names, (reason, what));
+            refuse(&stream, limits, Refusal { version, most, reason, what }).await;
+            return None;
+        }
     }
     let opened = context.stages.sessions.open(opening, context.stages.routing).await;
     let opened = match opened {
@@ -276,6 +282,38 @@ pub(super) async fn accept_client(
         persistent,
         mechanism: proof.map(|(mechanism, _)| mechanism),
     })
+}
+
+/// Why a node that keeps its sessions does not let a client in, if so.
+async fn not_let_in(
+    context: &Context,
+    kept: &Kept,
+    identity: &Identity,
+    resumes: bool,
+) -> Option<(Reason, &'static str)> {
+    let not_open = (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
+    if !kept.is_open() {
+        return Some(not_open);
+    }
+    // If the stage is full, it refuses the client later.
+    let sessions = context.stages.sessions;
+    if resumes
+        && (kept.is_arriving(&identity.client)
+            || sessions.has_session(identity.clone()).await == Ok(false))
+    {
+        match kept.questions.ask(identity.clone()).await {
+            Whereabouts::NotElsewhere => (),
+            Whereabouts::Elsewhere => {
+                return Some((Reason::USE_ANOTHER_SERVER, "another node has the session"));
+            }
+            Whereabouts::Unknown => {
+                let what = "a node that may have the session does not answer";
+                return Some((Reason::SERVER_UNAVAILABLE, what));
+            }
+        }
+    }
+    // The lease may have run out meanwhile.
+    (!kept.is_open()).then_some(not_open)
 }
 
 /// Counts and logs an accepted connection, and starts its sender.
@@ -405,11 +443,6 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         assigned,
         asked_expiry,
     })
-}
-
-/// Whether no client may have this identifier.
-fn is_reserved(client_id: &str) -> bool {
-    client_id.starts_with(BRIDGE_CLIENTS) || client_id.starts_with(NODE_CLIENTS)
 }
 
 const RESERVED: &str = "client identifiers that begin with $bridge/ or $cluster/ are those of bridges and of other nodes";

@@ -54,7 +54,7 @@ impl StreamMirror {
         let timeout = kept.timeout();
         let of_errors = kept.clone();
         let options = Options {
-            name: format!("phalanx journal {}", kept.start),
+            name: format!("phalanx journal {}", kept.cluster.node),
             connect_timeout: timeout,
             ping_interval: timeout / 3,
             reconnect_delay: (timeout / RETRIES / 2, timeout / RENEWALS),
@@ -209,8 +209,9 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Lease) {
         if is_draining() {
             return;
         }
+        let begun = now();
         match lease.renew().await {
-            Ok(()) => kept.is_renewed(),
+            Ok(()) => kept.is_renewed(begun),
             Err(Failed::Lost(why)) => return kept.fence(&why),
             Err(Failed::Again(_)) => (),
         }

@@ -13,6 +13,7 @@
 //! | `part.rs` | batches in messages of limited size |
 //! | `lease.rs` | the lease of a journal |
 //! | `mirror.rs` | this node's stream |
+//! | `questions.rs` | which node has the session of a client |
 //! | `opening.rs` | takes this node's lease and stream at the start |
 //! | `fenced.rs` | the end of a node that lost its sessions, and its next start |
 
@@ -22,4 +23,5 @@ pub(crate) mod mirror;
 pub(crate) mod names;
 mod opening;
 pub(crate) mod part;
+pub(crate) mod questions;
 pub(crate) mod state;

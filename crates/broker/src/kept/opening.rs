@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
+use phalanx::time::now;
 use phalanx_nats::Expected;
 use phalanx_store::MirrorLost;
 
@@ -66,6 +67,7 @@ impl StreamMirror {
         let (holder, start) = (journal.to_string(), self.kept.start.clone());
         let own = Record { holder, start, is_adopted: false };
         let lease = Lease::new(streams, names, &journal, own, 0);
+        let begun = now();
         lease.take().await?;
         let head = Head { start: self.start, batch: batches.end, place: 0, count: 0 };
         let subject = names.subject(&journal, OPEN);
@@ -77,7 +79,7 @@ impl StreamMirror {
             None => batches.start,
         };
         self.last.set(opened);
-        self.kept.is_renewed();
+        self.kept.is_renewed(begun);
         match self.spawn(renew(self.kept.clone(), lease)) {
             true => Ok(next),
             false => Err(Failed::Again("the processor is full".into())),

@@ -1,6 +1,6 @@
 //! Whether this node owns its sessions, and the other nodes' journals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use phalanx_nats::Access;
 
 use crate::config::Cluster;
 use crate::kept::names::{ClusterNames, JournalName};
+use crate::kept::questions::Questions;
 use crate::lock::lock;
 
 /// Time for the replicas of a stream to elect a leader, and to store what waits for it.
@@ -27,6 +28,7 @@ pub(crate) struct Kept {
     pub(crate) cluster: Cluster,
     /// Identifies this start of the node.
     pub(crate) start: String,
+    pub(crate) questions: Questions,
     state: Mutex<State>,
 }
 
@@ -40,6 +42,10 @@ struct State {
     renewed: Duration,
     /// The journals of other nodes, and which of them this node adopts.
     others: BTreeMap<JournalName, OtherJournal>,
+    /// The clients whose sessions this node is adopting.
+    arriving: HashSet<Arc<str>>,
+    /// Whether the other nodes' journals are known.
+    has_looked: bool,
     /// The line that was printed last.
     told: String,
 }
@@ -72,6 +78,7 @@ impl Kept {
             names: ClusterNames { cluster: cluster.name.clone(), replicas },
             cluster: cluster.clone(),
             start: start.to_owned(),
+            questions: Questions::default(),
             state: Mutex::default(),
         })
     }
@@ -163,9 +170,14 @@ impl Kept {
         self.tell(&format!("this node has lost its sessions: {why}"));
     }
 
-    /// The lease was renewed.
-    pub(crate) fn is_renewed(&self) {
-        lock(&self.state).renewed = now();
+    /// The lease was renewed, by a request of this time.
+    pub(crate) fn is_renewed(&self, at: Duration) {
+        lock(&self.state).renewed = at;
+    }
+
+    /// Time until the lease runs out, unless it is renewed.
+    pub(crate) fn lease_left(&self) -> Duration {
+        (self.renewed() + self.timeout()).saturating_sub(now())
     }
 
     /// The time of the last renewal.
@@ -179,6 +191,27 @@ impl Kept {
         change: impl FnOnce(&mut BTreeMap<JournalName, OtherJournal>) -> T,
     ) -> T {
         change(&mut lock(&self.state).others)
+    }
+
+    /// The clients whose sessions this node is adopting, until none is.
+    pub(crate) fn set_arriving(&self, clients: HashSet<Arc<str>>) {
+        lock(&self.state).arriving = clients;
+    }
+
+    /// Whether this node is adopting the session of a client. Until all are adopted, what it publishes misses the others.
+    pub(crate) fn is_arriving(&self, client: &str) -> bool {
+        lock(&self.state).arriving.contains(client)
+    }
+
+    /// The other nodes' journals were looked for.
+    pub(crate) fn has_looked(&self) {
+        lock(&self.state).has_looked = true;
+    }
+
+    /// The names of the other nodes' journals that are not adopted, once they are known.
+    pub(crate) fn journals(&self) -> Option<BTreeSet<String>> {
+        let state = lock(&self.state);
+        state.has_looked.then(|| state.others.keys().map(JournalName::to_string).collect())
     }
 
     /// Prints a line, unless it was the last one.

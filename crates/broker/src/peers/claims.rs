@@ -75,7 +75,7 @@ impl Claims {
     /// Takes claims that were not sent: up to `most`, and up to `most_bytes` of names, but at least one.
     pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<(Identity, u64)> {
         let mut state = lock(&self.0);
-        let count = fitting(&state.new, most, most_bytes);
+        let count = fitting(state.new.iter().map(|own| &own.0), most, most_bytes);
         state.new.drain(..count).collect()
     }
 
@@ -112,15 +112,19 @@ impl Claims {
     }
 }
 
-/// The number of the first claims that fit: up to `most`, and up to `most_bytes` of names, but at least one.
-pub(crate) fn fitting(claims: &[(Identity, u64)], most: usize, most_bytes: usize) -> usize {
+/// The number of the first clients that fit: up to `most`, and up to `most_bytes` of names, but at least one.
+pub(crate) fn fitting<'a>(
+    clients: impl Iterator<Item = &'a Identity>,
+    most: usize,
+    most_bytes: usize,
+) -> usize {
     let mut bytes = 0;
-    let is_within = |(own, _): &&(Identity, u64)| {
+    let is_within = |own: &&Identity| {
         let is_first = bytes == 0;
         bytes += own.client.len() + own.user.as_deref().map_or(0, str::len);
         is_first || bytes <= most_bytes
     };
-    claims.iter().take(most).take_while(is_within).count()
+    clients.take(most).take_while(is_within).count()
 }
 
 #[cfg(test)]
@@ -189,9 +193,9 @@ mod tests {
 
     #[test]
     fn users_count_towards_the_size_of_a_message() {
-        let all = ["a", "b", "c"].map(|name| (client(name, Some("eve")), 1));
-        assert_eq!(fitting(&all, 3, 0), 1, "at least one");
-        assert_eq!(fitting(&all, 3, 8), 2);
-        assert_eq!(fitting(&all, 3, 11), 2);
+        let all = ["a", "b", "c"].map(|name| client(name, Some("eve")));
+        assert_eq!(fitting(all.iter(), 3, 0), 1, "at least one");
+        assert_eq!(fitting(all.iter(), 3, 8), 2);
+        assert_eq!(fitting(all.iter(), 3, 11), 2);
     }
 }

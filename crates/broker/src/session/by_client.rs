@@ -8,6 +8,7 @@ use phalanx::time::now;
 use phalanx::{Call, CallError};
 use phalanx_mqtt::Reason;
 
+use crate::access::Identity;
 use crate::requests::Routes;
 use crate::session::close::Closing;
 use crate::session::open::{Opened, Opening};
@@ -38,6 +39,20 @@ impl SessionStage {
                 _ => Ok(operation(sessions).await),
             }
         })
+    }
+
+    /// Whether this client of this user has a session here that outlives its connection.
+    pub(crate) async fn has_session(self, owner: Identity) -> Result<bool, CallError> {
+        let has_it = self.call_client(owner.client.clone(), move |sessions| async move {
+            sessions.with(|sessions| {
+                let slot = sessions.names.get(&owner.client).copied();
+                slot.and_then(|slot| sessions.at(slot)).is_some_and(|session| {
+                    let lasts = session.ends.is_none_or(|ends| ends > now());
+                    session.user == owner.user && session.expiry > 0 && lasts
+                })
+            })
+        });
+        has_it.await.flatten()
     }
 
     /// Opens a session. A persistent session is on disk before its client is accepted; if the disk takes too

@@ -1,12 +1,14 @@
 //! Sessions as the admin pages show them, and the disconnection of clients by an operator.
 
 use std::sync::{Arc, Once};
+use std::task::{Poll, Waker};
 
 use phalanx::{Call, CallError};
 use phalanx_mqtt::{Reason, Version};
 use serde::Serialize;
 
-use crate::access::Identity;
+use crate::access::{Identity, is_reserved};
+use crate::model::client_key::ClientKey;
 use crate::model::session::{Session, SessionLoad};
 use crate::requests::Routes;
 use crate::session::effects::Effects;
@@ -58,6 +60,8 @@ pub(crate) enum Kick {
     Client(String),
     User(String),
     Address(std::net::IpAddr),
+    /// All except bridges and other nodes, for this reason.
+    Clients(Reason),
 }
 
 impl Kick {
@@ -65,6 +69,7 @@ impl Kick {
         match self {
             Self::Client(client) => *session.client_id == **client,
             Self::User(user) => session.user.as_deref() == Some(user),
+            Self::Clients(_) => !is_reserved(&session.client_id),
             Self::Address(address) => {
                 let origin = session.attachment.as_ref().and_then(|own| own.origin);
                 let own = origin.and_then(|origin| origin.address);
@@ -118,12 +123,32 @@ impl Sessions {
         (found, None)
     }
 
+    /// Waits until the connection is to end. Returns the reason.
+    pub(super) fn poll_ended(
+        &mut self,
+        (key, connection_id): (ClientKey, u64),
+        waiting: &Waker,
+    ) -> Poll<Reason> {
+        let session = self.get(key).and_then(|session| session.on(connection_id));
+        let Some(attachment) = session else { return Poll::Ready(Reason::SESSION_TAKEN_OVER) };
+        match attachment.ended {
+            Some(reason) => Poll::Ready(reason),
+            None => {
+                attachment.waiting.register(waiting);
+                Poll::Pending
+            }
+        }
+    }
+
     /// Ends connections. Returns their number.
     fn kick(&mut self, kick: &Kick) -> usize {
         let mut count = 0;
         for session in self.all_sessions().filter(|session| kick.selects(session)) {
             if let Some(attachment) = &mut session.attachment {
-                attachment.ended = Some(Reason::ADMINISTRATIVE_ACTION);
+                attachment.ended = Some(match kick {
+                    Kick::Clients(reason) => *reason,
+                    _ => Reason::ADMINISTRATIVE_ACTION,
+                });
                 attachment.wake();
                 count += 1;
             }

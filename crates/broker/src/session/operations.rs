@@ -106,10 +106,16 @@ impl SessionStage {
             if lsn == Lsn::default() {
                 return pulled;
             }
+            // The disk, or the copy in NATS, may take long.
+            let ended = poll_fn(|context| {
+                let waiting = context.waker();
+                sessions.with(|sessions| sessions.poll_ended((key, connection_id), waiting))
+            });
             // Pooled: an idle connection holds no memory for it.
-            match Pooled::pin(durable(&sessions, lsn)).await {
-                Ok(()) => pulled,
-                Err(NotDurable) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
+            match Pooled::pin(select(durable(&sessions, lsn), ended)).await {
+                Either::Left(Ok(())) => pulled,
+                Either::Left(Err(NotDurable)) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
+                Either::Right(reason) => Pulled::Closed(reason),
             }
         })
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use phalanx_mqtt::{Delivery, QoS, Reason};
+use phalanx_mqtt::{Delivery, Packet, QoS, Reason, Version};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Begin, Client, id};
 use phalanx_testkit::nats::NatsServer;
@@ -16,7 +16,8 @@ use crate::broker::process::Broker;
 crate::on_each_driver!(
     a_killed_nodes_sessions_are_adopted,
     a_stopped_node_finds_that_its_sessions_were_adopted,
-    a_node_that_returns_in_time_keeps_its_sessions
+    a_node_that_returns_in_time_keeps_its_sessions,
+    a_client_gets_its_session_or_is_refused
 );
 
 /// The exit code of a node whose sessions were adopted.
@@ -25,6 +26,7 @@ const ADOPTED: i32 = 75;
 /// Nodes that keep their sessions.
 struct Nodes {
     driver: &'static str,
+    timeout: &'static str,
     nats: NatsServer,
     data: TempDir,
 }
@@ -32,7 +34,8 @@ struct Nodes {
 impl Nodes {
     /// `None` without a NATS server.
     fn new(driver: &'static str) -> Option<Self> {
-        Some(Self { driver, nats: NatsServer::start("")?, data: tempfile::tempdir().unwrap() })
+        let (nats, data) = (NatsServer::start("")?, tempfile::tempdir().unwrap());
+        Some(Self { driver, timeout: "8s", nats, data })
     }
 
     fn directory(&self, name: &str) -> std::path::PathBuf {
@@ -42,7 +45,7 @@ impl Nodes {
     /// Starts a node, and waits until it lets clients in.
     fn start(&self, name: &str) -> Broker {
         let (url, data) = (self.nats.url(), self.directory(name));
-        let arguments = ["--node-name", name, "--cluster", &url, "--cluster-timeout", "8s"];
+        let arguments = ["--node-name", name, "--cluster", &url, "--cluster-timeout", self.timeout];
         let stored = ["--persistence-dir", data.to_str().unwrap(), "--cluster-keep-sessions"];
         let address = (own_address(), 0).into();
         let arguments = [&arguments[..], &stored].concat();
@@ -144,7 +147,8 @@ fn a_stopped_node_finds_that_its_sessions_were_adopted(driver: &'static str) {
 }
 
 fn a_node_that_returns_in_time_keeps_its_sessions(driver: &'static str) {
-    let Some(mut nodes) = Nodes::new(driver) else { return };
+    let Some(nodes) = Nodes::new(driver) else { return };
+    let mut nodes = Nodes { timeout: "14s", ..nodes };
     let (first, _second) = (nodes.start("a"), nodes.start("b"));
     queue(&first);
     first.crashes();
@@ -161,4 +165,40 @@ fn a_node_that_returns_in_time_keeps_its_sessions(driver: &'static str) {
     nodes.nats.restart();
     assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
     client.receives("t", "after");
+}
+
+/// Connects the subscriber to continue its session. Returns the reason if it is refused.
+fn try_subscriber(node: &Broker) -> Result<(Client, bool), Reason> {
+    let mut client = Client::silent(node, Version::V5);
+    client.connect(&Begin::lasting("subscriber"));
+    match client.next().packet() {
+        Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => Ok((client, ack.session_present)),
+        Packet::ConnAck(ack) => Err(ack.reason),
+        other => panic!("expected a CONNACK, got {other:?}"),
+    }
+}
+
+fn a_client_gets_its_session_or_is_refused(driver: &'static str) {
+    let Some(nodes) = Nodes::new(driver) else { return };
+    let [first, second, third] = ["a", "b", "c"].map(|name| nodes.start(name));
+    queue(&first);
+    assert_eq!(try_subscriber(&second).err(), Some(Reason::USE_ANOTHER_SERVER));
+    // A client without a session gets one, and a clean session is begun anywhere.
+    let (_, is_present) = Client::begin(&third, &Begin::lasting("another"));
+    assert!(!is_present);
+    Client::new(&third, "clean");
+    first.crashes();
+    let mut client =
+        [&second, &third].into_iter().cycle().find_map(|node| match try_subscriber(node) {
+            Ok((client, is_present)) => {
+                assert!(is_present, "a new session was begun");
+                Some(client)
+            }
+            Err(reason) => {
+                let expected = [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER];
+                assert!(expected.contains(&reason), "{reason}");
+                None
+            }
+        });
+    receives_all(client.as_mut().unwrap());
 }

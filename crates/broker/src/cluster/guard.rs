@@ -1,0 +1,42 @@
+//! Disconnects all clients when this node's lease runs out, because another node may adopt their sessions from then on.
+
+use std::time::Duration;
+
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::{select, sleep};
+use phalanx_mqtt::Reason;
+
+use crate::context::Context;
+use crate::kept::state::RENEWALS;
+use crate::session::inspect::Kick;
+
+/// Watches over the lease until shutdown, or until the sessions are lost.
+pub(super) async fn guard(context: Context) {
+    let Some(kept) = context.kept.clone() else { return };
+    let mut was_open = true;
+    while kept.opened().await && !is_draining() {
+        let is_open = kept.is_open();
+        if was_open && !is_open {
+            kept.tell("the lease was not renewed in time: disconnecting all clients");
+            disconnect_all(&context, Reason::SERVER_UNAVAILABLE).await;
+        }
+        was_open = is_open;
+        let pause = kept.timeout() / RENEWALS;
+        let pause = match is_open {
+            true => pause.min(kept.lease_left() + Duration::from_millis(1)),
+            false => pause,
+        };
+        select(sleep(pause), draining()).await;
+    }
+    if kept.lost().is_some() {
+        disconnect_all(&context, Reason::USE_ANOTHER_SERVER).await;
+    }
+}
+
+async fn disconnect_all(context: &Context, reason: Reason) {
+    let sessions = context.stages.sessions;
+    for partition in 0..sessions.partitions() {
+        // If the stage is full, its clients remain; nothing is acknowledged to them.
+        let _ = sessions.kick(partition, Kick::Clients(reason)).await;
+    }
+}

@@ -1,0 +1,77 @@
+//! Questions of connections: which node has the session of a client that has none here.
+
+use std::sync::Mutex;
+
+use phalanx::select;
+use phalanx::shutdown::draining;
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
+
+use crate::access::Identity;
+use crate::lock::lock;
+use crate::peers::fitting;
+
+/// Maximum number of questions that wait to be sent. Further ones are not answered.
+const MAX_WAITING: usize = 10_000;
+
+/// Where a client's session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// No other node has it.
+    NotElsewhere,
+    Elsewhere,
+    /// It may be at a node that does not answer.
+    Unknown,
+}
+
+/// A question of a connection.
+pub(crate) struct Question {
+    pub(crate) client: Identity,
+    pub(crate) answer: oneshot::Sender<Whereabouts>,
+}
+
+/// The questions that were not sent.
+#[derive(Default)]
+pub(crate) struct Questions(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<Question>,
+    wake: Option<oneshot::Sender<()>>,
+}
+
+impl Questions {
+    /// Asks the other nodes, and waits for the answer.
+    pub(crate) async fn ask(&self, client: Identity) -> Whereabouts {
+        let (answer, receiver) = oneshot::shared();
+        {
+            let mut state = lock(&self.0);
+            if state.waiting.len() >= MAX_WAITING {
+                return Whereabouts::Unknown;
+            }
+            state.waiting.push(Question { client, answer });
+            if let Some(wake) = state.wake.take() {
+                wake.send(());
+            }
+        }
+        match select(receiver, Box::pin(draining())).await {
+            Either::Left(Some(answer)) => answer,
+            _ => Whereabouts::Unknown,
+        }
+    }
+
+    /// Takes questions: up to `most`, and up to `most_bytes` of names, but at least one if there is one.
+    pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<Question> {
+        let mut state = lock(&self.0);
+        let clients = state.waiting.iter().map(|own| &own.client);
+        let count = fitting(clients, most, most_bytes);
+        state.waiting.drain(..count).collect()
+    }
+
+    /// Completes when there are questions. Called before [`take`](Self::take).
+    pub(crate) fn changed(&self) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::shared();
+        lock(&self.0).wake = Some(sender);
+        receiver
+    }
+}
