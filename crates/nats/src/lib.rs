@@ -43,7 +43,7 @@ pub use client::{Client, Message, Rejected};
 pub use codec::{Bounds, DecodeError, Frame};
 #[cfg(feature = "client")]
 pub use jetstream::{
-    Expected, JetStream, JetStreamError, Range, Stored, StreamConfig, StreamState,
+    Account, Expected, JetStream, JetStreamError, Limits, Range, Stored, StreamConfig, StreamState,
 };
 #[cfg(feature = "client")]
 pub use model::ModelServer;

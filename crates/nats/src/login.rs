@@ -21,6 +21,7 @@ pub(crate) struct Info {
     pub(crate) max_payload: usize,
     pub(crate) tls_required: bool,
     pub(crate) auth_required: bool,
+    pub(crate) cluster: Option<String>,
 }
 
 /// The properties of a client.

@@ -52,7 +52,10 @@ async fn handle(context: &Context, request: &AdminRequest) -> Outcome {
         ("DELETE", "/api/client") => clients::disconnect(context, &query).await,
         ("GET", "/api/bridges") => Ok(json!({ "bridges": context.bridges.views(now()) })),
         ("GET", "/api/cluster") => match &context.counters.peers {
-            Some(peers) => Ok(json!(peers.status.view(now()))),
+            Some(peers) => {
+                let kept = context.kept.as_ref().map(|kept| kept.view(now()));
+                Ok(json!(peers.status.view(now(), kept)))
+            }
             None => Err(Failure::missing("this broker is not a node of a cluster")),
         },
         ("GET", "/api/bans") => Ok(clients::bans(context)),

@@ -83,6 +83,7 @@ pub(super) async fn adopt(
     let line = match adopted {
         Either::Left(Ok(count)) => {
             kept.others(|others| others.remove(journal));
+            kept.metrics.adopted.add(count as u64);
             let took = now().saturating_sub(begun).as_secs_f64();
             format!("adopted {count} sessions of node {} in {took:.1} s", journal.node)
         }

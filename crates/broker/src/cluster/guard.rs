@@ -21,6 +21,7 @@ pub(super) async fn guard(context: Context) {
             disconnect_all(&context, Reason::SERVER_UNAVAILABLE).await;
         }
         was_open = is_open;
+        kept.metrics.owns.set(i64::from(is_open));
         let pause = kept.timeout() / RENEWALS;
         let pause = match is_open {
             true => pause.min(kept.lease_left() + Duration::from_millis(1)),
@@ -28,6 +29,7 @@ pub(super) async fn guard(context: Context) {
         };
         select(sleep(pause), draining()).await;
     }
+    kept.metrics.owns.set(0);
     if kept.lost().is_some() {
         disconnect_all(&context, Reason::USE_ANOTHER_SERVER).await;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_config::{ConfigError, Given, Keys, Pass, Value, Written};
-use phalanx_nats::{Access, Credentials, ServerAddress, ServerInfo, survey};
+use phalanx_nats::{Access, Credentials, Limits, ServerAddress, ServerInfo, survey};
 use phalanx_tls::Connector;
 
 use crate::config::first_line;
@@ -132,6 +132,11 @@ impl Cluster {
         self.is_on() && self.keep_sessions
     }
 
+    /// The servers of NATS that store each copy of the sessions: three or more servers are a cluster of NATS.
+    pub(crate) fn replicas(&self) -> u32 {
+        if self.servers.len() >= 3 { 3 } else { 1 }
+    }
+
     /// Whether this broker is a node of a cluster.
     pub fn is_on(&self) -> bool {
         !self.servers.is_empty()
@@ -198,6 +203,11 @@ impl Cluster {
 /// The oldest version of NATS that is supported: it has headers.
 const OLDEST: (u32, u32) = (2, 2);
 
+/// The oldest version with the requests to streams that kept sessions need.
+const OLDEST_FOR_KEEPING: (u32, u32) = (2, 9);
+
+const ONE_COPY: &str = "cluster: NATS has one copy of the kept sessions; name three servers of a NATS cluster for three";
+
 /// Maximum size of a message of NATS that a node requires, in bytes: a list of claims is smaller.
 const MIN_PAYLOAD: usize = 1 << 20;
 
@@ -207,34 +217,80 @@ const SURVEY: Duration = Duration::from_secs(3);
 impl Cluster {
     /// Connects to the servers of NATS. Warnings about those that cannot be used now, or have other properties than a
     /// node requires. May block.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(super) fn warnings(&self, persistence_bytes: u64) -> Vec<String> {
         let Ok(access) = self.access() else { return Vec::new() };
-        let found = survey(access, SURVEY.min(self.timeout));
+        let inbox = format!("phalanx.{}.inbox.check-{}", self.name, std::process::id());
+        let found = survey(access, SURVEY.min(self.timeout), self.keeps().then_some(inbox));
         let warn = |(server, found): (&NatsServer, Result<ServerInfo, String>)| {
             let why = match found {
                 Err(why) => format!("{why}; nodes cannot use this server now"),
-                Ok(info) => unsuitable(&info)?,
+                Ok(info) => match unsuitable(&info) {
+                    None if self.keeps() => {
+                        unsuitable_for_keeping(&info, self.replicas(), persistence_bytes)?
+                    }
+                    why => why?,
+                },
             };
             Some(format!("cluster: {}: {why}", server.0))
         };
-        self.servers.iter().zip(found).filter_map(warn).collect()
+        let copies = (self.keeps() && self.replicas() == 1).then(|| ONE_COPY.to_owned());
+        self.servers.iter().zip(found).filter_map(warn).chain(copies).collect()
     }
 }
 
 /// Why a server is not suitable for a node.
 fn unsuitable(info: &ServerInfo) -> Option<String> {
-    let ServerInfo { version, max_payload } = info;
-    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
-    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-    let (least_major, least_minor) = OLDEST;
-    if (major, minor) < OLDEST {
-        return Some(format!(
-            "it has version {version}, nodes require {least_major}.{least_minor} or later; update it"
-        ));
+    let ServerInfo { version, max_payload, .. } = info;
+    if let Some(why) = too_old(version, OLDEST) {
+        return Some(why);
     }
     (*max_payload < MIN_PAYLOAD).then(|| {
         format!(
             "its max_payload is {max_payload} bytes, nodes require {MIN_PAYLOAD}; set max_payload: 1MB or more"
+        )
+    })
+}
+
+/// Why a server is too old.
+fn too_old(version: &str, oldest: (u32, u32)) -> Option<String> {
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+    let own = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    let (major, minor) = oldest;
+    (own < oldest).then(|| {
+        format!("it has version {version}, nodes require {major}.{minor} or later; update it")
+    })
+}
+
+/// Why a server is not suitable for a node that keeps its sessions.
+fn unsuitable_for_keeping(
+    info: &ServerInfo,
+    replicas: u32,
+    persistence_bytes: u64,
+) -> Option<String> {
+    if let Some(why) = too_old(&info.version, OLDEST_FOR_KEEPING) {
+        return Some(why);
+    }
+    if replicas > 1 && !info.is_clustered {
+        return Some(format!(
+            "it is not part of a NATS cluster, which {replicas} copies of the sessions need; add `cluster {{}}`"
+        ));
+    }
+    let account = match info.account.as_ref()? {
+        Ok(account) => account,
+        Err(why) => return Some(format!("it cannot keep sessions: {why}")),
+    };
+    let Limits { max_streams, max_storage } = account.limits;
+    if u64::try_from(max_streams).is_ok_and(|most| account.streams >= most) {
+        return Some(format!(
+            "all {max_streams} streams of the account exist, and each node needs one; raise max_streams"
+        ));
+    }
+    // The bound of a journal.
+    let needed = persistence_bytes.saturating_add(persistence_bytes.saturating_mul(5) / 4);
+    u64::try_from(max_storage).is_ok_and(|most| most < needed).then(|| {
+        format!(
+            "the account may store {max_storage} bytes, and the sessions of one node may need {needed}; raise \
+             max_file, or lower max-persistence-bytes"
         )
     })
 }
@@ -251,6 +307,8 @@ fn host_name() -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use phalanx_nats::Account;
+
     use super::*;
 
     #[test]
@@ -271,12 +329,30 @@ mod tests {
 
     #[test]
     fn servers_are_suitable_by_version_and_limit() {
-        let of = |version: &str, max_payload| {
-            unsuitable(&ServerInfo { version: version.to_owned(), max_payload })
+        let info = |version: &str, max_payload| ServerInfo {
+            version: version.to_owned(),
+            max_payload,
+            is_clustered: false,
+            account: None,
         };
+        let of = |version: &str, max_payload| unsuitable(&info(version, max_payload));
         assert_eq!(of("2.2.0", MIN_PAYLOAD), None);
         assert_eq!(of("3.0.0-RC.1", MIN_PAYLOAD), None);
         assert!(of("2.1.9", MIN_PAYLOAD).unwrap().contains("2.2 or later"));
         assert!(of("2.10.1", 65_536).unwrap().contains("max_payload is 65536"));
+        let keeps = |version: &str, replicas, account| {
+            let info = ServerInfo { account: Some(account), ..info(version, MIN_PAYLOAD) };
+            unsuitable_for_keeping(&info, replicas, 4000).unwrap_or_default()
+        };
+        let account = |max_streams, max_storage| {
+            Ok(Account { streams: 2, storage: 0, limits: Limits { max_streams, max_storage } })
+        };
+        assert_eq!(keeps("2.9.0", 1, account(-1, -1)), "");
+        assert_eq!(keeps("2.9.0", 1, account(3, 9000)), "");
+        assert!(keeps("2.8.4", 1, account(-1, -1)).contains("2.9 or later"));
+        assert!(keeps("2.9.0", 3, account(-1, -1)).contains("not part of a NATS cluster"));
+        assert!(keeps("2.9.0", 1, account(2, -1)).contains("all 2 streams"));
+        assert!(keeps("2.9.0", 1, account(-1, 8999)).contains("may need 9000"));
+        assert!(keeps("2.9.0", 1, Err("none".into())).contains("cannot keep sessions: none"));
     }
 }

@@ -69,7 +69,7 @@ impl Config {
         for path in self.password_files() {
             all.extend(Users::open(path).ok().and_then(|users| weak_passwords(&users, path)));
         }
-        all.extend(self.cluster.warnings());
+        all.extend(self.cluster.warnings(self.limits.persistence_bytes));
         all
     }
 }

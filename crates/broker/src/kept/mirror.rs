@@ -154,6 +154,7 @@ impl StreamMirror {
             }
             done = done.max((self.last.get() - begun) as usize);
             if done >= count {
+                self.kept.metrics.lag.set(0);
                 return Ok(());
             }
             sent = self.send(number, &batch, done);
@@ -232,6 +233,7 @@ impl Mirror for StreamMirror {
 
     fn append(&self, number: u64, batch: Bytes) -> LocalFuture<'_, Result<(), MirrorLost>> {
         self.appended.set(now());
+        self.kept.metrics.lag.set(batch.len() as i64);
         let sent = self.send(number, &batch, 0);
         Box::pin(self.store(number, batch, sent))
     }

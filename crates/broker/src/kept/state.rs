@@ -15,6 +15,7 @@ use crate::config::Cluster;
 use crate::kept::names::{ClusterNames, JournalName};
 use crate::kept::questions::Questions;
 use crate::lock::lock;
+use crate::peers::{KeptMetrics, KeptView, LeaseView};
 
 /// Time for the replicas of a stream to elect a leader, and to store what waits for it.
 pub(crate) const ELECTION: Duration = Duration::from_secs(12);
@@ -29,6 +30,7 @@ pub(crate) struct Kept {
     /// Identifies this start of the node.
     pub(crate) start: String,
     pub(crate) questions: Questions,
+    pub(crate) metrics: KeptMetrics,
     state: Mutex<State>,
 }
 
@@ -71,14 +73,13 @@ pub(crate) struct OtherJournal {
 }
 
 impl Kept {
-    pub(crate) fn new(cluster: &Cluster, start: &str) -> Arc<Self> {
-        // Three servers or more are a cluster of NATS.
-        let replicas = if cluster.servers.len() >= 3 { 3 } else { 1 };
+    pub(crate) fn new(cluster: &Cluster, start: &str, metrics: KeptMetrics) -> Arc<Self> {
         Arc::new(Self {
-            names: ClusterNames { cluster: cluster.name.clone(), replicas },
+            names: ClusterNames { cluster: cluster.name.clone(), replicas: cluster.replicas() },
             cluster: cluster.clone(),
             start: start.to_owned(),
             questions: Questions::default(),
+            metrics,
             state: Mutex::default(),
         })
     }
@@ -212,6 +213,28 @@ impl Kept {
     pub(crate) fn journals(&self) -> Option<BTreeSet<String>> {
         let state = lock(&self.state);
         state.has_looked.then(|| state.others.keys().map(JournalName::to_string).collect())
+    }
+
+    /// The state at `now`, as shown.
+    pub(crate) fn view(&self, now: Duration) -> KeptView {
+        let state = lock(&self.state);
+        let seconds = |since: Duration| now.saturating_sub(since).as_secs();
+        let own = state.own.as_ref().map(|journal| LeaseView {
+            journal: journal.to_string(),
+            holder: journal.to_string(),
+            seconds: seconds(state.renewed),
+        });
+        let others = state.others.iter().map(|(journal, other)| LeaseView {
+            journal: journal.to_string(),
+            holder: other.holder.clone(),
+            seconds: seconds(other.since),
+        });
+        KeptView {
+            owned: self.metrics.owns.get() == 1,
+            lag_bytes: self.metrics.lag.get(),
+            adopted_total: self.metrics.adopted.count(),
+            leases: own.into_iter().chain(others).collect(),
+        }
     }
 
     /// Prints a line, unless it was the last one.

@@ -18,7 +18,7 @@ use crate::peers::claims::Claims;
 use crate::peers::interest::Interest;
 use crate::peers::status::Status;
 pub(crate) use claims::{Claim, fitting};
-pub(crate) use status::NodeStatus;
+pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
 
 /// The state of a cluster, shared by the stages.
 pub(crate) struct Peers {

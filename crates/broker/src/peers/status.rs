@@ -17,6 +17,8 @@ pub(crate) struct Status {
     pub(crate) nats: Gauge,
     /// The other nodes that are connected.
     pub(crate) nodes: Gauge,
+    /// Kept sessions.
+    pub(crate) kept: KeptMetrics,
     sent: Family<Counter>,
     received: Family<Counter>,
     lag: Family<Gauge>,
@@ -30,6 +32,47 @@ struct State {
     server: Option<String>,
     error: Option<String>,
     nodes: BTreeMap<Arc<str>, Arc<NodeStatus>>,
+}
+
+/// The metrics of kept sessions.
+#[derive(Clone)]
+pub(crate) struct KeptMetrics {
+    /// Whether this node owns its sessions, and has renewed its lease.
+    pub(crate) owns: Gauge,
+    /// Bytes of the journal that NATS has not stored.
+    pub(crate) lag: Gauge,
+    /// Sessions adopted from lost nodes.
+    pub(crate) adopted: Counter,
+}
+
+/// The kept sessions as shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct KeptView {
+    /// Whether this node owns its sessions.
+    pub(crate) owned: bool,
+    pub(crate) lag_bytes: i64,
+    pub(crate) adopted_total: u64,
+    pub(crate) leases: Vec<LeaseView>,
+}
+
+/// The lease of a journal as shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct LeaseView {
+    pub(crate) journal: String,
+    pub(crate) holder: String,
+    /// Seconds since its renewal.
+    pub(crate) seconds: u64,
+}
+
+impl KeptMetrics {
+    fn new() -> Self {
+        let help = "Whether this node owns its kept sessions, and has renewed its lease.";
+        let owns = Gauge::new("mqtt_cluster_owns_sessions", help);
+        let help = "Bytes of the journal that were sent to NATS, which has not stored them.";
+        let lag = Gauge::new("mqtt_cluster_journal_lag_bytes", help);
+        let help = "Kept sessions adopted from lost nodes.";
+        Self { owns, lag, adopted: Counter::new("mqtt_cluster_sessions_adopted", help) }
+    }
 }
 
 /// The state of one node.
@@ -57,6 +100,8 @@ pub(crate) struct ClusterView {
     #[serde(skip_serializing_if = "Option::is_none")]
     nats_error: Option<String>,
     nodes: Vec<NodeView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<KeptView>,
 }
 
 /// A node as shown.
@@ -78,6 +123,7 @@ impl Status {
         Self {
             nats: Gauge::new("mqtt_cluster_nats_connected", "Whether NATS is connected."),
             nodes: Gauge::new("mqtt_cluster_nodes", "Other nodes that are connected."),
+            kept: KeptMetrics::new(),
             sent: Family::counters("mqtt_cluster_bytes_sent", "Bytes sent, by node.", "node"),
             received: Family::counters(
                 "mqtt_cluster_bytes_received",
@@ -96,11 +142,13 @@ impl Status {
 
     /// Registers all with the runtime's metrics.
     pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
-        let runtime = [&self.nats, &self.nodes].into_iter().fold(runtime, Runtime::register_gauge);
+        let KeptMetrics { owns, lag, adopted } = &self.kept;
+        let gauges = [&self.nats, &self.nodes, owns, lag];
+        let runtime = gauges.into_iter().fold(runtime, Runtime::register_gauge);
         let runtime =
             [&self.sent, &self.received].into_iter().fold(runtime, Runtime::register_counters);
         let NatsMetrics { received, sent, dropped, connections } = &self.messages;
-        [received, sent, dropped, connections]
+        [received, sent, dropped, connections, adopted]
             .into_iter()
             .fold(runtime.register_gauges(&self.lag), Runtime::register_counter)
     }
@@ -151,11 +199,12 @@ impl Status {
         before != (state.server.clone(), state.error.clone())
     }
 
-    /// All states at `now`.
-    pub(crate) fn view(&self, now: Duration) -> ClusterView {
+    /// All states at `now`, with that of the kept sessions.
+    pub(crate) fn view(&self, now: Duration, kept: Option<KeptView>) -> ClusterView {
         let state = lock(&self.state);
         let nodes = state.nodes.iter().map(|(name, status)| status.view(name, now)).collect();
-        ClusterView { nats: state.server.clone(), nats_error: state.error.clone(), nodes }
+        let (nats, nats_error) = (state.server.clone(), state.error.clone());
+        ClusterView { nats, nats_error, nodes, kept }
     }
 }
 

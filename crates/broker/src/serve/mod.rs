@@ -106,7 +106,9 @@ impl Broker {
         let mut counters = Counters::new(EventLog::default());
         counters.peers = config.cluster.is_on().then(Peers::new);
         let names = Arc::new(Names::new());
-        let kept = config.cluster.keeps().then(|| Kept::new(&config.cluster, &names.broker_id()));
+        let of_kept = counters.peers.as_ref().filter(|_| config.cluster.keeps());
+        let kept = of_kept
+            .map(|peers| Kept::new(&config.cluster, &names.broker_id(), peers.status.kept.clone()));
         let (counters, settings) = (
             Arc::new(counters),
             Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))),

@@ -21,7 +21,7 @@ use thiserror::Error;
 pub use append::Expected;
 pub use read::{Range, Stored};
 pub use request::JetStream;
-pub use stream::{StreamConfig, StreamState};
+pub use stream::{Account, Limits, StreamConfig, StreamState};
 
 use crate::client::Rejected;
 

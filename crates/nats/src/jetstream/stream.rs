@@ -33,6 +33,26 @@ pub struct StreamState {
     pub replicas: u32,
 }
 
+/// The use of JetStream by an account.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct Account {
+    /// The number of streams, and their size on disk in bytes.
+    pub streams: u64,
+    /// See [`streams`](Self::streams).
+    pub storage: u64,
+    /// The limits of the account.
+    pub limits: Limits,
+}
+
+/// The limits of an account; negative for none.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum number of streams.
+    pub max_streams: i64,
+    /// Maximum size of the streams on disk, in bytes.
+    pub max_storage: i64,
+}
+
 /// The encoding of [`StreamConfig`].
 #[derive(Serialize)]
 struct Config<'a> {
@@ -115,6 +135,14 @@ impl JetStream {
     pub async fn state(&self, stream: &str) -> Result<StreamState, JetStreamError> {
         let described: Described = self.ask("INFO", stream, b"").await?;
         Ok(described.into())
+    }
+
+    /// The use of JetStream by the client's account.
+    ///
+    /// # Errors
+    /// [`JetStreamError`]; [`Unavailable`](JetStreamError::Unavailable) if the account has no JetStream.
+    pub async fn account(&self) -> Result<Account, JetStreamError> {
+        self.send("$JS.API.INFO", None, b"")?.await_answer().await?.decode()
     }
 
     /// Removes the messages before number `first`.

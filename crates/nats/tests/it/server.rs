@@ -256,9 +256,12 @@ fn servers_tell_their_properties() {
     let limit = Duration::from_secs(30);
     let mut with = access(&server.url(), Credentials::Token("t".into()));
     with.servers.push("nats://127.0.0.1:1".parse().unwrap());
-    let found = survey(with, limit);
+    let found = survey(with.clone(), limit, None);
     assert_eq!(found[0].as_ref().map(|info| info.max_payload), Ok(70_000));
+    let found = survey(with, limit, Some("check".into()));
+    let account = found[0].as_ref().unwrap().account.clone().unwrap().unwrap();
+    assert_eq!((account.streams, account.limits.max_streams), (0, -1));
     assert!(found[1].as_ref().is_err_and(|why| why.contains("refused")), "{found:?}");
-    let found = survey(access(&server.url(), Credentials::None), limit);
+    let found = survey(access(&server.url(), Credentials::None), limit, None);
     assert!(found[0].as_ref().is_err_and(|why| why.contains("Authorization")), "{found:?}");
 }
