@@ -59,6 +59,12 @@ fn shuffle(queue: &StageQueue<Slot>, mut choose: impl FnMut(usize) -> usize) {
 /// Chooses the first `count` operations of a queue: each is the oldest unstarted operation, or any resumed
 /// one.
 fn interleave(queue: &StageQueue<Slot>, count: usize, mut choose: impl FnMut(usize) -> usize) {
+    let is_unstarted =
+        |n| queue.get(n).is_some_and(|slot| slot.state.get() == SlotState::Unstarted);
+    if (0..queue.len()).all(is_unstarted) {
+        // There is one choice at each position. A queue may have thousands of such operations.
+        return;
+    }
     for first in 0..count.min(queue.len()) {
         let mut unstarted = false;
         let may_be_next = |n: &usize| {
