@@ -14,7 +14,7 @@
 //! | `job.rs` | the state of one certificate |
 //! | `plan_task.rs` | orders and renewals at their times |
 //! | `manager.rs`, `shared.rs` | the thread |
-//! | `metrics.rs`, `report.rs` | metrics, and messages on stderr |
+//! | `metrics.rs` | metrics |
 //!
 //! [`Certificates`]: phalanx_tls::Certificates
 
@@ -28,7 +28,6 @@ mod metrics;
 mod order;
 mod plan;
 mod plan_task;
-mod report;
 mod schedule;
 mod shared;
 mod storage;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
+use phalanx::runtime::report;
 use phalanx_tls::Certificates;
 
 use crate::challenges::Challenges;
 use crate::metrics::Metrics;
 use crate::plan::Plan;
 use crate::plan_task::{Carried, PlanTask};
-use crate::report::report;
 use crate::shared::{MAX_SLEEP, Shared};
 
 /// Time after a panic at which the work begins again.
@@ -83,7 +83,7 @@ fn run(shared: &Shared) {
             Ok(after) => carried = after,
             // The stored state prevents that this repeats attempts at once.
             Err(panic) => {
-                report(&format!(
+                report(format_args!(
                     "acme: the work on certificates panicked: {panic}; it begins again in an hour, or at SIGHUP"
                 ));
                 shared.waits_for_change(version, RESTART_DELAY);

@@ -6,12 +6,12 @@ use instant_acme::{
     Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier,
     NewOrder, Order, OrderState, OrderStatus,
 };
+use phalanx::runtime::report;
 use phalanx_tls::Certificates;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use crate::challenges::{Challenges, Responses};
 use crate::plan::ChallengeKind;
-use crate::report::report;
 use crate::storage::{PendingOrder, Storage};
 
 /// First and longest delay between two questions for the state of an order.

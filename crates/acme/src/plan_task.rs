@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use instant_acme::{Account, CertificateIdentifier};
+use phalanx::runtime::report;
 use phalanx_tls::Validity;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -15,7 +16,6 @@ use crate::account::PlanAccount;
 use crate::job::{Issued, Job};
 use crate::order::{Context, Failed, order, prepare};
 use crate::plan::{ChallengeKind, Plan};
-use crate::report::report;
 use crate::schedule::{MAX_AT_RELOAD, latest, question_delay, renewal, retry_delay, within};
 use crate::shared::{MAX_SLEEP, Shared, State};
 use crate::storage::{Storage, Unsaved};
@@ -117,7 +117,7 @@ impl<'a> PlanTask<'a> {
                 Err(error) => format!("{error}; trying again every minute"),
             };
             if why != reported {
-                report(&format!("acme: {why}"));
+                report(format_args!("acme: {why}"));
                 reported = why;
             }
             if self.shared.waits_for_change(self.version, LOCK_INTERVAL) {
@@ -141,7 +141,7 @@ impl<'a> PlanTask<'a> {
 
     /// Makes handshakes use the stored certificates.
     fn reload(&self, now: SystemTime) {
-        self.shared.certificates.reload_changed(now).iter().for_each(|line| report(line));
+        self.shared.certificates.reload_changed(now).iter().for_each(report);
     }
 
     fn announce(&self) {
@@ -150,7 +150,9 @@ impl<'a> PlanTask<'a> {
             let (all, wait) = (job.names.join(", "), in_words(job.next, now));
             let failures = job.failures;
             let end = at_reload(failures);
-            report(&format!("acme: {all}: no attempt after {failures} failures for {wait}{end}"));
+            report(format_args!(
+                "acme: {all}: no attempt after {failures} failures for {wait}{end}"
+            ));
         }
     }
 
@@ -255,7 +257,7 @@ impl<'a> PlanTask<'a> {
             Err(Unsaved::Failed(why)) => {
                 job.next = now + SAVE_INTERVAL;
                 if !replace(&mut issued.is_reported, true) {
-                    report(&format!(
+                    report(format_args!(
                         "acme: {all}: the certificate is issued, but {why}; it is kept in memory and stored as soon as that \
                          is possible"
                     ));
@@ -276,7 +278,7 @@ impl<'a> PlanTask<'a> {
         job.not_before = now + lifetime / 3;
         job.next = job.not_before.min(now + QUESTION_INTERVAL);
         let (until, kind) = (in_words(validity.until, now), kind.name());
-        report(&format!("acme: {all}: certificate issued, valid for {until} ({kind})"));
+        report(format_args!("acme: {all}: certificate issued, valid for {until} ({kind})"));
     }
 
     /// Plans the next attempt after a failure.
@@ -289,7 +291,7 @@ impl<'a> PlanTask<'a> {
         let (all, wait, end) =
             (job.names.join(", "), in_words(job.next, now), at_reload(job.failures));
         let kind = kind.name();
-        report(&format!(
+        report(format_args!(
             "acme: {all}: no certificate ({kind}): {why}; next attempt in {wait}{end}"
         ));
     }

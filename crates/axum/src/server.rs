@@ -167,8 +167,6 @@ fn load(
 ) -> Result<std::sync::Arc<phalanx_tls::Certificates>, ServeError> {
     let now = std::time::SystemTime::now();
     let (certificates, warnings) = phalanx_tls::Certificates::load(vec![source], now)?;
-    for warning in warnings {
-        eprintln!("phalanx: {warning}");
-    }
+    warnings.iter().for_each(phalanx::runtime::report);
     Ok(std::sync::Arc::new(certificates))
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use phalanx::runtime::report;
 use phalanx_broker::{
     Config, ConfigError, Inherited, Listen, OpenError, RuntimeConfig, Scheme, ServeError, operate,
 };
@@ -14,7 +15,6 @@ use crate::import::import;
 use crate::options::Options;
 use crate::server::Server;
 use crate::service::Service;
-use crate::status;
 
 /// Run an MQTT broker for MQTT 5 and 3.1.1.
 ///
@@ -69,7 +69,7 @@ impl Broker {
         self.options.run(|config| {
             config.accept_loss = self.accept_loss;
             if config.persistence_dir.is_none() && !config.ephemeral {
-                status::print(
+                report(
                     "sessions and messages are in memory and lost on exit; set --persistence-dir DIR to store them, or \
                      --ephemeral to disable this warning",
                 );
@@ -124,7 +124,7 @@ fn check(path: &Path) -> ExitCode {
         // A wrong directory must not pass for a valid backup.
         Ok(checked) if checked.segments == 0 => {
             let what = "contains no journal: no broker has stored data there";
-            status::print(format_args!("{}: {what}", path.display()));
+            report(format_args!("{}: {what}", path.display()));
             ExitCode::from(2)
         }
         Ok(checked) => {
@@ -132,7 +132,7 @@ fn check(path: &Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            status::print(&error);
+            report(&error);
             match error {
                 ServeError::Open(OpenError::Corrupt { .. } | OpenError::Lost(_))
                 | ServeError::Unknown { .. } => ExitCode::FAILURE,

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use phalanx::runtime::report;
 use phalanx_config::{ConfigError, Keys, Origins, read, read_given, table};
 use phalanx_service::{Inherited, Listen, RuntimeConfig, Scheme};
 
 use crate::files;
 use crate::options::Options;
 use crate::service::Service;
-use crate::status;
 
 /// The configuration of a server.
 pub(crate) trait Server: Keys + Clone + Default + Send + Sync + 'static {
@@ -65,7 +65,7 @@ impl<C: Server> Options<C> {
         let mut config = match self.load(given.as_deref()) {
             Ok(config) => config,
             Err(errors) => {
-                report(&errors);
+                errors.iter().for_each(report);
                 return ExitCode::from(2);
             }
         };
@@ -76,7 +76,7 @@ impl<C: Server> Options<C> {
             let unavailable = config.unavailable();
             let steps = if unavailable.is_empty() { config.steps() } else { Vec::new() };
             steps.iter().for_each(|step| println!("{step}"));
-            config.warnings().iter().chain(&unavailable).for_each(status::print);
+            config.warnings().iter().chain(&unavailable).for_each(report);
             return if unavailable.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
         adjust(&mut config);
@@ -84,7 +84,7 @@ impl<C: Server> Options<C> {
         match config.operate(inherited, Arc::new(Service::new(self, given))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                status::print(&error);
+                report(&error);
                 C::exit_code(&error)
             }
         }
@@ -126,13 +126,8 @@ impl<C: Server> Options<C> {
 
 /// Prints an error, and returns the exit code of a failure.
 fn fail(error: impl Display) -> ExitCode {
-    status::print(error);
+    report(error);
     ExitCode::FAILURE
-}
-
-/// Prints configuration errors, one line each.
-pub(crate) fn report(errors: &[ConfigError]) {
-    errors.iter().for_each(status::print);
 }
 
 /// Prints a configuration that is independent of the current directory.

@@ -1,9 +1,10 @@
 //! Operation of a server: reports readiness, and handles reloads and shutdown.
 
+use phalanx::runtime::report;
 use phalanx_service::{Listen, Operator, Reload, Serving};
 
 use crate::options::Options;
-use crate::server::{Server, report};
+use crate::server::Server;
 use crate::status;
 
 /// A server whose configuration the options describe.
@@ -27,7 +28,9 @@ impl<R: Reload<Config: Server>> Operator<R> for Service<R::Config> {
     fn reload(&self, reloader: &mut R) {
         status::reload(self.options.file.config.as_deref(), || {
             let config = self.options.load(self.inherited.as_deref());
-            reloader.reload(config.map_err(|errors| report(&errors))?).map_err(status::print)
+            reloader
+                .reload(config.map_err(|errors| errors.iter().for_each(report))?)
+                .map_err(report)
         });
     }
 

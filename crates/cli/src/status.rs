@@ -1,10 +1,10 @@
 //! Status messages of the servers on stdout and stderr and to systemd: ready, reloaded, stopping. All servers use
 //! the same format, on which scripts rely.
 
-use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use phalanx::runtime::report;
 use phalanx_service::{Reloaded, Serving};
 use sd_notify::{NotifyState, notify};
 
@@ -15,10 +15,10 @@ fn notify_manager(states: &[NotifyState<'_>]) {
 
 /// Reports that the server is ready.
 pub(crate) fn ready(Serving { urls, warnings, up, .. }: &Serving<'_>) {
-    up.fallback.iter().for_each(print);
-    warnings.iter().for_each(print);
+    up.fallback.iter().for_each(report);
+    warnings.iter().for_each(report);
     if let Some(admin) = up.admin {
-        print(format_args!("admin page at http://{admin}/"));
+        report(format_args!("admin page at http://{admin}/"));
     }
     listening(urls);
     notify_manager(&[NotifyState::Ready]);
@@ -32,20 +32,20 @@ pub(crate) fn reload(config: Option<&Path>, reload: impl FnOnce() -> Result<Relo
     notify_manager(&[NotifyState::Reloading].into_iter().chain(time).collect::<Vec<_>>());
     match reload() {
         Ok(Reloaded { warnings, needs_restart, added, version, files }) => {
-            warnings.iter().for_each(print);
+            warnings.iter().for_each(report);
             for key in needs_restart {
-                print(format_args!("{key}: changed; restart to apply"));
+                report(format_args!("{key}: changed; restart to apply"));
             }
             listening(&added);
             let files = config.into_iter().chain(files.iter().map(PathBuf::as_path));
             let files: Vec<_> = files.map(|path| path.display().to_string()).collect();
-            print(match version {
+            report(match version {
                 Some(version) => format!("reloaded; configuration version {version}"),
                 None if files.is_empty() => "reloaded: no files to read".to_owned(),
                 None => format!("reloaded: {}", files.join(", ")),
             });
         }
-        Err(()) => print("not reloaded; the old configuration remains in effect"),
+        Err(()) => report("not reloaded; the old configuration remains in effect"),
     }
     notify_manager(&[NotifyState::Ready]);
 }
@@ -53,14 +53,6 @@ pub(crate) fn reload(config: Option<&Path>, reload: impl FnOnce() -> Result<Relo
 /// Reports that the server is shutting down.
 pub(crate) fn stopping() {
     notify_manager(&[NotifyState::Stopping]);
-}
-
-/// Prints a message to stderr, each line with the name of the program. An error has no effect: `eprintln` would panic,
-/// and end reloads because the reader of a pipe has ended.
-pub(crate) fn print(what: impl Display) {
-    for line in what.to_string().lines() {
-        let _ = writeln!(io::stderr(), "phalanx: {line}");
-    }
 }
 
 /// Prints a line per address and flushes, since scripts wait for it. Errors are ignored: stdout may be closed.

@@ -9,8 +9,8 @@ use phalanx::time::now;
 use crate::connector::Connector;
 use crate::wire::Wire;
 
-/// Connects to one of the addresses of a host; encrypted, if there is a connector. `resolver` finds them. The limit is that of all steps together: each attempt at an address, with its handshake, gets an equal
-/// part of the rest.
+/// Connects to one of the addresses of a host, which `resolver` finds; encrypted, if there is a connector. The limit is
+/// that of all steps together: each attempt at an address, with its handshake, gets an equal part of the rest.
 ///
 /// # Errors
 /// The error at the last address.

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::net::{IoTimeout, Stream};
+use phalanx::runtime::report;
 use phalanx::stage::Handles;
 use phalanx::time::{now, time_of_day};
 use phalanx::{Graph, SharedStage};
@@ -133,7 +134,7 @@ impl TlsStages {
         // No result means that the program is full or shutting down; the next handshake requests another
         // check.
         for line in checked.unwrap_or_default() {
-            eprintln!("phalanx: {line}");
+            report(line);
         }
     }
 }

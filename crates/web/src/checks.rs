@@ -5,6 +5,7 @@ use std::mem::replace;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use phalanx::runtime::report;
 use phalanx::shutdown::draining;
 use phalanx::task::Either;
 use phalanx::{SharedStage, select, sleep};
@@ -55,8 +56,8 @@ pub(crate) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
         }
         drop(site);
         if !is_complete && !replace(&mut has_reported, true) {
-            eprintln!(
-                "phalanx: too many operations are in progress to begin all health checks; the others begin later"
+            report(
+                "too many operations are in progress to begin all health checks; the others begin later",
             );
         }
         let later = async {

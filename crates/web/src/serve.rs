@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use phalanx::fs::Dir;
 use phalanx::net::{Listener, UdpSocket};
-use phalanx::runtime::{StartContext, Started};
+use phalanx::runtime::{StartContext, Started, report};
 use phalanx::{CallError, Graph};
 use phalanx_acme::Manager;
 use phalanx_quic::{Config as QuicConfig, Endpoint};
@@ -268,7 +268,7 @@ fn run(
         if let (Some(acme), Some(plan)) = (&acme, plan.take())
             && let Err(error) = acme.set_plan(Some(plan))
         {
-            eprintln!("phalanx: cannot get certificates: {error}");
+            report(format_args!("cannot get certificates: {error}"));
         }
         ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
+use phalanx::runtime::report;
 use phalanx::shutdown::draining;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
@@ -168,8 +169,8 @@ impl<Q: Queue> Pool<Q> {
         *log = Log { is_failing: failure.is_some(), written: Some(at) };
         drop(log);
         match failure {
-            Some(why) => eprintln!("phalanx: {}: {why}; requests are refused", self.endpoint),
-            None => eprintln!("phalanx: {}: answers again", self.endpoint),
+            Some(why) => report(format_args!("{}: {why}; requests are refused", self.endpoint)),
+            None => report(format_args!("{}: answers again", self.endpoint)),
         }
     }
 }

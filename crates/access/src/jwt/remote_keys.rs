@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Resolver};
+use phalanx::runtime::report;
 use phalanx::sync::oneshot;
 use phalanx::time::now;
 
@@ -94,9 +95,9 @@ impl RemoteKeys {
         let is_old = at.saturating_sub(state.fetched) > self.max_age;
         if is_old && state.keys.take().is_some() {
             let (url, days) = (&self.endpoint, self.max_age.as_secs_f64() / 86_400.0);
-            eprintln!(
-                "phalanx: {url}: the keys are older than {days:.1} days (keys-max-age); tokens are refused"
-            );
+            report(format_args!(
+                "{url}: the keys are older than {days:.1} days (keys-max-age); tokens are refused"
+            ));
         }
     }
 
@@ -172,7 +173,7 @@ impl RemoteKeys {
         }
         drop(state);
         if let Some(line) = line {
-            eprintln!("phalanx: {}: {line}", self.endpoint);
+            report(format_args!("{}: {line}", self.endpoint));
         }
     }
 

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::rc::Rc;
 
+use phalanx::runtime::report;
 use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx::task::Either;
@@ -61,10 +62,10 @@ fn apply(context: &Context, settings: &SharedSettings, processor: usize, running
         match started {
             Ok(()) => drop(running.insert(bridge.name.clone(), (bridge.clone(), handle))),
             Err(error) => {
-                eprintln!(
-                    "phalanx: bridge {}: cannot start: {error}; reload the configuration",
+                report(format_args!(
+                    "bridge {}: cannot start: {error}; reload the configuration",
                     bridge.name
-                );
+                ));
                 running.remove(&bridge.name);
             }
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
+use phalanx::runtime::report;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::sync::Notify;
 use phalanx::time::now;
@@ -142,7 +143,7 @@ impl Supervisor {
                 Err(why) => (why, "cannot connect"),
             };
             if self.status.failed(error.clone(), now()) || what == "disconnected" {
-                eprintln!("phalanx: bridge {}: {what}: {error}; trying again", self.bridge.name);
+                report(format_args!("bridge {}: {what}: {error}; trying again", self.bridge.name));
             }
             let delay = backoff.next(now());
             select(select(sleep(delay), self.handle.wake.notified()), draining()).await;
@@ -250,7 +251,7 @@ impl Supervisor {
     async fn serve(&self, bridged: Bridged, remote: &Remote) -> Duration {
         let (begun, name) = (now(), &self.bridge.name);
         self.status.connected(&remote.to_string(), begun);
-        eprintln!("phalanx: bridge {name}: connected to {remote}");
+        report(format_args!("bridge {name}: connected to {remote}"));
         self.state_topic.set(true);
         self.handle.transport.replace(Some(bridged.stream.clone()));
         if self.is_ending() {

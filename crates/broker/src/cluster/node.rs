@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::runtime::report;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
 use phalanx::time::now;
@@ -53,8 +54,8 @@ pub(crate) async fn serve_cluster(
     let read = move |_: &()| Ok::<_, String>((of_cluster.node_name()?, of_cluster.access()?));
     let (name, access) = match context.bridges.files.call(read).await {
         Ok(Ok(read)) => read,
-        Ok(Err(why)) => return eprintln!("phalanx: cluster: {why}; correct it, and start again"),
-        Err(error) => return eprintln!("phalanx: cluster: cannot start: {error}; start again"),
+        Ok(Err(why)) => return report(format_args!("cluster: {why}; correct it, and start again")),
+        Err(error) => return report(format_args!("cluster: cannot start: {error}; start again")),
     };
     let of_status = peers.clone();
     let options = Options {
@@ -72,10 +73,10 @@ pub(crate) async fn serve_cluster(
                 Err(why) => format!("NATS is not connected: {why}; trying again"),
             };
             if of_status.status.nats_changed(result) && !is_draining() {
-                eprintln!("phalanx: cluster: {line}");
+                report(format_args!("cluster: {line}"));
             }
         }),
-        on_error: Rc::new(|what| eprintln!("phalanx: cluster: NATS reports: {what}")),
+        on_error: Rc::new(|what| report(format_args!("cluster: NATS reports: {what}"))),
         ..Options::default()
     };
     let node = Rc::new(Node {
@@ -97,7 +98,7 @@ pub(crate) async fn serve_cluster(
     let running = node.client.clone();
     let control = node.context.stages.control;
     if let Err(error) = control.dispatch(move |_| async move { running.run().await }) {
-        return eprintln!("phalanx: cluster: cannot start: {error}; start again");
+        return report(format_args!("cluster: cannot start: {error}; start again"));
     }
     let (context, client) = (node.context.clone(), node.client.clone());
     let _ = control.dispatch(move |_| watch(context, client));
@@ -184,7 +185,7 @@ impl Node {
             Ok(Err(why)) => why,
             Err(error) => error.to_string(),
         };
-        eprintln!("phalanx: cluster: {why}; the earlier credentials remain, reload again");
+        report(format_args!("cluster: {why}; the earlier credentials remain, reload again"));
     }
 
     pub(super) fn say_hello(&self) {

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use phalanx::runtime::report;
 use phalanx::shutdown::is_draining;
 use phalanx::time::now;
 use phalanx_nats::Message;
@@ -24,7 +25,7 @@ impl Node {
                 let status = self.peers.status.node(&self.name);
                 let why = "another node has the same name; set a node-name for each".to_owned();
                 if status.changed(Err(why.clone()), now()) {
-                    eprintln!("phalanx: cluster: {why}");
+                    report(format_args!("cluster: {why}"));
                 }
             }
             return;

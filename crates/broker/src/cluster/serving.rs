@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use phalanx::runtime::report;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
 use phalanx::time::now;
@@ -98,7 +99,7 @@ fn show(node: &Node, other: &Other, result: Result<(), String>) {
         Err(why) => format!("not connected: {why}"),
     };
     if status.changed(result, now()) && !is_draining() {
-        eprintln!("phalanx: cluster: node {}: {text}", other.name);
+        report(format_args!("cluster: node {}: {text}", other.name));
     }
 }
 

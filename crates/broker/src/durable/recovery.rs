@@ -6,6 +6,7 @@ use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::runtime::report;
 use phalanx_mqtt::{PacketId, SubscribeOptions};
 use phalanx_store::{Delivery, Phase, Recovered, SessionId};
 
@@ -279,7 +280,7 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
             // Accepted by an earlier version, which interpreted it differently.
             Err(error) => {
                 let client = &stored.client;
-                eprintln!("phalanx: client {client:?} lost its subscription {key:?}: {error}");
+                report(format_args!("client {client:?} lost its subscription {key:?}: {error}"));
                 continue;
             }
         };

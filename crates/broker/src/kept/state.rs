@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use phalanx::runtime::report;
 use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::sync::oneshot;
@@ -241,7 +242,7 @@ impl Kept {
     pub(crate) fn tell(&self, line: &str) {
         let mut state = lock(&self.state);
         if state.told != line && !is_draining() {
-            eprintln!("phalanx: cluster: {line}");
+            report(format_args!("cluster: {line}"));
             line.clone_into(&mut state.told);
         }
     }

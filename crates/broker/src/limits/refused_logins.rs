@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use phalanx::metrics::Counter;
+use phalanx::runtime::report;
 use phalanx::shutdown::draining;
 use phalanx::time::now;
 use phalanx::{SharedStage, select, sleep};
@@ -51,7 +52,7 @@ impl RefusedLogins {
     ) {
         self.counter.add(1);
         match self.note(reason, (name, address), now()) {
-            Told::Now(line) => eprintln!("phalanx: {line}"),
+            Told::Now(line) => report(line),
             Told::Later => {
                 let own = self.clone();
                 let _ = stage.dispatch(move |_| async move { own.tell_later().await });
@@ -63,7 +64,7 @@ impl RefusedLogins {
     async fn tell_later(&self) {
         select(sleep(LOG_INTERVAL), draining()).await;
         let line = self.untold().line(now());
-        eprintln!("phalanx: {line}");
+        report(line);
     }
 
     fn untold(&self) -> MutexGuard<'_, Untold> {

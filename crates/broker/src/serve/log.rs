@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use phalanx::runtime::report;
 use phalanx::shutdown::draining;
 use phalanx::task::Either;
 use phalanx::{select, sleep};
@@ -24,7 +25,7 @@ pub(crate) async fn log(drops: Drops, wal: Wal) {
             matches!(select(sleep(LOG_INTERVAL), drained.as_mut()).await, Either::Right(()));
         let of_disk = wal.disk().map(|disk| disk_log.lines(disk, is_last));
         let lines = of_disk.into_iter().flatten().chain(drop_log.lines(&drops, is_last));
-        lines.for_each(|line| eprintln!("phalanx: {line}"));
+        lines.for_each(report);
         drops.events().report_suppressed();
         if is_last {
             return;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use phalanx::blocking::blocking;
 use phalanx::net::{Listener, Resolver};
-use phalanx::runtime::{StartContext, Started};
+use phalanx::runtime::{StartContext, Started, report};
 use phalanx::shutdown::{drain, draining};
 use phalanx::task::Either;
 use phalanx::{CallError, Graph, Runtime, select};
@@ -383,7 +383,7 @@ async fn end_without_sessions(kept: &Kept, context: &Context, path: PathBuf) {
         let marked = context.bridges.files.call(move |()| mark(&path, &why)).await;
         if !matches!(marked, Ok(Ok(()))) {
             // The next start finds out again.
-            eprintln!("phalanx: cluster: cannot mark the persistence directory");
+            report("cluster: cannot mark the persistence directory");
         }
         drain();
     }
@@ -415,15 +415,15 @@ fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeEr
     let tried =
         |source| OpenError::Io { what: "set aside the journal of", path: path.into(), source };
     if config.cluster.keeps() && set_aside(path).map_err(tried)? {
-        eprintln!(
-            "phalanx: {}: another node has adopted the sessions; the journal was moved to adopted-journal",
+        report(format_args!(
+            "{}: another node has adopted the sessions; the journal was moved to adopted-journal",
             path.display()
-        );
+        ));
     }
     let (store, recovered) = Store::open(path, options)?;
-    store.warnings().iter().for_each(|warning| eprintln!("phalanx: {warning}"));
+    store.warnings().iter().for_each(report);
     if let Some(torn) = &recovered.torn {
-        eprintln!("phalanx: {torn}");
+        report(torn);
     }
     let (sessions, messages) = (recovered.sessions.len(), recovered.messages.len());
     let segments = store.segments();
@@ -432,10 +432,10 @@ fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeEr
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
     let (shown, took) = (path.display(), begun.elapsed().as_secs_f64());
     match segments {
-        0 => eprintln!("phalanx: {shown}: no journal found; starting a new one"),
-        _ => eprintln!(
-            "phalanx: {shown}: recovered {sessions} sessions and {messages} messages from {segments} files in {took:.1} s"
-        ),
+        0 => report(format_args!("{shown}: no journal found; starting a new one")),
+        _ => report(format_args!(
+            "{shown}: recovered {sessions} sessions and {messages} messages from {segments} files in {took:.1} s"
+        )),
     }
     Ok((store, restored))
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Once};
 use std::task::{Poll, Waker};
 
+use phalanx::runtime::report;
 use phalanx::{Call, CallError};
 use phalanx_mqtt::{Reason, Version};
 use serde::Serialize;
@@ -275,11 +276,11 @@ impl SessionStage {
             if !is_owner {
                 OTHER_USER.call_once(|| {
                     let (client, own) = (&session.client_id, &session.user);
-                    eprintln!(
-                        "phalanx: cluster: the client {client:?} of user {user:?} connected to another node; the \
+                    report(format_args!(
+                        "cluster: the client {client:?} of user {user:?} connected to another node; the \
                          session of user {own:?} stays here. Each user needs own client identifiers. Later cases are \
                          not reported"
-                    );
+                    ));
                 });
             }
             is_owner

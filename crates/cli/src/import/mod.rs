@@ -17,29 +17,28 @@ mod translate;
 use std::path::Path;
 use std::process::ExitCode;
 
+use phalanx::runtime::report;
 use phalanx_broker::Config;
 use phalanx_config::table;
-
-use crate::status;
 
 /// Translates `path`: prints the configuration on stdout, and the options that it leaves out on stderr.
 pub(crate) fn import(path: &Path) -> ExitCode {
     let settings = match reader::read(path) {
         Ok(settings) => settings,
         Err(error) => {
-            status::print(error);
+            report(error);
             return ExitCode::from(2);
         }
     };
     let (config, notes) = translate::translate(&settings);
-    notes.lines().for_each(status::print);
+    notes.lines().for_each(report);
     println!("# Translated by `phalanx broker --import {}`.\n", path.display());
     print!("{}", text(&config));
     let errors = config.check();
-    errors.iter().for_each(status::print);
+    errors.iter().for_each(report);
     let unavailable = if errors.is_empty() { config.unavailable() } else { Vec::new() };
-    unavailable.iter().for_each(status::print);
-    status::print(notes.summary(settings.len()));
+    unavailable.iter().for_each(report);
+    report(notes.summary(settings.len()));
     if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 

@@ -59,6 +59,14 @@ pub(crate) fn bare() -> Command {
     clean(env!("CARGO_BIN_EXE_phalanx"))
 }
 
+/// The command with a stderr that accepts nothing.
+pub(crate) fn without_stderr(own: &Command) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh"]).arg(own.get_program());
+    command.args(own.get_args()).env_clear().stdin(Stdio::null());
+    command
+}
+
 /// A running server.
 pub(crate) struct Server {
     process: Process,

@@ -5,7 +5,6 @@
 //! again only after more cohorts have run, so a sleeping program is woken once. At the end of a drain that has not
 //! completed, it asks as well.
 
-use std::io::Write;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -62,8 +61,7 @@ impl DeadlockDetector {
         let again = ask(control);
         for cycle in found.into_iter().filter(|cycle| again.contains(cycle)) {
             if !self.reported.contains(&cycle) {
-                // stderr may be closed.
-                let _ = writeln!(std::io::stderr(), "phalanx: {cycle}");
+                super::report(&cycle);
                 tracing_events::deadlock(&cycle);
                 self.reported.push(cycle);
             }

@@ -1,7 +1,6 @@
 //! Reports panics that ended an operation: on stderr, to `tracing`, and to the program's hook.
 
 use std::fmt;
-use std::io::Write;
 use std::sync::Arc;
 
 use phalanx_core::PanicReport;
@@ -23,8 +22,7 @@ impl PanicHook {
     /// Reports to all three. Subscribers and the hook are foreign code; a panic in one does not affect the
     /// other.
     pub(crate) fn report(&self, report: &PanicReport) {
-        // stderr may be closed.
-        let _ = std::io::stderr().write_all(format!("phalanx: {report}\n").as_bytes());
+        super::report(report);
         tracing_events::panicked(report);
         if let Some(hook) = &self.0 {
             discard_panic(|| hook(report));

@@ -6,7 +6,6 @@
 //! precision of the reported times. Each stall is reported once while the operation runs and once when it has
 //! ended.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -92,8 +91,7 @@ impl StallDetector {
         for (processor, running) in control.running().enumerate() {
             let running = running.map(|running| Seen { running, since: now, reported: false });
             self.observe(now, processor, running, |report| {
-                // stderr may be closed.
-                let _ = writeln!(std::io::stderr(), "phalanx: {report}");
+                super::report(&report);
                 tracing_events::stalled(&report);
             });
         }

@@ -2,7 +2,6 @@
 //! destructor loops. A thread cannot be stopped from outside, so the supervisor reports what does not end,
 //! and exits the process if the runtime handles signals.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Running};
@@ -59,11 +58,10 @@ pub(crate) fn report(control: &Control, alive: &[bool]) {
     let mut lines = String::new();
     for (processor, running) in control.running().enumerate() {
         if alive[processor] {
-            lines += &format!("phalanx: processor {processor} does not end: {}\n", cause(running));
+            lines += &format!("processor {processor} does not end: {}\n", cause(running));
         }
     }
-    // stderr may be closed.
-    let _ = std::io::stderr().write_all(lines.as_bytes());
+    super::report(&lines);
     tracing_events::stuck(&lines);
 }
 
@@ -79,6 +77,6 @@ fn cause(running: Option<Running>) -> String {
 
 /// Exits the process.
 pub(crate) fn exit() -> ! {
-    let _ = writeln!(std::io::stderr(), "phalanx: exiting with code {EXIT_STUCK}");
+    super::report(format_args!("exiting with code {EXIT_STUCK}"));
     std::process::exit(EXIT_STUCK)
 }

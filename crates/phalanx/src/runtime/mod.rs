@@ -36,7 +36,7 @@ use crate::admin::Admin;
 pub use crate::admin::{AdminRequest, AdminResponse};
 pub use crate::cores::ActiveProcessors;
 use crate::cores::Seats;
-pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK};
+pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK, report};
 use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
 use crate::io::{Loads, Placement, active_changed};
 use crate::machine::second_level_cache;

@@ -4,6 +4,8 @@ use phalanx_core::TrafficProfile;
 
 use super::Runtime;
 #[cfg(feature = "admin")]
+use crate::diagnostics::report;
+#[cfg(feature = "admin")]
 use crate::machine::Fingerprint;
 use crate::program::RunError;
 use crate::scaling::{PlacementMode, Profiled};
@@ -59,7 +61,6 @@ impl Runtime {
     /// The mixes of the profile, if there is one, and how this machine differs from that of the measurement.
     #[cfg(feature = "admin")]
     pub(super) fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
-        use std::io::Write;
         let (Some(path), true) = (&self.profile, self.placement != PlacementMode::Off) else {
             return Ok(None);
         };
@@ -71,12 +72,10 @@ impl Runtime {
         let foreign = file.host.differences(&Fingerprint::of_this_machine());
         if !foreign.is_empty() {
             let foreign = foreign.join("; ");
-            // stderr may be closed.
-            let _ = writeln!(
-                std::io::stderr(),
-                "phalanx: the profile {path} was measured on another machine ({foreign}); \
+            report(format_args!(
+                "the profile {path} was measured on another machine ({foreign}); \
                  measure it again here with `phalanx profile`"
-            );
+            ));
         }
         Ok(Some((file.profile(), foreign)))
     }

@@ -7,7 +7,6 @@
 mod idle;
 mod signals;
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ pub(crate) use self::idle::SupervisorIdle;
 pub(crate) use self::signals::Signals;
 use crate::diagnostics::stuck::{self, Ending};
 use crate::diagnostics::tracing_events::{self, Sheds};
-use crate::diagnostics::{DeadlockDetector, StallDetector};
+use crate::diagnostics::{DeadlockDetector, StallDetector, report};
 use crate::program::{ExitReport, Leaks, RunError};
 use crate::scaling::Scaler;
 
@@ -218,24 +217,20 @@ pub(crate) fn supervise(
 
 /// Reports an object that is larger than those which its stage declares: as a `tracing` event and on stderr.
 fn report_undeclared_object(stage: &str, object: &str, bytes: usize, declared: usize) {
-    // stderr may be closed.
-    let _ = writeln!(
-        std::io::stderr(),
-        "phalanx: an operation of stage {stage:?} keeps an object of {bytes} bytes, and the stage declares at most \
+    report(format_args!(
+        "an operation of stage {stage:?} keeps an object of {bytes} bytes, and the stage declares at most \
          {declared}: {object}; declare it by StageOptions::object, so that cohorts and budgets count it"
-    );
+    ));
     tracing_events::undeclared_object(stage, object, bytes, declared);
 }
 
 /// Reports a large operation: as a `tracing` event, and in debug builds on stderr.
 fn report_large_operation(stage: &str, operation: &str, bytes: usize) {
     if cfg!(debug_assertions) {
-        // stderr may be closed.
-        let _ = writeln!(
-            std::io::stderr(),
-            "phalanx: an operation of stage {stage:?} needs {bytes} bytes, more than \
+        report(format_args!(
+            "an operation of stage {stage:?} needs {bytes} bytes, more than \
              {LARGE_OPERATION}: {operation}; box large values that live across an `await`"
-        );
+        ));
     }
     tracing_events::large_operation(stage, operation, bytes);
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::{Listener, Stream};
-use phalanx::runtime::StartError;
+use phalanx::runtime::{StartError, report};
 use phalanx::shutdown::draining;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
@@ -100,7 +100,7 @@ where
                     if let Err(error) = self.execute(command) {
                         // The other processors keep their sockets; the kernel spreads connections over those.
                         let processor = self.processor;
-                        eprintln!("phalanx: processor {processor} cannot listen: {error}");
+                        report(format_args!("processor {processor} cannot listen: {error}"));
                     }
                     continue;
                 }

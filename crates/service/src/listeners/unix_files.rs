@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use phalanx::runtime::report;
+
 use crate::address::UnixAddress;
 
 /// The files of the bound Unix sockets, by the numbers of their listeners. Dropping any handle removes all files, so the
@@ -69,6 +71,6 @@ fn place(address: UnixAddress) -> io::Result<(u64, u64)> {
 pub(super) fn set_mode(address: UnixAddress) {
     let permissions = Permissions::from_mode(address.mode());
     if let Err(error) = fs::set_permissions(address.path(), permissions) {
-        eprintln!("phalanx: cannot change the mode of {}: {error}", address.path().display());
+        report(format_args!("cannot change the mode of {}: {error}", address.path().display()));
     }
 }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use phalanx::metrics::Counter;
+use phalanx::runtime::report;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::SigId;
 use signal_hook::consts::SIGUSR1;
@@ -122,7 +123,7 @@ impl Sink {
                 Ok(new) => *file = new,
                 // Continue with the file that is open.
                 Err(error) => {
-                    eprintln!("phalanx: access log: cannot reopen {}: {error}", path.display());
+                    report(format_args!("access log: cannot reopen {}: {error}", path.display()));
                 }
             }
         }
@@ -139,9 +140,7 @@ impl Sink {
             if reported.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 let (name, lost) = (name(target), std::mem::take(unreported));
                 *reported = Some(Instant::now());
-                // Ignore the error if stderr is closed.
-                let _ =
-                    writeln!(io::stderr(), "phalanx: access log {name}: {lost} lines lost: {why}");
+                report(format_args!("access log {name}: {lost} lines lost: {why}"));
             }
         }
     }

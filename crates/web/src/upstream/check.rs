@@ -4,6 +4,7 @@ use std::io::{self, Error};
 use std::sync::Weak;
 
 use phalanx::net::{IoTimeout, Resolver};
+use phalanx::runtime::report;
 use phalanx::shutdown::draining;
 use phalanx::task::Either;
 use phalanx::time::timeout;
@@ -45,7 +46,7 @@ pub(crate) async fn check(
             if is_result && let Some(is_up) = results.add(failure.is_none(), check) {
                 member.health.checked(is_up);
                 gauge.set(is_up);
-                report(member, failure, results.is_first);
+                report_result(member, failure, results.is_first);
             }
             check.interval
         };
@@ -56,12 +57,12 @@ pub(crate) async fn check(
 }
 
 /// Reports on stderr that a server is down, or up again.
-fn report(member: &Member, failure: Option<Error>, is_first: bool) {
+fn report_result(member: &Member, failure: Option<Error>, is_first: bool) {
     let server = &member.upstream;
     match failure {
-        Some(why) => eprintln!("phalanx: {server} is down and gets no requests: {why}"),
+        Some(why) => report(format_args!("{server} is down and gets no requests: {why}")),
         None if is_first => (),
-        None => eprintln!("phalanx: {server} is up again"),
+        None => report(format_args!("{server} is up again")),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Resolver};
+use phalanx::runtime::report;
 use phalanx::time::now;
 use phalanx_tls::{Wire, dial};
 
@@ -106,9 +107,9 @@ impl<'a> Search<'a> {
         if member.health.failed(now()) {
             self.counters.ejection();
             let server = &member.upstream;
-            eprintln!(
-                "phalanx: {server} has failed repeatedly and gets no requests for a while: {why}"
-            );
+            report(format_args!(
+                "{server} has failed repeatedly and gets no requests for a while: {why}"
+            ));
         }
     }
 

@@ -26,6 +26,7 @@ mod includes;
 mod large;
 mod listings;
 mod logs;
+mod lost_messages;
 mod multipart;
 mod networks;
 mod openmetrics;

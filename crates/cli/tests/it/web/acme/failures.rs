@@ -1,7 +1,6 @@
 //! Failures of an authority, of the disk, and of stderr.
 
 use std::fs;
-use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
 use phalanx_testkit::eventually;
@@ -10,7 +9,7 @@ use phalanx_testkit::process::Signal;
 use super::Setting;
 use super::authorities::{Pebble, pebble, refusing_authority};
 use crate::on_each_driver;
-use crate::server::Server;
+use crate::server::{Server, without_stderr};
 
 on_each_driver!(
     limits_are_respected,
@@ -133,12 +132,8 @@ fn stderr_fails(driver: &'static str) {
     let mut setting = Setting::new(driver, "tls-alpn-01");
     setting.logged("no certificate");
     setting.server.ends_well();
-    let own = setting.command(driver);
-    let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh"]).arg(own.get_program());
-    command.args(own.get_args()).env_clear().stdin(Stdio::null());
     fs::remove_file(setting.stored("a.test.failures")).unwrap();
-    setting.server = Server::launch(command);
+    setting.server = Server::launch(without_stderr(&setting.command(driver)));
     eventually("the first failure", || setting.stored("a.test.failures").exists().then_some(()));
     let _authority = setting.authority(&program, 7_776_000);
     setting.server.signal(Signal::HUP);
