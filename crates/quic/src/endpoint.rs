@@ -92,7 +92,7 @@ impl Endpoint {
         }
     }
 
-    /// Processes a datagram. One of which the end is lost is ignored.
+    /// Processes a datagram; `None` is one of which the end is lost.
     async fn receive(
         &self,
         datagram: Option<&[u8]>,
@@ -102,12 +102,12 @@ impl Endpoint {
     ) {
         let core = &self.core;
         core.metrics.received.add(1);
-        let Some(datagram) = datagram else { return };
+        let Some(datagram) = datagram else { return core.metrics.too_large.add(1) };
         let mut response = Vec::new();
         let bytes = BytesMut::from(datagram);
         let event = core.quic().handle(core.now(), from, None, None, bytes, &mut response);
         let transmit = match event {
-            None => None,
+            None => return core.metrics.ignored.add(1),
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 core.receive(handle, event);
                 None

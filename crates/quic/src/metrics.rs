@@ -14,6 +14,8 @@ pub(crate) struct QuicMetrics {
     pub(crate) refused: Counter,
     pub(crate) dropped_handshakes: Counter,
     pub(crate) dropped_responses: Counter,
+    pub(crate) too_large: Counter,
+    pub(crate) ignored: Counter,
 }
 
 impl QuicMetrics {
@@ -41,6 +43,8 @@ impl QuicMetrics {
             refused: Counter::new("quic_connections_refused", "Refused QUIC connections."),
             dropped_handshakes: dropped("max-handshakes"),
             dropped_responses: dropped("max-sends"),
+            too_large: dropped("too-large"),
+            ignored: dropped("ignored"),
         }
     }
 
@@ -55,9 +59,11 @@ impl QuicMetrics {
             refused,
             dropped_handshakes,
             dropped_responses,
+            too_large,
+            ignored,
         } = self;
         [received, sent, failed_sends, handshakes, handshakes_failed, retries, refused]
             .into_iter()
-            .chain([dropped_handshakes, dropped_responses])
+            .chain([dropped_handshakes, dropped_responses, too_large, ignored])
     }
 }

@@ -26,9 +26,10 @@ pub(crate) struct QuicSockets {
 struct Group {
     /// The address in the configuration.
     listen: Listen,
-    address: SocketAddr,
-    /// The TCP port of the address.
-    local: u16,
+    /// The port over UDP.
+    port: u16,
+    /// The address over TCP.
+    local: SocketAddr,
     /// Whether the address is still in the configuration.
     is_open: Arc<AtomicBool>,
     count: u16,
@@ -41,8 +42,8 @@ pub(crate) struct QuicSocket {
     pub(crate) socket: UdpSocket,
     /// Sockets in its group.
     pub(crate) count: u16,
-    /// The TCP port of its address.
-    pub(crate) local: u16,
+    /// Its address over TCP.
+    pub(crate) local: SocketAddr,
     pub(crate) is_open: Arc<AtomicBool>,
 }
 
@@ -74,8 +75,8 @@ impl QuicSockets {
             let failed = |source| BindError { address: listen.address, source };
             groups.push(Group {
                 listen: *listen,
-                address: sockets[0].local_addr().map_err(failed)?,
-                local: address.port(),
+                port: sockets[0].local_addr().map_err(failed)?.port(),
+                local: *address,
                 is_open: Arc::new(AtomicBool::new(true)),
                 count: sockets.len() as u16,
                 sockets: Mutex::new(sockets.into_iter().map(Some).collect()),
@@ -84,9 +85,9 @@ impl QuicSockets {
         Ok(Some(Self { groups }))
     }
 
-    /// The TCP and UDP ports of each address.
-    pub(crate) fn ports(&self) -> Vec<(u16, u16)> {
-        self.groups.iter().map(|group| (group.local, group.address.port())).collect()
+    /// Each address over TCP, with its port over UDP.
+    pub(crate) fn ports(&self) -> Vec<(SocketAddr, u16)> {
+        self.groups.iter().map(|group| (group.local, group.port)).collect()
     }
 
     /// Takes the sockets of a processor.

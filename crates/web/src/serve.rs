@@ -1,5 +1,6 @@
 //! Server startup: from a configuration to a running server.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -55,8 +56,8 @@ impl Server {
     ///
     /// # Panics
     /// If the numbers of roots and hosts differ, if [`Config::check`] finds an error, or if a host requires
-    /// passwords, has an alias, or passes requests to a server with TLS, or if certificates come from an ACME authority, which only
-    /// [`serve`] supports.
+    /// passwords, has an alias, or passes requests to a server with TLS, or if certificates come from an ACME authority,
+    /// which only [`serve`] supports.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
@@ -74,7 +75,8 @@ impl Server {
         let logs = Logs::open(config, None)?;
         let (certificates, _) = certificates::load(config)?;
         let with_http3 = config.listen.iter().filter(|listen| has_http3(listen));
-        let ports = with_http3.filter_map(|listen| listen.address.port()).map(|port| (port, port));
+        let ports = with_http3.filter_map(|listen| listen.address.ip());
+        let ports = ports.map(|address| (address, address.port()));
         let alt_svc = AltSvc::new(config, &ports.collect::<Vec<_>>());
         Ok(Self::declare_with(graph, config, roots, logs, (certificates, alt_svc)))
     }
@@ -110,9 +112,9 @@ impl Server {
         processors: u16,
     ) -> Result<(), CallError> {
         let context = self.begin()?;
-        let port = socket.local_addr().map_or(0, |address| address.port());
+        let local = socket.local_addr().unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
         let is_open = Arc::new(AtomicBool::new(true));
-        self.serve_quic(context, socket, (processor, processors), (port, is_open))
+        self.serve_quic(context, socket, (processor, processors), (local, is_open))
     }
 
     fn serve_quic(
@@ -120,7 +122,7 @@ impl Server {
         context: AcceptContext,
         socket: UdpSocket,
         (processor, processors): (u16, u16),
-        address: (u16, Arc<AtomicBool>),
+        address: (SocketAddr, Arc<AtomicBool>),
     ) -> Result<(), CallError> {
         let Some(config) = &self.quic else { return Ok(()) };
         let endpoint = Endpoint::new(socket, config, processor, processors);
@@ -155,7 +157,8 @@ impl Server {
 }
 
 /// Serves until the process receives a termination signal or [`Started::control`] ends the program; requests
-/// in progress are finished first. Calls `ready` once connections are accepted. SIGHUP is not handled; see [`operate`] for a server that reloads its configuration.
+/// in progress are finished first. Calls `ready` once connections are accepted. SIGHUP is not handled; see [`operate`]
+/// for a server that reloads its configuration.
 ///
 /// # Errors
 /// [`ServeError`]; once the server has started, only `Run`.

@@ -40,7 +40,7 @@ pub(crate) fn has_http3(listen: &Listen) -> bool {
 }
 
 /// Protocol spoken on a listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenerKind {
     /// Plain HTTP.
     Plain,

@@ -15,7 +15,7 @@ use crate::conn::reject::reject;
 use crate::http1::Connection;
 use crate::http2;
 use crate::metrics::Refused;
-use crate::site::{CurrentSite, Site};
+use crate::site::{CurrentSite, Place, Site};
 use crate::socket::peer::Peer;
 use crate::stages::{AcceptStages, HTTP2, Stages};
 use crate::upstream::NamedPools;
@@ -61,7 +61,7 @@ impl AcceptContext {
     /// Rejects a connection with `status`. On a TLS listener the connection is closed without a response,
     /// which would require a handshake that the server has no capacity for.
     pub(super) fn reject(&self, kind: ListenerKind, stream: Stream, site: &Site, status: Status) {
-        if !matches!(kind, ListenerKind::Tls) {
+        if kind != ListenerKind::Tls {
             let (refusals, most) = (self.accept_stages.refusals, site.max_rejections);
             reject(stream, refusals, &self.rejections, most, status);
         }
@@ -80,9 +80,11 @@ impl AcceptContext {
             false => self.pools.clone(),
         };
         let proxy = peer.proxy.filter(|_| !is_anonymous);
-        let port = || stream.local_addr().ok().map(|address| address.port());
-        let alt_svc = site.alt_svc().filter(|_| matches!(kind, ListenerKind::Tls));
-        let alt_svc = alt_svc.map(|alt_svc| alt_svc.place(port)).unwrap_or_default();
+        // It has no effect without TLS. A connection that has moved may use TLS.
+        let alt_svc = match kind == ListenerKind::Tls || stream.has_moved() {
+            true => site.alt_svc().place(|| stream.local_addr().ok()),
+            false => Place::default(),
+        };
         let (permit, pools) = (Some(permit), Some(pools));
         let peer = Peer { permit, is_named, pools, proxy, alt_svc, ..peer };
         let current = self.current.clone();

@@ -1,6 +1,7 @@
 //! New QUIC connections, which speak HTTP/3.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,11 +14,11 @@ use crate::site::Site;
 use crate::socket::peer::Peer;
 
 /// Serves the connections of an endpoint until the program shuts down. While `is_open` is false, new ones are refused.
-/// `local` is the TCP port of the same address.
+/// `local` is the same address over TCP.
 pub(crate) async fn serve_quic(
     endpoint: Endpoint,
     context: AcceptContext,
-    (local, is_open): (u16, Arc<AtomicBool>),
+    (local, is_open): (SocketAddr, Arc<AtomicBool>),
 ) {
     let site = RefCell::new(context.current.load());
     let accept = |incoming: Incoming<'_>| {
@@ -32,13 +33,13 @@ pub(crate) async fn serve_quic(
 
 impl AcceptContext {
     /// Begins a connection within the limits. An incoming connection that is dropped is refused.
-    fn accept_quic(&self, incoming: Incoming<'_>, local: u16, site: &Arc<Site>) {
+    fn accept_quic(&self, incoming: Incoming<'_>, local: SocketAddr, site: &Arc<Site>) {
         let address = incoming.remote_address().ip().to_canonical();
         if !site.trusts(address) && !site.admits(address) {
             return site.metrics.refused(Refused::Address);
         }
-        // Anyone could fill the slots of an address that is not proven.
-        if site.limits_connections_of(address) && !incoming.is_validated() {
+        // Anyone could use up what an address may have that is not proven.
+        if site.limits(address) && !incoming.is_validated() {
             return incoming.retry();
         }
         let Some(permit) = self.open.try_acquire(site.max_connections) else {
@@ -53,8 +54,8 @@ impl AcceptContext {
         }
         let Some(connection) = incoming.accept() else { return };
         let (permit, pools) = (Some(permit), Some(self.pools.clone()));
-        let alt_svc = site.alt_svc().map(|alt_svc| alt_svc.place(|| Some(local)));
-        let peer = Peer { permit, pools, alt_svc: alt_svc.unwrap_or_default(), ..peer };
+        let alt_svc = site.alt_svc().place(|| Some(local));
+        let peer = Peer { permit, pools, alt_svc, ..peer };
         http3::connection::dispatch(connection, self.stages, self.current.clone(), peer);
     }
 }

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::proxy::fields::{Named, is_for_client};
 use crate::proxy::job::Job;
 use crate::respond::writer::ResponseWriter;
+use crate::site::Site;
 use crate::upstream::Failure;
 
 /// Size of a response's head and of the interim responses before it, in bytes.
@@ -86,16 +87,21 @@ pub(super) fn form(response: &Response, reply: Reply) -> Reply {
 /// Writes the head for the client. `input` starts with that of the server.
 pub(super) fn relay_head(
     out: &mut ResponseWriter,
+    site: &Site,
     response: &Response,
     input: &[u8],
     reply: Reply,
 ) {
     let named = Named::of(response.fields(input));
+    let alt_svc = site.alt_svc().field(out.alt_svc).filter(|_| out.is_tls());
     let mut head = clock::relayed_head(&mut out.buffer, response.status, reply);
     for (name, value) in response.fields(input) {
         if is_for_client(name, &named) {
             head = head.field(name, value);
         }
+    }
+    if let Some(alt_svc) = alt_svc {
+        head = head.fields(alt_svc.all());
     }
     if response.status == 101 {
         head = head.field("Connection", b"upgrade");

@@ -22,6 +22,7 @@ use crate::proxy::body::{BodyError, RequestBody};
 use crate::proxy::job::Job;
 use crate::proxy::relay::{Broken, relay_body};
 use crate::respond::writer::ResponseWriter;
+use crate::site::Site;
 use crate::upstream::{Failure, Lease};
 
 /// How an attempt has ended.
@@ -45,7 +46,7 @@ pub(super) async fn attempt(
     job: &Job,
     lease: &Lease,
     body: &mut RequestBody,
-    out: &mut ResponseWriter,
+    (out, site): (&mut ResponseWriter, &Site),
     reply: Reply,
 ) -> Outcome {
     let (wire, rule) = (&lease.wire, &job.group.rule);
@@ -78,10 +79,12 @@ pub(super) async fn attempt(
     // If the client is still sending, the start of its next request will not be found.
     let reply = if uploading.is_complete() { reply } else { reply.closing() };
     let reply = form(&response, reply);
+    let reply = Reply { keep_alive: reply.keep_alive || response.status == 101, ..reply };
+    relay_head(out, site, &response, &input, reply);
     relay(&response, input, &mut uploading, (wire, out, reply), rule.idle_timeout).await
 }
 
-/// Relays a response whose head is at the start of `input`.
+/// Relays a response whose head is at the start of `input` and has been written.
 async fn relay(
     response: &Response,
     mut input: Vec<u8>,
@@ -89,11 +92,8 @@ async fn relay(
     (wire, out, reply): (&Wire, &mut ResponseWriter, Reply),
     idle: Duration,
 ) -> Outcome {
-    let is_upgrade = response.status == 101;
-    let reply = Reply { keep_alive: reply.keep_alive || is_upgrade, ..reply };
-    relay_head(out, response, &input, reply);
     input.drain(..response.head);
-    if is_upgrade {
+    if response.status == 101 {
         return match out.send().await {
             Ok(()) => Outcome::Upgraded { received: input },
             Err(error) => Outcome::Broken(None, error),

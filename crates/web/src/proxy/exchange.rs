@@ -112,7 +112,7 @@ impl Exchange {
                 Err(failure) => return Ok(self.fail(failure)),
             };
             counters.request();
-            match attempt(job, &lease, body, out, *reply).await {
+            match attempt(job, &lease, body, (out, site), *reply).await {
                 Outcome::Relayed { is_reusable, keep_alive } => {
                     if is_reusable {
                         lease.give_back(pools);

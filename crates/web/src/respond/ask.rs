@@ -44,7 +44,7 @@ impl<'a> Ask<'a> {
     #[inline]
     pub(super) fn file_head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {
         let (rules, is_tls) = (&self.host().rules, out.is_tls());
-        let alt_svc = self.site.alt_svc().and_then(|alt_svc| alt_svc.field(out.alt_svc));
+        let alt_svc = self.site.alt_svc().field(out.alt_svc);
         let mut head = clock::head(&mut out.buffer, status, self.reply);
         if let Some(cors) = &rules.cors {
             head = cors.fields(self.request, head);

@@ -1,16 +1,18 @@
 //! The announcement of HTTP/3 in responses over TLS (RFC 7838 §3).
 
+use std::net::SocketAddr;
+
 use phalanx_http::FieldBlock;
 
-use crate::config::{Config, has_http3};
+use crate::config::Config;
 
 /// The fields that announce HTTP/3 for a day. Each address with TLS announces its own UDP port.
 #[derive(Clone, Default)]
 pub(crate) struct AltSvc {
     /// By announced port; the last is empty.
     fields: Vec<FieldBlock>,
-    /// Ports of connections, with the places of their fields. Empty if all addresses with TLS have the first field.
-    places: Vec<(u16, Place)>,
+    /// Listen addresses with the places of their fields. Empty if all addresses have the first field.
+    places: Vec<(SocketAddr, Place)>,
 }
 
 /// The place of a field.
@@ -18,8 +20,8 @@ pub(crate) struct AltSvc {
 pub(crate) struct Place(u8);
 
 impl AltSvc {
-    /// The fields for a server whose connections at each first port may continue at the second port over UDP.
-    pub(crate) fn new(config: &Config, ports: &[(u16, u16)]) -> Self {
+    /// The fields for a server whose connections at each TCP address may continue at the port over UDP.
+    pub(crate) fn new(config: &Config, ports: &[(SocketAddr, u16)]) -> Self {
         let mut announced: Vec<u16> = match config.http3_port {
             _ if !config.http3 => Vec::new(),
             Some(port) => vec![port],
@@ -35,23 +37,27 @@ impl AltSvc {
             field
         };
         let fields = announced.iter().map(field).chain([FieldBlock::default()]).collect();
-        let lacks_http3 = config.listen.iter().any(|listen| listen.is_tls() && !has_http3(listen));
-        let is_same = announced.len() < 2 && (!lacks_http3 || config.http3_port.is_some());
-        let place = |(local, udp): &(u16, u16)| {
+        let place = |(address, udp): &(SocketAddr, u16)| {
             let place = announced.binary_search(udp).unwrap_or(announced.len());
-            (*local, Place(place as u8))
+            (*address, Place(place as u8))
         };
+        let is_same = !config.http3 || config.http3_port.is_some();
         let places = if is_same { Vec::new() } else { ports.iter().map(place).collect() };
         Self { fields, places }
     }
 
-    /// The place of the field for a connection at a local `port`, which is asked for only if it matters.
-    pub(crate) fn place(&self, port: impl FnOnce() -> Option<u16>) -> Place {
+    /// The place of the field for a connection at a `local` address, which is asked for only if it matters.
+    pub(crate) fn place(&self, local: impl FnOnce() -> Option<SocketAddr>) -> Place {
         if self.places.is_empty() {
             return Place::default();
         }
-        let port = port();
-        let found = self.places.iter().find(|(local, _)| Some(*local) == port);
+        let found = local().and_then(|local| {
+            let (ip, port) = (local.ip().to_canonical(), local.port());
+            let here = || self.places.iter().filter(|(address, _)| address.port() == port);
+            let own = here().find(|(address, _)| address.ip().to_canonical() == ip);
+            // A listener at all addresses gets the connections that no other one does.
+            own.or_else(|| here().find(|(address, _)| address.ip().is_unspecified()))
+        });
         found.map_or(Place((self.fields.len() - 1) as u8), |(_, place)| *place)
     }
 
@@ -66,45 +72,48 @@ impl AltSvc {
 mod tests {
     use super::*;
 
-    fn config(listen: &[&str]) -> Config {
-        let listen = listen.iter().map(|listen| listen.parse().unwrap()).collect();
-        Config { listen, http3: true, ..Config::new() }
+    /// Checks the announcement to connections at a local address.
+    fn check(alt_svc: &AltSvc, local: &str, port: Option<u16>) {
+        let mut expected = FieldBlock::default();
+        if let Some(port) = port {
+            expected.push("Alt-Svc", format!("h3=\":{port}\"; ma=86400").as_bytes());
+        }
+        let place = alt_svc.place(|| Some(local.parse().unwrap()));
+        assert_eq!(alt_svc.field(place), Some(&expected), "{local}");
     }
 
-    /// Connections at the local `port` have the announcement of UDP port `announced`.
-    fn check(alt_svc: &AltSvc, port: u16, announced: Option<u16>) {
-        let mut expected = FieldBlock::default();
-        if let Some(announced) = announced {
-            expected.push("Alt-Svc", format!("h3=\":{announced}\"; ma=86400").as_bytes());
-        }
-        let field = alt_svc.field(alt_svc.place(|| Some(port))).unwrap();
-        assert_eq!(format!("{:?}", field.all()), format!("{:?}", expected.all()), "port {port}");
+    fn ports(of: &[(&str, u16)]) -> Vec<(SocketAddr, u16)> {
+        of.iter().map(|(address, udp)| (address.parse().unwrap(), *udp)).collect()
     }
 
     #[test]
     fn each_address_announces_its_port() {
-        let two = config(&["https://10.0.0.1:443", "https://10.0.0.2:8443", "http://10.0.0.1:80"]);
-        let alt_svc = AltSvc::new(&two, &[(443, 443), (8443, 8444)]);
-        for (port, announced) in [(443, Some(443)), (8443, Some(8444)), (9, None)] {
-            check(&alt_svc, port, announced);
+        let config = Config { http3: true, ..Config::new() };
+        let own = ports(&[("10.0.0.1:443", 443), ("10.0.0.2:8443", 8444), ("10.0.0.3:443", 445)]);
+        let alt_svc = AltSvc::new(&config, &own);
+        for (local, port) in [
+            ("10.0.0.1:443", Some(443)),
+            ("[::ffff:10.0.0.1]:443", Some(443)),
+            ("10.0.0.3:443", Some(445)),
+            ("10.0.0.2:8443", Some(8444)),
+            // Behind a proxy for TCP, or added by a reload.
+            ("10.0.0.2:443", None),
+            ("10.0.0.1:9", None),
+        ] {
+            check(&alt_svc, local, port);
         }
-        let one = config(&["https://0.0.0.0:443", "https://[::]:443"]);
-        let alt_svc = AltSvc::new(&one, &[(443, 443), (443, 443)]);
-        assert_eq!(alt_svc.place(|| unreachable!("all ports are the same")), Place(0));
-        check(&alt_svc, 443, Some(443));
+        let all = AltSvc::new(&config, &ports(&[("[::]:443", 443), ("10.0.0.1:443", 444)]));
+        check(&all, "10.0.0.1:443", Some(444));
+        check(&all, "10.0.0.2:443", Some(443));
     }
 
     #[test]
-    fn addresses_behind_a_proxy_for_tcp_announce_a_configured_port_only() {
-        let mut config = config(&["https://10.0.0.1:443", "proxy+https://10.0.0.1:444"]);
-        let alt_svc = AltSvc::new(&config, &[(443, 443)]);
-        check(&alt_svc, 443, Some(443));
-        check(&alt_svc, 444, None);
-        config.http3_port = Some(8443);
-        let alt_svc = AltSvc::new(&config, &[(443, 443)]);
-        check(&alt_svc, 443, Some(8443));
-        check(&alt_svc, 444, Some(8443));
+    fn a_configured_port_is_announced_at_every_address() {
+        let mut config = Config { http3: true, http3_port: Some(8443), ..Config::new() };
+        let alt_svc = AltSvc::new(&config, &ports(&[("10.0.0.1:443", 443)]));
+        assert_eq!(alt_svc.place(|| unreachable!("all addresses are the same")), Place(0));
+        check(&alt_svc, "10.0.0.2:444", Some(8443));
         config.http3 = false;
-        check(&AltSvc::new(&config, &[]), 443, None);
+        check(&AltSvc::new(&config, &[]), "10.0.0.1:443", None);
     }
 }

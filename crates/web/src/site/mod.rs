@@ -238,8 +238,8 @@ impl Site {
     }
 
     /// The announcement of HTTP/3.
-    pub(crate) fn alt_svc(&self) -> Option<&AltSvc> {
-        self.alt_svc.get()
+    pub(crate) fn alt_svc(&self) -> &AltSvc {
+        self.alt_svc.get_or_init(AltSvc::default)
     }
 
     /// Sets the blocking stages; called once, for the first version.
@@ -307,9 +307,9 @@ impl Site {
         self.proxies.as_ref().is_some_and(|proxies| proxies.trusts(address))
     }
 
-    /// Whether the connections of this address have a limit. Those of a trusted proxy have none.
-    pub(crate) fn limits_connections_of(&self, address: IpAddr) -> bool {
-        self.per_address.connections.is_some() && !self.trusts(address)
+    /// Whether this address has a limit. That of a trusted proxy has none.
+    pub(crate) fn limits(&self, address: IpAddr) -> bool {
+        self.addresses.is_some() && !self.trusts(address)
     }
 
     /// Whether the address of a connection has an effect, apart from the log.

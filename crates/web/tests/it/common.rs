@@ -12,13 +12,14 @@ use std::thread::{self, JoinHandle};
 
 use phalanx::runtime::{ActiveProcessors, Control, DriverChoice};
 use phalanx_testkit::driver::is_tested;
-use phalanx_testkit::{TIMEOUT, tcp};
-use phalanx_web::{Config, Listen, Operator, Reload, Reloader, ServeError, Serving, serve};
+use phalanx_testkit::{TIMEOUT, http, tcp};
+use phalanx_web::{Config, Operator, Reload, Reloader, ServeError, Serving, serve};
 
 /// Length of `large` from [`small_and_large`]: more than any socket buffer.
 pub(crate) const LARGE: usize = 24 << 20;
 
 /// A running server.
+#[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// All addresses, in the order of the configuration.
@@ -81,8 +82,9 @@ impl Server {
 
 /// Starts a server on a thread.
 fn start(driver: DriverChoice, mut config: Config) -> Result<(Server, Served), String> {
-    let Listen { scheme, proxied, .. } = config.listen[0];
-    config.listen = vec![Listen { proxied, ..scheme.at((Ipv4Addr::LOCALHOST, 0)) }];
+    for (listen, last) in config.listen.iter_mut().zip(1..) {
+        listen.address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0)).into();
+    }
     let runtime = &mut config.runtime;
     (runtime.driver, runtime.signals) = (driver, false);
     run(|up| serve(config, |serving| up.send(Server::of(serving)).unwrap()))
@@ -111,11 +113,9 @@ pub(crate) fn small_and_large(home: &Path) -> Config {
 
 /// The value of a metric.
 pub(crate) fn metric(server: &Server, name: &str) -> Option<usize> {
-    let mut admin = tcp::connect(server.admin.unwrap());
-    admin.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let text = until(&mut admin, "# EOF\n");
+    let response = http::get(server.admin.unwrap(), "/metrics");
     let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
-    text.lines().find_map(value)
+    response.text().lines().find_map(value)
 }
 
 /// Connects to the server.

@@ -30,16 +30,20 @@ pub(crate) fn ask(stream: &mut (impl Read + Write), count: usize, more: usize) {
 }
 
 fn answers(stream: &mut impl Read, count: usize) {
-    for _ in 0..count {
-        // Byte by byte, so that the next answer is not read.
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"\r\n\r\nsmall") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).expect("the connection is not closed");
-            answer.push(byte[0]);
-        }
-        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+    (0..count).for_each(|_| drop(answer(stream)));
+}
+
+fn answer(stream: &mut impl Read) -> String {
+    // Byte by byte, so that the next answer is not read.
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\nsmall") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("the connection is not closed");
+        answer.push(byte[0]);
     }
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    answer
 }
 
 /// The number of connections that were handed to another worker for this reason.
@@ -100,18 +104,29 @@ fn connections_leave_an_inactive_worker_and_lose_nothing() {
     });
 }
 
-/// The same, over TLS.
+/// The same, over TLS and at two addresses with HTTP/3.
 fn two_encrypted_workers(home: &Path) -> Config {
     let mut config = two_workers(home);
     let [certificate, key] = IDENTITY.files();
     config.hosts[0].tls = Some(Tls { certificate, key });
-    config.listen = vec![Scheme::Https.at((Ipv4Addr::LOCALHOST, 0))];
+    config.listen = vec![Scheme::Https.at((Ipv4Addr::LOCALHOST, 0)); 2];
+    config.http3 = true;
     config
+}
+
+/// The announcement of HTTP/3.
+fn announced(stream: &mut (impl Read + Write)) -> String {
+    stream.write_all(REQUEST).unwrap();
+    let answer = answer(stream);
+    answer.lines().find(|line| line.starts_with("Alt-Svc: ")).expect("it is announced").to_owned()
 }
 
 #[test]
 fn connections_over_tls_move_with_their_keys() {
     on_each_driver(two_encrypted_workers, |server, _| {
+        // Not the one that announces the first port.
+        let last = server.addresses.iter().max_by_key(|address| address.port()).unwrap();
+        let server = &Server { address: *last, ..server.clone() };
         let encrypted = |stream: TcpStream| {
             let name = "sim.test".try_into().unwrap();
             let session = rustls::ClientConnection::new(IDENTITY.client_config(), name).unwrap();
@@ -119,6 +134,7 @@ fn connections_over_tls_move_with_their_keys() {
         };
         let clients = clients_of_both_workers(server);
         let mut clients: Vec<_> = clients.into_iter().map(encrypted).collect();
+        let own = announced(&mut clients[0]);
         clients.iter_mut().for_each(|client| ask(client, 1, 0));
         server.active.set(1);
         eventually("connections have moved", || {
@@ -127,7 +143,7 @@ fn connections_over_tls_move_with_their_keys() {
             }
             moved(server, "gathered").filter(|moved| *moved > 0)
         });
-        clients.iter_mut().for_each(|client| ask(client, 2, 0));
+        clients.iter_mut().for_each(|client| assert_eq!(announced(client), own));
     });
 }
 

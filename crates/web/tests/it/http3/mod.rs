@@ -152,6 +152,8 @@ fn requests_are_passed_to_other_servers() {
                     client.ask(Method::POST, "/api/echo", &fields, body).await.unwrap();
                 assert_eq!(response.status(), StatusCode::OK);
                 assert!(content == body, "{} of {length} bytes", content.len());
+                let announced = format!("h3=\":{}\"; ma=86400", address.port());
+                assert_eq!(response.headers()["alt-svc"], announced);
             }
         });
     });
@@ -238,6 +240,23 @@ fn clients_prove_their_address_under_load() {
             assert_eq!(client.get("/small.txt").await.1, b"small");
         });
         assert_eq!(retries(), before + 1);
+    });
+}
+
+#[test]
+fn clients_prove_an_address_that_has_a_limit_of_requests() {
+    let start = |home: &Path| {
+        let mut config = site(home);
+        (config.per_address.requests_per_second, config.per_address.burst) = (Some(1e3), 1000);
+        config.runtime.admin = Some(([127, 0, 0, 1], 0).into());
+        config
+    };
+    on_each_driver(start, |server, address| {
+        block_on(async {
+            let mut client = Client::connect(address).await;
+            assert_eq!(client.get("/small.txt").await.1, b"small");
+        });
+        assert_eq!(metric(server, "quic_retries_total"), Some(1));
     });
 }
 
