@@ -28,15 +28,8 @@ impl<'a> Ask<'a> {
     /// Starts the head of a response that is not a file, with all of the host's fields.
     pub(super) fn head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {
         let rules = &self.host().rules;
-        self.file_head(out, status).fields(rules.security.all())
-    }
-
-    /// Starts the head of an error response.
-    pub(super) fn error_head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {
-        match self.host().rules.error_fields(self.request.path) {
-            Some(fields) => self.file_head(out, status).fields(fields.all()),
-            None => self.head(out, status),
-        }
+        let fields = rules.page_fields(self.request.path, status.code() >= 400);
+        self.file_head(out, status).fields(fields.as_ref().unwrap_or(&rules.security).all())
     }
 
     /// Starts the head of a file's response. Its entity contains the host's fields, except those that depend on

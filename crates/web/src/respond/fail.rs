@@ -35,7 +35,7 @@ pub(super) async fn fail_with(
     {
         return Ok(());
     }
-    ask.error_head(out, status).fields(fields.all()).page();
+    ask.head(out, status).fields(fields.all()).page();
     Ok(())
 }
 
@@ -51,7 +51,7 @@ async fn own_page(
     let (_, result) = look_up(ask.stages.files, ask.site, ask.host, path).await;
     let Ok(Found::File(entry)) = result else { return Ok(false) };
     // The error may be temporary.
-    let head = ask.error_head(out, status).fields(fields.all()).field("Cache-Control", b"no-store");
+    let head = ask.head(out, status).fields(fields.all()).field("Cache-Control", b"no-store");
     head.fields(entry.entity.content_type()).length(entry.length).finish();
     if !ask.reply.head_only {
         out.content(ask.site, &entry, Part::all(&entry)).await?;

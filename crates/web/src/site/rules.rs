@@ -21,9 +21,7 @@ const REST_PLACEHOLDER: &str = "$rest";
 pub(crate) struct Rules {
     redirects: Vec<(Pattern, Target, Status)>,
     rewrites: Vec<(Pattern, Target)>,
-    headers: Vec<(Pattern, String, String)>,
-    /// Those of error responses.
-    error_headers: Vec<(Pattern, String, String)>,
+    headers: Vec<Header>,
     cache_control: Vec<(Pattern, String)>,
     access: AccessRules,
     /// Paths that require a password, with the challenge of each.
@@ -37,6 +35,25 @@ pub(crate) struct Rules {
     pub(crate) kinds: Kinds,
     pub(crate) cors: Option<CrossOrigin>,
     pub(crate) try_files: TryFiles,
+}
+
+/// A header field for some paths.
+struct Header {
+    pattern: Pattern,
+    name: String,
+    value: String,
+    /// Whether error responses have it, too.
+    errors: bool,
+}
+
+/// Adds fields. A later one overrides earlier ones, but list fields are sent several times.
+fn add<'a>(fields: &mut Vec<(&'a str, Cow<'a, str>)>, headers: impl Iterator<Item = &'a Header>) {
+    for Header { name, value, .. } in headers {
+        if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
+            fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        }
+        fields.push((name, value.into()));
+    }
 }
 
 /// Result of routing.
@@ -82,7 +99,6 @@ impl Rules {
             redirects: Vec::new(),
             rewrites: Vec::new(),
             headers: Vec::new(),
-            error_headers: Vec::new(),
             cache_control: Vec::new(),
             access: AccessRules::default(),
             auth: Vec::new(),
@@ -113,11 +129,8 @@ impl Rules {
                     note(format!("header[{n}].errors"), what.into());
                 }
                 (Ok(pattern), Ok(())) => {
-                    if rule.errors {
-                        let errors = (pattern.clone(), rule.name.clone(), rule.value.clone());
-                        rules.error_headers.push(errors);
-                    }
-                    rules.headers.push((pattern, rule.name.clone(), rule.value.clone()));
+                    let (name, value) = (rule.name.clone(), rule.value.clone());
+                    rules.headers.push(Header { pattern, name, value, errors: rule.errors });
                 }
                 (Err(what), _) => note(format!("header[{n}].path"), what),
                 (_, Err((key, what))) => note(format!("header[{n}].{key}"), what),
@@ -267,16 +280,7 @@ impl Rules {
             fields.push(("Cache-Control", "no-cache".into()));
         }
         fields.extend(self.security_headers.iter().map(|(name, value)| (*name, value.into())));
-        for (pattern, name, value) in &self.headers {
-            if pattern.matches(&path).is_some() {
-                // A later rule overrides an earlier one and the defaults, but list fields are sent several
-                // times.
-                if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
-                    fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
-                }
-                fields.push((name, value.into()));
-            }
-        }
+        add(&mut fields, self.headers.iter().filter(|own| own.pattern.matches(&path).is_some()));
         let has_password = self.auth.iter().any(|(pattern, _)| pattern.matches(&path).is_some());
         if has_password || self.access.concerns(&path) {
             let is_cache = |(name, _): &(&str, _)| name.eq_ignore_ascii_case("Cache-Control");
@@ -285,31 +289,24 @@ impl Rules {
         }
         fields
     }
-}
 
-impl Rules {
-    /// Fields of error responses to requests for `path`, a path as clients send it, with the security fields. `None` if
-    /// only the security fields apply.
-    pub(crate) fn error_fields(&self, path: &str) -> Option<FieldBlock> {
-        if self.error_headers.is_empty() {
-            return None;
-        }
+    /// Fields of a response without a file, an error or not, to a request for `path`, a path as clients send it, with the
+    /// security fields. `None` if only these apply.
+    pub(crate) fn page_fields(&self, path: &str, is_error: bool) -> Option<FieldBlock> {
+        // Caching by path is for files.
+        let is_file_only = |own: &Header| own.name.eq_ignore_ascii_case("cache-control");
+        let applies = |own: &&Header| own.errors || !is_error && !is_file_only(own);
+        let mut headers = self.headers.iter().filter(applies).peekable();
+        headers.peek()?;
         // A path that cannot be resolved has only the fields of all paths.
         let mut resolved = Vec::new();
         let path = match path::resolve(path.as_bytes(), &mut resolved) {
             Ok(target) => absolute(&resolved, target.directory),
             Err(_) => b"/".to_vec(),
         };
-        let mut fields: Vec<(&str, &str)> = Vec::new();
-        fields.extend(self.security_headers.iter().map(|(name, value)| (*name, &**value)));
-        for (_, name, value) in
-            self.error_headers.iter().filter(|(pattern, ..)| pattern.matches(&path).is_some())
-        {
-            if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
-                fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
-            }
-            fields.push((name, value));
-        }
+        let security = self.security_headers.iter();
+        let mut fields: Vec<_> = security.map(|(name, value)| (*name, value.into())).collect();
+        add(&mut fields, headers.filter(|own| own.pattern.matches(&path).is_some()));
         let mut block = FieldBlock::default();
         fields.iter().for_each(|(name, value)| block.push(name, value.as_bytes()));
         Some(block)

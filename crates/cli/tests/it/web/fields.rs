@@ -111,7 +111,12 @@ fn on_every_kind_of_answer(driver: &'static str) {
         listing = true
         cors = { origins = ['https://app.test'] }
         security-headers = true
-        header = [{ path = '/pages/**', name = 'X-Own', value = 'yes' }]
+        header = [
+            { path = '/pages/**', name = 'X-Own', value = 'yes' },
+            { path = '/old', name = 'X-Own', value = 'yes' },
+            { path = '/old', name = 'Cache-Control', value = 'max-age=7' },
+        ]
+        redirect = [{ from = '/old', to = '/pages/', status = 301 }]
         cache-control = [{ path = '*.txt', value = 'max-age=9' }]
     ";
     let server = Server::configured(driver, site.outside(), text, &[]);
@@ -128,7 +133,8 @@ fn on_every_kind_of_answer(driver: &'static str) {
         ("/pages/a.txt", "If-None-Match: *\r\n", 304, true, Some("max-age=9")),
         ("/pages/", "", 200, true, Some("no-cache")),
         ("/pages/", "Accept: application/json\r\n", 200, true, Some("no-cache")),
-        ("/pages", "", 301, false, None),
+        ("/pages", "", 301, true, None),
+        ("/old", "", 301, true, None),
         ("/none", "", 404, false, None),
     ];
     for (path, lines, status, own, cached) in table {
