@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -77,11 +77,15 @@ impl ListenAddress {
         if let Some(path) = text.strip_prefix(UNIX).filter(|_| unix) {
             return UnixAddress::parse(path).map(Self::Unix);
         }
-        let text = text.strip_prefix("localhost:").unwrap_or(text);
         // `parse` would also accept a sign.
-        let port = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
-        let local = || Some((std::net::Ipv4Addr::LOCALHOST, port()?).into());
-        text.parse().ok().or_else(local).map(Self::Ip)
+        let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let port = |text: &str| is_port(text).then(|| text.parse().ok())?;
+        let local = |text| Some((Ipv4Addr::LOCALHOST, port(text)?).into());
+        let address = match text.strip_prefix("localhost:") {
+            Some(port) => local(port),
+            None => text.parse().ok().or_else(|| local(text)),
+        };
+        address.map(Self::Ip)
     }
 
     /// The address of the network.

@@ -204,6 +204,7 @@ mod tests {
             ("proxy+a://8080", Some("proxy+a://127.0.0.1:8080")),
             ("proxy+proxy+a://8080", None),
             ("proxy+://8080", None),
+            ("localhost:0.0.0.0:80", None),
             ("localhost", None),
             ("example.org:8080", None),
             ("::1", None),
