@@ -35,33 +35,26 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
             each.operation
         );
     }
-    for each in &bytes.objects {
+    let mut sized = |stage: &str, bytes: usize, what: &str| {
         let _ = writeln!(
             out,
-            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  ({}, one object per request)",
-            each.stage, each.bytes, "", "", "", "", each.name
+            "{stage:<width$}  {bytes:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {what}",
+            "", "", "", ""
         );
+    };
+    for each in &bytes.objects {
+        sized(&each.stage, each.bytes, &format!("({}, one object per request)", each.name));
     }
     for each in &bytes.undeclared {
-        let _ = writeln!(
-            out,
-            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {} (an object that the stage does not declare)",
-            each.stage, each.bytes, "", "", "", "", each.name
-        );
+        let what = format!("{} (an object that the stage does not declare)", each.name);
+        sized(&each.stage, each.bytes, &what);
     }
     for each in &bytes.stacks {
-        let _ = writeln!(
-            out,
-            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {} (stack of a fibre, the most measured)",
-            each.stage, each.bytes, "", "", "", "", each.name
-        );
+        let what = format!("{} (stack of a fibre, the most measured)", each.name);
+        sized(&each.stage, each.bytes, &what);
     }
     for each in &bytes.replicas {
-        let _ = writeln!(
-            out,
-            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  (replicas on all processors)",
-            each.stage, each.bytes, "", "", "", ""
-        );
+        sized(&each.stage, each.bytes, "(replicas on all processors)");
     }
     out
 }

@@ -18,13 +18,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(1);
 pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
-        for leak in place.processor().leaks() {
-            let _ = writeln!(text, "  processor {number}: {leak}");
-        }
-        let flights = place.io.in_flight();
-        if flights > 0 {
-            let _ = writeln!(text, "  processor {number}: {flights} requests to the driver");
-        }
+        describe_leaks(&mut text, number, place);
         if let Some(until) = place.asleep {
             let timer = if until == u64::MAX { "forever".into() } else { format!("until {until}") };
             let _ = writeln!(text, "  processor {number} sleeps {timer}");
@@ -37,17 +31,21 @@ pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
     text
 }
 
+fn describe_leaks(text: &mut String, number: usize, place: &SimProcessor) {
+    for leak in place.processor().leaks() {
+        let _ = writeln!(text, "  processor {number}: {leak}");
+    }
+    let flights = place.io.in_flight();
+    if flights > 0 {
+        let _ = writeln!(text, "  processor {number}: {flights} requests to the driver");
+    }
+}
+
 /// Checks that every processor has released everything.
 pub(super) fn check_at_rest(places: &[SimProcessor]) -> Result<(), String> {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
-        for leak in place.processor().leaks() {
-            let _ = writeln!(text, "  processor {number}: {leak}");
-        }
-        let flights = place.io.in_flight();
-        if flights > 0 {
-            let _ = writeln!(text, "  processor {number}: {flights} requests to the driver");
-        }
+        describe_leaks(&mut text, number, place);
     }
     match text.is_empty() {
         true => Ok(()),

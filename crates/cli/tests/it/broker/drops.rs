@@ -1,11 +1,10 @@
 //! Drops are counted by reason, in `$SYS` and `/metrics`, and logged.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
-use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::{eventually, http};
 
 use crate::broker::process::Broker;
 
@@ -24,11 +23,7 @@ fn start(driver: &str, keys: &str) -> (Broker, SocketAddr) {
 
 /// The answer to `/metrics`.
 fn metrics(admin: SocketAddr) -> String {
-    let mut stream = TcpStream::connect(admin).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    said
+    http::get(admin, "/metrics").text().to_owned()
 }
 
 /// The count of messages dropped for this reason.

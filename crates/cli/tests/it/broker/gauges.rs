@@ -1,12 +1,11 @@
 //! Gauges and counters in `/metrics`, and the dashboard that shows them.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use phalanx_mqtt::{Delivery, QoS};
-use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::{eventually, http};
 use serde_json::Value;
 
 use crate::broker::process::Broker;
@@ -15,11 +14,7 @@ crate::on_each_driver!(messages_and_connections_are_shown, the_dashboard_shows_e
 
 /// The answer to `/metrics`.
 fn metrics(admin: SocketAddr) -> String {
-    let mut stream = TcpStream::connect(admin).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    said
+    http::get(admin, "/metrics").text().to_owned()
 }
 
 /// The sum over all series of a metric whose labels contain `label`.
