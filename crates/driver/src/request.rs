@@ -74,7 +74,8 @@ impl From<bool> for Links {
 /// How the bytes of a file get into a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FileTransfer {
-    /// The kernel copies them. A later change of the file does not alter what was sent.
+    /// The kernel copies them. A later change of the file does not alter what was sent. If the file is truncated during
+    /// a copy, the request does not send its last byte, and the bytes before it may be zeros.
     #[default]
     Copy,
     /// The socket queues the file's own pages, where the system can. If the file is overwritten or truncated before the
@@ -148,9 +149,9 @@ pub enum Request {
     /// Ends early at the end of the file, and where it would have to wait for a disk; the caller then reads and
     /// sends the missing bytes.
     ///
-    /// It sends the content that the file has at that moment, and never more than its length, unless `transfer` is
-    /// [`FileTransfer::ZeroCopy`]. It fails with
-    /// `UnexpectedEof` if the file is truncated during a copy.
+    /// If it sends all of `length`, these are the content that the file has at that moment, unless `transfer` is
+    /// [`FileTransfer::ZeroCopy`]. If the file is truncated meanwhile, it ends early or fails with `UnexpectedEof`. The
+    /// bytes sent may then end with zeros, so the connection must close.
     SendFile {
         /// A connected stream socket.
         socket: Socket,

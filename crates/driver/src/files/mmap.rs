@@ -56,7 +56,8 @@ impl Window {
         if at < self.offset { 0 } else { end.saturating_sub(at) }
     }
 
-    /// Sends `head` and then `length` bytes of the file from `at`, as many as the socket accepts.
+    /// Sends `head` and then `length` bytes of the file from `at`, as many as the socket accepts, with these `flags` of
+    /// `sendmsg(2)`.
     ///
     /// # Errors
     /// As `sendmsg(2)`; `EFAULT` if the file has become shorter.
@@ -67,8 +68,8 @@ impl Window {
         &self,
         socket: BorrowedFd<'_>,
         head: &[u8],
-        at: u64,
-        length: usize,
+        (at, length): (u64, usize),
+        flags: i32,
     ) -> io::Result<usize> {
         assert!(length as u64 <= self.holds(at));
         let body = self.start.wrapping_byte_add((at - self.offset) as usize);
@@ -83,15 +84,10 @@ impl Window {
         message.msg_iovlen = parts.len() as _;
         // SAFETY: the message and its parts live across the call, which reads from a slice and from within
         // the mapping.
-        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, FLAGS) };
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }
-
-#[cfg(not(target_vendor = "apple"))]
-const FLAGS: i32 = libc::MSG_NOSIGNAL;
-#[cfg(target_vendor = "apple")]
-const FLAGS: i32 = 0;
 
 impl Drop for Window {
     fn drop(&mut self) {
@@ -116,10 +112,10 @@ mod tests {
         let window = Window::open(file.as_fd(), 9000, 20_000).unwrap();
         assert_eq!((window.holds(0), window.holds(19_999), window.holds(20_000)), (20_000, 1, 0));
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        assert_eq!(window.send(ours.as_fd(), b"head", 9000, 100).unwrap(), 104);
+        assert_eq!(window.send(ours.as_fd(), b"head", (9000, 100), 0).unwrap(), 104);
         theirs.read_exact(&mut [0; 104]).unwrap();
         file.set_len(0).unwrap();
-        let error = window.send(ours.as_fd(), b"", 9000, 100).unwrap_err();
+        let error = window.send(ours.as_fd(), b"", (9000, 100), 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
         assert_eq!(
             Window::open(file.as_fd(), WINDOW_BYTES + 5, WINDOW_BYTES + 9)

@@ -6,11 +6,18 @@
 //! processor. If the next bytes are not cached, the request ends early, and the caller reads them like any
 //! other part of a file. Where the kernel does not report what is cached (on systems other than Linux, and on
 //! some file systems), nothing of the file is sent.
+//!
+//! A copy that is complete contains only bytes of the file. A truncation clears the rest of the last page, and a copy in
+//! progress may see zeros there. But the kernel makes the file shorter first, or excludes reads until it has. So the last
+//! byte of a request is sent by itself: it is read when all others have been copied, and sent only if the file is
+//! still long enough after that.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use socket2::SockRef;
 
 use crate::files::file::Descriptor;
 use crate::files::mmap::Window;
@@ -95,8 +102,8 @@ impl FileSend {
     /// what is left of this `turn`. Adds its system calls to `calls`.
     ///
     /// # Errors
-    /// As `send(2)` and `fstat(2)`. `UnexpectedEof` if the file was truncated during the copy; the last bytes
-    /// sent may then be wrong.
+    /// As `send(2)`, `read(2)` and `fstat(2)`. `UnexpectedEof` if the file was truncated during a call; the last bytes
+    /// sent may then be zeros.
     pub(crate) fn advance(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -118,16 +125,21 @@ impl FileSend {
         let mut step = *turn;
         // Bytes in the page cache.
         let mut cached = 0;
+        let mut last = [0];
         loop {
             let wanted = self.left.min(step as u64) as usize;
             if cached == 0 && wanted > 0 {
-                cached = self.sendable(wanted, calls)?;
+                cached = if self.is_last() {
+                    self.read_last(&mut last, calls)?
+                } else {
+                    self.sendable(wanted, calls)?
+                };
             }
             let head = &self.head[self.begun..];
             if head.is_empty() && cached == 0 {
                 return Ok(if wanted == 0 && self.left > 0 { Step::Paused } else { Step::Over });
             }
-            match self.send(socket, cached, calls) {
+            match self.send(socket, cached, last, calls) {
                 // Without a copy: truncated since the last check.
                 Ok(0) if self.is_zero_copy() => return Ok(Step::Over),
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -139,7 +151,8 @@ impl FileSend {
                     self.offset += of_file as u64;
                     self.sent += of_file as u64;
                     self.left -= of_file as u64;
-                    if of_file > 0 && self.length(calls)? < self.offset {
+                    // The last byte has a check of its own.
+                    if of_file > 0 && !self.is_last() && self.length(calls)? < self.offset {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
@@ -152,8 +165,23 @@ impl FileSend {
         }
     }
 
-    /// How many of the next `wanted` bytes can be sent without waiting for a disk.
+    /// Whether at most the last byte of a copy is left.
+    fn is_last(&self) -> bool {
+        !self.is_zero_copy() && self.left <= 1
+    }
+
+    /// Reads the last byte. Returns zero if it is not cached, or no longer in the file.
+    fn read_last(&self, last: &mut [u8; 1], calls: &mut u64) -> io::Result<usize> {
+        *calls += 1;
+        let read = page_cache::read(self.file.as_fd(), last, self.offset)?.bytes;
+        // After the read, because a truncation during the read may have cleared the byte.
+        Ok(if read > 0 && self.length(calls)? > self.offset { read } else { 0 })
+    }
+
+    /// How many of the next `wanted` bytes can be sent without waiting for a disk; of a copy all but the last byte.
     fn sendable(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
+        let held_back = u64::from(!self.is_zero_copy());
+        let wanted = (self.left - held_back).min(wanted as u64) as usize;
         let cached = page_cache::resident(self.file.as_fd(), self.offset, wanted, calls)?;
         if cached == 0 || self.is_zero_copy() {
             return Ok(cached);
@@ -185,9 +213,16 @@ impl FileSend {
         page_cache::metadata(self.file.as_fd()).map(|metadata| metadata.length)
     }
 
-    /// One system call: the rest of the head, and `cached` bytes of the file. Without a copy, the head and the file are
-    /// a call each; then the head waits in the socket for the file.
-    fn send(&self, socket: BorrowedFd<'_>, cached: usize, calls: &mut u64) -> io::Result<usize> {
+    /// One system call: the rest of the head, and `cached` bytes of the file; if only the last one is left, that is
+    /// `last`. Without a copy, the head and the file are a call each; then the head waits in the socket for the file, as
+    /// the copied bytes wait for the last one.
+    fn send(
+        &self,
+        socket: BorrowedFd<'_>,
+        cached: usize,
+        last: [u8; 1],
+        calls: &mut u64,
+    ) -> io::Result<usize> {
         *calls += 1;
         let head = &self.head[self.begun..];
         #[cfg(target_os = "linux")]
@@ -196,12 +231,18 @@ impl FileSend {
                 let mut offset = self.offset;
                 Ok(rustix::fs::sendfile(socket, &self.file, Some(&mut offset), cached)?)
             } else {
-                socket2::SockRef::from(&socket).send_with_flags(head, FLAGS | libc::MSG_MORE)
+                SockRef::from(&socket).send_with_flags(head, FLAGS | MORE)
             };
         }
         match &self.window {
-            Some(window) if cached > 0 => window.send(socket, head, self.offset, cached),
-            _ => socket2::SockRef::from(&socket).send_with_flags(head, FLAGS),
+            Some(window) if cached > 0 && !self.is_last() => {
+                let more = if self.left - cached as u64 == 1 { MORE } else { 0 };
+                window.send(socket, head, (self.offset, cached), FLAGS | more)
+            }
+            _ => {
+                let parts = [IoSlice::new(head), IoSlice::new(&last[..cached])];
+                SockRef::from(&socket).send_vectored_with_flags(&parts, FLAGS)
+            }
         }
     }
 
@@ -225,11 +266,59 @@ const FLAGS: i32 = libc::MSG_NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const FLAGS: i32 = 0;
 
+/// More bytes follow at once. Used only where the kernel reports what is cached.
+#[cfg(target_os = "linux")]
+const MORE: i32 = libc::MSG_MORE;
+#[cfg(not(target_os = "linux"))]
+const MORE: i32 = 0;
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
+    use socket2::{Domain, Socket, Type};
+
     use super::*;
+
+    /// A copy of all of a file with this content.
+    fn copy_of(content: &[u8]) -> (std::fs::File, FileSend) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(content).unwrap();
+        let range = (0, content.len() as u64);
+        let sent = File::from(file.try_clone().unwrap());
+        (file, FileSend::new(Vec::new(), &sent, range, FileTransfer::Copy).unwrap())
+    }
+
+    /// The last byte follows by itself, so that it is not sent if the file was truncated while the others were copied.
+    #[test]
+    fn the_last_byte_waits_for_a_check() {
+        const LENGTH: usize = 5000;
+        let content = [7; LENGTH];
+        for truncated in [false, true] {
+            let (file, mut sending) = copy_of(&content);
+            // Each call is a message of its own, and there is room for one.
+            let (ours, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
+            ours.set_nonblocking(true).unwrap();
+            ours.set_send_buffer_size(LENGTH / 2 + 20).unwrap();
+            let (mut turn, mut calls, mut got) = (TURN_BYTES, 0, [0; LENGTH]);
+            let step = sending.advance(ours.as_fd(), &mut turn, &mut calls).unwrap();
+            if sending.sent == 0 {
+                return println!("skipped: the file system does not report what is cached");
+            }
+            assert_eq!((step, sending.sent), (Step::Full, LENGTH as u64 - 1));
+            if truncated {
+                file.set_len(LENGTH as u64 - 1).unwrap();
+            }
+            assert_eq!((&theirs).read(&mut got).unwrap(), LENGTH - 1);
+            let step = sending.advance(ours.as_fd(), &mut turn, &mut calls).unwrap();
+            assert_eq!(step, Step::Over);
+            drop(ours);
+            let last = (&theirs).read(&mut got[LENGTH - 1..]).unwrap();
+            assert_eq!(last, usize::from(!truncated));
+            assert!(got[..LENGTH - 1 + last] == content[..LENGTH - 1 + last]);
+        }
+    }
 
     /// Attempts on many full sockets must not make a turn long, even if none of them sends a byte.
     #[test]

@@ -250,7 +250,7 @@ fn a_cached_file_takes_few_system_calls(io: &mut Harness) {
     assert_eq!(io.sent_file(token).unwrap(), MIB as u64);
     let calls = io.driver.system_calls() - before;
     println!("{:?}: {calls} system calls for a mebibyte", io.kind);
-    // Four steps of five probes and a send; more if the reader is slow.
+    // Two steps of nine probes and a send, and the last byte; more if the reader is slow.
     assert!(calls < 160, "{calls}");
     reader.join().unwrap().unwrap();
 }

@@ -272,8 +272,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As `send(2)`, or [`IoTimeout`]'s. `UnexpectedEof` if the file is truncated during the copy; `EINVAL` for a range
-    /// that ends beyond 2⁶³ bytes. After an error it is unknown how much was sent.
+    /// As `send(2)`, or [`IoTimeout`]'s. `UnexpectedEof` if the file is truncated during a copy, of which the last bytes
+    /// may then be zeros; `EINVAL` for a range that ends beyond 2⁶³ bytes. After an error it is unknown how much was sent.
     pub async fn send_file(
         &self,
         head: Vec<u8>,
