@@ -17,11 +17,7 @@
 //! | `expiry` | cancelling requests that have expired, or that shutdown ends |
 //! | `drained` | the error of I/O that shutdown ends |
 //! | `deferred` | closing and cancelling while the driver runs a payload's destructor |
-//! | `placement` | the processor that serves a connection |
-//! | `relocation` | connections that move to another processor later |
-//! | `handover` | connections on their way to that processor |
-//! | `saturation` | whether a processor has not been idle for a while |
-//! | `load_sample` | how busy a processor is |
+//! | `placement/` | the processor that serves a connection, at its begin and later |
 //! | `traffic` | counters of bytes, receives and opened sockets |
 //! | `sending` | sends that complete at once |
 //! | `settling` | the end of all requests |
@@ -30,17 +26,11 @@
 mod deferred;
 mod drained;
 mod expiry;
-mod handover;
 mod io_timeout;
-mod load_sample;
-mod moves;
 mod placement;
-mod relocation;
 mod request;
-mod saturation;
 mod sending;
 mod settling;
-mod steering;
 mod traffic;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -57,15 +47,13 @@ use slab::Slab;
 use self::deferred::Deferred;
 pub use self::drained::Drained;
 use self::expiry::Cause;
-pub(crate) use self::handover::{Placed, place};
 pub use self::io_timeout::IoTimeout;
-pub(crate) use self::load_sample::LoadSample;
 use self::placement::Place;
-pub(crate) use self::placement::{Loads, Placement};
+pub(crate) use self::placement::{
+    LoadSample, Loads, Placed, Placement, Saturated, SaturationProbe, active_changed, place,
+};
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, Receive, Requested, release, request};
-pub(crate) use self::saturation::{Saturated, SaturationProbe};
-pub(crate) use self::steering::active_changed;
 pub(crate) use self::traffic::Traffic;
 use crate::blocking::{Pools, discard_panic};
 use crate::program::Leaks;

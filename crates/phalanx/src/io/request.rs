@@ -16,8 +16,7 @@ use std::task::{Context, Poll};
 use phalanx_core::ProcessorId;
 use phalanx_driver::{Done, Driver, Request, Socket};
 
-use super::handover::PassedState;
-use super::relocation::Target;
+use super::placement::{PassedState, Target};
 use super::{Io, IoTimeout, try_with, with};
 
 /// No processor.

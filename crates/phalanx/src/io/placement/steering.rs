@@ -11,7 +11,7 @@ use std::num::NonZero;
 
 use phalanx_driver::Socket;
 
-use super::{Io, try_with};
+use crate::io::{Io, try_with};
 
 /// Follows a change of the number of active processors, on the thread of each processor. The first one steers new
 /// connections.
@@ -24,7 +24,7 @@ pub(crate) fn active_changed() {
 
 impl Io {
     /// Steers the connections of the group to which `listener` belongs.
-    pub(super) fn steer(&self, listener: Socket) {
+    pub(in crate::io) fn steer(&self, listener: Socket) {
         let place = &self.place;
         let (few, all) = (place.shared.preferred(), place.shared.processors());
         // A program that never had an inactive processor keeps the kernel's distribution.

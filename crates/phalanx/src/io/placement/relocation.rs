@@ -17,9 +17,9 @@ use std::time::Duration;
 use phalanx_core::{Candidate, Relocation, now, relocate_connections};
 use phalanx_driver::Socket;
 
-use super::Io;
-use super::placement::{LOAD_INTERVAL, Place};
+use super::{LOAD_INTERVAL, Place};
 use crate::cores::IdleCores;
+use crate::io::Io;
 
 /// How long a plan that spreads connections is carried out before the loads are considered again.
 const SPREAD_TIME: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ const ONE_CORE: u32 = 1_000;
 
 /// The relocations of all processors of a program.
 #[derive(Default)]
-pub(super) struct Relocations {
+pub(in crate::io) struct Relocations {
     idle: Mutex<IdleCores>,
     /// The time of the last spread, in nanoseconds.
     spread: AtomicU64,
@@ -50,7 +50,7 @@ impl Relocations {
 
 /// One processor's part in the relocations.
 #[derive(Default)]
-pub(super) struct Offers {
+pub(in crate::io) struct Offers {
     next_look: Cell<Duration>,
     /// The time of the last measurement, and the thread's processor time at that time.
     measured: Cell<(Duration, u64)>,
@@ -69,21 +69,21 @@ struct Plan {
 
 /// Where a connection should move.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub(super) processor: u16,
+pub(in crate::io) struct Target {
+    pub(in crate::io) processor: u16,
     /// Whether it moves to an idle core, instead of to the other connections.
-    pub(super) spreads: bool,
+    pub(in crate::io) spreads: bool,
 }
 
 impl Target {
     const SPREADS: u16 = 1 << 14;
 
     /// As a number below 2¹⁵.
-    pub(super) fn pack(self) -> u16 {
+    pub(in crate::io) fn pack(self) -> u16 {
         self.processor | if self.spreads { Self::SPREADS } else { 0 }
     }
 
-    pub(super) fn unpack(packed: u16) -> Self {
+    pub(in crate::io) fn unpack(packed: u16) -> Self {
         Self { processor: packed & !Self::SPREADS, spreads: packed & Self::SPREADS != 0 }
     }
 }
@@ -91,13 +91,13 @@ impl Target {
 impl Io {
     /// Whether the number of active processors has changed since the start.
     #[inline]
-    pub(super) fn has_changed_active(&self) -> bool {
+    pub(in crate::io) fn has_changed_active(&self) -> bool {
         self.place.offers.active.get().0 > 0
     }
 
     /// The processor to which a connection of `listener` that is offered now should move.
     #[inline]
-    pub(super) fn relocation(&self, listener: Socket) -> Option<Target> {
+    pub(in crate::io) fn relocation(&self, listener: Socket) -> Option<Target> {
         let place = &self.place;
         if place.shared.members.len() == 1 {
             return None;
@@ -160,7 +160,7 @@ impl Place {
     }
 
     /// Follows a change of the number of active processors.
-    pub(super) fn active_changed(&self, now: Duration) {
+    pub(in crate::io) fn active_changed(&self, now: Duration) {
         let (offers, active) = (&self.offers, self.shared.preferred());
         let (before, _) = offers.active.get();
         let has_grown = before > 0 && active > before && self.is_saturated();

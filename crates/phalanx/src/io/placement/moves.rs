@@ -6,7 +6,7 @@ use crate::metrics::Registered;
 
 /// Why a connection was handed to another processor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Move {
+pub(in crate::io) enum Move {
     /// Before its first request, by the placement of new connections.
     Placed,
     /// Between two requests, because one processor can do the work of both, or because this one is inactive.
@@ -16,15 +16,15 @@ pub(super) enum Move {
 }
 
 /// The counters of a program.
-pub(super) struct Moves([Counter; 3]);
+pub(in crate::io) struct Moves([Counter; 3]);
 
 impl Moves {
-    pub(super) fn count(&self, reason: Move) {
+    pub(in crate::io) fn count(&self, reason: Move) {
         self.0[reason as usize].add(1);
     }
 
     #[cfg(feature = "admin")]
-    pub(super) fn register(&self, metrics: &mut Registered) {
+    pub(in crate::io) fn register(&self, metrics: &mut Registered) {
         self.0.iter().for_each(|counter| metrics.add_counter(counter));
     }
 }

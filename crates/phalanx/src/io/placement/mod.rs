@@ -3,6 +3,21 @@
 //! The kernel distributes connections among the listeners of an address without regard to load. The processor that
 //! accepts a connection asks the law ([`place_connection`]) for the one that serves it, and hands the connection over
 //! (`handover`) if that is another one. Listeners of Unix sockets, and those that only one processor has, take no part.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `handover` | an accepted connection goes to another processor |
+//! | `relocation` | connections that move between two requests |
+//! | `steering` | the kernel distributes new connections among active processors |
+//! | `load_sample`, `saturation` | the load of a processor |
+//! | `moves` | counters |
+
+mod handover;
+mod load_sample;
+mod moves;
+mod relocation;
+mod saturation;
+mod steering;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,13 +29,17 @@ use std::time::Duration;
 use phalanx_core::{Candidate, Control, MAX_ARRIVING, ProcessorId, now, place_connection};
 use phalanx_driver::Socket;
 
-use super::handover::{Arriving, PassedState};
-use super::load_sample::LoadSample;
-use super::moves::Moves;
-use super::relocation::{Offers, Relocations};
-use super::saturation::Saturated;
-use super::traffic::{Traffic, TrafficCounters};
+use self::handover::Arriving;
+pub(super) use self::handover::PassedState;
+pub(crate) use self::handover::{Placed, place};
+pub(crate) use self::load_sample::LoadSample;
+use self::moves::Moves;
+pub(super) use self::relocation::Target;
+use self::relocation::{Offers, Relocations};
+pub(crate) use self::saturation::{Saturated, SaturationProbe};
+pub(crate) use self::steering::active_changed;
 use crate::cores::{ActiveProcessors, IdleCores};
+use crate::io::traffic::{Traffic, TrafficCounters};
 #[cfg(feature = "admin")]
 use crate::metrics::Registered;
 

@@ -17,12 +17,12 @@ use std::sync::atomic::Ordering;
 use phalanx_driver::{Endpoint, Socket};
 
 use super::moves::Move;
-use super::placement::{Arrived, Placement};
 use super::relocation::Target;
-use super::{Io, try_with, with};
+use super::{Arrived, Placement};
+use crate::io::{Io, try_with, with};
 
 /// Counts a connection on its way.
-pub(super) struct Arriving {
+pub(in crate::io) struct Arriving {
     shared: Arc<Placement>,
     processor: usize,
 }
@@ -77,7 +77,7 @@ impl Handover {
 
 impl Io {
     /// Lets a new listener take part in the placement, if it has an IP address.
-    pub(super) fn listens(&self, listener: Socket) {
+    pub(in crate::io) fn listens(&self, listener: Socket) {
         let address = match self.place.shared.members.len() {
             1 => None,
             _ => self.try_driver(|driver| driver.local_addr(listener)).ok(),
@@ -128,7 +128,7 @@ impl Io {
 
     /// Hands over `connection`, which `listener` has accepted and whose program offers it, to the processor `target`, with
     /// `state`. False if it cannot be detached.
-    pub(super) fn relocate(
+    pub(in crate::io) fn relocate(
         &self,
         listener: Socket,
         connection: Socket,
