@@ -264,8 +264,12 @@ impl Connection {
             self.publish(batch).await?;
         }
         if !batch.answers.is_empty() {
-            let answers = std::mem::take(&mut batch.answers);
-            let told = self.context.stages.sessions.answered(self.key, self.connection_id, answers);
+            let (sessions, of) = (self.context.stages.sessions, (self.key, self.connection_id));
+            if sessions.try_answered(of, &batch.answers) {
+                batch.answers.clear();
+                return Ok(());
+            }
+            let told = sessions.answered(of, std::mem::take(&mut batch.answers));
             told.await.map_err(|_| Reason::SERVER_BUSY)?;
         }
         Ok(())

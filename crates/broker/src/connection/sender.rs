@@ -1,17 +1,29 @@
 //! The sending operation of a connection: sends the connection's responses and its session's messages.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{self, Poll, ready};
 
 use phalanx::net::IoTimeout;
 use phalanx::shutdown::is_draining;
 use phalanx::stage::Pooled;
-use phalanx::task::Either;
-use phalanx::{select, sleep};
+use phalanx::{Call, CallError, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Reason, Version};
 
 use crate::connection::client::Shared;
+use crate::context::Context;
+use crate::durable::Lsn;
 use crate::limits::peer::LINGER;
 use crate::session::effects::Pulled;
+
+/// A pull of output that is not complete.
+enum Pull {
+    /// The session is on another processor.
+    Call(Call<Pulled>),
+    /// The output waits until the changes before it are on disk.
+    Fenced(Pin<Box<dyn Future<Output = Pulled>>>),
+}
 
 /// Starts the sender of a connection.
 pub(super) fn start(shared: &Rc<Shared>) {
@@ -40,26 +52,24 @@ pub(super) fn send(shared: Rc<Shared>) -> impl Future<Output = ()> + 'static {
                 shared.outbox.filled().await;
                 continue;
             } else {
-                let asked = pull.get_or_insert_with(|| {
-                    let sessions = shared.context.stages.sessions;
-                    sessions.pull(shared.key, shared.connection_id, shared.spare.take())
+                let mut filled = shared.outbox.filled();
+                // By hand: `select` would contain its arguments twice. A pull that is ready is never dropped.
+                let pulled = poll_fn(|task| match Pin::new(&mut filled).poll(task) {
+                    Poll::Ready(()) => Poll::Ready(None),
+                    Poll::Pending => shared.poll_pulled(&mut pull, task).map(Some),
                 });
-                match select(asked, shared.outbox.filled()).await {
-                    Either::Left(Ok(Pulled::Bytes(pulled))) => {
-                        pull = None;
-                        pulled
-                    }
+                match pulled.await {
+                    None => continue,
+                    Some(Ok(Pulled::Bytes(pulled))) => pulled,
                     // The reader ended the session, and has queued a reason if the client did not disconnect
                     // itself.
-                    Either::Left(Ok(Pulled::Closed(_)))
+                    Some(Ok(Pulled::Closed(_)))
                         if shared.outbox.is_closed() || shared.outbox.is_disconnected() =>
                     {
-                        pull = None;
                         continue;
                     }
-                    Either::Left(Ok(Pulled::Closed(reason))) => shared.last(reason),
-                    Either::Left(Err(_)) => break,
-                    Either::Right(_) => continue,
+                    Some(Ok(Pulled::Closed(reason))) => shared.last(reason),
+                    Some(Err(_)) => break,
                 }
             };
             if !bytes.is_empty() || shared.stream.has_answers() {
@@ -76,6 +86,39 @@ pub(super) fn send(shared: Rc<Shared>) -> impl Future<Output = ()> + 'static {
 }
 
 impl Shared {
+    /// Takes output of the session: directly if the session is on this processor, otherwise by a call. `pull` is what
+    /// remains to be awaited.
+    fn poll_pulled(
+        &self,
+        pull: &mut Option<Pull>,
+        task: &mut task::Context<'_>,
+    ) -> Poll<Result<Pulled, CallError>> {
+        let pending = match pull {
+            Some(pending) => pending,
+            None => {
+                let Context { stages, wal, .. } = &*self.context;
+                let (of, mut spare) = ((self.key, self.connection_id), self.spare.take());
+                match stages.sessions.try_pull(of, &mut spare, task.waker()) {
+                    Some(Poll::Pending) => return Poll::Pending,
+                    Some(Poll::Ready((pulled, lsn))) if lsn == Lsn::default() => {
+                        return Poll::Ready(Ok(pulled));
+                    }
+                    Some(Poll::Ready(pulled)) => {
+                        let fenced = stages.sessions.fenced(of, pulled, wal.clone());
+                        pull.insert(Pull::Fenced(Box::pin(fenced)))
+                    }
+                    None => pull.insert(Pull::Call(stages.sessions.pull(of, spare))),
+                }
+            }
+        };
+        let pulled = match pending {
+            Pull::Call(call) => ready!(Pin::new(call).poll(task)),
+            Pull::Fenced(durable) => Ok(ready!(durable.as_mut().poll(task))),
+        };
+        *pull = None;
+        Poll::Ready(pulled)
+    }
+
     /// Writes output, and returns its memory. `None` if the client is gone; then the connection is closed.
     async fn write(&self, bytes: Vec<u8>) -> Option<Vec<u8>> {
         self.context.counters.bytes_sent.add(bytes.len() as u64);

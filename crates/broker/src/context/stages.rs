@@ -114,7 +114,7 @@ impl Stages {
         let routing = stage::declare(graph, routing, router, partitions, delivery, of_routing);
         graph.calls(control, (control, sessions, routing, delivery));
         graph.calls(sessions, (sessions, routing, delivery));
-        graph.calls(routing, delivery);
+        graph.calls(routing, (sessions, delivery));
         graph.calls(delivery, (sessions, delivery));
         (Self { control, sessions, routing }, wal, delivery_limiter)
     }

@@ -130,6 +130,11 @@ impl Permit {
         self.of.0.most.saturating_sub(others).saturating_sub(deliveries)
     }
 
+    /// Whether no other deliveries are in flight.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.of.0.count.load(Ordering::SeqCst) == self.count
+    }
+
     /// Adds another permit to this one.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.count += std::mem::take(&mut other.count);

@@ -21,6 +21,8 @@ use crate::session::operations::{RETRY_DELAY, SessionStage};
 
 /// Batches in the pool: while one is routed, others are being delivered or wait for the disk.
 const POOL_CAP: usize = 8;
+/// Maximum number of deliveries within the routing stage, which no other processor can enter meanwhile.
+const MAX_DELIVERIES_HERE: usize = 16;
 /// Capacity that each keeps, in messages, publishers or answers.
 const POOL_ITEM_CAP: usize = 4096;
 
@@ -175,6 +177,22 @@ impl RoutingBatch {
                 && messages.len() == reasons.len()
             {
                 begun.set_routed();
+            }
+        }
+    }
+
+    /// Delivers a small batch at once to the partitions on this processor, if no other deliveries are in flight. A single
+    /// message is delivered sooner and with less work. The order of deliveries is preserved, because there are none before
+    /// these.
+    pub(crate) fn deliver_here(&mut self, sessions: SessionStage) {
+        if self.deliveries() > MAX_DELIVERIES_HERE
+            || !self.permit.as_ref().is_some_and(Permit::is_alone)
+        {
+            return;
+        }
+        for (partition, batch) in self.batches.iter_mut().enumerate() {
+            if !batch.deliveries.is_empty() && sessions.try_deliver(partition, batch) {
+                batch.clear();
             }
         }
     }

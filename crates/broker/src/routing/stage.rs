@@ -115,9 +115,12 @@ fn route(
     router.tend();
     // Before the deliveries: records of the sessions must follow these.
     let lsn = router.end_cohort();
-    if wal.is_durable(lsn) && batch.is_for_nobody() {
-        batch.set_routed();
-        return batch.answer();
+    if wal.is_durable(lsn) {
+        batch.deliver_here(sessions);
+        if batch.is_for_nobody() {
+            batch.set_routed();
+            return batch.answer();
+        }
     }
     match place.flatten() {
         Some(place) => place.begin(batch, lsn),

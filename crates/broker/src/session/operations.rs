@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use phalanx::shutdown::draining;
@@ -14,7 +15,7 @@ use phalanx::{Call, PartitionedStage, select, sleep};
 use phalanx_mqtt::{PacketId, Reason};
 
 use crate::durable::wal::NotDurable;
-use crate::durable::{Lsn, disk_timeout};
+use crate::durable::{Lsn, Wal, disk_timeout};
 use crate::events::drops::{DropReason, Dropped};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
@@ -88,36 +89,60 @@ impl SessionStage {
         })
     }
 
-    /// Waits for output of the session, and exchanges it for the connection's buffer.
-    pub(crate) fn pull(
+    /// Delivers a batch to the sessions of a partition at once, if that is on this processor.
+    pub(crate) fn try_deliver(self, partition: usize, batch: &DeliveryBatch) -> bool {
+        self.0.try_with_partition(partition, |sessions| sessions.deliver(batch, now())).is_some()
+    }
+
+    /// Takes output of the session in exchange for the connection's buffer, or registers `waiting`. `None` if the
+    /// partition is on another processor.
+    pub(crate) fn try_pull(
         self,
-        key: ClientKey,
-        connection_id: u64,
-        mut spare: Vec<u8>,
-    ) -> Call<Pulled> {
-        self.0.call_partition(key.partition.into(), move |sessions| async move {
+        of: (ClientKey, u64),
+        spare: &mut Vec<u8>,
+        waiting: &Waker,
+    ) -> Option<Poll<(Pulled, Lsn)>> {
+        self.0.try_with_partition(of.0.partition.into(), |sessions| {
+            sessions.pull(of, spare, now(), waiting)
+        })
+    }
+
+    /// Waits for output of the session, and exchanges it for the connection's buffer.
+    pub(crate) fn pull(self, of: (ClientKey, u64), mut spare: Vec<u8>) -> Call<Pulled> {
+        self.0.call_partition(of.0.partition.into(), move |sessions| async move {
             let pull = poll_fn(|context| {
                 let waiting = context.waker();
-                sessions.with(|sessions| {
-                    sessions.pull((key, connection_id), &mut spare, now(), waiting)
-                })
+                sessions.with(|sessions| sessions.pull(of, &mut spare, now(), waiting))
             });
             let (pulled, lsn) = pull.await;
             if lsn == Lsn::default() {
                 return pulled;
             }
-            // The disk, or the copy in NATS, may take long.
-            let ended = poll_fn(|context| {
-                let waiting = context.waker();
-                sessions.with(|sessions| sessions.poll_ended((key, connection_id), waiting))
-            });
+            let wal = sessions.with(|sessions| sessions.wal.clone());
             // Pooled: an idle connection holds no memory for it.
-            match Pooled::pin(select(durable(&sessions, lsn), ended)).await {
-                Either::Left(Ok(())) => pulled,
-                Either::Left(Err(NotDurable)) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
-                Either::Right(reason) => Pulled::Closed(reason),
-            }
+            Pooled::pin(self.fenced(of, (pulled, lsn), wal)).await
         })
+    }
+
+    /// Returns output of the session once the changes before it are on disk, unless the connection is to end. Runs on the
+    /// partition's processor.
+    pub(crate) async fn fenced(
+        self,
+        of: (ClientKey, u64),
+        (pulled, lsn): (Pulled, Lsn),
+        wal: Wal,
+    ) -> Pulled {
+        // The disk, or the copy in NATS, may take long.
+        let ended = poll_fn(|context| {
+            let ended = |sessions: &mut Sessions| sessions.poll_ended(of, context.waker());
+            let here = self.0.try_with_partition(of.0.partition.into(), ended);
+            here.unwrap_or(Poll::Pending)
+        });
+        match select(wal.durable(lsn), ended).await {
+            Either::Left(Ok(())) => pulled,
+            Either::Left(Err(NotDurable)) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
+            Either::Right(reason) => Pulled::Closed(reason),
+        }
     }
 
     /// Lets the pull of a connection that is about to move return.
@@ -127,15 +152,16 @@ impl SessionStage {
         })
     }
 
+    /// Processes a client's acknowledgements at once. Returns false if the partition is on another processor.
+    pub(crate) fn try_answered(self, of: (ClientKey, u64), answers: &[Answered]) -> bool {
+        let answered = |sessions: &mut Sessions| sessions.answered(of, answers);
+        self.0.try_with_partition(of.0.partition.into(), answered).is_some()
+    }
+
     /// Processes a client's acknowledgements.
-    pub(crate) fn answered(
-        self,
-        key: ClientKey,
-        connection_id: u64,
-        answers: Vec<Answered>,
-    ) -> Call<()> {
-        self.0.call_partition(key.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| sessions.answered(key, connection_id, &answers));
+    pub(crate) fn answered(self, of: (ClientKey, u64), answers: Vec<Answered>) -> Call<()> {
+        self.0.call_partition(of.0.partition.into(), move |sessions| async move {
+            sessions.with(|sessions| sessions.answered(of, &answers));
         })
     }
 
@@ -419,13 +445,4 @@ pub(super) async fn durable_within_timeout(
     }
     let wal = sessions.with(|sessions| sessions.wal.clone());
     wal.durable_within_timeout(lsn).await
-}
-
-/// Waits until a change is on disk.
-async fn durable(sessions: &Partition<Sessions>, lsn: Lsn) -> Result<(), NotDurable> {
-    if lsn == Lsn::default() {
-        return Ok(());
-    }
-    let wal = sessions.with(|sessions| sessions.wal.clone());
-    wal.durable(lsn).await
 }

@@ -241,7 +241,11 @@ impl Sessions {
     }
 
     /// Processes acknowledgements received on connection `connection_id`.
-    pub(super) fn answered(&mut self, key: ClientKey, connection_id: u64, answers: &[Answered]) {
+    pub(super) fn answered(
+        &mut self,
+        (key, connection_id): (ClientKey, u64),
+        answers: &[Answered],
+    ) {
         let mut records = std::mem::take(&mut self.records);
         if let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) {
             let before = session.load();

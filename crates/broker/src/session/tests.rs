@@ -147,7 +147,7 @@ fn answers_to_repeated_pubrecs_are_limited() {
     sessions.deliver(&batch, at(0));
     let receipts = vec![Answered { kind: Kind::PubRec, id: id(1), failed: false }; 1000];
     let mut written = || {
-        sessions.answered(key, connection_id, &receipts);
+        sessions.answered((key, connection_id), &receipts);
         sessions.get(key).unwrap().attachment.as_ref().unwrap().out.len()
     };
     assert!(written() >= 1000, "every PUBREC is answered while the buffer has room");

@@ -292,6 +292,9 @@ fn at_once_is_here_or_not_at_all() {
                 for key in [0, 1] {
                     let ran = table.try_with_local(key, |n| *n += 1).is_some();
                     assert_eq!(ran, table.is_local(key));
+                    let partition = table.partition_of(key);
+                    let ran = table.try_with_partition(partition, |n| *n).is_some();
+                    assert_eq!(ran, table.is_local(key));
                 }
             });
             asking.unwrap();
@@ -301,7 +304,7 @@ fn at_once_is_here_or_not_at_all() {
     for processor in &several.processors {
         let profile = processor.control().profile();
         let completed = profile.processors[processor.index()].stages[1].completed;
-        assert_eq!(completed.count, 1);
+        assert_eq!(completed.count, 2);
     }
 }
 

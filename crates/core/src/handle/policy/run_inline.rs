@@ -120,12 +120,32 @@ impl<S: 'static> Stage<Partition<S>> {
     /// the same partition; and outside of a processor.
     #[inline(always)]
     pub fn try_with_local<R>(&self, key: u64, operation: impl FnOnce(&mut S) -> R) -> Option<R> {
-        processor::current(|p| {
-            let here = self.partitions(p);
-            let result = here.try_with_local(here.of_key(key), operation)?;
-            p.count_inline(self.key().stage());
-            Some(result)
-        })
+        processor::current(|p| self.try_at(p, self.partitions(p).of_key(key), operation))
+    }
+
+    /// As [`try_with_local`](Self::try_with_local), on the partition numbered `partition`.
+    ///
+    /// # Panics
+    /// As [`try_with_local`](Self::try_with_local), and if there is no such partition.
+    #[inline(always)]
+    pub fn try_with_partition<R>(
+        &self,
+        partition: usize,
+        operation: impl FnOnce(&mut S) -> R,
+    ) -> Option<R> {
+        processor::current(|p| self.try_at(p, partition, operation))
+    }
+
+    #[inline(always)]
+    fn try_at<R>(
+        &self,
+        p: &Processor,
+        partition: usize,
+        operation: impl FnOnce(&mut S) -> R,
+    ) -> Option<R> {
+        let result = self.partitions(p).try_with_local(partition, operation)?;
+        p.count_inline(self.key().stage());
+        Some(result)
     }
 }
 
