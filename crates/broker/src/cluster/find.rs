@@ -2,7 +2,7 @@
 //!
 //! All nodes are asked. While a node does not answer and its journal is not adopted, it may have the session.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -45,8 +45,13 @@ struct Round {
     wake: Option<oneshot::LocalSender<()>>,
 }
 
-/// The questions that wait for answers, by number.
-type Rounds = RefCell<BTreeMap<u64, Round>>;
+/// The questions that wait for answers, by number. Each time they are asked they have another one: a late answer does not
+/// know of sessions that were adopted since.
+#[derive(Default)]
+struct Rounds {
+    next: Cell<u64>,
+    open: RefCell<BTreeMap<u64, Round>>,
+}
 
 /// Asks the questions of this node's connections, and answers those of other nodes, until shutdown.
 pub(super) async fn serve(node: Rc<Node>) {
@@ -56,7 +61,6 @@ pub(super) async fn serve(node: Rc<Node>) {
     node.client.subscribe(&format!("{inbox}.*"), None, move |own| answered(&of_answers, &own));
     let own = node.clone();
     node.client.subscribe(&subject(&node), None, move |message| answer(&own, &message));
-    let mut number = 0;
     loop {
         let changed = kept.questions.changed();
         loop {
@@ -64,13 +68,12 @@ pub(super) async fn serve(node: Rc<Node>) {
             if questions.is_empty() {
                 break;
             }
-            number += 1;
             let (own, rounds) = (node.clone(), rounds.clone());
             // If the processor is full, the questions are not answered.
             let control = node.context.stages.control;
             let _ = control.dispatch(move |_| async move {
                 let Some(kept) = own.context.kept.clone() else { return };
-                ask((&own, &kept), &rounds, number, questions).await;
+                ask((&own, &kept), &rounds, questions).await;
             });
         }
         if let Either::Right(()) = select(changed, Box::pin(draining())).await {
@@ -88,15 +91,10 @@ fn inbox(node: &Node) -> String {
 }
 
 /// Asks all nodes until each question is answered, for at most the timeout.
-async fn ask(
-    (node, kept): (&Node, &Kept),
-    rounds: &Rounds,
-    number: u64,
-    mut questions: Vec<Question>,
-) {
+async fn ask((node, kept): (&Node, &Kept), rounds: &Rounds, mut questions: Vec<Question>) {
     let limit = now() + node.timeout;
     while !questions.is_empty() {
-        let (found, is_complete) = round((node, kept), rounds, number, &questions).await;
+        let (found, is_complete) = round((node, kept), rounds, &questions).await;
         let is_over = now() >= limit || is_draining();
         let mut left = Vec::new();
         for (place, question) in questions.into_iter().enumerate() {
@@ -119,12 +117,13 @@ async fn ask(
 async fn round(
     (node, kept): (&Node, &Kept),
     rounds: &Rounds,
-    number: u64,
     questions: &[Question],
 ) -> (Vec<usize>, bool) {
     // Before the question is sent: a journal that is missing here was adopted before, and its sessions are found.
     let journals = kept.journals();
-    rounds.borrow_mut().insert(number, Round::default());
+    let number = rounds.next.get();
+    rounds.next.set(number + 1);
+    rounds.open.borrow_mut().insert(number, Round::default());
     let sought = questions.iter().map(|Question { client: Identity { client, user }, .. }| {
         Sought { client: client.to_string(), user: user.as_deref().map(str::to_owned) }
     });
@@ -139,7 +138,7 @@ async fn round(
     let mut until = std::pin::pin!(sleep(node.timeout / RENEWALS));
     let is_complete = loop {
         let changed = {
-            let mut rounds = rounds.borrow_mut();
+            let mut rounds = rounds.open.borrow_mut();
             let round = rounds.entry(number).or_default();
             let has_answered = |journal: &String| round.answers.contains_key(journal);
             if journals.as_ref().is_some_and(|all| all.iter().all(has_answered)) {
@@ -153,7 +152,7 @@ async fn round(
             break false;
         }
     };
-    let mut answers = rounds.borrow_mut().remove(&number).unwrap_or_default().answers;
+    let mut answers = rounds.open.borrow_mut().remove(&number).unwrap_or_default().answers;
     answers.remove(&kept.own().map(|own| own.to_string()).unwrap_or_default());
     (answers.into_values().flatten().collect(), is_complete)
 }
@@ -161,7 +160,7 @@ async fn round(
 /// An answer arrived.
 fn answered(rounds: &Rounds, message: &Message<'_>) {
     let number = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
-    let mut rounds = rounds.borrow_mut();
+    let mut rounds = rounds.open.borrow_mut();
     let round = number.and_then(|number: u64| rounds.get_mut(&number));
     let answer = serde_json::from_slice::<Answer>(message.payload);
     let (Some(round), Ok(Answer { journal, found })) = (round, answer) else { return };
