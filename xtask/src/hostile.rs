@@ -100,7 +100,6 @@ fn asan(root: &Path) -> Result<(), Obstacle> {
     with_flags(&mut command, "RUSTFLAGS", "-Zsanitizer=address --cfg phalanx_asan");
     // The programs leak handles on purpose.
     command.env("ASAN_OPTIONS", "detect_leaks=0").env("PHALANX_DRIVER", "poll");
-    command.env("CARGO_PROFILE_RELEASE_LTO", "off");
     command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     // With an explicit target the flags do not apply to build scripts. The standard library is the installed one:
     // errors in instrumented code are found without instrumenting it.

@@ -15,7 +15,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
         [] => {
             let folder = root.join("target/template").join(NAME);
             let _ = fs::remove_dir_all(&folder);
-            make(root, &folder).and_then(|()| test(&folder))
+            make(root, &folder).and_then(|()| test(root, &folder))
         }
         [folder] if !folder.starts_with('-') => make(root, Path::new(folder)),
         _ => Err("usage: cargo xtask template [FOLDER]".to_owned()),
@@ -85,12 +85,14 @@ fn replaced(text: &str, name: &str) -> String {
     text.replace("{{project-name}}", name).replace("{{crate_name}}", &name.replace('-', "_"))
 }
 
-/// Builds the project and runs its tests, without a network.
-fn test(folder: &Path) -> Result<(), String> {
+/// Builds the project and runs its tests, without a network. It shares the dependencies that the workspace has built.
+fn test(root: &Path, folder: &Path) -> Result<(), String> {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), |named| root.join(named));
     let tested = Command::new(env!("CARGO"))
         .args(["test", "--offline"])
         .current_dir(folder)
-        .env("CARGO_TARGET_DIR", folder.join("../target"))
+        .env("CARGO_TARGET_DIR", target)
         .status()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     match tested.success() {
