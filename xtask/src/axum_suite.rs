@@ -5,7 +5,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::Stdio;
+
+use crate::task::{Outcome, cargo};
 
 /// The features with tests.
 const FEATURES: &str = "http2,macros,multipart,ws";
@@ -34,18 +36,7 @@ const BODY: &str = r#"
 "#;
 
 /// Copies, patches and tests the package.
-pub(crate) fn run(root: &Path) -> ExitCode {
-    match suite(root) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(why) => {
-            eprintln!("axum-suite: {why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn suite(root: &Path) -> Result<bool, String> {
+pub(crate) fn run(root: &Path) -> Outcome {
     let lock = read(&root.join("Cargo.lock"))?;
     let version = version(&lock).ok_or("Cargo.lock names no axum; run `cargo fetch`")?;
     let package = package(version)?;
@@ -66,16 +57,15 @@ fn suite(root: &Path) -> Result<bool, String> {
         &helper,
         &replaced(&read(&helper)?).ok_or("`spawn_service` has changed; adapt axum_suite.rs")?,
     )?;
-    test(&folder)
+    Ok(test(&folder)?)
 }
 
 /// Runs the tests and prints a summary. Returns whether all passed.
 fn test(folder: &Path) -> Result<bool, String> {
     let log = folder.join("servers");
     let _ = fs::remove_file(&log);
-    let output = Command::new(env!("CARGO"))
+    let output = cargo(folder)
         .args(["test", "--lib", "--features", FEATURES])
-        .current_dir(folder)
         .env("PHALANX_SUITE_LOG", &log)
         .env("CARGO_TARGET_DIR", folder.join("../target"))
         .stderr(Stdio::inherit())

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
+use crate::task::{Outcome, target};
 use crate::tidy::read::markdown::{Run, links, runs};
 use crate::tidy::read::tree::Tree;
 
@@ -32,24 +33,15 @@ no-section-label = true
 ";
 
 /// Writes the sources of the book and runs mdbook.
-pub(crate) fn run(root: &Path) -> ExitCode {
-    match make(root) {
-        Ok(page) => {
-            println!("{}", page.display());
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("xtask book: {why}");
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) fn run(root: &Path) -> Outcome {
+    println!("{}", make(root)?.display());
+    Ok(true)
 }
 
 fn make(root: &Path) -> Result<PathBuf, String> {
     let text = |error: io::Error| error.to_string();
     let tree = Tree::load(root).map_err(text)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let book = root.join(target).join("book");
+    let book = target(root).join("book");
     let source = book.join("src");
     if source.exists() {
         std::fs::remove_dir_all(&source).map_err(text)?;

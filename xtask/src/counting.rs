@@ -5,7 +5,9 @@
 //! result is the median of the ratios.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
+
+use crate::task::{Outcome, cargo, succeed, target, usage};
 
 /// The figures of `phalanx-bench op` that are compared.
 const FIGURES: [&str; 3] = ["dispatch_ns", "call_ns", "cross_ns"];
@@ -14,28 +16,14 @@ const FIGURES: [&str; 3] = ["dispatch_ns", "call_ns", "cross_ns"];
 const PAIRS: usize = 9;
 
 /// Builds both programs and compares them over the number of pairs given in `arguments`.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let pairs = match arguments {
         [] => Some(PAIRS),
         [count] => count.parse().ok().filter(|count| *count > 0),
         _ => None,
     };
-    let Some(pairs) = pairs else {
-        eprintln!(
-            "xtask cost-of-counting: expected at most one argument, the number of pairs of runs"
-        );
-        return ExitCode::from(2);
-    };
-    match compare(root, pairs) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("xtask cost-of-counting: {why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn compare(root: &Path, pairs: usize) -> Result<(), String> {
+    let wrong = "expected at most one argument, the number of pairs of runs";
+    let pairs = pairs.ok_or_else(|| usage(wrong))?;
     let (counted, uncounted) =
         (build(root, "counted", "")?, build(root, "uncounted", "--cfg uncounted")?);
     let mut runs = Vec::new();
@@ -57,24 +45,17 @@ fn compare(root: &Path, pairs: usize) -> Result<(), String> {
         let ratio = median(runs.iter().map(|run| run.0[at] / run.1[at]));
         println!("{name:<12} {with:>10.2} {without:>10.2} {ratio:>8.3}");
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Builds the program in a separate target folder, since the flags rebuild every crate.
 fn build(root: &Path, name: &str, flags: &str) -> Result<PathBuf, String> {
-    let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    let target = root.join(main).join(name);
-    let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(root)
-        .env("RUSTFLAGS", flags)
-        .env("CARGO_TARGET_DIR", &target)
-        .args(["build", "--release", "--package", "phalanx-bench"])
-        .status();
-    match built {
-        Ok(status) if status.success() => Ok(target.join("release/phalanx-bench")),
-        Ok(_) => Err("the program does not compile".to_owned()),
-        Err(error) => Err(format!("cannot start cargo: {error}")),
-    }
+    let target = target(root).join(name);
+    let mut cargo = cargo(root);
+    cargo.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", &target);
+    cargo.args(["build", "--release", "--package", "phalanx-bench"]);
+    succeed(&mut cargo, "the program does not compile")?;
+    Ok(target.join("release/phalanx-bench"))
 }
 
 /// The figures of one run, in nanoseconds.

@@ -11,7 +11,9 @@
 //! Miri and AddressSanitizer need a nightly toolchain. Missing tools are skipped with a message.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
+
+use crate::task::{self, Outcome, cargo, target, usage};
 
 /// A tool that checks the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +42,11 @@ enum Obstacle {
 }
 
 /// Runs the named tools, or all but the slow ones.
-pub(crate) fn run(root: &Path, names: &[String]) -> ExitCode {
+pub(crate) fn run(root: &Path, names: &[String]) -> Outcome {
     let known = |name: &String| TOOLS.iter().any(|(tool, _)| tool == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
-        eprintln!(
-            "xtask hostile: unknown tool `{unknown}`; expected miri, miri-sim, asan or valgrind"
-        );
-        return ExitCode::from(2);
+        let expected = "miri, miri-sim, asan or valgrind";
+        return Err(usage(format!("unknown tool `{unknown}`; expected {expected}")));
     }
     let wanted = |name: &str, tool| match names {
         [] => tool != Tool::MiriSim,
@@ -67,7 +67,7 @@ pub(crate) fn run(root: &Path, names: &[String]) -> ExitCode {
     for why in &failed {
         eprintln!("xtask hostile: {why}");
     }
-    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(failed.is_empty())
 }
 
 fn watch(root: &Path, tool: Tool) -> Result<(), Obstacle> {
@@ -127,10 +127,9 @@ fn valgrind(root: &Path) -> Result<(), Obstacle> {
 /// returns their paths.
 fn built(root: &Path) -> Result<Vec<PathBuf>, Obstacle> {
     let failed = |why: String| Obstacle::Failed(why);
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = cargo(root);
     command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    command.args(["--workspace", "--test", "hostile"]);
-    command.current_dir(root).stderr(Stdio::inherit());
+    command.args(["--workspace", "--test", "hostile"]).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| failed(format!("cargo: {error}")))?;
     let programs = executables(&String::from_utf8_lossy(&output.stdout));
     match output.status.success() && programs.len() == 2 {
@@ -181,9 +180,8 @@ fn rustup(arguments: &[&str]) -> Command {
 
 /// Cargo of the nightly toolchain, with a separate target folder.
 fn cargo_nightly(root: &Path, folder: &str) -> Command {
-    let main = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     let mut command = rustup(&["run", "nightly", "cargo"]);
-    command.current_dir(root).env("CARGO_TARGET_DIR", root.join(main).join(folder));
+    command.current_dir(root).env("CARGO_TARGET_DIR", target(root).join(folder));
     command
 }
 
@@ -194,11 +192,7 @@ fn with_flags(command: &mut Command, variable: &str, flags: &str) {
 }
 
 fn succeed(mut command: Command, otherwise: &str) -> Result<(), Obstacle> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err(Obstacle::Failed(otherwise.into())),
-        Err(error) => Err(Obstacle::Failed(format!("{:?}: {error}", command.get_program()))),
-    }
+    task::succeed(&mut command, otherwise).map_err(Obstacle::Failed)
 }
 
 #[cfg(test)]

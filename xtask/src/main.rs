@@ -17,6 +17,7 @@ mod live;
 mod loom;
 mod peers;
 mod posix;
+mod task;
 mod template;
 mod tidy;
 
@@ -97,32 +98,36 @@ fn main() -> ExitCode {
             print!("{HELP}");
             ExitCode::SUCCESS
         }
-        Some((task, rest)) => match (task.as_str(), rest) {
-            ("tidy", []) => tidy::run(&root()),
-            ("imports", []) => tidy::import_picture::run(&root()),
-            ("cost-of-counting", arguments) => counting::run(&root(), arguments),
-            ("axum-suite", []) => axum_suite::run(&root()),
-            ("book", []) => book::run(&root()),
-            ("dist", arguments) => dist::run(&root(), arguments),
-            ("gates", arguments) => gates::run(&root(), arguments),
-            ("cluster", arguments) => cluster::run(&root(), arguments),
-            ("posix", arguments) => posix::run(&root(), arguments),
-            ("peers", []) => peers::run(&root()),
-            ("template", arguments) => template::run(&root(), arguments),
-            ("idle", arguments) => live::idle::run(&root(), arguments),
-            ("slow", arguments) => live::slow::run(&root(), arguments),
-            ("soak", arguments) => live::soak::run(&root(), arguments),
-            ("loom", filters) => loom::run(&root(), filters),
-            ("hostile", tools) => hostile::run(&root(), tools),
-            ("help" | "-h" | "--help", _) => {
-                print!("{HELP}");
-                ExitCode::SUCCESS
-            }
-            _ => {
-                eprintln!("xtask: unknown task `{}`\n\n{HELP}", arguments.join(" "));
-                ExitCode::from(2)
-            }
-        },
+        Some((task, rest)) => {
+            let root = &root();
+            let outcome = match (task.as_str(), rest) {
+                ("tidy", []) => tidy::run(root),
+                ("imports", []) => tidy::import_picture::run(root),
+                ("cost-of-counting", arguments) => counting::run(root, arguments),
+                ("axum-suite", []) => axum_suite::run(root),
+                ("book", []) => book::run(root),
+                ("dist", arguments) => dist::run(root, arguments),
+                ("gates", arguments) => gates::run(root, arguments),
+                ("cluster", arguments) => cluster::run(root, arguments),
+                ("posix", arguments) => posix::run(root, arguments),
+                ("peers", []) => peers::run(root),
+                ("template", arguments) => template::run(root, arguments),
+                ("idle", arguments) => live::idle::run(root, arguments),
+                ("slow", arguments) => live::slow::run(root, arguments),
+                ("soak", arguments) => live::soak::run(root, arguments),
+                ("loom", filters) => loom::run(root, filters),
+                ("hostile", tools) => hostile::run(root, tools),
+                ("help" | "-h" | "--help", _) => {
+                    print!("{HELP}");
+                    Ok(true)
+                }
+                _ => {
+                    eprintln!("xtask: unknown task `{}`\n\n{HELP}", arguments.join(" "));
+                    return ExitCode::from(2);
+                }
+            };
+            task::finish(task, outcome)
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 //! Versions are pinned. Servers that Debian packages are not built here; the task names the missing ones.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
+
+use crate::task::{self, Outcome};
 
 /// Crates with a server, their versions, and whether their own lock files hold. Of rumqttd's, `metrics` 0.22.1 no
 /// longer compiles.
@@ -29,12 +31,12 @@ const DEBIAN: [(&str, &str); 8] = [
 ];
 
 /// Installs every program, reports those that could not be installed, and fails if there are any.
-pub(crate) fn run(root: &Path) -> ExitCode {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+pub(crate) fn run(root: &Path) -> Outcome {
+    let target = task::target(root);
     let peers = target.join("peers");
     let mut failed = Vec::new();
     let cargo = || {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut cargo = task::cargo(root);
         cargo.args(["install", "--root"]).arg(&peers);
         cargo.env("CARGO_TARGET_DIR", target.join("peers-build"));
         cargo
@@ -60,7 +62,7 @@ pub(crate) fn run(root: &Path) -> ExitCode {
     for why in &failed {
         eprintln!("xtask peers: {why}");
     }
-    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(failed.is_empty())
 }
 
 /// Runs a command that installs `name`; returns the reason if it fails.

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+
+use crate::task::{Outcome, cargo, succeed, usage};
 
 /// Name of the project whose tests run.
 const NAME: &str = "counter-service";
@@ -10,23 +11,18 @@ const NAME: &str = "counter-service";
 const CRATES: &[&str] = &["axum", "compat", "core", "driver", "fibre", "macros", "phalanx"];
 
 /// Makes the project in a folder, or makes one in `target/template` and tests it.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
-    let done = match arguments {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    match arguments {
         [] => {
             let folder = root.join("target/template").join(NAME);
             let _ = fs::remove_dir_all(&folder);
-            make(root, &folder).and_then(|()| test(root, &folder))
+            make(root, &folder)?;
+            test(root, &folder)?;
         }
-        [folder] if !folder.starts_with('-') => make(root, Path::new(folder)),
-        _ => Err("usage: cargo xtask template [FOLDER]".to_owned()),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("template: {why}");
-            ExitCode::FAILURE
-        }
+        [folder] if !folder.starts_with('-') => make(root, Path::new(folder))?,
+        _ => return Err(usage("usage: cargo xtask template [FOLDER]")),
     }
+    Ok(true)
 }
 
 /// Makes the project. Its crates are those of this workspace, because none is released yet.
@@ -87,18 +83,10 @@ fn replaced(text: &str, name: &str) -> String {
 
 /// Builds the project and runs its tests, without a network. It shares the dependencies that the workspace has built.
 fn test(root: &Path, folder: &Path) -> Result<(), String> {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), |named| root.join(named));
-    let tested = Command::new(env!("CARGO"))
-        .args(["test", "--offline"])
-        .current_dir(folder)
-        .env("CARGO_TARGET_DIR", target)
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    match tested.success() {
-        true => Ok(()),
-        false => Err(format!("the tests in {} failed: {tested}", folder.display())),
-    }
+    let mut cargo = cargo(folder);
+    let named = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    cargo.args(["test", "--offline"]).env("CARGO_TARGET_DIR", root.join(named));
+    succeed(&mut cargo, &format!("the tests in {} failed", folder.display()))
 }
 
 #[cfg(test)]

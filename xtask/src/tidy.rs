@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::path::Path;
-use std::process::ExitCode;
 
 mod heads;
 pub(crate) mod import_picture;
@@ -24,6 +23,8 @@ mod spaces;
 mod unsafety;
 
 use read::tree::Tree;
+
+use crate::task::{Outcome, usage};
 
 /// A check: returns all faults of its kind in the tree.
 type Check = fn(&Tree) -> Vec<Fault>;
@@ -72,24 +73,17 @@ impl fmt::Display for Fault {
 }
 
 /// Runs every check on the files under `root` that git tracks or would track, and prints the faults.
-pub(crate) fn run(root: &Path) -> ExitCode {
-    let tree = match Tree::load(root) {
-        Ok(tree) => tree,
-        Err(error) => {
-            eprintln!("xtask tidy: cannot list the files: {error}");
-            return ExitCode::from(2);
-        }
-    };
+pub(crate) fn run(root: &Path) -> Outcome {
+    let tree = Tree::load(root);
+    let tree = tree.map_err(|error| usage(format!("cannot list the files: {error}")))?;
     let mut faults: Vec<Fault> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
     faults.sort();
     for fault in &faults {
         println!("{fault}");
     }
-    if faults.is_empty() {
-        println!("tidy: {} files, no faults", tree.len());
-        ExitCode::SUCCESS
-    } else {
-        println!("tidy: {} faults in {} files", faults.len(), tree.len());
-        ExitCode::FAILURE
+    match faults.len() {
+        0 => println!("tidy: {} files, no faults", tree.len()),
+        count => println!("tidy: {count} faults in {} files", tree.len()),
     }
+    Ok(faults.is_empty())
 }

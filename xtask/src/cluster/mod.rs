@@ -22,7 +22,6 @@ mod wire;
 
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -30,17 +29,17 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::live::{Home, binary, finish, option};
+use crate::live::{Home, binary, option};
+use crate::task::{Outcome, usage};
 use nodes::Cluster;
 
 /// Runs `up` or `check`.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
-    let result = match arguments.split_first() {
-        Some((what, rest)) if what == "up" => up(root, rest),
-        Some((what, rest)) if what == "check" => check::check(root, rest),
-        _ => Err("expected `up` or `check`".into()),
-    };
-    finish("cluster", result)
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    match arguments.split_first() {
+        Some((what, rest)) if what == "up" => Ok(up(root, rest)?),
+        Some((what, rest)) if what == "check" => Ok(check::check(root, rest)?),
+        _ => Err(usage("expected `up` or `check`")),
+    }
 }
 
 /// Whether Ctrl-C or SIGTERM asked this process to end.

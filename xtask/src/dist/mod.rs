@@ -9,36 +9,31 @@ mod tools;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use tools::{gzip, run as call, say};
+
+use crate::task::{Outcome, usage};
 
 /// The kinds of packages.
 const KINDS: [&str; 2] = ["deb", "static"];
 
 /// Builds the kinds that `arguments` name, or all.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     if let Some(unknown) = arguments.iter().find(|kind| !KINDS.contains(&kind.as_str())) {
-        eprintln!("xtask dist: unknown kind `{unknown}`; expected {}", KINDS.join(" and "));
-        return ExitCode::from(2);
+        let expected = KINDS.join(" and ");
+        return Err(usage(format!("unknown kind `{unknown}`; expected {expected}")));
     }
     let wanted = |kind: &str| arguments.is_empty() || arguments.iter().any(|name| name == kind);
-    let made = Dist::new(root).and_then(|dist| {
-        if wanted("deb") {
-            deb::make(&dist)?;
-        }
-        if wanted("static") {
-            musl::make(&dist)?;
-        }
-        dist.sums()
-    });
-    match made {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("xtask dist: {why}");
-            ExitCode::FAILURE
-        }
+    let dist = Dist::new(root)?;
+    if wanted("deb") {
+        deb::make(&dist)?;
     }
+    if wanted("static") {
+        musl::make(&dist)?;
+    }
+    dist.sums()?;
+    Ok(true)
 }
 
 /// Paths and metadata shared by all kinds of packages.

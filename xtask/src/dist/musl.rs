@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::Dist;
 use super::tools::{run, say};
+use crate::task::{cargo, succeed};
 
 pub(super) fn make(dist: &Dist) -> Result<(), String> {
     let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
@@ -18,16 +19,11 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
             "the standard library for {triple} is missing; try `rustup target add {triple}`"
         ));
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--package", "phalanx-cli", "--target", &triple])
-        .current_dir(&dist.root)
-        .env_remove("CARGO_PROFILE_RELEASE_LTO")
-        .env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS")
-        .status();
-    if !status.is_ok_and(|status| status.success()) {
-        return Err("the static program does not compile".to_owned());
-    }
+    let mut cargo = cargo(&dist.root);
+    cargo.args(["build", "--release", "--package", "phalanx-cli", "--target", &triple]);
+    cargo.env_remove("CARGO_PROFILE_RELEASE_LTO");
+    cargo.env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS");
+    succeed(&mut cargo, "the static program does not compile")?;
     let program = dist.out.join("..").join(&triple).join("release/phalanx");
     let name = format!("phalanx-{}-{triple}", dist.version(&program)?);
     let stage = dist.stage(&name)?;

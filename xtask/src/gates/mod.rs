@@ -8,38 +8,28 @@ mod callgrind;
 mod count;
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use baseline::{Baseline, Verdict, shown};
 use count::Programs;
 
 use crate::live;
+use crate::task::{Outcome, usage};
 
 /// The file of stored figures.
 const FILE: &str = "xtask/gates.txt";
 
 /// Counts the workloads that `arguments` name, or all, and compares them; `--update` writes the results.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let (update, only) = match arguments.split_first() {
         Some((first, rest)) if first == "--update" => (true, rest),
         _ => (false, arguments),
     };
     if let Some(unknown) = only.iter().find(|name| !count::names().any(|known| known == *name)) {
-        let names: Vec<&str> = count::names().collect();
-        eprintln!(
-            "xtask gates: unknown workload `{unknown}`; expected one of {}",
-            names.join(", ")
-        );
-        return ExitCode::from(2);
+        let names = count::names().collect::<Vec<_>>().join(", ");
+        return Err(usage(format!("unknown workload `{unknown}`; expected one of {names}")));
     }
-    match gates(root, update, only) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(why) => {
-            eprintln!("xtask gates: {why}");
-            ExitCode::FAILURE
-        }
-    }
+    Ok(gates(root, update, only)?)
 }
 
 /// Compares the counts; true if none is worse.

@@ -1,12 +1,12 @@
 //! `cargo xtask idle`: memory of the server per idle connection.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use super::server::{Client, Server};
-use super::{Home, binary, finish, option};
+use super::{Home, binary, option};
+use crate::task::Outcome;
 
 /// Maximum memory of an idle connection in the server process, in bytes.
 const MAX_BYTES_PER_CONNECTION: u64 = 4096;
@@ -16,8 +16,8 @@ const RESERVED_DESCRIPTORS: u64 = 700;
 const CONNECTIONS_PER_ADDRESS: u64 = 25_000;
 
 /// Opens connections, sends one request on each, and prints the server's memory per connection.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
-    finish("idle", measure(root, arguments))
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    Ok(measure(root, arguments)?)
 }
 
 fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {

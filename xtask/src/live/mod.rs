@@ -11,8 +11,9 @@ pub(crate) mod soak;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
 use std::time::Duration;
+
+use crate::task::{cargo, succeed, target};
 
 /// The value after `--name`, if present.
 pub(crate) fn option(arguments: &[String], name: &str) -> Result<Option<u64>, String> {
@@ -40,19 +41,13 @@ pub(crate) fn kernels(root: &Path) -> io::Result<PathBuf> {
 
 /// Builds a package and returns the path of its program.
 fn build(root: &Path, package: &str, program: &str) -> io::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--package", package])
-        .current_dir(root)
-        // Use the release profile of the shipped program, even where CI overrides it for shorter builds.
-        .env_remove("CARGO_PROFILE_RELEASE_LTO")
-        .env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS")
-        .status()?;
-    if !status.success() {
-        return Err(io::Error::other(format!("{program} does not compile")));
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    Ok(target.join("release").join(program))
+    let mut cargo = cargo(root);
+    cargo.args(["build", "--release", "--quiet", "--package", package]);
+    // Use the release profile of the shipped program, even where CI overrides it for shorter builds.
+    cargo.env_remove("CARGO_PROFILE_RELEASE_LTO");
+    cargo.env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS");
+    succeed(&mut cargo, &format!("{program} does not compile")).map_err(io::Error::other)?;
+    Ok(target(root).join("release").join(program))
 }
 
 /// The directory of a run with a generated site; removed when dropped.
@@ -83,18 +78,6 @@ impl Drop for Home {
     fn drop(&mut self) {
         if self.0 != Path::new("") {
             let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-}
-
-/// Prints the result of a task and converts it to an exit code.
-pub(crate) fn finish(name: &str, result: Result<bool, String>) -> ExitCode {
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("xtask {name}: {error}");
-            ExitCode::FAILURE
         }
     }
 }

@@ -1,11 +1,12 @@
 //! `cargo xtask slow`: the effect of a thousand slow clients of each kind on a normal one.
 
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::server::{Client, Server, TIMEOUT};
-use super::{Home, binary, finish, option, quantile};
+use super::{Home, binary, option, quantile};
+use crate::task::Outcome;
 
 /// Modes of slowhttptest: slow heads, slow bodies, and answers that are not read.
 const KINDS: [(&str, &[&str]); 3] = [
@@ -21,8 +22,8 @@ const MIN_LATENCY: Duration = Duration::from_micros(500);
 const MAX_MEMORY: u64 = 64 * 1024;
 
 /// Runs slowhttptest next to a normal client on each driver and prints the results of both.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
-    finish("slow", measure(root, arguments))
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    Ok(measure(root, arguments)?)
 }
 
 fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {

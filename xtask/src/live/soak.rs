@@ -9,14 +9,15 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::server::{Client, Server};
-use super::{Home, binary, finish, option};
+use super::{Home, binary, option};
+use crate::task::Outcome;
 
 /// File sizes: below and above the bound for caching whole, and too large to be cached.
 const SIZES: [usize; 6] = [1, 3_000, 60_000, 70_000, 400_000, 3_000_000];
@@ -37,8 +38,8 @@ const KILLED_CONNECTIONS: &str = "24";
 const MAX_GROWTH: u64 = 24 << 20;
 
 /// Runs the task.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
-    finish("soak", soak(root, arguments))
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    Ok(soak(root, arguments)?)
 }
 
 /// State shared by all threads.

@@ -8,13 +8,15 @@ mod programs;
 mod verdict;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use options::Options;
 use programs::Program;
 use verdict::Run;
+
+use crate::task::{Outcome, cargo, succeed, target, usage};
 
 /// A test whose verdicts differ has so many attempts in all.
 const ATTEMPTS: usize = 3;
@@ -29,21 +31,10 @@ struct Difference {
 }
 
 /// Compiles and runs the tests, and prints the differences.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
-    let options = match Options::parse(arguments) {
-        Ok(options) => options,
-        Err(error) => {
-            eprintln!("xtask posix: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    match compare(root, &options) {
-        Ok((count, differences)) => report(count, &differences),
-        Err(error) => {
-            eprintln!("xtask posix: {error}");
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    let options = Options::parse(arguments).map_err(usage)?;
+    let (count, differences) = compare(root, &options)?;
+    Ok(report(count, &differences))
 }
 
 fn compare(root: &Path, options: &Options) -> Result<(usize, Vec<Difference>), String> {
@@ -103,7 +94,8 @@ fn print_difference(difference: &Difference) {
     }
 }
 
-fn report(count: usize, differences: &[Difference]) -> ExitCode {
+/// Prints the differences; true if no test always differs.
+fn report(count: usize, differences: &[Difference]) -> bool {
     let failures = differences.iter().filter(|difference| difference.always).count();
     println!("\n| test | natively | phalanx threads | attempts that differ |\n|---|---|---|---|");
     for Difference { name, native, threads, always } in differences {
@@ -111,23 +103,13 @@ fn report(count: usize, differences: &[Difference]) -> ExitCode {
         println!("| {name} | {} | {} | {attempts} |", native.verdict, threads.verdict);
     }
     println!("\n{count} tests, {failures} differ, {} vary", differences.len() - failures);
-    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    failures == 0
 }
 
 /// Builds the command, and returns its path.
 fn build(root: &Path) -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .current_dir(root)
-        .args(["build", "-q", "-p", "phalanx-cli", "--bin", "phalanx"])
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(target(root).join("debug/phalanx")),
-        Ok(_) => Err("phalanx does not compile".to_owned()),
-        Err(error) => Err(format!("cannot start cargo: {error}")),
-    }
-}
-
-fn target(root: &Path) -> PathBuf {
-    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+    let mut cargo = cargo(root);
+    cargo.args(["build", "-q", "-p", "phalanx-cli", "--bin", "phalanx"]);
+    succeed(&mut cargo, "phalanx does not compile")?;
+    Ok(target(root).join("debug/phalanx"))
 }

@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use super::module_cycles::{Imports, imports, reachable};
 use super::module_layers::CRATES;
 use super::read::tree::Tree;
+use crate::task::Outcome;
 
 /// The layered crate whose imports are drawn.
 const FOLDER: &str = "crates/core";
@@ -29,17 +29,10 @@ const TOP: f64 = 40.0;
 const SIDE: f64 = 280.0;
 
 /// Draws all variants.
-pub(crate) fn run(root: &Path) -> ExitCode {
-    match draw(root) {
-        Ok(summary) => {
-            println!("imports: {summary}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("xtask imports: {error}");
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) fn run(root: &Path) -> Outcome {
+    let summary = draw(root).map_err(|error| error.to_string())?;
+    println!("imports: {summary}");
+    Ok(true)
 }
 
 fn draw(root: &Path) -> std::io::Result<String> {
