@@ -18,7 +18,13 @@ use crate::{load, report};
 
 /// Benchmarks of Phalanx: each compares it with something else in one run.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "phalanx-bench", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "phalanx-bench",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "docs/bench.md describes the fields of the reports."
+)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -34,23 +40,14 @@ impl Cli {
 
 experiments! {
     measured {
-    /// The cost of an operation, a boxed closure and a spawned task
     Op(op::Options) = "op", op::run;
-    /// Fibres compared with async operations: suspending, starting, idle memory, an echo server
     Fibre(fibre::Options) = "fibre", fibre::run;
-    /// The same small tasks on Phalanx, tokio, glommio and monoio
     Runtimes(runtimes::Options) = "runtimes", runtimes::run;
-    /// An axum application on Phalanx, on axum::serve and on a tokio runtime per core
     Axum(axum::Options) = "axum", axum::run;
-    /// The web server compared with a bare loop, its threaded twin, nginx and others
     Web(web::Options) = "web", web::run;
-    /// The MQTT broker compared with mosquitto and others
     Broker(broker::Options) = "broker", broker::run;
-    /// The memory of what brokers hold, and the time of a restart with it
     State(state::Options) = "state", state::run;
-    /// Three brokers over NATS compared with one broker
     Cluster(cluster::Options) = "cluster", cluster::run;
-    /// When cohorts pay: stages of generated code compared with run to completion and threads
     Pipeline(pipeline::Options) = "pipeline", |own| match own.walk {
         Some(cohort) => {
             own.kib.iter().for_each(|kib| pipeline::walk(cohort, *kib, own.requests));
@@ -58,7 +55,6 @@ experiments! {
         }
         None => pipeline::run(own).map(Some),
     };
-    /// The cost of many concurrent requests, after the TUX paper's Figures 1 and 7
     Concurrency(concurrency::Options) = "concurrency", |own| {
         if let Some(requests) = own.walk {
             concurrency::walk(own, requests);
@@ -66,47 +62,30 @@ experiments! {
         }
         concurrency::run(own).map(Some)
     };
-    /// The highest rate that a server sustains, after the TUX paper's failure zone
     Failure(failure::Options) = "failure", failure::run;
-    /// The tuned cohort size compared with a sweep over all sizes
     Ladder(ladder::Options) = "ladder", ladder::run;
-    /// The gain from prefetching within a cohort: lookups in a large hash table
     Interleave(interleave::Options) = "interleave", |own| {
         interleave::in_huge_pages()?;
         interleave::run(own)
     };
-    /// The 2002 paper's Figure 2: cohorts of system calls with flushed caches
     Figure2(figure2::Options) = "figure2", figure2::run;
-    /// The 2002 paper's Figure 4: a profile of the stages of the running web server
     Figure4(figure4::Options) = "figure4", figure4::run;
-    /// The 2002 paper's Figure 6: servers under the load of users who read and think
     Figure6(figure6::Options) = "figure6", figure6::run;
-    /// The 2002 paper's Figure 7: instructions, misses and cycles per request, staged and threaded
     Figure7(figure7::Options) = "figure7", figure7::run;
-    /// The 2002 paper's Figure 8: duration of a publish, threaded and staged, by number of clients
     Figure8(figure8::Options) = "figure8", figure8::run;
-    /// The web server's cost and latency by batching delay
     Dial(dial::Options) = "dial", dial::run;
-    /// The web server's cost and latency with as many active workers as the load needs
     Placement(placement::Options) = "placement", placement::run;
-    /// The web server's latency at light load compared with its threaded twin
     Light(light::Options) = "light", light::run;
-    /// The web server's goodput under overload compared with the twin and nginx
     Overload(overload::Options) = "overload", overload::run;
-    /// Matching events against a million filters, one at a time and in cohorts
     Match(matching::Options) = "match", |own| {
         if !own.misses && own.walk.is_none() {
             interleave::in_huge_pages()?;
         }
         matching::run(own)
     };
-    /// Cost, throughput and latency of the servers by their number of processors
     Scale(scale::Options) = "scale", scale::run;
-    /// Balanced stages, cache affinity and moved partitions on two processors
     Spread(spread::Options) = "spread", spread::run;
-    /// Programs with threads natively and under `phalanx threads`, after the figures of ServLib's slides
     Servlib(servlib::Options) = "servlib", servlib::run;
-    /// C servers before and after `phalanx-stingy stingify`, after the figures of the LCN paper
     Stingy(stingy::Options) = "stingy", stingy::run;
     }
     others {

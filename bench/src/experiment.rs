@@ -2,14 +2,27 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
+
 use crate::error::Error;
 use crate::measure::record::{Record, is_partial, text};
 
 /// Exit code of an interrupted command, as of a shell on SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+// The arguments of a benchmark. The documentation of its options is the help.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments<O: Args> {
+    #[command(flatten)]
+    own: O,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// The options of a benchmark, which measure.
-pub(crate) trait Experiment {
+pub(crate) trait Experiment: Args {
     /// The command.
     const NAME: &'static str;
 
@@ -18,17 +31,16 @@ pub(crate) trait Experiment {
     /// # Errors
     /// When a measurement fails, or on a signal before the first result.
     fn measure(&self) -> Result<Option<Measured>, Error>;
+}
 
-    /// Whether to print JSON.
-    fn json(&self) -> bool;
-
+impl<O: Experiment> Arguments<O> {
     /// Measures and prints. The exit code is 0; 1 if the measurement failed; 2 for bad arguments; 130 if it was
     /// interrupted.
-    fn execute(&self) -> ExitCode {
-        match self.measure() {
+    pub(crate) fn execute(&self) -> ExitCode {
+        match self.own.measure() {
             Ok(None) => ExitCode::SUCCESS,
             Ok(Some(Measured { text, json, is_partial })) => {
-                if self.json() {
+                if self.json {
                     println!("{json}");
                 } else {
                     print!("{text}");
@@ -36,7 +48,7 @@ pub(crate) trait Experiment {
                 if is_partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }
             }
             Err(error) => {
-                eprintln!("phalanx-bench {}: {error}", Self::NAME);
+                eprintln!("phalanx-bench {}: {error}", O::NAME);
                 ExitCode::from(match error {
                     Error::NoServers => 2,
                     Error::Interrupted => INTERRUPTED,
@@ -78,14 +90,14 @@ impl<R: Record> Outcome for Result<Option<R>, Error> {
     }
 }
 
-/// Declares the commands of benchmarks: the variant with its help, the options, the name, and how to measure.
+/// Declares the commands of benchmarks: the variant, the options with the help, the name, and how to measure.
 macro_rules! experiments {
-    (measured { $($(#[$help:meta])* $variant:ident($options:ty) = $name:literal, $measure:expr;)* }
+    (measured { $($variant:ident($options:ty) = $name:literal, $measure:expr;)* }
      others { $($(#[$other_help:meta])* $other:ident($other_options:ty),)* }) => {
         /// The commands.
         #[derive(clap::Subcommand, Clone, Debug)]
         enum Command {
-            $($(#[$help])* #[command(name = $name)] $variant($options),)*
+            $(#[command(name = $name)] $variant($crate::experiment::Arguments<$options>),)*
             $($(#[$other_help])* $other($other_options),)*
         }
 
@@ -96,16 +108,12 @@ macro_rules! experiments {
                 let measure: fn(&Self) -> _ = $measure;
                 $crate::experiment::Outcome::measured(measure(self))
             }
-
-            fn json(&self) -> bool {
-                self.json
-            }
         })*
 
         impl Command {
             fn run(self) -> std::process::ExitCode {
                 match self {
-                    $(Self::$variant(options) => $crate::experiment::Experiment::execute(&options),)*
+                    $(Self::$variant(arguments) => arguments.execute(),)*
                     $(Self::$other(options) => options.execute(),)*
                 }
             }

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::load::Report as Seen;
-use crate::measure::machine::Machine;
-use crate::measure::partial::{self, Partial};
+use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
-use crate::runner::events::EventRow;
+use crate::measure::run::Run;
+use crate::measure::sample::Sample;
+use crate::measure::stats::{Rounds as _, median};
 use crate::runner::servers::ours;
-use crate::runner::slice::Shot;
+use crate::runner::slice::{Shot, Slice, sample};
 use crate::runner::{Plan, Runner, RunnerOptions};
 use clap::Args;
 
@@ -56,10 +55,6 @@ pub struct Options {
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -71,14 +66,6 @@ record! {
         capacity: f64 => "requests/s in closed loop", 0;
         /// The driver of Phalanx.
         driver: Option<&'static str>;
-        /// Hardware events, if the processor counts them.
-        hardware_events: Vec<EventRow> | "hardware events per request", 0;
-        /// The machine and cores of the measurement.
-        machine: Machine;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -99,12 +86,8 @@ record! {
         p50_added_us: f64 => "added", 0;
         /// 99th percentile of the latency in microseconds.
         p99_us: f64 => "p99 µs", 0;
-        /// Number of measured slices.
-        slices: usize => "slices", 0;
-        /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
-        /// Quartiles of the slices.
-        spread: Spread;
+        /// The slices.
+        sample: Sample, flatten;
     }
 }
 
@@ -113,7 +96,7 @@ record! {
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (slices, slice) = match options.quick {
         true => (1, Duration::from_millis(300)),
         false => (options.slices, options.slice),
@@ -131,53 +114,36 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         runner.add_web(driver, &["--max-queue-delay", "0", "--batch-delay", &delay(*hold)])?;
     }
     let capacity = runner.capacity(&runner.servers[0], slice, options.connections)?;
-    let (measured, partial) = partial::measure_each(&LOADS, slices, |load, seed| {
-        eprintln!("{:.0} % of {capacity:.0}/s, slice {seed} of {slices}", load * 100.0);
+    let title = |load: &f64| format!("{:.0} % of {capacity:.0}/s", load * 100.0);
+    let turns = (runner.servers.len(), slices);
+    let (measured, partial) = measure_arms(&LOADS, title, turns, |load, server, seed| {
         let shot = Shot::closed(options.connections, seed, REQUEST_TIMEOUT);
         let shot = Shot { rate: Some(capacity * load), ..shot };
-        runner.servers.iter().map(|server| runner.slice(server, slice, shot)).collect()
+        runner.slice(&runner.servers[server], slice, shot)
     })?;
     let mut rows = Vec::new();
-    for (load, rounds) in LOADS.into_iter().zip(measured) {
-        let seen = partial::by_server(rounds);
+    for (load, seen) in LOADS.into_iter().zip(measured) {
         let row = |(hold, of): (&u64, &Vec<_>)| Row::new(load, *hold, of, &seen[0]);
         rows.extend(options.holds.iter().zip(&seen).map(row));
     }
-    Ok(Report {
-        rows,
-        capacity,
-        driver: runner.servers[0].driver,
-        partial,
-        hardware_events: runner.events(),
-        machine: runner.machine.clone(),
-        quick: options.quick,
-    })
+    let driver = runner.servers[0].driver;
+    Ok(runner.report(Report { rows, capacity, driver }, partial, options.quick))
 }
 
 impl Row {
-    fn new(load: f64, hold_us: u64, seen: &[(Seen, bool)], first: &[(Seen, bool)]) -> Self {
-        let cpu = |report: &Seen| report.server_cpu_us_per_request.unwrap_or(f64::NAN);
-        let p50 = |report: &Seen| report.latency.p50_us;
-        let of = |figure: &dyn Fn(&Seen) -> f64| {
-            median(&seen.iter().map(|(report, _)| figure(report)).collect::<Vec<_>>())
-        };
-        let pairs = |figure: &dyn Fn(&Seen, &Seen) -> f64| {
-            let pairs = seen.iter().zip(first);
-            pairs.map(|((this, _), (first, _))| figure(this, first)).collect::<Vec<_>>()
-        };
-        let over_first = pairs(&|this, first| cpu(this) / cpu(first));
-        let added = pairs(&|this, first| p50(this) - p50(first));
+    fn new(load: f64, hold_us: u64, seen: &[Slice], first: &[Slice]) -> Self {
+        let over_first = seen.over(first, Slice::cpu_us);
+        let pairs = seen.each(Slice::p50_us).into_iter().zip(first.each(Slice::p50_us));
+        let added: Vec<f64> = pairs.map(|(this, first)| this - first).collect();
         Self {
             load,
             hold_us,
-            cpu_us_per_request: of(&cpu),
+            cpu_us_per_request: seen.median(Slice::cpu_us),
             cpu_over_first: median(&over_first),
-            p50_us: of(&p50),
+            p50_us: seen.median(Slice::p50_us),
             p50_added_us: median(&added),
-            p99_us: of(&|report| report.latency.p99_us),
-            slices: seen.len(),
-            noisy_slices: seen.iter().filter(|(_, noisy)| *noisy).count(),
-            spread: spread([("cpu_over_first", over_first), ("p50_added_us", added)]),
+            p99_us: seen.median(Slice::p99_us),
+            sample: sample(seen, [("cpu_over_first", over_first), ("p50_added_us", added)]),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::arguments::{kib, number};
 use crate::error::Error;
 use crate::experiments::concurrency::{ARMS, Allocator, Order, Server, second_level, server};
 use crate::measure::record::record;
-use crate::measure::stats::{maximum, median};
+use crate::measure::stats::{Rounds as _, maximum, median};
 use crate::system::cores;
 use clap::Args;
 
@@ -30,10 +30,6 @@ const LATE: u64 = 100_000_000;
 /// a hundred of the requests that end in the last tenth of a trial took over 100 ms, or none ended. Bisection
 /// finds the highest sustained rate to 2 percent: once undisturbed, and once with the server stalled at the
 /// beginning of a trial (--stall), as on a busy machine. All servers take turns in each round.
-///
-/// JSON: `rows[]` (`order`, `allocator`, `stall_ms`, `rate`: requests per second, the best of the rounds);
-/// `bounded_over_unbounded` (budget and pools over a list in order and the general allocator, median of the rounds'
-/// ratios), `bounded_over_unbounded_stalled`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
@@ -57,10 +53,6 @@ pub struct Options {
     /// One round of short trials: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "trial"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -145,8 +137,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             of(Order::Bounded, Allocator::Pools, stalled),
             of(Order::List, Allocator::General, stalled),
         ];
-        let pairs = best.rates.iter().zip(&worst.rates);
-        median(&pairs.map(|(best, worst)| best / worst).collect::<Vec<_>>())
+        median(&best.rates.over(&worst.rates, |rate| *rate))
     };
     Ok(Report {
         bounded_over_unbounded: ratio(false),

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::measure::clock::{Clock, thread_time};
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{Spread, median, spread};
+use crate::measure::stats::{Rounds as _, Spread, median, spread};
 
 /// Operations of a cohort.
 const COHORT: usize = 64;
@@ -43,9 +43,6 @@ pub struct Options {
     /// Less of everything: only checks that it runs
     #[arg(long)]
     pub quick: bool,
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -115,8 +112,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     // The first round warms up.
     round()?;
     let Taken { rounds: taken, noisy } = rounds::take(rounds, round)?;
-    let arm = |n: usize| median(&taken.iter().map(|figures| figures[n]).collect::<Vec<_>>());
-    let ratios = |n: usize| taken.iter().map(|each| each[n + 1] / each[n]).collect::<Vec<f64>>();
+    let arm = |n: usize| taken.median(|figures| figures[n]);
+    let ratios = |n: usize| taken.each(|figures| figures[n + 1] / figures[n]);
     let (suspend, call, echo) = (ratios(0), ratios(2), ratios(6));
     Ok(Report {
         suspend_async_ns: arm(0),

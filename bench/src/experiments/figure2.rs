@@ -17,7 +17,7 @@ use crate::experiments::pipeline::Scatter;
 use crate::measure::partial::Partial;
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{Spread, median, spread};
+use crate::measure::stats::{Rounds as _, Spread, median, spread};
 use crate::system::cores;
 use crate::system::hardware::{Events, HardwareCounters, Part};
 use crate::system::interrupt::install_signal_handlers;
@@ -40,11 +40,6 @@ const FLUSH_BYTES: usize = 32 << 20;
 ///
 /// If the machine has hardware counters, they count the misses of a call in the kernel, less those of a cohort without
 /// calls.
-///
-/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1` and their `spread` (quartiles), and with hardware counters
-/// `instructions`, `l1_instruction_misses`, `l1_data_misses`, `last_level_misses` of a call; `k8_over_k1`,
-/// `k64_over_k1` (medians of the rounds' ratios), `warm_ns` (a call among many, nothing flushed), `file_mib`,
-/// `rounds`, `noisy_rounds`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Folder of the file [default: the directory for temporary files]
@@ -62,10 +57,6 @@ pub struct Options {
     /// A small file and few rounds: only checks that it runs
     #[arg(long, conflicts_with_all = ["mib", "rounds"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -210,9 +201,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })??;
     let partial = taken.partial(rounds);
     let Taken { rounds: taken, noisy } = taken;
-    let times = |n: usize| taken.iter().map(|round| round.times[n]).collect::<Vec<f64>>();
-    let over =
-        |n: usize| taken.iter().map(|round| round.times[n] / round.times[0]).collect::<Vec<f64>>();
+    let times = |n: usize| taken.each(|round| round.times[n]);
+    let over = |n: usize| taken.each(|round| round.times[n] / round.times[0]);
     let events = |n: usize| {
         let each: Vec<Events> =
             taken.iter().filter_map(|round| round.events.get(n).copied()).collect();
@@ -240,7 +230,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         cohorts,
         k8_over_k1,
         k64_over_k1,
-        warm_ns: median(&taken.iter().map(|round| round.warm).collect::<Vec<_>>()),
+        warm_ns: taken.median(|round| round.warm),
         file_mib: mib,
         spread: spread([("k8_over_k1", ratios(8)), ("k64_over_k1", ratios(64))]),
         rounds: taken.len(),

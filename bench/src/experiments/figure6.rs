@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::machine::Machine;
-use crate::measure::partial::{self, Partial};
+use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
-use crate::runner::events::EventRow;
+use crate::measure::run::Run;
+use crate::measure::sample::Sample;
+use crate::measure::stats::Rounds as _;
 use crate::runner::server::Server;
 use crate::runner::servers::ours;
-use crate::runner::slice::Shot;
+use crate::runner::slice::{Shot, Slice, sample};
 use crate::runner::surge::SurgeSite;
 use crate::runner::{Plan, Runner, RunnerOptions};
 use crate::system::memory_limit::MemoryLimit;
@@ -74,10 +74,6 @@ pub struct Options {
     /// One short slice each with few users: only checks that it runs
     #[arg(long, conflicts_with_all = ["users", "files", "slices", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -99,14 +95,6 @@ record! {
         memory_mib: Option<usize> => "MiB of memory for each server", 0;
         /// Whether the tail of the sizes is uncut, and requests have temporal locality.
         surge: bool;
-        /// Hardware events, if the processor counts them.
-        hardware_events: Vec<EventRow> | "hardware events per request", 0;
-        /// The machine and cores of the measurement.
-        machine: Machine;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -134,12 +122,8 @@ record! {
         client_busy: f64 => "load busy", 2;
         /// Requests without an answer, in all slices.
         failed: u64 => "unanswered", 0;
-        /// Number of measured slices.
-        slices: usize => "slices", 0;
-        /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
-        /// Quartiles of the slices.
-        spread: Spread;
+        /// The slices.
+        sample: Sample, flatten;
     }
 }
 
@@ -148,7 +132,7 @@ record! {
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (users, files, slices, slice) = match options.quick {
         true => (vec![16, 64], 256, 1, Duration::from_millis(300)),
         false => (options.users.clone(), options.files, options.slices, options.slice),
@@ -173,47 +157,43 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         server.process.family.iter().try_for_each(|process| limit.add(*process))?;
         limits.push(limit);
     }
-    let (measured, partial) = partial::measure_each(&users, slices, |&users, seed| {
-        eprintln!("{users} users, slice {seed} of {slices}");
+    let title = |users: &usize| format!("{users} users");
+    let turns = (runner.servers.len(), slices);
+    let (measured, partial) = measure_arms(&users, title, turns, |&users, server, seed| {
         let shot =
             Shot { think: Some(options.think), ..Shot::closed(users, seed, REQUEST_TIMEOUT) };
-        runner.servers.iter().map(|server| runner.slice(server, slice, shot)).collect()
+        runner.slice(&runner.servers[server], slice, shot)
     })?;
     let mut rows = Vec::new();
-    for (users, rounds) in users.into_iter().zip(measured) {
-        let reports = partial::by_server(rounds);
-        let row = |(server, reports): (&Server, &Vec<_>)| Row::new(server.server, users, reports);
-        rows.extend(runner.servers.iter().zip(&reports).map(row));
+    for (users, seen) in users.into_iter().zip(measured) {
+        let row = |(server, seen): (&Server, &Vec<_>)| Row::new(server.server, users, seen);
+        rows.extend(runner.servers.iter().zip(&seen).map(row));
     }
-    Ok(Report { partial, ..Report::new(rows, options, site.bytes(), &runner) })
+    let report = Report::new(rows, options, site.bytes(), &runner);
+    Ok(runner.report(report, partial, options.quick))
 }
 
 impl Row {
-    fn new(server: &'static str, users: usize, reports: &[(crate::load::Report, bool)]) -> Self {
-        let each = |figure: &dyn Fn(&crate::load::Report) -> f64| {
-            reports.iter().map(|(report, _)| figure(report)).collect::<Vec<_>>()
-        };
-        let of = |figure: &dyn Fn(&crate::load::Report) -> f64| median(&each(figure));
-        let mib = |report: &crate::load::Report| {
-            report.bytes as f64 / report.seconds / f64::from(1 << 20)
-        };
-        let mean_ms = |report: &crate::load::Report| report.latency.mean_us / 1e3;
+    fn new(server: &'static str, users: usize, seen: &[Slice]) -> Self {
+        let mib =
+            |slice: &Slice| slice.report.bytes as f64 / slice.report.seconds / f64::from(1 << 20);
+        let mean_ms = |slice: &Slice| slice.report.latency.mean_us / 1e3;
         Self {
             server,
             users,
-            rps: of(&|report| report.requests_per_second),
-            mib_per_second: of(&mib),
-            mean_ms: of(&mean_ms),
-            deviation_ms: of(&|report| report.latency.deviation_us / 1e3),
-            p99_ms: of(&|report| report.latency.p99_us / 1e3),
-            cpu_us_per_request: of(&|report| report.server_cpu_us_per_request.unwrap_or(f64::NAN)),
-            client_busy: of(&|report| {
-                report.client_cpu_us_per_request * report.requests_per_second / 1e6
-            }),
-            failed: reports.iter().map(|(report, _)| report.errors.total()).sum(),
-            slices: reports.len(),
-            noisy_slices: reports.iter().filter(|(_, noisy)| *noisy).count(),
-            spread: spread([("mib_per_second", each(&mib)), ("mean_ms", each(&mean_ms))]),
+            rps: seen.median(Slice::rps),
+            mib_per_second: seen.median(mib),
+            mean_ms: seen.median(mean_ms),
+            deviation_ms: seen.median(|slice| slice.report.latency.deviation_us / 1e3),
+            p99_ms: seen.median(|slice| slice.p99_us() / 1e3),
+            cpu_us_per_request: seen.median(Slice::cpu_us),
+            client_busy: seen
+                .median(|slice| slice.report.client_cpu_us_per_request * slice.rps() / 1e6),
+            failed: seen.iter().map(|slice| slice.report.errors.total()).sum(),
+            sample: sample(
+                seen,
+                [("mib_per_second", seen.each(mib)), ("mean_ms", seen.each(mean_ms))],
+            ),
         }
     }
 }
@@ -240,10 +220,6 @@ impl Report {
             site_bytes,
             memory_mib: options.memory,
             surge: options.surge,
-            partial: None,
-            hardware_events: runner.events(),
-            machine: runner.machine.clone(),
-            quick: options.quick,
         }
     }
 }

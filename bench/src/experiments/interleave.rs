@@ -35,9 +35,6 @@ const END_OF_CHAIN: u32 = u32::MAX;
 ///
 /// The table is in huge pages if the C library supports it (the program restarts itself for that). Otherwise
 /// loads wait for address translation, whose latency a prefetch does not hide.
-///
-/// JSON: `plain_ns` and `prefetch_ns` (per lookup, minima), `speedup`, `table_mib`, `huge_mib` (memory in huge
-/// pages), `lookups`, `rounds`, `cohort`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Size of the table
@@ -55,10 +52,6 @@ pub struct Options {
     /// A small table and few lookups: only checks that it runs
     #[arg(long, conflicts_with_all = ["mib", "rounds", "lookups"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {

@@ -39,11 +39,6 @@ const SWEEP: [(u64, Setting); 7] = [
 /// connections that await one stage after another. In each, the automatic setting runs until it has found a size.
 /// Then it is measured in turn with every size that it could have chosen, declared (1: all stages direct), and
 /// with run to completion.
-///
-/// JSON: `pipelines[]` with `kib_per_stage`, `found` (the size that was found), `best` (of the sweep), `auto_ns`,
-/// `regret` (the automatic setting's time over that of the fastest size), `rtc_over_auto` and `sweep[]`
-/// (`cohort`, `ns`, `auto_over`); `worst_regret`, `tiny_rtc_over_auto`, `rounds`, `requests`, `processes`. Times
-/// are per request, minima; ratios are medians over the rounds' pairs, then over the processes.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Rounds per process
@@ -57,10 +52,6 @@ pub struct Options {
     /// One short process: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "processes"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {

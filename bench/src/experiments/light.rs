@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::machine::Machine;
-use crate::measure::partial::{self, Partial};
+use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
-use crate::runner::events::EventRow;
-use crate::runner::server::Server;
+use crate::measure::run::Run;
+use crate::measure::sample::Sample;
+use crate::measure::stats::{Rounds as _, median, spread};
 use crate::runner::servers::ours;
-use crate::runner::slice::Shot;
+use crate::runner::slice::{Shot, Slice};
 use crate::runner::{Plan, Runner, RunnerOptions};
 use clap::Args;
 
@@ -54,10 +53,6 @@ pub struct Options {
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -73,14 +68,6 @@ record! {
         capacity: f64 => "requests/s of the slower server in closed loop", 0;
         /// The driver of Phalanx.
         driver: Option<&'static str>;
-        /// Hardware events, if the processor counts them.
-        hardware_events: Vec<EventRow> | "hardware events per request", 0;
-        /// The machine and cores of the measurement.
-        machine: Machine;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -103,12 +90,8 @@ record! {
         p50_over_twin: f64 => "p50 ÷", 2;
         /// Median of the slices' ratios of the 99th percentiles.
         p99_over_twin: f64 => "p99 ÷", 2;
-        /// Slices per server.
-        slices: usize => "slices", 0;
-        /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
-        /// Quartiles of the slices.
-        spread: Spread;
+        /// The slices.
+        sample: Sample, flatten;
     }
 }
 
@@ -117,7 +100,7 @@ record! {
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (slices, slice) = match options.quick {
         true => (QUICK, Duration::from_millis(300)),
         false => (options.slices, options.slice),
@@ -131,71 +114,58 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     let full = |server| runner.capacity(server, slice, FULL);
     let capacity = full(phalanx)?.min(full(twin)?);
-    let (measured, partial) = partial::measure_each(&LOADS, slices, |load, seed| {
-        eprintln!("load {load}, slice {seed} of {slices}");
+    let title = |load: &f64| format!("load {load}");
+    let (measured, partial) = measure_arms(&LOADS, title, (2, slices), |load, server, seed| {
         let rate = Some(capacity * load);
         let timeout = Duration::from_secs(5);
         let shot = Shot { rate, ..Shot::closed(options.connections, seed, timeout) };
-        Ok([measure(&runner, phalanx, slice, shot)?, measure(&runner, twin, slice, shot)?])
+        let server = [phalanx, twin][server];
+        let slice = runner.slice(server, slice, shot)?.of_right_answers(server)?;
+        match slice.report.errors.total() {
+            0 => Ok(slice),
+            count => {
+                let why = format!("{count} requests were not served");
+                Err(Error::Load { name: server.name.clone(), why })
+            }
+        }
     })?;
-    let row = |(load, pairs): (f64, Vec<_>)| Row::new(load, capacity * load, &pairs);
+    let row =
+        |(load, seen): (f64, Vec<Vec<Slice>>)| Row::new(load, capacity * load, &seen[0], &seen[1]);
     let rows: Vec<Row> = LOADS.into_iter().zip(measured).map(row).collect();
     let worst = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
-    Ok(Report {
+    let report = Report {
         p50_over_twin: worst(|row| row.p50_over_twin),
         p99_over_twin: worst(|row| row.p99_over_twin),
         rows,
         capacity,
         driver: phalanx.driver,
-        partial,
-        hardware_events: runner.events(),
-        machine: runner.machine.clone(),
-        quick: options.quick,
-    })
-}
-
-/// Latencies of one slice.
-#[derive(Clone, Copy, Debug)]
-struct Slice {
-    p50: f64,
-    p99: f64,
-    noisy: bool,
-}
-
-fn measure(runner: &Runner, server: &Server, slice: Duration, shot: Shot) -> Result<Slice, Error> {
-    let (report, noisy) = runner.slice(server, slice, shot)?;
-    if report.status.success != report.completed || report.errors.total() > 0 {
-        let why = format!("not all requests were served: {:?} {:?}", report.status, report.errors);
-        return Err(Error::Load { name: server.name.clone(), why });
-    }
-    Ok(Slice { p50: report.latency.p50_us, p99: report.latency.p99_us, noisy })
+    };
+    Ok(runner.report(report, partial, options.quick))
 }
 
 impl Row {
-    /// A row from pairs of a slice of Phalanx and one of the twin.
-    fn new(load: f64, rate: f64, pairs: &[[Slice; 2]]) -> Self {
+    fn new(load: f64, rate: f64, phalanx: &[Slice], twin: &[Slice]) -> Self {
         // Disturbed slices count only if there are no others.
-        let quiet: Vec<_> = pairs.iter().filter(|pair| !pair[0].noisy && !pair[1].noisy).collect();
-        let kept = if quiet.is_empty() { pairs.iter().collect() } else { quiet };
-        let each = |figure: &dyn Fn(&[Slice; 2]) -> f64| {
-            kept.iter().map(|pair| figure(pair)).collect::<Vec<_>>()
-        };
-        let of = |figure: &dyn Fn(&[Slice; 2]) -> f64| median(&each(figure));
+        let pairs: Vec<_> = phalanx.iter().zip(twin).collect();
+        let is_quiet = |pair: &&(&Slice, &Slice)| !pair.0.noisy && !pair.1.noisy;
+        let quiet: Vec<_> = pairs.iter().filter(is_quiet).copied().collect();
+        let kept = if quiet.is_empty() { &pairs } else { &quiet };
+        let (phalanx_p50, twin_p50) =
+            (kept.each(|pair| pair.0.p50_us()), kept.each(|pair| pair.1.p50_us()));
         Self {
             load,
             rate,
-            phalanx_p50_us: of(&|pair| pair[0].p50),
-            phalanx_p99_us: of(&|pair| pair[0].p99),
-            twin_p50_us: of(&|pair| pair[1].p50),
-            twin_p99_us: of(&|pair| pair[1].p99),
-            p50_over_twin: of(&|pair| pair[0].p50 / pair[1].p50.max(1e-3)),
-            p99_over_twin: of(&|pair| pair[0].p99 / pair[1].p99.max(1e-3)),
-            slices: pairs.len(),
-            noisy_slices: pairs.iter().filter(|pair| pair[0].noisy || pair[1].noisy).count(),
-            spread: spread([
-                ("phalanx_p50_us", each(&|pair| pair[0].p50)),
-                ("twin_p50_us", each(&|pair| pair[1].p50)),
-            ]),
+            phalanx_p50_us: median(&phalanx_p50),
+            phalanx_p99_us: kept.median(|pair| pair.0.p99_us()),
+            twin_p50_us: median(&twin_p50),
+            twin_p99_us: kept.median(|pair| pair.1.p99_us()),
+            p50_over_twin: kept.median(|pair| pair.0.p50_us() / pair.1.p50_us().max(1e-3)),
+            p99_over_twin: kept.median(|pair| pair.0.p99_us() / pair.1.p99_us().max(1e-3)),
+            sample: Sample {
+                slices: pairs.len(),
+                noisy_slices: pairs.len() - quiet.len(),
+                spread: spread([("phalanx_p50_us", phalanx_p50), ("twin_p50_us", twin_p50)]),
+            },
         }
     }
 }
@@ -206,14 +176,15 @@ mod tests {
 
     #[test]
     fn ratios_use_paired_slices() {
-        let slice = |p50, p99, noisy| Slice { p50, p99, noisy };
-        let pairs = [
-            [slice(10.0, 30.0, false), slice(20.0, 20.0, false)],
-            [slice(900.0, 900.0, true), slice(1.0, 1.0, false)],
-            [slice(30.0, 60.0, false), slice(20.0, 20.0, false)],
-        ];
-        let row = Row::new(0.05, 100.0, &pairs);
+        let slice = |(p50_us, p99_us, noisy)| {
+            let mut slice = Slice { noisy, ..Slice::example() };
+            (slice.report.latency.p50_us, slice.report.latency.p99_us) = (p50_us, p99_us);
+            slice
+        };
+        let phalanx = [(10.0, 30.0, false), (900.0, 900.0, true), (30.0, 60.0, false)].map(slice);
+        let twin = [(20.0, 20.0, false), (1.0, 1.0, false), (20.0, 20.0, false)].map(slice);
+        let row = Row::new(0.05, 100.0, &phalanx, &twin);
         assert_eq!((row.p50_over_twin, row.p99_over_twin), (1.0, 2.25));
-        assert_eq!((row.slices, row.noisy_slices), (3, 1));
+        assert_eq!((row.sample.slices, row.sample.noisy_slices), (3, 1));
     }
 }

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::measure::clock::Clock;
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{Spread, median, spread};
+use crate::measure::stats::{Rounds as _, Spread, median, spread};
 use clap::Args;
 use phalanx_core::{Graph, Processor, SharedStage, World};
 
@@ -30,9 +30,6 @@ pub struct Options {
     /// Fewer operations: only checks that it runs
     #[arg(long)]
     pub quick: bool,
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -82,10 +79,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     // The first round warms up.
     let Ok(_) = round();
     let Ok(Taken { rounds: taken, noisy }) = rounds::take(rounds, round);
-    let arm = |n: usize| median(&taken.iter().map(|figures| figures[n]).collect::<Vec<_>>());
-    let ratios = |over: usize, under: usize| -> Vec<f64> {
-        taken.iter().map(|figures| figures[over] / figures[under]).collect()
-    };
+    let arm = |n: usize| taken.median(|figures| figures[n]);
+    let ratios = |over: usize, under: usize| taken.each(|figures| figures[over] / figures[under]);
     let (dispatch, tokio) = (ratios(0, 3), ratios(4, 1));
     Ok(Report {
         dispatch_ns: arm(0),

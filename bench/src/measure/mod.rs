@@ -8,4 +8,6 @@ pub(crate) mod noise;
 pub mod partial;
 pub mod record;
 pub(crate) mod rounds;
+pub mod run;
+pub mod sample;
 pub mod stats;

@@ -50,14 +50,58 @@ pub(crate) fn measure_each<S, T>(
     Ok((shown, None))
 }
 
-/// Transposes rounds that each visited the same servers into the rounds of each server.
-pub(crate) fn by_server<T>(rounds: Vec<Vec<T>>) -> Vec<Vec<T>> {
-    let mut servers: Vec<Vec<T>> = Vec::new();
+/// The rounds of each arm.
+pub(crate) type Arms<T> = Vec<Vec<T>>;
+
+/// Measures `rounds` rounds of each setting, in which each of `arms` has a turn. The order alternates. Returns the results
+/// of each setting by arm, as [`measure_each`] does, and says on stderr which round begins.
+///
+/// # Errors
+/// As [`measure_each`].
+pub(crate) fn measure_arms<S, T>(
+    settings: &[S],
+    title: impl Fn(&S) -> String,
+    (arms, rounds): (usize, usize),
+    mut turn: impl FnMut(&S, usize, usize) -> Result<T, Error>,
+) -> Result<(Vec<Arms<T>>, Option<Partial>), Error> {
+    let (measured, partial) = measure_each(settings, rounds, |setting, round| {
+        eprintln!("{}, round {round} of {rounds}", title(setting));
+        let is_backward = round.is_multiple_of(2);
+        let order = (0..arms).map(|n| if is_backward { arms - 1 - n } else { n });
+        let turns = order.map(|arm| turn(setting, arm, round));
+        let mut turns = turns.collect::<Result<Vec<T>, Error>>()?;
+        if is_backward {
+            turns.reverse();
+        }
+        Ok(turns)
+    })?;
+    Ok((measured.into_iter().map(by_arm).collect(), partial))
+}
+
+/// [`measure_arms`] with one setting. Passes the complete rounds of each arm to `add`.
+///
+/// # Errors
+/// As [`measure_each`], and [`Error::Interrupted`] after `add` if rounds are missing.
+pub(crate) fn measure_setting<T>(
+    title: &str,
+    turns: (usize, usize),
+    mut turn: impl FnMut(usize, usize) -> Result<T, Error>,
+    add: impl FnOnce(Arms<T>),
+) -> Result<(), Error> {
+    let (mut measured, partial) =
+        measure_arms(&[()], |()| title.to_owned(), turns, |(), arm, round| turn(arm, round))?;
+    add(measured.remove(0));
+    partial.map_or(Ok(()), |_| Err(Error::Interrupted))
+}
+
+/// Transposes rounds, in which all arms had a turn, into the rounds of each arm.
+pub(crate) fn by_arm<T>(rounds: Vec<Vec<T>>) -> Arms<T> {
+    let mut arms: Arms<T> = Vec::new();
     for round in rounds {
-        servers.resize_with(round.len(), Vec::new);
-        servers.iter_mut().zip(round).for_each(|(server, one)| server.push(one));
+        arms.resize_with(round.len(), Vec::new);
+        arms.iter_mut().zip(round).for_each(|(arm, one)| arm.push(one));
     }
-    servers
+    arms
 }
 
 #[cfg(test)]
@@ -97,7 +141,15 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_sorted_by_server() {
-        assert_eq!(by_server(vec![vec![1, 2], vec![3, 4]]), [[1, 3], [2, 4]]);
+    fn arms_take_turns() {
+        let mut order = Vec::new();
+        let turn = |setting: &char, arm, round| {
+            order.push(arm);
+            Ok((*setting, arm, round))
+        };
+        let (measured, partial) = measure_arms(&['a'], char::to_string, (2, 3), turn).unwrap();
+        assert_eq!((order, partial), (vec![0, 1, 1, 0, 0, 1], None));
+        let of = |arm| (1..=3).map(|round| ('a', arm, round)).collect::<Vec<_>>();
+        assert_eq!(measured, [[of(0), of(1)]]);
     }
 }

@@ -10,7 +10,7 @@ use crate::measure::partial::Partial;
 
 /// Declares the struct of a report or of a row. All fields are in the JSON. The text shows those with a title:
 /// `=> TITLE, DECIMALS` is a column of a table, or a line of a report; `| TITLE, COLUMNS` is a table of rows, in groups
-/// that differ in the first columns.
+/// that differ in the first columns. `, flatten` has the fields of another record in this place.
 ///
 /// The text of a report begins with the field `machine`, and ends with notes on the fields `partial`, `interrupted` and
 /// `quick`, if there are any.
@@ -20,32 +20,35 @@ macro_rules! record {
         $visibility:vis struct $name:ident {
             $(
                 $(#[$field_meta:meta])*
-                $field:ident: $type:ty $(=> $title:literal, $decimals:literal)? $(| $table:literal, $group:literal)?;
+                $field:ident: $type:ty $(=> $title:literal, $decimals:literal)? $(| $table:literal, $group:literal)? $(, $flatten:ident)?;
             )*
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, serde::Serialize)]
         $visibility struct $name {
-            $($(#[$field_meta])* pub $field: $type,)*
+            $($(#[$field_meta])* $(#[serde($flatten)])? pub $field: $type,)*
         }
 
         impl $crate::measure::record::Record for $name {
-            const FIELDS: &'static [$crate::measure::record::Field] = &[
-                $($($crate::measure::record::Field {
-                    name: stringify!($field),
-                    title: $title,
-                    shown: $crate::measure::record::Shown::Value { decimals: $decimals },
-                },)?
-                $($crate::measure::record::Field {
-                    name: stringify!($field),
-                    title: $table,
-                    shown: $crate::measure::record::Shown::Table {
-                        fields: <$type as $crate::measure::record::Rows>::FIELDS,
-                        group: $group,
-                    },
-                },)?)*
-            ];
+            fn fields() -> Vec<$crate::measure::record::Field> {
+                <[Vec<$crate::measure::record::Field>]>::concat(&[
+                    $($(vec![$crate::measure::record::Field {
+                        name: stringify!($field),
+                        title: $title,
+                        shown: $crate::measure::record::Shown::Value { decimals: $decimals },
+                    }],)?
+                    $(vec![$crate::measure::record::Field {
+                        name: stringify!($field),
+                        title: $table,
+                        shown: $crate::measure::record::Shown::Table {
+                            fields: <$type as $crate::measure::record::Rows>::fields,
+                            group: $group,
+                        },
+                    }],)?
+                    $($crate::measure::record::$flatten::<$type>(),)?)*
+                ])
+            }
         }
 
         impl std::fmt::Display for $name {
@@ -79,7 +82,7 @@ pub enum Shown {
     /// A table, whose rows have these fields.
     Table {
         /// Its columns, and tables within its rows.
-        fields: &'static [Field],
+        fields: fn() -> Vec<Field>,
         /// An empty line separates rows that differ in this many first columns.
         group: usize,
     },
@@ -88,17 +91,41 @@ pub enum Shown {
 /// A report or a row.
 pub trait Record: Serialize {
     /// The fields that the text shows.
-    const FIELDS: &'static [Field];
+    fn fields() -> Vec<Field>;
+}
+
+/// A record within another one, or none.
+pub(crate) trait Part {
+    fn fields() -> Vec<Field>;
+}
+
+impl<R: Record> Part for R {
+    fn fields() -> Vec<Field> {
+        <R as Record>::fields()
+    }
+}
+
+impl<R: Record> Part for Option<R> {
+    fn fields() -> Vec<Field> {
+        <R as Record>::fields()
+    }
+}
+
+/// The fields of a record within another one.
+pub(crate) fn flatten<P: Part>() -> Vec<Field> {
+    P::fields()
 }
 
 /// Rows of a table.
 pub trait Rows {
     /// The fields of a row.
-    const FIELDS: &'static [Field];
+    fn fields() -> Vec<Field>;
 }
 
 impl<R: Record> Rows for Vec<R> {
-    const FIELDS: &'static [Field] = R::FIELDS;
+    fn fields() -> Vec<Field> {
+        <R as Record>::fields()
+    }
 }
 
 /// The text of a report.
@@ -109,7 +136,7 @@ pub fn text<R: Record>(report: &R) -> String {
         let _ = writeln!(out, "{machine}\n");
     }
     let mut lines: Vec<[String; 2]> = Vec::new();
-    for field in R::FIELDS {
+    for field in R::fields() {
         match (field.shown, &report[field.name]) {
             (_, Value::Null) => (),
             (Shown::Value { decimals }, Value::Object(map)) => {
@@ -122,7 +149,7 @@ pub fn text<R: Record>(report: &R) -> String {
             }
             (Shown::Table { fields, group }, rows) => {
                 let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
-                tables(&mut out, field.title, fields, rows, group);
+                tables(&mut out, field.title, &fields(), rows, group);
             }
         }
     }
@@ -182,7 +209,7 @@ fn tables(out: &mut String, title: &str, fields: &[Field], rows: &[Value], group
                 inner
             })
         });
-        let fields: Vec<Field> = std::iter::once(first).chain(fields).copied().collect();
+        let fields: Vec<Field> = std::iter::once(*first).chain(fields()).collect();
         table(out, nested.title, &fields, &flat.collect::<Vec<_>>(), 1);
     }
 }
@@ -235,8 +262,18 @@ mod tests {
             over: Option<f64> => "over", 1;
             /// In the JSON only.
             slices: usize;
+            /// More of it.
+            more: More, flatten;
             /// Rows within.
             parts: Vec<Part> | "parts", 0;
+        }
+    }
+
+    record! {
+        /// A part of the row.
+        struct More {
+            /// In the same table.
+            noisy: usize => "noisy", 0;
         }
     }
 
@@ -269,11 +306,12 @@ mod tests {
             cpu_us,
             over,
             slices: 3,
+            more: More { noisy: 1 },
             parts: sizes.iter().map(|size| Part { size: *size }).collect(),
         };
         let rows = vec![row("phalanx", 6.234, Some(0.5), &[1, 20]), row("nginx", 12.0, None, &[])];
         let report = Report { rows, worst: Some(0.5), missed: None, quick: true };
-        let text = "servers\n\n  server   µs each  over\n  phalanx     6.23   0.5\n\n  nginx      12.00     -\n\n\
+        let text = "servers\n\n  server   µs each  over  noisy\n  phalanx     6.23   0.5      1\n\n  nginx      12.00     -      1\n\n\
                     parts\n\n  server   size\n  phalanx     1\n  phalanx    20\n\n  the worst        0.50\n\n  \
                     quick run: the figures are meaningless\n";
         assert_eq!(report.to_string(), text);

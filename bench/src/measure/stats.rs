@@ -47,6 +47,30 @@ pub fn quartiles(values: &[f64]) -> [f64; 2] {
     })
 }
 
+/// The rounds of an arm, from which rows take their figures.
+pub(crate) trait Rounds<T> {
+    /// A figure of every round.
+    fn each(&self, figure: impl Fn(&T) -> f64) -> Vec<f64>;
+
+    /// The median of a figure.
+    fn median(&self, figure: impl Fn(&T) -> f64) -> f64 {
+        median(&self.each(figure))
+    }
+
+    /// The ratios of a figure to that of another arm in the same round.
+    fn over(&self, other: &[T], figure: impl Fn(&T) -> f64) -> Vec<f64>;
+}
+
+impl<T> Rounds<T> for [T] {
+    fn each(&self, figure: impl Fn(&T) -> f64) -> Vec<f64> {
+        self.iter().map(figure).collect()
+    }
+
+    fn over(&self, other: &[T], figure: impl Fn(&T) -> f64) -> Vec<f64> {
+        self.iter().zip(other).map(|(this, other)| figure(this) / figure(other)).collect()
+    }
+}
+
 /// Quartiles of a row's figures over the rounds, by name.
 pub type Spread = BTreeMap<String, [f64; 2]>;
 
@@ -68,6 +92,12 @@ mod tests {
             (median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0]), minimum(&[2.0, 1.0])),
             (2.0, 2.5, 1.0)
         );
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_round() {
+        let (this, other) = ([2.0, 9.0, 4.0], [1.0, 3.0, 4.0]);
+        assert_eq!((this.over(&other, |x| *x), this.median(|x| *x)), (vec![2.0, 3.0, 1.0], 4.0));
     }
 
     #[test]

@@ -21,20 +21,21 @@ use tempfile::TempDir;
 
 use crate::arguments::number;
 use crate::error::Error;
-use crate::load::Report;
 use crate::measure::interference::{self, CpuTimes};
 use crate::measure::machine::Machine;
+use crate::measure::partial::Partial;
+use crate::measure::run::{EventRow, Run};
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::install_signal_handlers;
 use crate::system::programs;
 
 use certificate::Certificate;
-use events::{EventLog, EventRow};
+use events::EventLog;
 use features::Features;
 use server::{Server, ServerSpec};
 use servers::{Selection, Versions, web};
 use site::Site;
-use slice::{Load, Shot};
+use slice::{Load, Shot, Slice};
 
 /// How often a disturbed slice is repeated before it is kept.
 const MAX_REPEATS: usize = 2;
@@ -254,14 +255,13 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs a slice of load on a server, and repeats it if it was disturbed. The flag is true if the last one was
-    /// as well.
+    /// Runs a slice of load on a server, and repeats it if it was disturbed. It is noisy if the last one was as well.
     pub(crate) fn slice(
         &self,
         server: &Server,
         slice: Duration,
         shot: Shot,
-    ) -> Result<(Report, bool), Error> {
+    ) -> Result<Slice, Error> {
         let all: Vec<u32> =
             self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
         let processes = if self.cores.are_shared() { 1 } else { self.cores.load.len() };
@@ -291,7 +291,7 @@ impl Runner {
             let again = nothing || short || disturbed && (self.check_noise || failed);
             if !again || left == 0 {
                 self.events.borrow_mut().add(&server.name, shot, &report);
-                return Ok((report, disturbed && self.check_noise));
+                return Ok(Slice { report, noisy: disturbed && self.check_noise });
             }
             match disturbed {
                 true => eprintln!(
@@ -310,6 +310,12 @@ impl Runner {
         self.events.borrow().rows()
     }
 
+    /// The report of a run on these servers.
+    pub(crate) fn report<F>(&self, figures: F, partial: Option<Partial>, quick: bool) -> Run<F> {
+        let hardware_events = self.events();
+        Run { hardware_events, ..Run::new(figures, self.machine.clone(), partial, quick) }
+    }
+
     /// The same, with the name of a scene before each server.
     pub(crate) fn events_of(&self, scene: &str) -> impl Iterator<Item = EventRow> {
         let named =
@@ -326,6 +332,6 @@ impl Runner {
     ) -> Result<f64, Error> {
         let timeout = slice + Duration::from_secs(5);
         let shot = Shot::closed(connections, 1, timeout);
-        Ok(self.slice(server, slice, shot)?.0.successes_per_second())
+        Ok(self.slice(server, slice, shot)?.report.successes_per_second())
     }
 }

@@ -77,7 +77,7 @@ impl Server {
 /// The body of the answer to [`PROBE`].
 fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
     let stream = TcpStream::connect_timeout(&address, START_TIMEOUT)?;
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.set_read_timeout(Some(START_TIMEOUT))?;
     match tls {
         true => {
             get(Tls::to(&address.ip().to_string(), true, Protocol::Http1)?.wrap(stream)?, PROBE)

@@ -10,6 +10,8 @@ use super::server::Server;
 use super::site::Site;
 use crate::error::Error;
 use crate::load;
+use crate::measure::sample::Sample;
+use crate::measure::stats::spread;
 use crate::system::interrupt::interrupted;
 use crate::system::process::Group;
 
@@ -84,18 +86,10 @@ impl Shot {
     }
 }
 
-/// Figures of a slice.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Figures {
-    pub(crate) cpu_us: f64,
-    pub(crate) client_cpu_us: f64,
-    pub(crate) rps: f64,
-    /// Received bytes per request.
-    pub(crate) bytes: f64,
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
-    /// Requests without an answer before the end of the slice.
-    pub(crate) failed: u64,
+/// A slice of load on a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    pub(crate) report: load::Report,
     /// Whether other processes used our cores.
     pub(crate) noisy: bool,
 }
@@ -175,21 +169,53 @@ impl Load<'_> {
     }
 }
 
-impl Figures {
-    /// The figures of a report. Wrong answers are an error.
-    pub(crate) fn of(report: &load::Report, noisy: bool) -> Result<Self, String> {
-        if report.status.success != report.completed || report.errors.malformed > 0 {
-            return Err(format!("wrong answers: {:?} {:?}", report.status, report.errors));
-        }
-        Ok(Self {
-            cpu_us: report.server_cpu_us_per_request.ok_or("its processor time cannot be read")?,
-            client_cpu_us: report.client_cpu_us_per_request,
-            rps: report.requests_per_second,
-            bytes: report.bytes as f64 / report.completed.max(1) as f64,
-            p50_us: report.latency.p50_us,
-            p99_us: report.latency.p99_us,
-            failed: report.errors.total() + report.starved,
-            noisy,
-        })
+impl Slice {
+    /// The slice, unless `server` gave wrong answers or its processor time is unknown.
+    pub(crate) fn of_right_answers(self, server: &Server) -> Result<Self, Error> {
+        let load::Report { status, errors, completed, .. } = &self.report;
+        let why = match self.report.server_cpu_us_per_request {
+            _ if status.success != *completed || errors.malformed > 0 => {
+                format!("wrong answers: {status:?} {errors:?}")
+            }
+            None => "its processor time cannot be read".to_owned(),
+            Some(_) => return Ok(self),
+        };
+        Err(Error::Load { name: server.name.clone(), why })
     }
+
+    /// A slice without figures.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        let url = "http://127.0.0.1/".parse().expect("a valid URL");
+        Self { report: load::Report::of(&load::Options::new(url), "poll"), noisy: false }
+    }
+
+    /// Processor time of the server per request.
+    pub(crate) fn cpu_us(&self) -> f64 {
+        self.report.server_cpu_us_per_request.unwrap_or(f64::NAN)
+    }
+
+    /// Requests per second.
+    pub(crate) fn rps(&self) -> f64 {
+        self.report.requests_per_second
+    }
+
+    pub(crate) fn p50_us(&self) -> f64 {
+        self.report.latency.p50_us
+    }
+
+    pub(crate) fn p99_us(&self) -> f64 {
+        self.report.latency.p99_us
+    }
+
+    /// Received bytes per request.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.report.bytes as f64 / self.report.completed.max(1) as f64
+    }
+}
+
+/// The slices of a row.
+pub(crate) fn sample<const N: usize>(slices: &[Slice], figures: [(&str, Vec<f64>); N]) -> Sample {
+    let noisy_slices = slices.iter().filter(|slice| slice.noisy).count();
+    Sample { slices: slices.len(), noisy_slices, spread: spread(figures) }
 }

@@ -5,3 +5,4 @@ mod figures;
 mod load;
 mod servers;
 mod tls;
+mod web;

@@ -20,7 +20,9 @@ use self::database::Database;
 use self::report::{Slice, rows};
 use crate::error::Error;
 use crate::load;
+use crate::measure::machine::Machine;
 use crate::measure::partial;
+use crate::measure::run::Run;
 use crate::system::cores::{Bound, Cores, allowed};
 use crate::system::interrupt::{install_signal_handlers, interrupted};
 use crate::system::process::{self, Process};
@@ -34,7 +36,7 @@ const ARMS: [&str; 3] = ["phalanx", "axum-serve", "tokio-cores"];
 ///
 /// # Errors
 /// When the program or the database is missing or fails.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let program = options.program.clone().or_else(|| process::find(PROGRAM));
     let program = program.ok_or_else(|| Error::Server {
@@ -65,7 +67,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         })?;
     let rows =
         settings.iter().zip(figures).flat_map(|(setting, rounds)| rows(*setting, &ARMS, rounds));
-    Ok(Report { rows: rows.collect(), rounds, partial, quick: options.quick })
+    let machine = Machine::here(all, &Cores::choose(&[], &[], Some(1))?);
+    Ok(Run::new(Report { rows: rows.collect(), rounds }, machine, partial, options.quick))
 }
 
 /// The servers and their programs.

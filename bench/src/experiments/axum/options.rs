@@ -17,10 +17,6 @@ use crate::arguments::{number, seconds};
 ///
 /// Build the program with `cargo xtask peers`, or name it with --program. `select` and `insert` start PostgreSQL from
 /// its Debian package in a temporary folder.
-///
-/// JSON: `rows[]` with `scene`, `processors`, `server`, `cpu_us`, `database_us`, `sum_us`, `p50_us`, `per_s` (medians)
-/// and, for Phalanx over the server, `cpu_over`, `database_over`, `sum_over`, `p50_over` and `rate_over` (medians of the
-/// rounds' ratios); `rounds`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// The scenes
@@ -42,10 +38,6 @@ pub struct Options {
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// A kind of load.

@@ -1,9 +1,9 @@
 //! Figures of slices, and the report.
 
 use super::options::Scene;
-use crate::measure::partial::{Partial, by_server};
+use crate::measure::partial::by_arm;
 use crate::measure::record::record;
-use crate::measure::stats::median;
+use crate::measure::stats::{Rounds as _, median};
 
 record! {
     /// The report.
@@ -12,10 +12,6 @@ record! {
         rows: Vec<Row> | "÷: Phalanx over this server", 2;
         /// Number of measured rounds of each scene.
         rounds: usize => "rounds", 0;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -72,7 +68,7 @@ pub(super) fn rows(
     names: &[&'static str],
     rounds: Vec<Vec<Slice>>,
 ) -> Vec<Row> {
-    let servers = by_server(rounds);
+    let servers = by_arm(rounds);
     let row = |(own, server): (&Vec<Slice>, &&'static str)| {
         let maybe = |figure: fn(&Slice) -> Option<f64>| {
             let figures = own.iter().map(figure).collect::<Option<Vec<_>>>();
@@ -83,24 +79,20 @@ pub(super) fn rows(
             let ratios = pairs.map(|(ours, theirs)| Some(figure(ours)? / figure(theirs)?));
             ratios.collect::<Option<Vec<_>>>().map(|ratios| median(&ratios))
         };
-        let of = |figure: fn(&Slice) -> f64| median(&own.iter().map(figure).collect::<Vec<_>>());
-        let over = |figure: fn(&Slice) -> f64| {
-            let pairs = servers[0].iter().zip(own);
-            median(&pairs.map(|(ours, theirs)| figure(ours) / figure(theirs)).collect::<Vec<_>>())
-        };
+        let over = |figure: fn(&Slice) -> f64| median(&servers[0].over(own, figure));
         Row {
             scene: scene.name(),
             processors,
             server,
-            cpu_us: of(|slice| slice.cpu_us),
+            cpu_us: own.median(|slice| slice.cpu_us),
             cpu_over: over(|slice| slice.cpu_us),
             database_us: maybe(|slice| slice.database_us),
             database_over: maybe_over(|slice| slice.database_us),
             sum_us: maybe(Slice::sum_us),
             sum_over: maybe_over(Slice::sum_us),
-            p50_us: of(|slice| slice.p50_us),
+            p50_us: own.median(|slice| slice.p50_us),
             p50_over: over(|slice| slice.p50_us),
-            per_s: of(|slice| slice.per_s),
+            per_s: own.median(|slice| slice.per_s),
             rate_over: over(|slice| slice.per_s),
         }
     };

@@ -18,6 +18,8 @@ use std::time::Instant;
 use crate::error::Error;
 use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
 use crate::measure::machine::Machine;
+use crate::measure::partial::measure_setting;
+use crate::measure::run::Run;
 use crate::runner::peers::BROKERS;
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::{install_signal_handlers, interrupted};
@@ -53,14 +55,14 @@ pub(crate) struct Slice {
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let options = options.settled();
     let (cores, processors) = options.runner.cores()?;
     let machine = Machine::here(processors, &cores);
     phalanx::runtime::raise_open_files();
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
-    let mut report = Report::new(&options, machine);
+    let mut report = Report::new(&options);
     let home = Home { directory: directory.path(), cores: &cores.server, processors };
     let mut servers = vec![server::phalanx("phalanx", &options, &home)?];
     for peer in &BROKERS {
@@ -72,48 +74,39 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let settings = options.shapes.iter().flat_map(|shape| shape.settings());
     let ended = settings.into_iter().try_for_each(|setting| {
         let servers: Vec<&Server> = servers.iter().filter(|one| one.joins(setting)).collect();
-        let (slices, ended) = rounds(setting, &servers, &cores, &options, &mut report);
-        report.add(setting, &servers, &slices);
-        ended
+        rounds(setting, &servers, &cores, &options, &mut report)
     });
     match ended {
         Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
         ended => ended?,
     }
     report.summarize();
-    Ok(report)
+    Ok(Run::new(report, machine, None, options.quick))
 }
 
-/// Measures rounds of slices of each server. Returns the complete rounds, and the reason if they are not all.
+/// Measures rounds of slices of each server, and adds them to the report.
 fn rounds(
     setting: Setting,
     servers: &[&Server],
     cores: &Cores,
     options: &Options,
     report: &mut Report,
-) -> (Vec<Vec<Slice>>, Result<(), Error>) {
+) -> Result<(), Error> {
     let Setting { shape, qos, properties } = setting;
-    eprintln!("{shape}, QoS {}, {properties} properties", qos as u8);
-    let mut slices: Vec<Vec<Slice>> = servers.iter().map(|_| Vec::new()).collect();
+    let title = format!("{shape}, QoS {}, {properties} properties", qos as u8);
+    eprintln!("{title}");
     let mut loads = Vec::new();
-    let ended = servers.iter().try_for_each(|server| {
+    for server in servers {
         let began = Instant::now();
         loads.push(Loaded::start(server, setting, options)?);
         if shape == Shape::Filters {
             report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
         }
-        Ok(())
-    });
-    let ended = ended.and_then(|()| {
-        (0..options.rounds).try_for_each(|_| {
-            let each = loads.iter_mut().map(|load| load.slice(cores, options));
-            let measured = each.collect::<Result<Vec<_>, Error>>()?;
-            slices.iter_mut().zip(measured).for_each(|(slices, one)| slices.push(one));
-            Ok(())
-        })
-    });
-    let ended = ended.and_then(|()| loads.into_iter().try_for_each(Loaded::leave));
-    (slices, ended)
+    }
+    let turn = |server: usize, _| loads[server].slice(cores, options);
+    let add = |slices: Vec<_>| report.add(setting, servers, &slices);
+    measure_setting(&title, (servers.len(), options.rounds), turn, add)?;
+    loads.into_iter().try_for_each(Loaded::leave)
 }
 
 /// The clients of one setting, and the processes that serve them.

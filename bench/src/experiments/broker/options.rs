@@ -18,12 +18,6 @@ use phalanx_kernels::workload::Workload;
 /// sessions (`phalanx-kept`). Mosquitto runs with TCP_NODELAY and without (`mosquitto-nagle`), and the better one
 /// counts. Peers that are not installed are left out; `cargo xtask peers` installs rumqttd and mochi-mqtt. Ctrl-C
 /// prints the results so far.
-///
-/// JSON: `rows[]` with `shape`, `qos`, `properties` (user properties per message), `server`, `publishers`,
-/// `subscribers`, `window`, `unit` (`delivered` or `acknowledged` messages), `per_cpu_s`, `per_s`, `server_busy`,
-/// `client_busy` (shares of a core), `p50_us`, `p99_us` (in the shape `light`), `over_mosquitto` and
-/// `over_best_peer` (of `per_cpu_s`), `slices`, `noisy_slices`; `worst_over_mosquitto`, `worst_over_best_peer`,
-/// `kept_acknowledged_per_s`, `filters_per_s`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Shapes of the load [default: all]
@@ -61,10 +55,6 @@ pub struct Options {
     /// One short slice each and few filters: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice", "filters"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl Options {
@@ -80,7 +70,6 @@ impl Options {
             driver: "auto".to_owned(),
             runner: RunnerOptions { processors: None, setup },
             quick,
-            json: false,
         }
     }
 

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::shape::{Setting, Shape, Unit};
 use super::{Options, Server, Slice};
-use crate::measure::machine::Machine;
 use crate::measure::record::record;
-use crate::measure::stats::median;
+use crate::measure::stats::{Rounds as _, median};
 use crate::runner::peers::{BROKERS, versions};
 
 record! {
@@ -28,12 +27,8 @@ record! {
         payload: usize;
         /// Versions of the peers; `None` if not installed.
         peers: BTreeMap<&'static str, Option<String>> => "peer", 0;
-        /// The machine and cores of the measurement.
-        machine: Machine;
         /// Whether a signal ended the run.
         interrupted: bool;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -81,7 +76,7 @@ record! {
 
 impl Report {
     /// A report without rows.
-    pub(super) fn new(options: &Options, machine: Machine) -> Self {
+    pub(super) fn new(options: &Options) -> Self {
         Self {
             rows: Vec::new(),
             worst_over_mosquitto: None,
@@ -91,24 +86,18 @@ impl Report {
             filters: options.filters,
             payload: options.payload,
             peers: versions(&BROKERS),
-            machine,
             interrupted: false,
-            quick: options.quick,
         }
     }
 
-    /// Adds a row for each server with a slice; the first server is Phalanx in memory.
+    /// Adds a row for each server; the first one is Phalanx in memory.
     pub(super) fn add(&mut self, setting: Setting, servers: &[&Server], slices: &[Vec<Slice>]) {
         let Setting { shape, qos, properties } = setting;
         // At light load latency is compared, not throughput.
         let light = shape.rate().is_some();
-        let measured = || servers.iter().zip(slices).filter(|(_, slices)| !slices.is_empty());
+        let measured = || servers.iter().zip(slices);
         for (n, (server, own)) in measured().enumerate() {
-            let all = |of: fn(&Slice) -> f64| median(&own.iter().map(of).collect::<Vec<_>>());
-            let over = |peer: &Vec<Slice>| {
-                let pairs = own.iter().zip(peer);
-                median(&pairs.map(|(own, peer)| own.per_cpu_s / peer.per_cpu_s).collect::<Vec<_>>())
-            };
+            let over = |peer: &Vec<Slice>| median(&own.over(peer, |slice| slice.per_cpu_s));
             let least = |name: &str| {
                 let peers = measured().filter(|_| n == 0 && !light);
                 let peers = peers.filter(|(one, _)| one.is_peer && one.name.starts_with(name));
@@ -123,12 +112,12 @@ impl Report {
                 subscribers: shape.subscribers(),
                 window: shape.window(),
                 unit: shape.unit(),
-                per_cpu_s: all(|slice| slice.per_cpu_s),
-                per_s: all(|slice| slice.per_s),
-                server_busy: all(|slice| slice.server_busy),
-                client_busy: all(|slice| slice.client_busy),
-                p50_us: light.then(|| all(|slice| slice.p50_us)),
-                p99_us: light.then(|| all(|slice| slice.p99_us)),
+                per_cpu_s: own.median(|slice| slice.per_cpu_s),
+                per_s: own.median(|slice| slice.per_s),
+                server_busy: own.median(|slice| slice.server_busy),
+                client_busy: own.median(|slice| slice.client_busy),
+                p50_us: light.then(|| own.median(|slice| slice.p50_us)),
+                p99_us: light.then(|| own.median(|slice| slice.p99_us)),
                 over_mosquitto: least("mosquitto"),
                 over_best_peer: least(""),
                 slices: own.len(),

@@ -8,6 +8,7 @@ use phalanx_mqtt::QoS;
 use super::Options;
 use super::shape::{Setting, Shape};
 use crate::error::Error;
+use crate::runner::SetupOptions;
 use crate::runner::peers::{Environment, Peer, Tuned};
 use crate::system::process::{self, Process, ReservedPort};
 use crate::system::programs;
@@ -67,13 +68,18 @@ impl Home<'_> {
     }
 }
 
+/// `phalanx broker` with this driver and number of workers, which announces its address.
+pub(crate) fn command(setup: &SetupOptions, driver: &str, processors: usize) -> Command {
+    let mut command = Command::new(programs::phalanx(setup.phalanx.as_deref()));
+    command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]);
+    command.arg(format!("--workers={processors}"));
+    command
+}
+
 /// `phalanx broker`: in memory; as `phalanx-kept` with a persistence directory; as `phalanx-pin` with threads
 /// bound to cores.
 pub(crate) fn phalanx(name: &str, options: &Options, home: &Home<'_>) -> Result<Server, Error> {
-    let phalanx = programs::phalanx(options.runner.setup.phalanx.as_deref());
-    let mut command = Command::new(phalanx);
-    command.args(["broker", "--listen", "127.0.0.1:0", "--driver", &options.driver]);
-    command.arg(format!("--workers={}", home.processors));
+    let mut command = self::command(&options.runner.setup, &options.driver, home.processors);
     let keeps = name == "phalanx-kept";
     match keeps {
         true => command.arg("--persistence-dir").arg(home.directory.join("data")),

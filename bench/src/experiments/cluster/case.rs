@@ -11,7 +11,7 @@ use super::takeover::takeover;
 use crate::error::Error;
 use crate::experiments::broker::shape::{Setting, Shape};
 use crate::experiments::broker::{self, Loaded, Slice};
-use crate::measure::stats::median;
+use crate::measure::stats::Rounds as _;
 use crate::system::cores::Cores;
 
 /// A comparison of the cluster with one broker.
@@ -151,9 +151,7 @@ fn compare(
         Round::Times(_) => None,
     };
     let pairs: Vec<_> = rounds.iter().filter_map(pair).collect();
-    let middle = |of: fn(f64, f64) -> f64| {
-        median(&pairs.iter().map(|(one, cluster, _)| of(*one, *cluster)).collect::<Vec<_>>())
-    };
+    let middle = |of: fn(f64, f64) -> f64| pairs.median(|(one, cluster, _)| of(*one, *cluster));
     Row {
         case,
         qos: Some(qos as u8),

@@ -12,6 +12,7 @@ mod takeover;
 use crate::error::Error;
 use crate::measure::machine::Machine;
 use crate::measure::partial::measure_each;
+use crate::measure::run::Run;
 use crate::system::cores::Bound;
 use crate::system::interrupt::install_signal_handlers;
 use case::Case;
@@ -26,7 +27,7 @@ pub use report::{Report, Row};
 /// # Errors
 /// When a measurement fails, nats-server is not installed, or on a signal before the first result; all child processes
 /// are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let options = options.settled();
     let (cores, processors) = options.runner.cores()?;
@@ -41,12 +42,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         case.measure(&servers, &cores, &options)
     })?;
     let rows = Case::ALL.iter().zip(&measured).flat_map(|(case, rounds)| case.rows(rounds));
-    Ok(Report {
-        rows: rows.collect(),
-        nats: servers.version.clone(),
-        payload: options.payload,
-        machine,
-        partial,
-        quick: options.quick,
-    })
+    let report =
+        Report { rows: rows.collect(), nats: servers.version.clone(), payload: options.payload };
+    Ok(Run::new(report, machine, partial, options.quick))
 }

@@ -13,9 +13,6 @@ use crate::runner::RunnerOptions;
 /// each; one load generator visits the single broker and the cluster in turn. Figures are medians of the rounds, ratios
 /// and differences are of paired slices. All clients use MQTT 5; state is in memory. Requires nats-server
 /// (Debian: apt-get install nats-server). Ctrl-C prints the results so far.
-///
-/// JSON: `rows[]` with `case`, `qos`, `unit`, `one` (the single broker), `cluster`, `result` (their ratio or difference,
-/// or the figure of the cluster alone) and its `target`, `slices`, `noisy_slices`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Rounds of slices per case
@@ -45,10 +42,6 @@ pub struct Options {
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice", "takeovers"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl Options {

@@ -1,7 +1,5 @@
 //! The report, as text and as JSON.
 
-use crate::measure::machine::Machine;
-use crate::measure::partial::Partial;
 use crate::measure::record::record;
 
 record! {
@@ -13,12 +11,6 @@ record! {
         nats: String => "NATS", 0;
         /// Payload size in bytes.
         payload: usize;
-        /// The machine and cores of the measurement.
-        machine: Machine;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::Options;
 use super::takeover::{LIMIT, takeover};
 use crate::error::Error;
+use crate::experiments::broker::server;
 use crate::system::interrupt::interrupted;
 use crate::system::process::{Process, ReservedPort, find, listens};
-use crate::system::programs;
 
 /// Time in which the nodes know each other.
 const LANES: Duration = Duration::from_secs(30);
@@ -44,11 +44,8 @@ impl Servers {
         command.args(["-a", "127.0.0.1", "-p", &port.number().to_string()]);
         let nats = Process::start("nats-server", command, Some(port), cores, directory, listens)?;
         let broker = |name: &str, arguments: &[&str]| {
-            let program = programs::phalanx(options.runner.setup.phalanx.as_deref());
-            let mut command = Command::new(program);
-            command.args(["broker", "--ephemeral", "--listen", "127.0.0.1:0"]);
-            command.args(["--driver", &options.driver]).arg(format!("--workers={processors}"));
-            command.args(arguments);
+            let mut command = server::command(&options.runner.setup, &options.driver, processors);
+            command.arg("--ephemeral").args(arguments);
             Process::start(name, command, None, cores, directory, listens)
         };
         let one = broker("one", &[])?;

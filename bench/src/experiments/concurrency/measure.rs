@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::arms::Server;
-use crate::measure::stats::{median, minimum};
+use crate::measure::stats::{Rounds as _, median, minimum};
 
 /// Parameters of measuring servers in turn.
 pub(super) struct Turns {
@@ -56,8 +56,8 @@ impl Turns {
     /// Compares the servers of two kinds.
     pub(super) fn compare<K>(&self, kinds: [K; 2], server: impl Fn(K) -> Box<dyn Server>) -> Pair {
         let [first, second] = self.measure(kinds, server);
-        let ratios = second.iter().zip(&first).map(|(second, first)| second / first);
-        Pair { ns: [minimum(&first), minimum(&second)], ratio: median(&ratios.collect::<Vec<_>>()) }
+        let ratio = median(&second.over(&first, |ns| *ns));
+        Pair { ns: [minimum(&first), minimum(&second)], ratio }
     }
 }
 

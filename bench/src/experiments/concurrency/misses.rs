@@ -6,6 +6,7 @@ use super::options::Options;
 use crate::error::Error;
 use crate::measure::partial::measure_each;
 use crate::measure::record::record;
+use crate::measure::sample::Misses;
 use crate::system::cachegrind;
 use crate::system::interrupt::interrupted;
 use clap::ValueEnum;
@@ -19,21 +20,8 @@ record! {
         allocator: Allocator => "memory", 0;
         /// Requests in flight.
         in_flight: usize => "in flight", 0;
-        /// Misses of a first-level instruction cache of 32 KiB in 8 ways.
-        i1_misses: f64 => "I1 misses", 1;
-        /// Misses of a first-level data cache of 32 KiB in 8 ways.
-        d1_misses: f64 => "D1 misses", 1;
-        /// Misses of a second-level cache of 1 MiB in 8 ways, by instructions.
-        l2_instruction_misses: f64 => "L2 instr.", 1;
-        /// The same by data.
-        l2_data_misses: f64 => "L2 data", 1;
-    }
-}
-
-impl MissRow {
-    /// Second-level misses by instructions and data.
-    pub(super) fn l2(&self) -> f64 {
-        self.l2_instruction_misses + self.l2_data_misses
+        /// Its instructions and misses.
+        each: Misses, flatten;
     }
 }
 
@@ -72,15 +60,7 @@ fn row(
     // A signal may have ended them.
     interrupted()?;
     let each = many?.beyond(few?, more);
-    Ok(MissRow {
-        order,
-        allocator,
-        in_flight,
-        i1_misses: each.i1,
-        d1_misses: each.d1,
-        l2_instruction_misses: each.l2_instructions,
-        l2_data_misses: each.l2_data,
-    })
+    Ok(MissRow { order, allocator, in_flight, each: each.into() })
 }
 
 /// Serves `requests` requests with `in_flight` at a time, on the simulated cache.

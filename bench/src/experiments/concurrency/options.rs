@@ -19,16 +19,6 @@ use crate::runner::RunnerOptions;
 /// budget and without; requests whose memory is checked at every stage, and at the entry; the processor time per
 /// request of the web server, its threaded twin and nginx with the same numbers of connections; and under valgrind, for
 /// all of these, the misses per request of caches of 32 KiB (first level) and 1 MiB (second level).
-///
-/// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the minimum of the rounds, per request), `waits[]`
-/// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `elections[]` (`wait_ms`, `in_flight`,
-/// `entry_ns`, `every_ns`, `every_over_entry`), `misses[]` (`order`,
-/// `allocator`, `in_flight`, `i1_misses`, `d1_misses`, `l2_instruction_misses`, `l2_data_misses`), `web[]` (`server`,
-/// `connections`, `cpu_us_per_request`, `requests_per_second`), `web_misses[]` (`server`, `connections`, up to 5,000,
-/// `instructions`, and misses as above); `list_general_over_bounded_pools`, `events_general_over_bounded_pools` (time with
-/// the most in flight), `bounded_most_over_best` (throughput with the most in flight over that with the best number),
-/// `waiting_bounded_over_unbounded` (time, the worse), `l2_misses_bounded_over_list`, `web_most_over_least` (processor
-/// time).
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Requests in flight
@@ -67,10 +57,6 @@ pub struct Options {
     /// One short round, and nothing under valgrind: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "in_flight"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 
     /// Only serve this many requests, for a simulator to observe
     #[arg(long, hide = true, value_name = "REQUESTS", requires_all = ["order", "allocator"])]

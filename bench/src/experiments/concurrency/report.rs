@@ -8,7 +8,7 @@ use super::request::BYTES;
 use super::servers::{WebMissRow, WebRow};
 use super::waits::WaitRow;
 use crate::measure::record::record;
-use crate::measure::stats::{median, minimum};
+use crate::measure::stats::{Rounds as _, median, minimum};
 use crate::system::interrupt::is_interrupted;
 
 record! {
@@ -103,12 +103,9 @@ impl Report {
         let missed = |arm: (Order, Allocator)| {
             let of =
                 |row: &&MissRow| (row.order, row.allocator, row.in_flight) == (arm.0, arm.1, most);
-            misses.iter().find(of).map(MissRow::l2)
+            misses.iter().find(of).map(|row| row.each.l2())
         };
-        let paired = |worst: &Row, best: &Row| {
-            let pairs = worst.times.iter().zip(&best.times);
-            median(&pairs.map(|(worst, best)| worst / best).collect::<Vec<_>>())
-        };
+        let paired = |worst: &Row, best: &Row| median(&worst.times.over(&best.times, |ns| *ns));
         let over_bounded = |arm| Some(paired(last(arm)?, last(BOUNDED)?));
         let least = of(BOUNDED).map(|row| row.ns).reduce(f64::min);
         let ours = || web.iter().filter(|row| row.server == "phalanx");

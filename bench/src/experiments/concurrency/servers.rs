@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::options::Options;
 use crate::error::Error;
-use crate::measure::partial::{self, measure_each};
+use crate::measure::partial::{measure_arms, measure_each};
 use crate::measure::record::record;
-use crate::measure::stats::minimum;
+use crate::measure::sample::Misses;
+use crate::measure::stats::{Rounds as _, maximum, minimum};
 use crate::runner::servers::ours;
-use crate::runner::slice::Shot;
+use crate::runner::slice::{Shot, Slice};
 use crate::runner::{Plan, Runner};
 
 /// Maximum response time.
@@ -43,16 +44,8 @@ record! {
         server: &'static str => "server", 0;
         /// Number of connections, each with one request in flight.
         connections: usize => "connections", 0;
-        /// Instructions.
-        instructions: f64 => "instructions", 0;
-        /// Misses of a first-level instruction cache of 32 KiB in 8 ways.
-        i1_misses: f64 => "I1 misses", 1;
-        /// Misses of a first-level data cache of 32 KiB in 8 ways.
-        d1_misses: f64 => "D1 misses", 1;
-        /// Misses of a second-level cache of 1 MiB in 8 ways, by instructions.
-        l2_instruction_misses: f64 => "L2 instr.", 1;
-        /// The same by data.
-        l2_data_misses: f64 => "L2 data", 1;
+        /// Its instructions and misses.
+        each: Misses, flatten;
     }
 }
 
@@ -69,32 +62,20 @@ pub(super) fn times(options: &Options) -> Result<Vec<WebRow>, Error> {
     let servers = servers();
     let wants = |name: &str| servers.iter().any(|(_, server, _)| server == name);
     let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
-    let (measured, _) = measure_each(&in_flight, rounds, |&connections, round| {
-        eprintln!("servers with {connections} connections, round {round} of {rounds}");
-        let slice = if options.quick { QUICK } else { SLICE };
-        let one = |server| {
-            let (report, _) = runner.slice(server, slice, shot(connections, round))?;
-            let cpu = report.server_cpu_us_per_request;
-            Ok(cpu.map(|cpu| (cpu, -report.successes_per_second())))
-        };
-        runner.servers.iter().map(one).collect()
+    let slice = if options.quick { QUICK } else { SLICE };
+    let title = |connections: &usize| format!("servers with {connections} connections");
+    let turns = (runner.servers.len(), rounds);
+    let (measured, _) = measure_arms(&in_flight, title, turns, |connections, server, round| {
+        runner.slice(&runner.servers[server], slice, shot(*connections, round))
     })?;
     let mut rows = Vec::new();
-    for (connections, figures) in in_flight.into_iter().zip(measured) {
-        for (server, figures) in runner.servers.iter().zip(partial::by_server(figures)) {
-            let figures: Vec<(f64, f64)> = figures.into_iter().flatten().collect();
-            if figures.is_empty() {
-                continue;
-            }
-            let least =
-                |of: fn(&(f64, f64)) -> f64| minimum(&figures.iter().map(of).collect::<Vec<_>>());
-            rows.push(WebRow {
-                server: server.server,
-                connections,
-                cpu_us_per_request: least(|figure| figure.0),
-                requests_per_second: -least(|figure| figure.1),
-            });
-        }
+    for (connections, seen) in in_flight.into_iter().zip(measured) {
+        rows.extend(runner.servers.iter().zip(seen).map(|(server, seen)| WebRow {
+            server: server.server,
+            connections,
+            cpu_us_per_request: minimum(&seen.each(Slice::cpu_us)),
+            requests_per_second: maximum(&seen.each(|slice| slice.report.successes_per_second())),
+        }));
     }
     Ok(rows)
 }
@@ -114,15 +95,7 @@ pub(super) fn misses(options: &Options) -> Result<Vec<WebMissRow>, Error> {
             Err(Error::NoServers) => return Ok(None),
             each => each?,
         };
-        Ok(Some(WebMissRow {
-            server,
-            connections: *connections,
-            instructions: each.instructions,
-            i1_misses: each.i1,
-            d1_misses: each.d1,
-            l2_instruction_misses: each.l2_instructions,
-            l2_data_misses: each.l2_data,
-        }))
+        Ok(Some(WebMissRow { server, connections: *connections, each: each.into() }))
     })?;
     Ok(rows.into_iter().flatten().flatten().collect())
 }

@@ -14,6 +14,7 @@ use phalanx::metrics::{Interval, Snapshot};
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
+use crate::measure::run::Run;
 use crate::runner::server::get;
 use crate::runner::servers::ours;
 use crate::runner::slice::Shot;
@@ -31,8 +32,6 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// Small files over keep-alive connections in closed loop; the server has one core, the load another. The figures
 /// of the stages and a picture of them are fetched from the server's admin address.
-///
-/// JSON: `rows[]`, one per stage; `arcs[]`, the operations from stage to stage; `picture`, an SVG.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of connections
@@ -50,17 +49,13 @@ pub struct Options {
     /// A short slice: only checks that it runs
     #[arg(long, conflicts_with = "slice")]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on.
 ///
 /// # Errors
 /// When a measurement fails; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let slice = if options.quick { Duration::from_millis(500) } else { options.slice };
     let (_, ours) = ours();
     // Released before the server takes it; no other process here allocates ports meanwhile.
@@ -81,8 +76,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         let load = runner.slice(server, slice, shot);
         (load, looking.join().expect("it does not panic"))
     });
-    let ((load, _), (interval, picture)) = (load?, seen?);
-    Ok(Report::new(options, &load, &interval, picture, runner.machine.clone()))
+    let (load, (interval, picture)) = (load?, seen?);
+    let report = Report::new(options, load.rps(), &interval, picture);
+    Ok(runner.report(report, None, options.quick))
 }
 
 /// The metrics of the middle of a slice that begins now, and the server's picture of them.

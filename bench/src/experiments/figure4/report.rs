@@ -1,8 +1,6 @@
 //! The report, as text and as JSON.
 
 use super::Options;
-use crate::load;
-use crate::measure::machine::Machine;
 use crate::measure::record::record;
 use phalanx::metrics::Interval;
 
@@ -25,10 +23,6 @@ record! {
         utilisation: f64 => "share of the time in cohorts", 2;
         /// Length of the profile in seconds.
         seconds: f64;
-        /// The machine and cores of the measurement.
-        machine: Machine;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -71,10 +65,9 @@ record! {
 impl Report {
     pub(super) fn new(
         options: &Options,
-        load: &load::Report,
+        requests_per_second: f64,
         interval: &Interval,
         picture: String,
-        machine: Machine,
     ) -> Self {
         let total = interval.total();
         let stages = interval.stages.iter().zip(&total.stages).filter(|(_, stage)| stage.ran > 0);
@@ -101,12 +94,10 @@ impl Report {
             arcs: arcs.collect(),
             picture,
             connections: options.connections,
-            requests_per_second: load.requests_per_second,
-            system_calls_per_request: calls / load.requests_per_second,
+            requests_per_second,
+            system_calls_per_request: calls / requests_per_second,
             utilisation: total.utilisation,
             seconds: interval.seconds,
-            machine,
-            quick: options.quick,
         }
     }
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::measure::cycles;
 use crate::measure::partial::measure_each;
-use crate::measure::stats::median;
+use crate::measure::run::Run;
+use crate::measure::stats::Rounds as _;
 use crate::runner::server::Server;
 use crate::runner::site::Site;
 use crate::runner::slice::Shot;
@@ -55,7 +56,7 @@ enum Measured {
 /// # Errors
 /// When a measurement fails, for example without valgrind, or on a signal before the first result; all child processes
 /// are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (slices, slice, seconds) = match options.quick {
         true => (1, Duration::from_millis(300), [1, 2]),
         false => (options.slices, options.slice, SECONDS),
@@ -100,15 +101,14 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             }
         }
         for (n, server) in runner.servers.iter().enumerate() {
-            let middle = |of: fn(&Shown) -> f64| {
-                median(&shown.iter().map(|slice| of(&slice[n])).collect::<Vec<f64>>())
-            };
-            let shown = Shown { all: middle(|shown| shown.all), own: middle(|shown| shown.own) };
+            let (all, own) =
+                (shown.median(|slice| slice[n].all), shown.median(|slice| slice[n].own));
+            let shown = Shown { all, own };
             let each = counts.as_ref().map(|counts| counts[n]);
             rows.push(Row::new(server.server, *clients, &shown, each));
         }
     }
-    Ok(Report { partial, ..Report::new(rows, has_users, per_us, &runner, options.quick) })
+    Ok(runner.report(Report::new(rows, has_users, per_us), partial, options.quick))
 }
 
 fn one(
@@ -120,9 +120,9 @@ fn one(
 ) -> Result<Shown, Error> {
     let times = || user_and_system(&server.process.family).map_err(Error::Io);
     let before = times()?;
-    let (load, _) = runner.slice(server, slice, shot)?;
+    let load = runner.slice(server, slice, shot)?;
     let after = times()?;
-    let all = load.server_cpu_us_per_request.unwrap_or(f64::NAN) * per_us;
+    let all = load.cpu_us() * per_us;
     let (user, system) = (after.0 - before.0, after.1 - before.1);
     Ok(Shown { all, own: all * user / (user + system).max(f64::MIN_POSITIVE) })
 }

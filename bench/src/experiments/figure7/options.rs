@@ -15,11 +15,6 @@ use crate::runner::RunnerOptions;
 /// without the kernel; there a server is some twenty times slower, so pauses are twenty times as long. Cycles are processor
 /// time in units of the time-stamp counter, medians of the slices. If the machine has hardware counters, these show the
 /// same with the kernel and without. Requires valgrind.
-///
-/// JSON: `rows[]` with `server`, `clients` (users or connections), per request `instructions`, `i1_misses`, `d1_misses`,
-/// `l2_instruction_misses`, `l2_data_misses`, `l2_miss_rate` (of the first level's misses), `cycles` (including the
-/// kernel), `own_cycles` (without), `own_cycles_per_instruction`; `instructions_over_twin`, `l2_misses_over_twin`,
-/// `cycles_over_twin` with the most clients; `cycles_per_us`; `hardware_events[]`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Numbers of users
@@ -54,8 +49,4 @@ pub struct Options {
     /// A short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }

@@ -1,11 +1,8 @@
 //! The report, as text and as JSON.
 
 use super::Shown;
-use crate::measure::machine::Machine;
-use crate::measure::partial::Partial;
 use crate::measure::record::record;
-use crate::runner::Runner;
-use crate::runner::events::EventRow;
+use crate::measure::sample::Misses;
 use crate::system::cachegrind::Counts;
 
 record! {
@@ -23,14 +20,6 @@ record! {
         cycles_over_twin: Option<f64> => "cycles over the twin", 2;
         /// Cycles of the time-stamp counter per microsecond.
         cycles_per_us: f64 => "cycles per µs", 0;
-        /// Hardware events, if the processor counts them.
-        hardware_events: Vec<EventRow> | "hardware events per request", 0;
-        /// The machine and cores of the measurement.
-        machine: Machine;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -41,18 +30,8 @@ record! {
         server: &'static str => "server", 0;
         /// Number of users, or of connections with one request in flight.
         clients: usize => "clients", 0;
-        /// Instructions outside the kernel.
-        instructions: Option<f64> => "instructions", 0;
-        /// Misses of a simulated first-level instruction cache of 32 KiB in 8 ways.
-        i1_misses: Option<f64> => "I1 misses", 1;
-        /// Misses of a simulated first-level data cache of 32 KiB in 8 ways.
-        d1_misses: Option<f64> => "D1 misses", 1;
-        /// Misses of a simulated second-level cache of 1 MiB in 8 ways, by instructions.
-        l2_instruction_misses: Option<f64> => "L2 instr.", 1;
-        /// The same by data.
-        l2_data_misses: Option<f64> => "L2 data", 1;
-        /// Misses of the second level over its accesses, which are the misses of the first.
-        l2_miss_rate: Option<f64> => "L2 rate", 3;
+        /// Instructions and misses.
+        each: Option<Misses>, flatten;
         /// Processor time in cycles, including the kernel.
         cycles: f64 => "cycles", 0;
         /// Processor time in cycles outside the kernel, as accounted by the kernel.
@@ -72,12 +51,7 @@ impl Row {
         Self {
             server,
             clients,
-            instructions: each.map(|each| each.instructions),
-            i1_misses: each.map(|each| each.i1),
-            d1_misses: each.map(|each| each.d1),
-            l2_instruction_misses: each.map(|each| each.l2_instructions),
-            l2_data_misses: each.map(|each| each.l2_data),
-            l2_miss_rate: each.map(|each| each.l2() / (each.i1 + each.d1)),
+            each: each.map(Misses::from),
             cycles: shown.all,
             own_cycles: shown.own,
             own_cycles_per_instruction: each.map(|each| shown.own / each.instructions),
@@ -86,13 +60,7 @@ impl Row {
 }
 
 impl Report {
-    pub(super) fn new(
-        rows: Vec<Row>,
-        has_users: bool,
-        cycles_per_us: f64,
-        runner: &Runner,
-        quick: bool,
-    ) -> Self {
+    pub(super) fn new(rows: Vec<Row>, has_users: bool, cycles_per_us: f64) -> Self {
         let over_twin = |of: fn(&Row) -> Option<f64>| {
             let most = rows.iter().map(|row| row.clients).max()?;
             let find = |name| {
@@ -103,17 +71,11 @@ impl Report {
         };
         Self {
             load: if has_users { "users" } else { "connections" },
-            instructions_over_twin: over_twin(|row| row.instructions),
-            l2_misses_over_twin: over_twin(|row| {
-                Some(row.l2_instruction_misses? + row.l2_data_misses?)
-            }),
+            instructions_over_twin: over_twin(|row| Some(row.each?.instructions)),
+            l2_misses_over_twin: over_twin(|row| Some(row.each?.l2())),
             cycles_over_twin: over_twin(|row| Some(row.cycles)),
             rows,
             cycles_per_us,
-            hardware_events: runner.events(),
-            machine: runner.machine.clone(),
-            partial: None,
-            quick,
         }
     }
 }

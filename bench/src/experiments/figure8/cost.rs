@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::measure::cycles;
 use crate::measure::partial::{Partial, measure_each};
 use crate::measure::record::record;
+use crate::measure::sample::Misses;
 use crate::system::cachegrind::{self, Counts};
 use crate::system::cores::Cores;
 use crate::system::interrupt::interrupted;
@@ -35,18 +36,8 @@ record! {
         server: String => "server", 0;
         /// `construction` of the index, for a filter, or `matching`, for an event.
         phase: &'static str => "phase", 0;
-        /// Instructions.
-        instructions: f64 => "instructions", 0;
-        /// Misses of a simulated first-level instruction cache of 32 KiB in 8 ways.
-        i1_misses: f64 => "I1 misses", 2;
-        /// Misses of a simulated first-level data cache of 32 KiB in 8 ways.
-        d1_misses: f64 => "D1 misses", 2;
-        /// Misses of a simulated second-level cache of 1 MiB in 8 ways, by instructions.
-        l2_instruction_misses: f64 => "L2 instr.", 2;
-        /// The same by data.
-        l2_data_misses: f64 => "L2 data", 2;
-        /// Misses of the second level over its accesses, which are the misses of the first.
-        l2_miss_rate: f64 => "L2 rate", 3;
+        /// Its instructions and misses.
+        each: Misses, flatten;
         /// Cycles of processor time, as accounted by the kernel.
         own_cycles: f64 => "cycles", 0;
         /// `own_cycles` per instruction.
@@ -59,12 +50,7 @@ impl Cost {
         Self {
             server: arm.to_string(),
             phase,
-            instructions: each.instructions,
-            i1_misses: each.i1,
-            d1_misses: each.d1,
-            l2_instruction_misses: each.l2_instructions,
-            l2_data_misses: each.l2_data,
-            l2_miss_rate: each.l2() / (each.i1 + each.d1),
+            each: each.into(),
             own_cycles: cycles,
             own_cycles_per_instruction: cycles / each.instructions,
         }

@@ -22,7 +22,7 @@ use phalanx_matcher::{Attribute, Event, Matches, Snapshot, Value};
 use crate::error::Error;
 use crate::measure::partial::Partial;
 use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{median, spread};
+use crate::measure::stats::{Rounds as _, spread};
 use crate::system::cores::{self, Cores};
 use crate::system::interrupt::{install_signal_handlers, interrupted, is_interrupted};
 use arm::{Arm, Indexes, Running};
@@ -141,20 +141,17 @@ impl Report {
     fn add(&mut self, clients: usize, names: &[String], taken: Taken<Vec<Found>>) {
         let Taken { rounds: taken, noisy } = taken;
         let ratio = |above: usize, below: usize| {
-            let ratio = |found: &Vec<Found>| found[above].mean_us() / found[below].mean_us();
-            median(&taken.iter().map(ratio).collect::<Vec<f64>>())
+            taken.median(|found| found[above].mean_us() / found[below].mean_us())
         };
         for (n, server) in names.iter().enumerate() {
-            let each =
-                |f: fn(&Found) -> f64| taken.iter().map(|found| f(&found[n])).collect::<Vec<_>>();
-            let of = |f| median(&each(f));
+            let of = |figure: fn(&Found) -> f64| taken.median(|found| figure(&found[n]));
             self.rows.push(Row {
                 server: server.clone(),
                 clients,
                 mean_us: of(Found::mean_us),
                 p99_us: of(Found::p99_us),
                 events_per_s: of(Found::rate),
-                spread: spread([("mean_us", each(Found::mean_us))]),
+                spread: spread([("mean_us", taken.each(|found| found[n].mean_us()))]),
             });
         }
         self.clients.push(clients);

@@ -22,13 +22,6 @@ use phalanx_kernels::workload::Workload;
 /// second 1 MiB, 8 ways each) by cachegrind, and cycles of the time-stamp counter, outside the kernel, with 16 clients;
 /// of the construction of the index, for a filter, and of an event. Requires valgrind, under which the construction takes
 /// minutes.
-///
-/// JSON: `rows[]` with `server` (`twin`, `staged`, `staged-4`, `divided` and so on), `clients`, `mean_us`, `p99_us`,
-/// `events_per_s`; `twin_over_staged[]` per number of clients (above 1: the unbounded staged server answers
-/// sooner), `staged_over_divided[]`; `alone_us` (an event matched without a server), `matches_per_event`, `index_mib`;
-/// `clients[]`, `workload`, `subscriptions`, `access`, `processors`, `rounds`, `seed`. With --misses: `costs[]` with
-/// `server`, `phase` (`construction` or `matching`), `instructions`, `i1_misses`, `d1_misses`, `l2_instruction_misses`,
-/// `l2_data_misses`, `l2_miss_rate` (of the first level's misses), `own_cycles`, `own_cycles_per_instruction`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of filters
@@ -77,10 +70,6 @@ pub struct Options {
     /// Few filters and one round: only checks that it runs
     #[arg(long, conflicts_with_all = ["subscriptions", "clients", "cohorts", "rounds", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 
     /// Only run this server
     #[arg(long, hide = true, value_name = "SERVER")]

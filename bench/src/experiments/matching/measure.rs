@@ -11,7 +11,7 @@ use phalanx_matcher::Event;
 use super::form::{Cohort, Form, Part, Worker, forms};
 use super::{Access, Build, Built, Options, Report, Row};
 use crate::error::Error;
-use crate::measure::stats::{median, spread};
+use crate::measure::stats::{Rounds as _, median, spread};
 use crate::system::cores;
 use crate::system::interrupt::interrupted;
 
@@ -77,10 +77,7 @@ pub(super) fn run(
     }
     for arm in &all {
         let over = |other: Option<&Arm>| {
-            other.map(|other| {
-                let ratios = arm.rates.iter().zip(&other.rates).map(|(this, other)| this / other);
-                median(&ratios.collect::<Vec<_>>())
-            })
+            other.map(|other| median(&arm.rates.over(&other.rates, |rate| *rate)))
         };
         let of = |form: Form, cores: usize| {
             all.iter().find(|other| other.form == form && other.cores == cores)

@@ -33,14 +33,6 @@ pub enum Access {
 /// size is compared. `form` is the distribution of the work: `loop` on each core with separate events,
 /// `partition` with the pieces of the index divided among the cores, `twin` by a pool of threads that take one
 /// event at a time (a counterpart of the threaded server of the 2002 paper, §5.2).
-///
-/// JSON: `builds[]` with `workload`, `subscriptions`, `access` (`single`: one attribute per access predicate;
-/// `chosen`: by cost; `grown`: by cost as it grew), `insert_all_per_s`, `insert_per_s` (one by one),
-/// `longest_insert_us` (of these), `coding_ns` (per event), `schemas`, `multiple` (of several attributes),
-/// `pieces`, `loose`; `rows[]` with `workload`, `subscriptions`, `access`, `form`, `cores`, `cohort`,
-/// `events_per_s`, `over_per_event` and `over_one_core` (medians of the rounds' ratios), `matches_per_event`,
-/// `bytes_per_subscription`; `tier`, `rounds`, `seed`. With --misses: `misses[]` with `workload`,
-/// `subscriptions`, `cohort`, `l2_misses_per_event`, `per_event_over`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Numbers of filters
@@ -107,10 +99,6 @@ pub struct Options {
     /// Few filters and one round: only checks that it runs
     #[arg(long, conflicts_with_all = ["subscriptions", "rounds", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 
     /// Only match this many events in cohorts of the first size, for a simulator to observe
     #[arg(long, hide = true, value_name = "EVENTS")]

@@ -15,10 +15,11 @@ use report::Slice;
 
 use crate::error::Error;
 use crate::measure::partial;
+use crate::measure::run::Run;
 use crate::runner::server::Server;
 use crate::runner::servers::ours;
 use crate::runner::site::Site;
-use crate::runner::slice::Shot;
+use crate::runner::slice::{self, Shot};
 use crate::runner::{Plan, Runner};
 
 /// Size of the site in bytes: too large for the servers' caches, but not for the kernel's. The files are large
@@ -44,7 +45,7 @@ pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (loads, slices, slice) = options.plan();
     let (_, ours) = ours();
     let wants = |name: &str| {
@@ -82,7 +83,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             }
             Ok(shots)
         })?;
-    Ok(Report { partial, ..Report::new(options, &runner, &measured.concat().concat()) })
+    let report = Report::new(options, &runner, &measured.concat().concat());
+    Ok(runner.report(report, partial, options.quick))
 }
 
 /// The poll driver lets the kernel discard the bodies of large answers.
@@ -99,7 +101,8 @@ fn capacity(
     fastest: f64,
     slice: Duration,
 ) -> Result<f64, Error> {
-    let best = runner.slice(server, slice, open(options, fastest, 1))?.0.successes_per_second();
+    let best =
+        runner.slice(server, slice, open(options, fastest, 1))?.report.successes_per_second();
     known(best, server)
 }
 
@@ -124,7 +127,7 @@ fn fastest(
     for connections in CONNECTIONS_AT_CAPACITY {
         let driver = load_driver(options);
         let shot = Shot { driver, ..Shot::closed(connections, 1, REQUEST_TIMEOUT) };
-        let report = runner.slice(server, slice, shot)?.0;
+        let report = runner.slice(server, slice, shot)?.report;
         best = f64::max(best, report.successes_per_second());
         if report.status.server_error as f64 <= MAX_REFUSED_SHARE * report.status.success as f64 {
             break;
@@ -151,7 +154,8 @@ fn measure(
     round: usize,
     slice: Duration,
 ) -> Result<Slice, Error> {
-    let (report, noisy) = runner.slice(server, slice, open(options, capacity * load, round))?;
+    let shot = open(options, capacity * load, round);
+    let slice::Slice { report, noisy } = runner.slice(server, slice, shot)?;
     let wrong = report.status.client_error + report.status.redirection + report.status.other;
     if wrong > 0 || report.errors.malformed > 0 {
         let why = format!("wrong answers: {:?} {:?}", report.status, report.errors);

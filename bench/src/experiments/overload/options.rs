@@ -61,10 +61,6 @@ pub struct Options {
     /// One short slice each at 0.5 and 2: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice", "loads"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl Options {

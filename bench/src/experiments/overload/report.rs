@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use super::options::Options;
 use super::{MAX_CAPACITY_SPREAD, OBJECTIVE};
 use crate::load;
-use crate::measure::machine::Machine;
-use crate::measure::partial::Partial;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
+use crate::measure::sample::Sample;
+use crate::measure::stats::{Rounds as _, spread};
 use crate::runner::Runner;
-use crate::runner::events::EventRow;
 
 /// One slice: a server under one load.
 #[derive(Clone, Debug)]
@@ -105,12 +103,8 @@ record! {
         unanswered: u64 => "unanswered", 0;
         /// Share of the time in which the load was not idle. Near 1, the load is the bottleneck.
         client_busy: f64 => "load busy", 2;
-        /// Number of measured slices.
-        slices: usize => "slices", 0;
-        /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
-        /// Quartiles of the slices.
-        spread: Spread;
+        /// The slices.
+        sample: Sample, flatten;
     }
 }
 
@@ -142,16 +136,8 @@ record! {
         objective_ms: u64 => "objective in ms", 0;
         /// --max-queue-delay of Phalanx in milliseconds.
         max_queue_delay_ms: u64 => "--max-queue-delay of Phalanx in ms", 0;
-        /// Hardware events, if the processor counts them.
-        hardware_events: Vec<EventRow> | "hardware events per request", 0;
-        /// The machine and cores of the measurement.
-        machine: Machine;
         /// Versions of the peers; `None` if not installed.
         peers: BTreeMap<&'static str, Option<String>>;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -177,11 +163,7 @@ impl Report {
             connections: options.connections,
             objective_ms: OBJECTIVE.as_millis() as u64,
             max_queue_delay_ms: options.max_queue_delay(),
-            hardware_events: runner.events(),
-            machine: runner.machine.clone(),
             peers,
-            partial: None,
-            quick: options.quick,
         }
     }
 }
@@ -200,31 +182,29 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
         // Disturbed slices count only if there are no others.
         let quiet: Vec<&Slice> = all.iter().copied().filter(|slice| !slice.noisy).collect();
         let kept = if quiet.is_empty() { &all } else { &quiet };
-        let each = |figure: &dyn Fn(&Slice) -> f64| {
-            kept.iter().map(|slice| figure(slice)).collect::<Vec<_>>()
-        };
-        let of = |figure: &dyn Fn(&Slice) -> f64| median(&each(figure));
         let over_capacity = |slice: &Slice| slice.goodput / slice.capacity.max(1e-9);
         Row {
             server,
             load,
-            capacity: of(&|slice| slice.capacity),
-            goodput: of(&|slice| slice.goodput),
-            goodput_over_capacity: of(&over_capacity),
+            capacity: kept.median(|slice| slice.capacity),
+            goodput: kept.median(|slice| slice.goodput),
+            goodput_over_capacity: kept.median(|slice| over_capacity(slice)),
             goodput_over_best: 0.0,
-            p50_ms: of(&|slice| slice.p50_ms),
-            p99_ms: of(&|slice| slice.p99_ms),
-            served_p99_ms: of(&|slice| slice.served_p99_ms),
-            shed_share: of(&|slice| slice.shed_share),
-            client_busy: of(&|slice| slice.client_busy),
+            p50_ms: kept.median(|slice| slice.p50_ms),
+            p99_ms: kept.median(|slice| slice.p99_ms),
+            served_p99_ms: kept.median(|slice| slice.served_p99_ms),
+            shed_share: kept.median(|slice| slice.shed_share),
+            client_busy: kept.median(|slice| slice.client_busy),
             shed: all.iter().map(|slice| slice.shed).sum(),
             unanswered: all.iter().map(|slice| slice.unanswered).sum(),
-            slices: all.len(),
-            noisy_slices: all.len() - quiet.len(),
-            spread: spread([
-                ("goodput_over_capacity", each(&over_capacity)),
-                ("p99_ms", each(&|slice| slice.p99_ms)),
-            ]),
+            sample: Sample {
+                slices: all.len(),
+                noisy_slices: all.len() - quiet.len(),
+                spread: spread([
+                    ("goodput_over_capacity", kept.each(|slice| over_capacity(slice))),
+                    ("p99_ms", kept.each(|slice| slice.p99_ms)),
+                ]),
+            },
         }
     };
     let mut rows: Vec<Row> = keys.into_iter().map(row).collect();
@@ -296,7 +276,7 @@ mod tests {
             slice(2.0, 9.0, 0.0, false).between(1000.0, 700.0),
         ];
         let rows = rows(&slices);
-        assert_eq!((rows.len(), rows[1].slices, rows[1].noisy_slices), (2, 3, 1));
+        assert_eq!((rows.len(), rows[1].sample.slices, rows[1].sample.noisy_slices), (2, 3, 1));
         assert!((rows[1].goodput_over_best - 0.78 / 0.8).abs() < 1e-9, "{rows:?}");
         assert_eq!((rows[1].shed, rows[0].unanswered), (1800, 3));
         let (admitted, refused) = costs(slices.iter()).unwrap();

@@ -10,13 +10,6 @@ use clap::Args;
 /// request and stage); with a thread per request; and by 128 connections that call and await one stage after
 /// another, with a tuned cohort size (the automatic setting), and with all stages direct. The arms take turns in
 /// one process, bound to one core; ratios are medians over the rounds, then over the processes.
-///
-/// JSON: `sizes[]` with `kib_per_stage`, `stage_bytes`, `run_to_completion_ns`, `cohorts[]` (`cohort`, `ns`,
-/// `rtc_over_cohort`), `thread_per_request_ns`, `rtc_over_cohort64` and `rtc_over_cohort64_by_process`,
-/// `auto_ns`, `auto_found` (the cohort size that the runtime keeps; at 1 calls run inline), `rtc_over_auto`,
-/// `rtc_over_auto_by_process`, `direct_ns` and `rtc_over_direct`, all times per request; `stages`, `requests`,
-/// `rounds`, `processes`. With --misses: `rows[]` with `kib_per_stage`, `cohort`, `i1_misses_per_request`; and
-/// `cohort64_over_1`, a ratio per size.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// KiB of code per stage: 1, 2, 4, 8, 16 or 32; 4 is called tiny, 32 KiB in all
@@ -43,10 +36,6 @@ pub struct Options {
     /// One short process: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "requests", "processes"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 
     /// Only run requests in cohorts of this size (0: to completion), for a simulator to observe
     #[arg(long, hide = true, value_name = "COHORT")]

@@ -1,12 +1,13 @@
 //! As many active workers as the load needs, compared with all of them.
 
 use crate::error::Error;
-use crate::load::Report as Seen;
-use crate::measure::partial;
+use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
+use crate::measure::run::Run;
+use crate::measure::sample::Sample;
+use crate::measure::stats::{Rounds as _, median};
 use crate::runner::servers::ours;
-use crate::runner::slice::Shot;
+use crate::runner::slice::{Shot, Slice, sample};
 use crate::runner::{Plan, Runner};
 
 use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
@@ -34,12 +35,8 @@ record! {
         p99_us: f64 => "p99 µs", 0;
         /// Median of the slices' ratios to all workers active.
         p99_over_off: f64 => "of off", 2;
-        /// Number of measured slices.
-        slices: usize => "slices", 0;
-        /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
-        /// Quartiles of the slices.
-        spread: Spread;
+        /// The slices.
+        sample: Sample, flatten;
     }
 }
 
@@ -48,7 +45,7 @@ record! {
 pub(super) fn measure(
     options: &Options,
     lengths: Lengths,
-    report: &mut Report,
+    report: &mut Run<Report>,
 ) -> Result<(), Error> {
     let Lengths { slices, slice, calm, quick, .. } = lengths;
     let (driver, ours) = ours();
@@ -61,60 +58,43 @@ pub(super) fn measure(
         runner.add_web(driver, &arguments(placement))?;
     }
     let capacity = runner.capacity(&runner.servers[0], slice, options.connections)?;
-    let (measured, partial) = partial::measure_each(&LOADS, slices, |load, seed| {
-        eprintln!("{:.0} % of {capacity:.0}/s, slice {seed} of {slices}", load * 100.0);
+    let title = |load: &f64| format!("{:.0} % of {capacity:.0}/s", load * 100.0);
+    let turns = (runner.servers.len(), slices);
+    let (measured, partial) = measure_arms(&LOADS, title, turns, |load, server, seed| {
         let shot = |load: f64| Shot {
             rate: Some(capacity * load),
             ..Shot::closed(options.connections, seed, REQUEST_TIMEOUT)
         };
-        let measure = |server| {
-            runner.slice(server, calm, shot(CALM))?;
-            runner.slice(server, slice, shot(*load))
-        };
-        runner.servers.iter().map(measure).collect()
+        let server = &runner.servers[server];
+        runner.slice(server, calm, shot(CALM))?;
+        runner.slice(server, slice, shot(*load))
     })?;
-    for (load, rounds) in LOADS.into_iter().zip(measured) {
-        let seen = partial::by_server(rounds);
+    for (load, seen) in LOADS.into_iter().zip(measured) {
         let row =
             |(placement, of): (&&'static str, &Vec<_>)| Row::new(load, placement, of, &seen[0]);
-        report.rows.extend(PLACEMENTS.iter().zip(&seen).map(row));
+        report.figures.rows.extend(PLACEMENTS.iter().zip(&seen).map(row));
     }
-    report.capacity = Some(capacity);
+    report.figures.capacity = Some(capacity);
     report.partial = partial;
     report.hardware_events.extend(runner.events());
-    report.driver = runner.servers[0].driver;
+    report.figures.driver = runner.servers[0].driver;
     report.machine = Some(runner.machine.clone());
     Ok(())
 }
 
 impl Row {
-    fn new(
-        load: f64,
-        placement: &'static str,
-        seen: &[(Seen, bool)],
-        off: &[(Seen, bool)],
-    ) -> Self {
-        let cpu = |report: &Seen| report.server_cpu_us_per_request.unwrap_or(f64::NAN);
-        let p99 = |report: &Seen| report.latency.p99_us;
-        let of = |figure: &dyn Fn(&Seen) -> f64| {
-            median(&seen.iter().map(|(report, _)| figure(report)).collect::<Vec<_>>())
-        };
-        let over = |figure: &dyn Fn(&Seen) -> f64| {
-            let pairs = seen.iter().zip(off);
-            pairs.map(|((this, _), (off, _))| figure(this) / figure(off)).collect::<Vec<_>>()
-        };
-        let (cpu_over_off, p99_over_off) = (over(&cpu), over(&p99));
+    fn new(load: f64, placement: &'static str, seen: &[Slice], off: &[Slice]) -> Self {
+        let cpu_over_off = seen.over(off, Slice::cpu_us);
+        let p99_over_off = seen.over(off, Slice::p99_us);
         Self {
             load,
             placement,
-            cpu_us_per_request: of(&cpu),
+            cpu_us_per_request: seen.median(Slice::cpu_us),
             cpu_over_off: median(&cpu_over_off),
-            p50_us: of(&|report| report.latency.p50_us),
-            p99_us: of(&p99),
+            p50_us: seen.median(Slice::p50_us),
+            p99_us: seen.median(Slice::p99_us),
             p99_over_off: median(&p99_over_off),
-            slices: seen.len(),
-            noisy_slices: seen.iter().filter(|(_, noisy)| *noisy).count(),
-            spread: spread([("cpu_over_off", cpu_over_off), ("p99_over_off", p99_over_off)]),
+            sample: sample(seen, [("cpu_over_off", cpu_over_off), ("p99_over_off", p99_over_off)]),
         }
     }
 }

@@ -9,8 +9,9 @@
 //! | `loads.rs` | `load`: as many active workers as the load needs, compared with all |
 //! | `wake.rs` | `wake`: the time until resting processors serve a burst |
 //! | `sweep.rs` | `sweep`: the paper's loads under each setting |
-//! | `mixes.rs` | `profile`: the choice by a measured profile |
-//! | `planted.rs` | `profile`: a bad profile |
+//! | `profile.rs` | `profile`: the profile, and servers that have one |
+//! | `mixes.rs` | `mixes`: the choice by a measured profile |
+//! | `planted.rs` | `planted`: a bad profile |
 //! | `settings.rs` | the settings, and servers that keep one |
 //! | `files.rs` | the loads: sizes of files |
 //! | `page.rs` | `/placement.json` of a server |
@@ -20,21 +21,22 @@ mod loads;
 mod mixes;
 mod page;
 mod planted;
+mod profile;
 mod settings;
 mod sweep;
 mod wake;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::machine::Machine;
 use crate::measure::partial::Partial;
 use crate::measure::record::record;
+use crate::measure::run::Run;
 use crate::runner::RunnerOptions;
-use crate::runner::events::EventRow;
 
 /// Maximum response time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,14 +46,23 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// load: small files over keep-alive connections in open loop, at 20 and 80 % of the closed-loop capacity, with all
 /// workers active and with as many as the load needs. wake: the time until resting processors serve a burst. sweep: the
 /// loads of the paper on NewtOS, files from 10 B to 10 MB, under each setting. profile: `phalanx profile` measures three
-/// of these loads, and a server chooses by the profile. Servers run at once and are visited in turn. Ratios are taken
+/// of these loads. mixes: a server chooses by the profile. planted: a server has a profile with a bad setting. Servers run at once and are visited in turn. Ratios are taken
 /// slice by slice; figures are medians.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Parts to measure
     #[arg(long, value_name = "PART,…", value_delimiter = ',', value_enum,
-          default_values_t = [Part::Load, Part::Wake, Part::Sweep, Part::Profile])]
+          default_values_t = [Part::Load, Part::Wake, Part::Sweep, Part::Profile, Part::Mixes, Part::Planted])]
     pub part: Vec<Part>,
+
+    /// The file of the profile, for the parts of several runs: written by the part profile, else read [default: a
+    /// temporary one]
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+
+    /// Mixes of the part mixes, as in `10 B`; by default all
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub mix: Vec<String>,
 
     /// Number of connections of the part load
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = number(1..=15_000))]
@@ -81,10 +92,6 @@ pub struct Options {
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice", "calm", "learn"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// A part of the benchmark.
@@ -96,8 +103,12 @@ pub enum Part {
     Wake,
     /// Loads by setting.
     Sweep,
-    /// The choice by a profile.
+    /// A profile, for the parts after it.
     Profile,
+    /// The choice by the profile.
+    Mixes,
+    /// A bad setting in the profile.
+    Planted,
 }
 
 record! {
@@ -126,14 +137,6 @@ record! {
         undone_s: Option<f64> => "seconds until a planted setting was undone, most", 1;
         /// The driver of Phalanx.
         driver: Option<&'static str>;
-        /// Hardware events, if the processor counts them.
-        hardware_events: Vec<EventRow> | "hardware events per request", 0;
-        /// The machine and cores of the measurement.
-        machine: Option<Machine>;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -152,7 +155,7 @@ struct Lengths {
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let Options { slices, slice, calm, learn, .. } = *options;
     let lengths = match options.quick {
         true => Lengths {
@@ -164,13 +167,17 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         },
         false => Lengths { slices, slice, calm, learn, quick: false },
     };
-    let mut report = Report { quick: options.quick, ..Report::default() };
+    let mut report = Run::<Report> { quick: options.quick, ..Run::default() };
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    let profile = options.profile.clone().unwrap_or_else(|| directory.path().join("profile"));
     for part in &options.part {
         let measured = match part {
             Part::Load => loads::measure(options, lengths, &mut report),
             Part::Wake => wake::measure(options, lengths, &mut report),
             Part::Sweep => sweep::measure(options, lengths, &mut report),
-            Part::Profile => mixes::measure(options, lengths, &mut report),
+            Part::Profile => profile::measure(options, lengths, &profile, &mut report),
+            Part::Mixes => mixes::measure(options, lengths, &profile, &mut report),
+            Part::Planted => planted::measure(options, lengths, &profile, &mut report),
         };
         match measured {
             // The parts before it are complete.
@@ -185,5 +192,6 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             break;
         }
     }
+    report.figures.sum_up();
     Ok(report)
 }

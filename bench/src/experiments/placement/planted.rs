@@ -5,12 +5,17 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::measure::partial::measure_each;
 use crate::measure::record::record;
+use crate::measure::run::Run;
 use crate::runner::Runner;
+use crate::runner::servers::ours;
 
-use super::Lengths;
-use super::mixes::{Offered, shot};
+use super::files::PROFILED;
 use super::page::Pages;
+use super::profile::{Offered, add_guided, offered, shot};
+use super::settings::{processors, settings, start};
+use super::{Lengths, Options, Report};
 
 /// The batching delay of the planted setting, in microseconds: the longest one.
 const DELAY_US: u64 = 10_000;
@@ -32,9 +37,12 @@ record! {
 }
 
 /// Copies a profile, and adds the bad setting to each mix.
-pub(super) fn plant(profile: &Path, planted: &Path) -> Result<(), Error> {
-    let bad = || Error::Process(format!("{}: not a profile", profile.display()));
-    let mut file: Value = serde_json::from_slice(&std::fs::read(profile)?).map_err(|_| bad())?;
+fn plant(profile: &Path, planted: &Path) -> Result<(), Error> {
+    let bad = || {
+        Error::Process(format!("{}: no profile; the part profile measures one", profile.display()))
+    };
+    let text = std::fs::read(profile).map_err(|_| bad())?;
+    let mut file: Value = serde_json::from_slice(&text).map_err(|_| bad())?;
     for mix in file["mixes"].as_array_mut().ok_or_else(bad)? {
         let mut point = mix["peak"].clone();
         point["batch_delay_us"] = json!(DELAY_US);
@@ -47,8 +55,32 @@ pub(super) fn plant(profile: &Path, planted: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Loads the last server of `runner`, which has the planted profile.
+/// Measures each mix of the profile on a server with the planted one.
 pub(super) fn measure(
+    options: &Options,
+    lengths: Lengths,
+    profile: &Path,
+    report: &mut Run<Report>,
+) -> Result<(), Error> {
+    let (driver, _) = ours();
+    let peak = &settings(processors(options)?)[..1];
+    let mut runner = start(options, lengths, driver, peak)?;
+    let loads = offered(&runner, &PROFILED[..if lengths.quick { 1 } else { 3 }], lengths)?;
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    let bad = directory.path().join("planted");
+    plant(profile, &bad)?;
+    let pages = add_guided(&mut runner, driver, &bad)?;
+    let (rows, partial) =
+        measure_each(&loads, 1, |offered, _| measure_mix(&runner, pages, offered, lengths))?;
+    report.figures.planted = rows.into_iter().flatten().collect();
+    report.partial = partial;
+    report.figures.driver = Some(driver);
+    report.machine = Some(runner.machine.clone());
+    Ok(())
+}
+
+/// Loads the last server of `runner`, which has the planted profile.
+fn measure_mix(
     runner: &Runner,
     pages: Pages,
     offered: &Offered,

@@ -6,13 +6,15 @@
 use phalanx::runtime::Setting;
 
 use crate::error::Error;
-use crate::measure::partial;
+use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
+use crate::measure::run::Run;
+use crate::measure::sample::Sample;
+use crate::measure::stats::{Rounds as _, median};
 use crate::runner::servers::ours;
-use crate::runner::slice::{Figures, Shot};
+use crate::runner::slice::{Shot, Slice, sample};
 
-use super::files::{CONNECTIONS, PAPER};
+use super::files::{CONNECTIONS, FileLoad, PAPER};
 use super::settings::{processors, settings, start};
 use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
 
@@ -39,37 +41,29 @@ record! {
         of_cheapest: f64 => "of cheapest", 2;
         /// 99th percentile of the latency in microseconds.
         p99_us: f64 => "p99 µs", 0;
-        /// Number of measured slices.
-        slices: usize => "slices", 0;
-        /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
-        /// Quartiles of the slices.
-        spread: Spread;
+        /// The slices.
+        sample: Sample, flatten;
     }
 }
 
 pub(super) fn measure(
     options: &Options,
     lengths: Lengths,
-    report: &mut Report,
+    report: &mut Run<Report>,
 ) -> Result<(), Error> {
     let (driver, _) = ours();
     let settings = settings(processors(options)?);
     let runner = start(options, lengths, driver, &settings)?;
     let loads = if lengths.quick { &PAPER[..1] } else { &PAPER[..] };
-    let slices = lengths.slices;
-    let (measured, partial) = partial::measure_each(loads, slices, |load, seed| {
-        eprintln!("sweep: {}, slice {seed} of {slices}", load.name);
+    let title = |load: &FileLoad| format!("sweep: {}", load.name);
+    let turns = (runner.servers.len(), lengths.slices);
+    let (measured, partial) = measure_arms(loads, title, turns, |load, server, seed| {
         load.select(runner.site())?;
         let shot = Shot::closed(CONNECTIONS, seed, REQUEST_TIMEOUT);
-        let measure = |server| {
-            let (seen, noisy) = runner.slice(server, lengths.slice, shot)?;
-            Figures::of(&seen, noisy).map_err(Error::Process)
-        };
-        runner.servers.iter().map(measure).collect()
+        let server = &runner.servers[server];
+        runner.slice(server, lengths.slice, shot)?.of_right_answers(server)
     })?;
-    for (load, rounds) in loads.iter().zip(measured) {
-        let seen = partial::by_server(rounds);
+    for (load, seen) in loads.iter().zip(measured) {
         let rows = settings.iter().zip(&seen);
         let mut rows: Vec<_> =
             rows.map(|(setting, of)| Row::new(load.name, *setting, of)).collect();
@@ -79,19 +73,18 @@ pub(super) fn measure(
             row.of_fastest = row.rps / fastest;
             row.of_cheapest = row.cpu_us_per_request / cheapest;
         }
-        report.sweep.extend(rows);
+        report.figures.sweep.extend(rows);
     }
     report.partial = partial;
-    report.driver = Some(driver);
+    report.figures.driver = Some(driver);
     report.machine = Some(runner.machine.clone());
     Ok(())
 }
 
 impl Row {
-    fn new(load: &'static str, setting: Setting, seen: &[Figures]) -> Self {
-        let all = |figure: &dyn Fn(&Figures) -> f64| seen.iter().map(figure).collect::<Vec<_>>();
-        let (rps, cpu) = (all(&|seen| seen.rps), all(&|seen| seen.cpu_us));
-        let mb = all(&|seen| seen.rps * seen.bytes / 1e6);
+    fn new(load: &'static str, setting: Setting, seen: &[Slice]) -> Self {
+        let (rps, cpu) = (seen.each(Slice::rps), seen.each(Slice::cpu_us));
+        let mb = seen.each(|slice| slice.rps() * slice.bytes() / 1e6);
         let plural = if setting.active == 1 { "" } else { "s" };
         Self {
             load,
@@ -103,10 +96,11 @@ impl Row {
             mb_per_second: median(&mb),
             cpu_us_per_request: median(&cpu),
             of_cheapest: 1.0,
-            p99_us: median(&all(&|seen| seen.p99_us)),
-            slices: seen.len(),
-            noisy_slices: seen.iter().filter(|seen| seen.noisy).count(),
-            spread: spread([("rps", rps), ("mb_per_second", mb), ("cpu_us_per_request", cpu)]),
+            p99_us: seen.median(Slice::p99_us),
+            sample: sample(
+                seen,
+                [("rps", rps), ("mb_per_second", mb), ("cpu_us_per_request", cpu)],
+            ),
         }
     }
 }

@@ -15,6 +15,7 @@ use phalanx::{Graph, Runtime};
 use crate::error::Error;
 use crate::measure::machine::Machine;
 use crate::measure::record::record;
+use crate::measure::run::Run;
 use crate::measure::stats::{maximum, median};
 use crate::system::interrupt::{install_signal_handlers, interrupted};
 
@@ -76,7 +77,7 @@ impl Times {
 pub(super) fn measure(
     options: &Options,
     lengths: Lengths,
-    report: &mut Report,
+    report: &mut Run<Report>,
 ) -> Result<(), Error> {
     install_signal_handlers()?;
     let (cores, processors) = options.runner.cores()?;
@@ -117,7 +118,7 @@ pub(super) fn measure(
         ("it answers on a new connection", |times| &times.new),
         ("it answers on one that has moved", |times| &times.moved),
     ];
-    report.wake.extend(rows.map(|(until, time)| {
+    report.figures.wake.extend(rows.map(|(until, time)| {
         let times = measured.iter().map(|times| time(times).load(Ordering::Relaxed));
         let times: Vec<f64> =
             times.filter(|time| *time != NEVER).map(|time| time as f64 / 1e6).collect();

@@ -10,7 +10,7 @@ use crate::arguments::number;
 use crate::error::Error;
 use crate::measure::partial::{self, Partial};
 use crate::measure::record::record;
-use crate::measure::stats::median;
+use crate::measure::stats::{Rounds as _, median};
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::install_signal_handlers;
 use crate::system::interrupt::interrupted;
@@ -32,10 +32,6 @@ const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
 /// has another core; the figure is the server's processor time per message.
 ///
 /// Install the program with `cargo xtask peers`, or name it with --program.
-///
-/// JSON: `rows[]` with `runtime`, `child_ns`, `cross_ns`, `echo_us` (medians) and, relative to Phalanx,
-/// `child_over`, `cross_over`, `echo_over` (medians of the rounds' ratios); `least_child_over`,
-/// `least_cross_over` and `least_echo_over` (of the others); `rounds`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of rounds
@@ -49,10 +45,6 @@ pub struct Options {
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with = "rounds")]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -157,10 +149,8 @@ fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Err
 
 impl Report {
     fn of(figures: &[Figures; 4], partial: Option<Partial>) -> Self {
-        let over = |of: &Figures, work: usize| {
-            let pairs = of[work].iter().zip(&figures[0][work]);
-            median(&pairs.map(|(theirs, ours)| theirs / ours).collect::<Vec<_>>())
-        };
+        let over =
+            |of: &Figures, work: usize| median(&of[work].over(&figures[0][work], |time| *time));
         let row = |(of, runtime): (&Figures, &'static str)| Row {
             runtime,
             child_ns: median(&of[0]),

@@ -2,12 +2,13 @@
 
 use phalanx_mqtt::QoS;
 
-use super::figures::{Arm, Slice, rows, take};
+use super::figures::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
 use crate::experiments::broker::server::{Home, Server, phalanx};
 use crate::experiments::broker::shape::Setting;
 use crate::experiments::broker::{self, Loaded, Shape};
+use crate::measure::partial::measure_setting;
 use crate::runner::peers::BROKERS;
 use crate::system::cores::{Bound, Cores};
 
@@ -56,7 +57,7 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
         let servers = servers.iter().filter(|server| server.joins(setting));
         let loads = servers.map(|server| Loaded::start(server, setting, &own));
         let mut loads = loads.collect::<Result<Vec<_>, Error>>()?;
-        let (slices, ended) = take(name, &taking_part, options.rounds, |arm, _| {
+        let turn = |arm: usize, _| {
             let slice = loads[arm].slice(cores, &own)?;
             Ok(Slice {
                 cpu_us: 1e6 / slice.per_cpu_s,
@@ -64,9 +65,10 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
                 p99_us: slice.p99_us,
                 noisy: slice.noisy,
             })
-        });
-        all.extend(rows(name, shape.publishers() + shape.subscribers(), &taking_part, &slices));
-        ended?;
+        };
+        let clients = shape.publishers() + shape.subscribers();
+        let add = |slices: Vec<_>| all.extend(rows(name, clients, &taking_part, &slices));
+        measure_setting(name, (taking_part.len(), options.rounds), turn, add)?;
         loads.into_iter().try_for_each(Loaded::leave)?;
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! Rounds of slices, which visit every server with every number of processors, and the rows that they make.
+//! The rows that slices of every server with every number of processors make.
 
 use super::report::Row;
-use crate::error::Error;
-use crate::measure::stats::{median, spread};
+use crate::measure::sample::Sample;
+use crate::measure::stats::{Rounds as _, median, spread};
 
 /// A server under measurement.
 #[derive(Clone, Copy, Debug)]
@@ -22,32 +22,7 @@ pub(super) struct Slice {
     pub(super) noisy: bool,
 }
 
-/// Takes `rounds` rounds of a slice of each arm, in alternating order, and returns the slices of each arm. An
-/// interruption ends it; the complete rounds are kept.
-pub(super) fn take(
-    what: &str,
-    arms: &[Arm],
-    rounds: usize,
-    mut slice: impl FnMut(usize, usize) -> Result<Slice, Error>,
-) -> (Vec<Vec<Slice>>, Result<(), Error>) {
-    let mut slices: Vec<Vec<Slice>> = arms.iter().map(|_| Vec::new()).collect();
-    for round in 1..=rounds {
-        eprintln!("{what}, round {round} of {rounds}");
-        let mut order: Vec<usize> = (0..arms.len()).collect();
-        if round % 2 == 0 {
-            order.reverse();
-        }
-        let measured: Result<Vec<_>, Error> =
-            order.into_iter().map(|arm| Ok((arm, slice(arm, round)?))).collect();
-        match measured {
-            Ok(measured) => measured.into_iter().for_each(|(arm, one)| slices[arm].push(one)),
-            Err(error) => return (slices, Err(error)),
-        }
-    }
-    (slices, Ok(()))
-}
-
-/// The rows of one load, if there is a complete round.
+/// The rows of one load.
 pub(super) fn rows(
     load: &str,
     connections: usize,
@@ -56,7 +31,6 @@ pub(super) fn rows(
 ) -> Vec<Row> {
     let ours = |arm: &Arm| arm.server.starts_with("phalanx") || arm.server.starts_with("kv");
     let row = |(arm, own): (&Arm, &Vec<Slice>)| {
-        let all = |of: fn(&Slice) -> f64| own.iter().map(of).collect::<Vec<f64>>();
         let over = |other: &dyn Fn(usize) -> Option<f64>| {
             let pairs = own.iter().enumerate().filter_map(|(n, one)| Some(one.cpu_us / other(n)?));
             Some(pairs.collect::<Vec<_>>()).filter(|ratios| !ratios.is_empty())
@@ -75,22 +49,24 @@ pub(super) fn rows(
             connections,
             server: arm.server,
             processors: arm.processors,
-            cpu_us: median(&all(|slice| slice.cpu_us)),
+            cpu_us: own.median(|slice| slice.cpu_us),
             over_first: over_first.as_deref().map(median),
             over_best_peer: over_peer.map(|ratios| median(&ratios)),
-            per_s: median(&all(|slice| slice.per_s)),
-            p99_us: median(&all(|slice| slice.p99_us)),
-            slices: own.len(),
-            noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
-            spread: spread([
-                ("cpu_us", all(|slice| slice.cpu_us)),
-                ("over_first", over_first.unwrap_or_default()),
-                ("per_s", all(|slice| slice.per_s)),
-                ("p99_us", all(|slice| slice.p99_us)),
-            ]),
+            per_s: own.median(|slice| slice.per_s),
+            p99_us: own.median(|slice| slice.p99_us),
+            sample: Sample {
+                slices: own.len(),
+                noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
+                spread: spread([
+                    ("cpu_us", own.each(|slice| slice.cpu_us)),
+                    ("over_first", over_first.unwrap_or_default()),
+                    ("per_s", own.each(|slice| slice.per_s)),
+                    ("p99_us", own.each(|slice| slice.p99_us)),
+                ]),
+            },
         }
     };
-    arms.iter().zip(slices).filter(|(_, own)| !own.is_empty()).map(row).collect()
+    arms.iter().zip(slices).map(row).collect()
 }
 
 #[cfg(test)]
@@ -102,26 +78,12 @@ mod tests {
         let arm = |server, processors| Arm { server, processors };
         let arms = [arm("phalanx", 1), arm("phalanx", 2), arm("nginx", 2), arm("lighttpd", 2)];
         let cost = [[4.0, 8.0], [6.0, 24.0], [8.0, 16.0], [10.0, 12.0]];
-        let (slices, ended) = take("test", &arms, 2, |arm, round| {
-            Ok(Slice { cpu_us: cost[arm][round - 1], per_s: 1.0, p99_us: 1.0, noisy: false })
-        });
-        assert!(ended.is_ok());
+        let slice = |cpu_us| Slice { cpu_us, per_s: 1.0, p99_us: 1.0, noisy: false };
+        let slices = cost.map(|rounds| rounds.map(slice).to_vec());
         let rows = rows("popular", 64, &arms, &slices);
         let two = &rows[1];
         assert_eq!((two.cpu_us, two.over_first), (15.0, Some(2.25)));
         assert_eq!(two.over_best_peer, Some(f64::midpoint(6.0 / 8.0, 24.0 / 12.0)));
         assert_eq!((rows[2].over_best_peer, rows[0].over_best_peer), (None, None));
-    }
-
-    #[test]
-    fn an_interrupted_round_is_dropped() {
-        let arms = [Arm { server: "phalanx", processors: 1 }; 2];
-        let one = Slice { cpu_us: 1.0, per_s: 1.0, p99_us: 1.0, noisy: false };
-        let (slices, ended) = take("test", &arms, 9, |_, round| match round {
-            3 => Err(Error::Interrupted),
-            _ => Ok(one),
-        });
-        assert!(matches!(ended, Err(Error::Interrupted)));
-        assert_eq!(rows("popular", 1, &arms, &slices)[0].slices, 2);
     }
 }

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::figures::{Arm, Slice, rows, take};
+use super::figures::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
+use crate::measure::partial::measure_setting;
 use crate::system::cores::{Cores, spawn};
 use crate::system::interrupt::interrupted;
 use crate::system::process::{self, Process, ReservedPort};
@@ -56,16 +57,16 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
             rates.push((seen.per_s * options.slice.as_secs_f64()) as usize);
         }
         let what = format!("kv, {connections} connections");
-        let (slices, ended) = take(&what, &arms, options.rounds, |arm, _| {
+        let turn = |arm: usize, _| {
             interrupted()?;
             let (server, requests) = (&servers[arm], rates[arm].max(1000));
             let before = run_time(&server.family)?;
             let seen = load.run(server.address, "get", connections, requests)?;
             let cpu_us = (run_time(&server.family)? - before) * 1e6 / requests as f64;
             Ok(Slice { cpu_us, ..seen })
-        });
-        all.extend(rows("get", connections, &arms, &slices));
-        ended?;
+        };
+        let add = |slices: Vec<_>| all.extend(rows("get", connections, &arms, &slices));
+        measure_setting(&what, (arms.len(), options.rounds), turn, add)?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ pub use report::{Report, Row};
 use crate::arguments::{number, seconds};
 use crate::error::Error;
 use crate::measure::machine::Machine;
+use crate::measure::run::Run;
 use crate::runner::SetupOptions;
 use crate::system::cores::Cores;
 use crate::system::interrupt::install_signal_handlers;
@@ -73,10 +74,6 @@ pub struct Options {
     /// Few short slices with one and two processors: only checks that it runs
     #[arg(long, conflicts_with_all = ["processors", "rounds", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl Options {
@@ -111,17 +108,13 @@ impl Options {
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     phalanx::runtime::raise_open_files();
     let options = options.settled();
     let cores = Cores::choose(&options.setup.server_cores, &options.setup.load_cores, None)?;
-    let mut report = Report {
-        rows: Vec::new(),
-        machine: Machine::here(options.processors.iter().copied().max().unwrap_or(1), &cores),
-        interrupted: false,
-        quick: options.quick,
-    };
+    let most = options.processors.iter().copied().max().unwrap_or(1);
+    let mut report = Report { rows: Vec::new(), interrupted: false };
     let rows = &mut report.rows;
     let measured = options.parts.iter().try_for_each(|part| match part {
         Part::Web => web::run(&options, &cores, rows),
@@ -135,5 +128,5 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     if report.rows.is_empty() {
         return Err(Error::NoServers);
     }
-    Ok(report)
+    Ok(Run::new(report, Machine::here(most, &cores), None, options.quick))
 }

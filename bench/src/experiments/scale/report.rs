@@ -1,20 +1,15 @@
 //! The report.
 
-use crate::measure::machine::Machine;
 use crate::measure::record::record;
-use crate::measure::stats::Spread;
+use crate::measure::sample::Sample;
 
 record! {
     /// The results.
     pub struct Report {
         /// One per load, server and number of processors.
         rows: Vec<Row> | "servers by processors", 2;
-        /// The machine and cores of the measurement; `processors` is the largest number.
-        machine: Machine;
         /// Whether a signal ended the run.
         interrupted: bool;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -39,11 +34,7 @@ record! {
         per_s: f64 => "per s", 0;
         /// 99th percentile of the latency in closed loop, in microseconds.
         p99_us: f64 => "p99 µs", 0;
-        /// Number of measured slices.
-        slices: usize;
-        /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
-        /// Quartiles of the rounds.
-        spread: Spread;
+        /// The slices.
+        sample: Sample, flatten;
     }
 }

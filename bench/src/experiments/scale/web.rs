@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::figures::{Arm, Slice, rows, take};
+use super::figures::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
+use crate::measure::partial::measure_setting;
 use crate::runner::features::Features;
 use crate::runner::servers::ours;
 use crate::runner::site::Site;
-use crate::runner::slice::{Figures, Shot};
+use crate::runner::slice::Shot;
 use crate::runner::{Plan, Runner};
 use crate::system::cores::Cores;
 
@@ -60,17 +61,16 @@ fn load(
     }
     for &connections in &options.connections {
         let what = format!("{name} files, {connections} connections");
-        let (slices, ended) = take(&what, &arms, options.rounds, |arm, round| {
+        let turn = |arm: usize, round| {
             let timeout = options.slice + Duration::from_secs(5);
             let shot = Shot::closed(connections, round, timeout);
             let server = &runner.servers[arm];
-            let (report, noisy) = runner.slice(server, options.slice, shot)?;
-            let wrong = |why| Error::Load { name: server.name.clone(), why };
-            let figures = Figures::of(&report, noisy).map_err(wrong)?;
-            Ok(Slice { cpu_us: figures.cpu_us, per_s: figures.rps, p99_us: figures.p99_us, noisy })
-        });
-        all.extend(rows(name, connections, &arms, &slices));
-        ended?;
+            let slice = runner.slice(server, options.slice, shot)?.of_right_answers(server)?;
+            let (cpu_us, per_s, p99_us) = (slice.cpu_us(), slice.rps(), slice.p99_us());
+            Ok(Slice { cpu_us, per_s, p99_us, noisy: slice.noisy })
+        };
+        let add = |slices: Vec<_>| all.extend(rows(name, connections, &arms, &slices));
+        measure_setting(&what, (arms.len(), options.rounds), turn, add)?;
     }
     Ok(())
 }

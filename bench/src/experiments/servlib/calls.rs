@@ -5,6 +5,7 @@ use std::process::Stdio;
 use super::arm::{Arm, Setting};
 use super::report::Row;
 use crate::error::Error;
+use crate::measure::partial::measure_setting;
 use crate::system::cores::spawn;
 use crate::system::interrupt::interrupted;
 
@@ -18,9 +19,9 @@ const PROGRAMS: [(&str, &str, usize, usize); 3] = [
 pub(super) fn run(setting: &Setting, rows: &mut Vec<Row>) -> Result<(), Error> {
     for (title, program, full, quick) in PROGRAMS {
         let count = setting.count(full, quick);
-        let taken = super::rounds(title, setting.rounds, |arm| once(setting, arm, program, count));
-        rows.extend(Row::of(title, &taken.0));
-        taken.1?;
+        let turn = |arm: usize, _| once(setting, Arm::ALL[arm], program, count);
+        let turns = (Arm::ALL.len(), setting.rounds);
+        measure_setting(title, turns, turn, |costs| rows.extend(Row::of(title, &costs)))?;
     }
     Ok(())
 }

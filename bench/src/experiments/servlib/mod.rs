@@ -18,10 +18,11 @@ use clap::Args;
 
 pub use report::{Report, Row};
 
-use self::arm::{Arm, Setting};
+use self::arm::Setting;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::measure::machine::Machine;
+use crate::measure::run::Run;
 use crate::runner::SetupOptions;
 use crate::system::cores::Cores;
 use crate::system::interrupt::install_signal_handlers;
@@ -46,10 +47,6 @@ pub struct Options {
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with = "rounds")]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
@@ -57,7 +54,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When there is no C compiler, when a measurement fails, or on a signal before the first result.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     phalanx::runtime::raise_open_files();
     let cores = Cores::choose(&options.setup.server_cores, &options.setup.load_cores, Some(1))?;
@@ -75,19 +72,15 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         quick: options.quick,
         cores,
     };
-    let mut report = Report {
-        rows: Vec::new(),
-        machine: Machine::here(setting.carriers(), &setting.cores),
-        interrupted: false,
-        quick: options.quick,
-    };
+    let machine = Machine::here(setting.carriers(), &setting.cores);
+    let mut report = Report { rows: Vec::new(), interrupted: false };
     let rows = &mut report.rows;
     let measured = calls::run(&setting, rows).and_then(|()| servers::run(&setting, rows));
     match measured {
         Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
         measured => measured?,
     }
-    Ok(report)
+    Ok(Run::new(report, machine, None, options.quick))
 }
 
 /// Compiles the measured programs.
@@ -104,32 +97,4 @@ fn compile(directory: &Path) -> Result<PathBuf, Error> {
         true => Ok(program),
         false => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
     }
-}
-
-/// The costs of the arms, by round.
-type Rounds = Vec<[f64; Arm::ALL.len()]>;
-
-/// Measures each arm once a round, in alternating order. An error ends it; the complete rounds are kept.
-fn rounds(
-    title: &str,
-    count: usize,
-    mut once: impl FnMut(Arm) -> Result<f64, Error>,
-) -> (Rounds, Result<(), Error>) {
-    let mut taken = Vec::new();
-    for round in 1..=count {
-        eprintln!("{title}, round {round} of {count}");
-        let mut order = [0, 1, 2, 3];
-        if round % 2 == 0 {
-            order.reverse();
-        }
-        let mut costs = [f64::NAN; Arm::ALL.len()];
-        for index in order {
-            match once(Arm::ALL[index]) {
-                Ok(cost) => costs[index] = cost,
-                Err(error) => return (taken, Err(error)),
-            }
-        }
-        taken.push(costs);
-    }
-    (taken, Ok(()))
 }

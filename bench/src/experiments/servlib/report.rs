@@ -1,21 +1,16 @@
 //! The report of `phalanx-bench servlib`.
 
 use super::arm::Arm;
-use crate::measure::machine::Machine;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
+use crate::measure::stats::{Rounds as _, Spread, median, spread};
 
 record! {
     /// Processor time of programs with threads, natively and under `phalanx threads`.
     pub struct Report {
         /// One per program and arm.
         rows: Vec<Row> | "processor time of the program per repetition or request", 1;
-        /// The machine and cores of the measurement.
-        machine: Machine;
         /// Whether it was interrupted after some rows.
         interrupted: bool;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -38,23 +33,19 @@ record! {
 }
 
 impl Row {
-    /// The rows of a program, one for each arm of the complete rounds.
-    pub(super) fn of(program: &str, rounds: &[[f64; Arm::ALL.len()]]) -> Vec<Self> {
-        if rounds.is_empty() {
-            return Vec::new();
-        }
-        let row = |(index, arm): (usize, Arm)| {
-            let costs: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
-            let ratios: Vec<f64> = rounds.iter().map(|round| round[index] / round[0]).collect();
+    /// The rows of a program, one for each arm with the costs of its rounds.
+    pub(super) fn of(program: &str, costs: &[Vec<f64>]) -> Vec<Self> {
+        let row = |(arm, own): (Arm, &Vec<f64>)| {
+            let ratios = own.over(&costs[0], |cost| *cost);
             Self {
                 program: program.to_owned(),
                 arm: arm.name(),
-                cost: median(&costs),
+                cost: median(own),
                 over_native: median(&ratios),
-                rounds: rounds.len(),
-                spread: spread([("cost", costs), ("over_native", ratios)]),
+                rounds: own.len(),
+                spread: spread([("cost", own.clone()), ("over_native", ratios)]),
             }
         };
-        Arm::ALL.into_iter().enumerate().map(row).collect()
+        Arm::ALL.into_iter().zip(costs).map(row).collect()
     }
 }

@@ -8,6 +8,7 @@ use super::arm::{Arm, Setting};
 use super::load::Load;
 use super::report::Row;
 use crate::error::Error;
+use crate::measure::partial::measure_setting;
 use crate::system::cores::bound;
 use crate::system::interrupt::interrupted;
 use crate::system::process::{self, Process, ReservedPort};
@@ -48,13 +49,12 @@ pub(super) fn run(setting: &Setting, rows: &mut Vec<Row>) -> Result<(), Error> {
             arms.push(Running::start(setting, &case, arm)?);
         }
         let rounds = case.requests.div_ceil(case.connections).max(1);
-        let taken = super::rounds(title, setting.rounds, |arm| {
+        let turn = |arm: usize, _| {
             interrupted()?;
-            let running = arms.iter_mut().find(|running| running.arm == arm).expect("all arms");
-            running.slice(setting, rounds)
-        });
-        rows.extend(Row::of(title, &taken.0));
-        taken.1?;
+            arms[arm].slice(setting, rounds)
+        };
+        let turns = (Arm::ALL.len(), setting.rounds);
+        measure_setting(title, turns, turn, |costs| rows.extend(Row::of(title, &costs)))?;
     }
     Ok(())
 }

@@ -15,7 +15,10 @@ use clap::builder::RangedU64ValueParser;
 
 use crate::arguments::number;
 use crate::error::Error;
+use crate::measure::machine::Machine;
 use crate::measure::partial::measure_each;
+use crate::measure::run::Run;
+use crate::system::cores::{Cores, allowed};
 use crate::system::interrupt::{install_signal_handlers, interrupted};
 use scenes::Scene;
 
@@ -28,11 +31,6 @@ pub use report::{MoveRow, Report, Row};
 /// with cache affinity, by the size of the state. `moved`: operations from both processors on eight partitions, of which
 /// four belong to each; then two of the first processor's partitions are moved to the second; by the share of the
 /// operations on the partitions that the first processor owned. Programs with and without the mechanism take turns.
-///
-/// JSON: `rows[]` with `scene`, `setting` (microseconds, KiB or the share), `plain_us` and `with_us` per operation
-/// (medians), `plain_over_with` (median of the rounds' ratios; above 1 the mechanism pays); `moves[]` with `state_kib`,
-/// `move_us`, `before_us` and `after_us` (an operation that touches the whole state, before the move and as the first
-/// after it); `rounds`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Rounds of each program
@@ -47,10 +45,6 @@ pub struct Options {
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Sizes of the moved states, in KiB.
@@ -74,7 +68,7 @@ enum Measured {
 ///
 /// # Errors
 /// When the runtime cannot start, or on a signal before the first result.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (rounds, slice) = match options.quick {
         true => (1, Duration::from_millis(3)),
         false => (options.rounds, Duration::from_millis(options.slice)),
@@ -98,7 +92,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         interrupted()?;
         Ok(measured)
     })?;
-    let mut report = Report::new(rounds, options.quick);
+    let mut report = Report { rows: Vec::new(), moves: Vec::new(), rounds };
     for (setting, measured) in settings.iter().zip(measured) {
         let (mut times, mut moves) = (Vec::new(), Vec::new());
         for measured in measured {
@@ -112,5 +106,6 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             Setting::Move(kib) => report.add_moves(*kib, &moves),
         }
     }
-    Ok(Report { partial, ..report })
+    let cores = Cores { server: allowed()?, load: allowed()? };
+    Ok(Run::new(report, Machine::here(2, &cores), partial, options.quick))
 }

@@ -1,11 +1,8 @@
 //! The report, as text and as JSON.
 
 use super::scenes::{Moved, Scene};
-use crate::measure::machine::Machine;
-use crate::measure::partial::Partial;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
-use crate::system::cores::{Cores, allowed};
+use crate::measure::stats::{Rounds as _, Spread, median, spread};
 
 record! {
     /// The report of `phalanx-bench spread`.
@@ -16,12 +13,6 @@ record! {
         moves: Vec<MoveRow> | "a move, and an operation that touches the whole state", 0;
         /// Number of rounds.
         rounds: usize => "rounds", 0;
-        /// The machine.
-        machine: Option<Machine>;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -58,40 +49,26 @@ record! {
 }
 
 impl Report {
-    pub(super) fn new(rounds: usize, quick: bool) -> Self {
-        let cores = allowed().map(|cores| Cores { server: cores.clone(), load: cores }).ok();
-        Self {
-            rows: Vec::new(),
-            moves: Vec::new(),
-            rounds,
-            machine: cores.map(|cores| Machine::here(2, &cores)),
-            partial: None,
-            quick,
-        }
-    }
-
     /// Adds a program's times without and with its mechanism.
     pub(super) fn add(&mut self, scene: &Scene, times: &[[f64; 2]]) {
         let (scene, setting) = scene.setting();
-        let each = |of: &dyn Fn(&[f64; 2]) -> f64| times.iter().map(of).collect::<Vec<_>>();
-        let ratios = each(&|[plain, with]| plain / with);
+        let ratios = times.each(|[plain, with]| plain / with);
         self.rows.push(Row {
             scene,
             setting,
-            plain_us: median(&each(&|[plain, _]| *plain)),
-            with_us: median(&each(&|[_, with]| *with)),
+            plain_us: times.median(|[plain, _]| *plain),
+            with_us: times.median(|[_, with]| *with),
             plain_over_with: median(&ratios),
             spread: spread([("plain_over_with", ratios)]),
         });
     }
 
     pub(super) fn add_moves(&mut self, state_kib: usize, moves: &[Moved]) {
-        let of = |of: fn(&Moved) -> f64| median(&moves.iter().map(of).collect::<Vec<_>>());
         self.moves.push(MoveRow {
             state_kib,
-            move_us: of(|moved| moved.move_us),
-            before_us: of(|moved| moved.before_us),
-            after_us: of(|moved| moved.after_us),
+            move_us: moves.median(|moved| moved.move_us),
+            before_us: moves.median(|moved| moved.before_us),
+            after_us: moves.median(|moved| moved.after_us),
         });
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::measure::machine::Machine;
 use crate::measure::partial::measure_each;
+use crate::measure::run::Run;
 use crate::runner::peers::{BROKERS, versions};
 use crate::system::cores::Bound;
 use crate::system::interrupt::{install_signal_handlers, interrupted};
@@ -40,7 +41,7 @@ const CHECKED_SESSIONS: usize = 100;
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let options = options.settled();
     let (cores, processors) = options.runner.cores()?;
@@ -66,18 +67,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })?;
     let Options { sessions, retained, queued, payload, quick, .. } = options;
     let (rows, peers) = (rows.into_iter().flatten().collect(), versions(&BROKERS));
-    Ok(Report {
-        rows,
-        connections,
-        sessions,
-        retained,
-        queued,
-        payload,
-        peers,
-        machine,
-        partial,
-        quick,
-    })
+    let report = Report { rows, connections, sessions, retained, queued, payload, peers };
+    Ok(Run::new(report, machine, partial, quick))
 }
 
 /// Measures connections and subscriptions.

@@ -13,11 +13,6 @@ use crate::runner::RunnerOptions;
 /// Phalanx by SIGKILL, mosquitto by SIGTERM, at which it saves. The time of the restart ends with the first CONNACK;
 /// then some sessions and retained messages are read back. Peers that are not installed are left out. Ctrl-C prints the
 /// results so far.
-///
-/// JSON: `rows[]` with `server`, `connection_bytes`, `subscription_bytes`, `left_bytes` and `again_bytes` (per
-/// connection, after all have left and when they are back), `retained_bytes`, `session_bytes`, `queued_bytes`,
-/// `restart_s`, `restarted_bytes` (resident memory after it), `checked` and `missing` (messages read back, and missing
-/// among them).
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Idle connections [default: as many as the limit of open files permits, up to 20,000]
@@ -55,10 +50,6 @@ pub struct Options {
     /// Few objects: only checks that it runs
     #[arg(long, conflicts_with_all = ["connections", "sessions", "retained", "queued"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Maximum number of connections that are chosen without an option.

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::measure::machine::Machine;
-use crate::measure::partial::Partial;
 use crate::measure::record::record;
 
 record! {
@@ -23,12 +21,6 @@ record! {
         payload: usize;
         /// Versions of the peers; `None` if not installed.
         peers: BTreeMap<&'static str, Option<String>> => "peer", 0;
-        /// The machine and cores of the measurement.
-        machine: Machine;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::Options;
 use crate::error::Error;
+use crate::experiments::broker::server::command;
 use crate::runner::peers::{BROKERS, Environment, Peer};
 use crate::system::process::{Process, ReservedPort, find, listens};
-use crate::system::programs;
 
 /// Timeout of a restart.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(120);
@@ -111,10 +111,9 @@ impl Broker {
 
 impl Home<'_> {
     fn phalanx(&self, arguments: &[&str]) -> Result<Process, Error> {
-        let program = programs::phalanx(self.options.runner.setup.phalanx.as_deref());
-        let mut command = Command::new(program);
-        command.args(["broker", "--listen", "127.0.0.1:0", "--driver", &self.options.driver]);
-        command.arg(format!("--workers={}", self.processors)).args(arguments);
+        let Options { runner, driver, .. } = self.options;
+        let mut command = command(&runner.setup, driver, self.processors);
+        command.args(arguments);
         self.start("phalanx", command, None)
     }
 

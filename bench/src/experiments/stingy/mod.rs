@@ -17,9 +17,11 @@ use crate::arguments::{number, seconds};
 use crate::error::Error;
 use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
 use crate::measure::machine::Machine;
-use crate::measure::partial::{self, Partial};
+use crate::measure::partial;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, spread};
+use crate::measure::run::Run;
+use crate::measure::sample::Sample;
+use crate::measure::stats::{Rounds as _, median, spread};
 use crate::system::cachegrind;
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::install_signal_handlers;
@@ -72,10 +74,6 @@ pub struct Options {
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 record! {
@@ -85,12 +83,6 @@ record! {
         rows: Vec<Row> | "processor time of C servers per request, in µs", 1;
         /// One per server and number of connections.
         misses: Vec<Misses> | "simulated L2 misses per request (1 MiB)", 1;
-        /// The machine and cores of the measurement.
-        machine: Machine;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -107,12 +99,8 @@ record! {
         stingy_us: f64 => "stingy", 2;
         /// Median of the ratios of pairs.
         over_original: f64 => "of original", 3;
-        /// Number of pairs.
-        slices: usize => "slices", 0;
-        /// Pairs in which other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
-        /// Quartiles of the pairs.
-        spread: Spread;
+        /// The pairs.
+        sample: Sample, flatten;
     }
 }
 
@@ -145,7 +133,7 @@ struct Pair {
 ///
 /// # Errors
 /// When no server is built, when a measurement fails, or on a signal before the first result.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let needed = 2 * options.connections.iter().max().copied().unwrap_or(0) as u64 + SPARE_FILES;
     if let Some(limit) = phalanx::runtime::raise_open_files().filter(|limit| *limit < needed) {
@@ -189,13 +177,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             }
         }
     }
-    Ok(Report {
-        rows: rows.map(|((pair, count), slices)| Row::new(pair, *count, slices)).collect(),
-        misses,
-        machine: Machine::here(1, &cores),
-        partial,
-        quick: options.quick,
-    })
+    let rows = rows.map(|((pair, count), slices)| Row::new(pair, *count, slices)).collect();
+    let machine = Machine::here(1, &cores);
+    Ok(Run::new(Report { rows, misses }, machine, partial, options.quick))
 }
 
 /// The servers of which both versions are built. Others are named on stderr.
@@ -284,19 +268,18 @@ impl Slices {
 
 impl Row {
     fn new(pair: &Pair, connections: usize, slices: &[Slices]) -> Self {
-        let each = |figure: fn(&Slices) -> f64| slices.iter().map(figure).collect::<Vec<f64>>();
-        let original = each(|slices| slices.us[0]);
-        let stingy = each(|slices| slices.us[1]);
-        let ratios = each(|slices| slices.us[1] / slices.us[0]);
+        let ratios = slices.each(|slices| slices.us[1] / slices.us[0]);
         Self {
             server: pair.server.name,
             connections,
-            original_us: median(&original),
-            stingy_us: median(&stingy),
+            original_us: slices.median(|slices| slices.us[0]),
+            stingy_us: slices.median(|slices| slices.us[1]),
             over_original: median(&ratios),
-            slices: slices.len(),
-            noisy_slices: slices.iter().filter(|slices| slices.is_noisy).count(),
-            spread: spread([("over_original", ratios)]),
+            sample: Sample {
+                slices: slices.len(),
+                noisy_slices: slices.iter().filter(|slices| slices.is_noisy).count(),
+                spread: spread([("over_original", ratios)]),
+            },
         }
     }
 }

@@ -14,8 +14,10 @@ pub use report::{Growth, Missing, Ratios, Report, Row};
 pub use scene::Scene;
 
 use crate::error::Error;
+use crate::measure::partial::measure_setting;
+use crate::measure::run::Run;
 use crate::runner::server::Server;
-use crate::runner::slice::{Figures, Shot};
+use crate::runner::slice::Shot;
 use crate::runner::{Plan, Runner, SETTLE_TIME};
 use report::{growth, judged, missing, ratios};
 
@@ -27,7 +29,7 @@ const SLICE_OVERHEAD: Duration = Duration::from_millis(150);
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let mut rows = Vec::new();
     let mut hardware_events = Vec::new();
     let mut place = None;
@@ -55,7 +57,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     }
     let (machine, peers) = place.ok_or(Error::NoServers)?;
     let ratios = ratios(&rows);
-    Ok(Report {
+    let report = Report {
         phalanx_over_nginx: judged(&ratios, |ratios| ratios.phalanx_over_nginx, false),
         phalanx_over_floor: judged(&ratios, |ratios| ratios.phalanx_over_floor, false),
         twin_over_phalanx: judged(&ratios, |ratios| ratios.twin_over_phalanx, true),
@@ -63,11 +65,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         missing: missing(options, &rows),
         rows,
         ratios,
-        hardware_events,
-        machine,
         peers,
-        quick: options.quick,
-    })
+    };
+    Ok(Run { hardware_events, ..Run::new(report, machine, None, options.quick) })
 }
 
 /// Measures one scene: slices per server and number of connections. After an interruption, `rows` contains the
@@ -90,42 +90,22 @@ fn measure(
         duration(estimate),
     );
     for connections in connections {
-        let mut figures: Vec<Vec<Figures>> = runner.servers.iter().map(|_| Vec::new()).collect();
-        let mut agreed = Vec::new();
-        let mut round = |seed| -> Result<(), Error> {
-            eprintln!("{scene}, {connections} connections, slice {seed} of {slices}");
-            let timeout = length + Duration::from_secs(1);
+        let title = format!("{scene}, {connections} connections");
+        let timeout = length + Duration::from_secs(1);
+        let turn = |server: usize, seed| {
             let closed = Shot::closed(connections, seed, timeout);
             let shot = Shot { pipeline: scene.pipeline(), ..closed };
-            let each = runner.servers.iter().map(|server| one(runner, server, length, shot));
-            let (seen, tls): (Vec<_>, Vec<_>) =
-                each.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
-            figures.iter_mut().zip(seen).for_each(|(figures, seen)| figures.push(seen));
-            agreed = tls;
-            Ok(())
+            let server = &runner.servers[server];
+            runner.slice(server, length, shot)?.of_right_answers(server)
         };
-        let measured = (1..=slices).try_for_each(&mut round);
-        let row = |((server, figures), tls): ((&Server, &Vec<Figures>), Option<String>)| {
-            let row = Row::new(scene, server.server, server.driver, connections, figures);
-            Row { tls, ..row }
-        };
-        // TLS parameters are known after one complete round.
-        rows.extend(runner.servers.iter().zip(&figures).zip(agreed).map(row));
-        measured?;
+        measure_setting(&title, (servers, slices), turn, |seen| {
+            let row = |(server, seen): (&Server, &Vec<_>)| {
+                Row::new(scene, server.server, server.driver, connections, seen)
+            };
+            rows.extend(runner.servers.iter().zip(&seen).map(row));
+        })?;
     }
     Ok(())
-}
-
-/// One slice of one server: its figures, and the TLS parameters.
-fn one(
-    runner: &Runner,
-    server: &Server,
-    length: Duration,
-    shot: Shot,
-) -> Result<(Figures, Option<String>), Error> {
-    let (report, noisy) = runner.slice(server, length, shot)?;
-    let wrong = |why| Error::Load { name: server.name.clone(), why };
-    Ok((Figures::of(&report, noisy).map_err(wrong)?, report.tls))
 }
 
 /// A duration in seconds or minutes.

@@ -53,10 +53,6 @@ pub struct Options {
     /// Two short slices with few connections: only checks that it runs
     #[arg(long, conflicts_with_all = ["connections", "slices", "slice"])]
     pub quick: bool,
-
-    /// Write the report as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl Options {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::options::Options;
 use super::scene::Scene;
 use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, minimum, spread};
-use crate::runner::events::EventRow;
-use crate::runner::slice::Figures;
+use crate::measure::sample::Sample;
+use crate::measure::stats::{Rounds as _, median, minimum};
+use crate::runner::slice::{Slice, sample};
 
 record! {
     /// The report of `phalanx-bench web`.
@@ -27,14 +27,8 @@ record! {
         growth: Vec<Growth> | "growth of the minima with the number of connections", 0;
         /// Planned measurements missing because of an interruption.
         missing: Vec<Missing> | "interrupted; measured slices of those planned", 0;
-        /// Hardware events, if the processor counts them.
-        hardware_events: Vec<EventRow> | "hardware events per request", 0;
-        /// The machine and cores of the measurement.
-        machine: crate::measure::machine::Machine;
         /// Versions of the peers; `None` if not installed.
         peers: BTreeMap<&'static str, Option<String>>;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
     }
 }
 
@@ -66,15 +60,11 @@ record! {
         bytes_per_request: f64;
         /// Processor time of the load per request: the median of the slices.
         client_cpu_us: f64;
-        /// Number of measured slices.
-        slices: usize => "slices", 0;
-        /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
+        /// The slices.
+        sample: Sample, flatten;
         /// Requests without an answer before the end of their slice, in all slices. A server that starves more than a
         /// tenth of its connections is excluded from ratios.
         failed: u64 => "starved", 0;
-        /// Quartiles of the slices' median processor time.
-        spread: Spread;
     }
 }
 
@@ -142,36 +132,34 @@ impl Row {
         server: &'static str,
         driver: Option<&'static str>,
         connections: usize,
-        slices: &[Figures],
+        slices: &[Slice],
     ) -> Self {
-        let all = |of: fn(&Figures) -> f64| slices.iter().map(of).collect::<Vec<f64>>();
         // Prefer undisturbed slices.
-        let quiet: Vec<f64> = slices.iter().filter(|f| !f.noisy).map(|f| f.cpu_us).collect();
-        let cpu = if quiet.is_empty() { all(|f| f.cpu_us) } else { quiet };
+        let quiet: Vec<f64> = slices.iter().filter(|f| !f.noisy).map(Slice::cpu_us).collect();
+        let cpu = if quiet.is_empty() { slices.each(Slice::cpu_us) } else { quiet };
+        let failed = |slice: &Slice| slice.report.errors.total() + slice.report.starved;
         Self {
             scene,
             server,
             driver,
             connections,
-            tls: None,
+            tls: slices.last().and_then(|slice| slice.report.tls.clone()),
             cpu_us_per_request_min: minimum(&cpu),
             cpu_us_per_request_median: median(&cpu),
-            rps: median(&all(|f| f.rps)),
-            p50_us: median(&all(|f| f.p50_us)),
-            p99_us: median(&all(|f| f.p99_us)),
-            bytes_per_request: median(&all(|f| f.bytes)),
-            client_cpu_us: median(&all(|f| f.client_cpu_us)),
-            slices: slices.len(),
-            noisy_slices: slices.iter().filter(|f| f.noisy).count(),
-            failed: slices.iter().map(|f| f.failed).sum(),
-            spread: spread([("cpu_us_per_request_median", cpu)]),
+            rps: slices.median(Slice::rps),
+            p50_us: slices.median(Slice::p50_us),
+            p99_us: slices.median(Slice::p99_us),
+            bytes_per_request: slices.median(Slice::bytes),
+            client_cpu_us: slices.median(|slice| slice.report.client_cpu_us_per_request),
+            failed: slices.iter().map(failed).sum(),
+            sample: sample(slices, [("cpu_us_per_request_median", cpu)]),
         }
     }
 }
 
 impl Row {
     fn serves_all(&self) -> bool {
-        self.failed * 10 <= (self.connections * self.slices) as u64
+        self.failed * 10 <= (self.connections * self.sample.slices) as u64
     }
 
     /// Whether the row is of this server, in any tuning.
@@ -225,7 +213,7 @@ pub(crate) fn missing(options: &Options, rows: &[Row]) -> Vec<Missing> {
     });
     let lacking = settings.map(|(scene, connections)| {
         let row = rows.iter().find(|row| (row.scene, row.connections) == (scene, connections));
-        Missing { scene, connections, slices: row.map_or(0, |row| row.slices), of }
+        Missing { scene, connections, slices: row.map_or(0, |row| row.sample.slices), of }
     });
     lacking.filter(|missing| missing.slices < of).collect()
 }
@@ -273,30 +261,20 @@ mod tests {
         connections: usize,
         cpu: &[f64],
     ) -> Row {
-        let figures = |&cpu_us: &f64| Figures {
-            cpu_us,
-            client_cpu_us: 1.0,
-            rps: 1.0,
-            bytes: 1.0,
-            p50_us: 1.0,
-            p99_us: 1.0,
-            failed: 0,
-            noisy: cpu_us < 1.0,
+        let slice = |&cpu_us: &f64| {
+            let mut slice = Slice { noisy: cpu_us < 1.0, ..Slice::example() };
+            slice.report.server_cpu_us_per_request = Some(cpu_us);
+            slice
         };
-        Row::new(
-            Scene::Small,
-            server,
-            driver,
-            connections,
-            &cpu.iter().map(figures).collect::<Vec<_>>(),
-        )
+        let slices: Vec<_> = cpu.iter().map(slice).collect();
+        Row::new(Scene::Small, server, driver, connections, &slices)
     }
 
     #[test]
     fn disturbed_slices_count_only_without_others() {
         let mixed = row("twin", None, 64, &[0.5, 3.0, 2.0, 4.0]);
         assert_eq!((mixed.cpu_us_per_request_min, mixed.cpu_us_per_request_median), (2.0, 3.0));
-        assert_eq!((mixed.slices, mixed.noisy_slices), (4, 1));
+        assert_eq!((mixed.sample.slices, mixed.sample.noisy_slices), (4, 1));
         assert_eq!(row("twin", None, 64, &[0.5, 0.6]).cpu_us_per_request_min, 0.5);
     }
 

@@ -1,0 +1,143 @@
+//! The profile that `phalanx profile` measures, and servers that choose by one.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::measure::run::Run;
+use crate::runner::Runner;
+use crate::runner::servers::ours;
+use crate::runner::slice::Shot;
+use crate::system::process::ReservedPort;
+use crate::system::programs;
+
+use super::files::{CONNECTIONS, FileLoad, PROFILED};
+use super::page::Pages;
+use super::settings::{processors, settings, start};
+use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
+
+/// Offered load as a share of the capacity with all workers active.
+const SHARE: f64 = 0.3;
+/// The length of a load of `phalanx profile`, and its rounds.
+const PROFILE_LOAD: Duration = Duration::from_secs(3);
+const PROFILE_ROUNDS: usize = 3;
+
+/// A load with its rate.
+pub(super) struct Offered {
+    pub(super) load: FileLoad,
+    pub(super) rate: f64,
+}
+
+impl Offered {
+    /// Whether the profile has it.
+    pub(super) fn is_profiled(&self) -> bool {
+        PROFILED.iter().any(|load| load.name == self.load.name)
+    }
+}
+
+/// The loads with their rates, by the capacity of the first server.
+pub(super) fn offered(
+    runner: &Runner,
+    loads: &[FileLoad],
+    lengths: Lengths,
+) -> Result<Vec<Offered>, Error> {
+    let one = |load: &FileLoad| {
+        load.select(runner.site())?;
+        let capacity = runner.capacity(&runner.servers[0], lengths.slice, CONNECTIONS)?;
+        Ok(Offered { load: *load, rate: capacity * SHARE })
+    };
+    loads.iter().map(one).collect()
+}
+
+pub(super) fn shot(offered: &Offered, seed: usize) -> Shot {
+    Shot { rate: Some(offered.rate), ..Shot::closed(CONNECTIONS, seed, REQUEST_TIMEOUT) }
+}
+
+/// Measures the profile and writes it to a file.
+pub(super) fn measure(
+    options: &Options,
+    lengths: Lengths,
+    profile: &Path,
+    report: &mut Run<Report>,
+) -> Result<(), Error> {
+    let (driver, _) = ours();
+    let peak = &settings(processors(options)?)[..1];
+    let runner = start(options, lengths, driver, peak)?;
+    let loads = offered(&runner, &PROFILED[..if lengths.quick { 1 } else { 3 }], lengths)?;
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    make(&runner, driver, lengths, &loads, directory.path(), profile)?;
+    report.figures.driver = Some(driver);
+    report.machine = Some(runner.machine.clone());
+    Ok(())
+}
+
+/// Measures the profile with the command for operators.
+fn make(
+    runner: &Runner,
+    driver: &str,
+    lengths: Lengths,
+    loads: &[Offered],
+    directory: &Path,
+    profile: &Path,
+) -> Result<(), Error> {
+    let (length, rounds) = match lengths.quick {
+        true => (Duration::from_secs(1), 1),
+        false => (PROFILE_LOAD, PROFILE_ROUNDS),
+    };
+    let port = ReservedPort::take()?.give_up();
+    let mut command = Command::new(runner.phalanx());
+    command.arg("profile").arg("--out").arg(profile).arg(format!("--rounds={rounds}"));
+    command.args(["--spin", "20us", "--batch-delay", "0s,200us,1ms"]);
+    let own = programs::own()?;
+    for (number, offered) in loads.iter().enumerate() {
+        let paths = directory.join(format!("paths-{number}"));
+        std::fs::write(&paths, offered.load.paths())?;
+        let load = format!(
+            "'{}' load http://127.0.0.1:{port}/ --paths '{}' --zipf 0 --rate {} --connections {CONNECTIONS} \
+             --duration {} --warmup 0.2 --json",
+            own.display(),
+            paths.display(),
+            offered.rate,
+            length.as_secs_f64(),
+        );
+        command.args(["--load", &load, "--name", offered.load.name]);
+    }
+    command.arg("--");
+    if !runner.cores.are_shared() {
+        // The command runs on the cores of the load, as this program does.
+        let cores: Vec<String> = runner.cores.server.iter().map(usize::to_string).collect();
+        command.args(["taskset", "-c", &cores.join(",")]);
+    }
+    command.arg(runner.phalanx()).arg("web").arg(&runner.site().root);
+    command.arg(format!("--listen=http://127.0.0.1:{port}"));
+    command.arg(format!("--workers={}", runner.machine.processors));
+    command.args(["--driver", driver, "--max-queue-delay", "0"]);
+    eprintln!("phalanx profile: {} loads, {rounds} rounds", loads.len());
+    let output = command.output()?;
+    match output.status.success() {
+        true => {
+            eprint!("{}", String::from_utf8_lossy(&output.stdout));
+            Ok(())
+        }
+        false => Err(Error::Process(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
+
+/// Starts a server that chooses by a profile.
+pub(super) fn add_guided(
+    runner: &mut Runner,
+    driver: &'static str,
+    profile: &Path,
+) -> Result<Pages, Error> {
+    if !profile.exists() {
+        let why = "there is no profile; the part profile measures it";
+        return Err(Error::Process(format!("{}: {why}", profile.display())));
+    }
+    let port = ReservedPort::take()?.give_up();
+    let admin = format!("127.0.0.1:{port}");
+    let mut spec = runner.web(driver, &["--max-queue-delay", "0", "--admin", &admin]);
+    spec.command.arg("--profile").arg(profile);
+    runner.add_spec(spec)?;
+    Ok(Pages(port))
+}

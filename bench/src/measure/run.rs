@@ -1,0 +1,87 @@
+//! The report of a run: its figures, and what they depend on.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde::Serialize;
+
+use crate::measure::machine::Machine;
+use crate::measure::partial::Partial;
+use crate::measure::record::{Field, Record, Shown, record, text};
+
+/// The report of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Run<F> {
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: F,
+    /// Hardware events, if the processor counts them.
+    pub hardware_events: Vec<EventRow>,
+    /// The machine and cores of the measurement.
+    pub machine: Option<Machine>,
+    /// Progress, if the run was interrupted.
+    pub partial: Option<Partial>,
+    /// Whether this was a quick run, whose figures are meaningless.
+    pub quick: bool,
+}
+
+impl<F> Run<F> {
+    /// A report without hardware events.
+    pub(crate) fn new(figures: F, machine: Machine, partial: Option<Partial>, quick: bool) -> Self {
+        Self { figures, hardware_events: Vec::new(), machine: Some(machine), partial, quick }
+    }
+}
+
+impl<F> Deref for Run<F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        &self.figures
+    }
+}
+
+impl<F: Record> fmt::Display for Run<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text(self))
+    }
+}
+
+impl<F: Record> Record for Run<F> {
+    fn fields() -> Vec<Field> {
+        let shown = Shown::Table { fields: EventRow::fields, group: 0 };
+        let title = "hardware events per request";
+        [F::fields(), vec![Field { name: "hardware_events", title, shown }]].concat()
+    }
+}
+
+record! {
+    /// Hardware events of a server under one load, per request; medians of the slices.
+    pub struct EventRow {
+        /// The server.
+        server: String => "server", 0;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// Requests offered per second, in open loop.
+        rate: Option<f64> => "offered/s", 0;
+        /// `all`, with the kernel, or `user`, without it.
+        part: &'static str => "part", 0;
+        /// Executed instructions.
+        instructions: Option<f64> => "instructions", 0;
+        /// Cycles.
+        cycles: Option<f64> => "cycles", 0;
+        /// Cycles of an instruction.
+        cycles_per_instruction: Option<f64> => "cycles/instruction", 2;
+        /// Misses of the first-level instruction cache.
+        l1_instruction_misses: Option<f64> => "L1i misses", 1;
+        /// Read misses of the first-level data cache.
+        l1_data_misses: Option<f64> => "L1d misses", 1;
+        /// Read misses of the last-level cache.
+        last_level_misses: Option<f64> => "last-level", 2;
+        /// Mispredicted branches.
+        branch_misses: Option<f64> => "branches", 1;
+        /// Cycles without an instruction, for lack of fetched ones.
+        stalled_cycles_frontend: Option<f64> => "stalled, frontend", 0;
+        /// Cycles without an instruction, for lack of data or units.
+        stalled_cycles_backend: Option<f64> => "stalled, backend", 0;
+    }
+}
