@@ -16,7 +16,7 @@ use crate::system::process::Process;
 /// Size of the simulated second level in bytes.
 pub(crate) const L2: usize = 1 << 20;
 /// Time for a server under valgrind to start, or to exit.
-pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(180);
 /// Caches of the core on which the documented figures were measured; the last level simulates the second.
 const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,8,64"];
 
