@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use rustls::crypto::ring;
@@ -57,6 +57,25 @@ pub struct Certificates {
     challenges: RwLock<HashMap<String, Arc<CertifiedKey>>>,
 }
 
+/// Loaded certificates that can replace those in use.
+#[must_use = "dropped without effect"]
+#[derive(Debug)]
+pub struct Replacement<'a> {
+    certificates: &'a Certificates,
+    current: MutexGuard<'a, Vec<Held>>,
+    held: Vec<Held>,
+    told: Vec<String>,
+}
+
+impl Replacement<'_> {
+    /// Uses the loaded certificates. Returns warnings, one line each.
+    pub fn apply(mut self) -> Vec<String> {
+        self.certificates.put(names(&self.held));
+        *self.current = self.held;
+        self.told
+    }
+}
+
 impl Certificates {
     /// Loads all certificates. Also returns warnings, one line each. May block.
     ///
@@ -81,12 +100,23 @@ impl Certificates {
         sources: Vec<Source>,
         now: SystemTime,
     ) -> Result<Vec<String>, CertificateError> {
-        // Until the end, so that no concurrent check of files restores the old ones.
-        let mut current = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        self.prepare(sources, now).map(Replacement::apply)
+    }
+
+    /// Loads the certificates of another configuration, without using them yet. Changed files are not reloaded meanwhile.
+    /// May block.
+    ///
+    /// # Errors
+    /// If one of them is unusable.
+    pub fn prepare(
+        &self,
+        sources: Vec<Source>,
+        now: SystemTime,
+    ) -> Result<Replacement<'_>, CertificateError> {
+        // Before the files are read, so that no concurrent check restores the old ones.
+        let current = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, told) = hold(sources, now)?;
-        self.put(names(&held));
-        *current = held;
-        Ok(told)
+        Ok(Replacement { certificates: self, current, held, told })
     }
 
     /// Reloads changed files. Returns messages, one line each. An unusable file is reported once, and the

@@ -37,7 +37,7 @@ mod wire;
 pub use authority::Authority;
 pub use backoff::Backoff;
 pub use certificate::{CertificateError, Validity, check, validity, warnings};
-pub use certificates::{ACME_TLS, Certificates, Source};
+pub use certificates::{ACME_TLS, Certificates, Replacement, Source};
 pub use clients::Clients;
 pub use connector::{Connector, is_server_name};
 pub use dial::dial;

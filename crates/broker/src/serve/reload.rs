@@ -66,25 +66,25 @@ impl Reload for Reloader {
         let of_http = security.auth_http.iter();
         let of_http = of_http.flat_map(|http| http.ca.iter().chain(&http.authorization_file));
         files.extend(of_clients.chain(of_jwt).chain(of_http).cloned());
-        let change = self.listeners.prepare(&followed.listen)?;
-        let mut warnings = Vec::new();
-        let mut authorities = Vec::new();
-        for (_, tls) in followed.tls_profiles() {
-            authorities.push(tls.clients()?);
-        }
-        for ((address, tls), authorities) in followed.tls_profiles().zip(&authorities) {
+        let mut profiles = Vec::new();
+        for (address, tls) in followed.tls_profiles() {
             let Tls { certificate, key, client_authorities, client_revoked } = tls;
             let own = self.tls.iter().find(|(own, _)| *own == address);
             let Some((_, Profile { certificates, clients })) = own else { continue };
-            // The last step that can fail.
-            warnings.extend(certificates.replace(vec![tls.source()], SystemTime::now())?);
-            if let (Some(clients), Some(authorities)) = (clients, authorities) {
-                clients.follow(authorities);
-            }
+            let replacement = certificates.prepare(vec![tls.source()], SystemTime::now())?;
+            profiles.push((replacement, clients, tls.clients()?));
             let of_clients = client_authorities.iter().chain(client_revoked);
             files.extend([certificate, key].into_iter().chain(of_clients).cloned());
         }
-        warnings.extend(policy.warnings());
+        // The last step that can fail.
+        let change = self.listeners.prepare(&followed.listen)?;
+        let mut warnings: Vec<_> = policy.warnings().collect();
+        for (replacement, clients, authorities) in profiles {
+            warnings.extend(replacement.apply());
+            if let (Some(clients), Some(authorities)) = (clients, &authorities) {
+                clients.follow(authorities);
+            }
+        }
         let needs_restart = differences(&new, &followed);
         followed.limits.connections =
             followed.runtime.connection_limit(followed.limits.connections, 0);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use phalanx_access::passwd;
 use phalanx_mqtt::{Reason, Version};
-use phalanx_testkit::authority::Authority;
+use phalanx_testkit::authority::{Authority, Pair};
 use phalanx_testkit::mqtt::{Begin, Client};
 use tempfile::TempDir;
 
@@ -18,6 +18,7 @@ crate::on_each_driver!(
     limits_and_versions_of_an_address,
     certificates_of_one_address,
     settings_of_an_address_are_reloaded,
+    a_broken_certificate_of_one_address_changes_no_other,
 );
 
 /// Addresses with settings of their own, and one without, in the order of `listen`.
@@ -146,4 +147,28 @@ fn settings_of_an_address_are_reloaded(driver: &str) {
     broker.rereads("reloaded");
     assert_eq!(Client::refused(two, &nobody), Reason::NOT_AUTHORIZED);
     Client::begin(three, &nobody);
+}
+
+fn a_broken_certificate_of_one_address_changes_no_other(driver: &str) {
+    if !tls::are_here() {
+        return;
+    }
+    let (authority, folder) = (Authority::new(), folder());
+    let [first, second] = ["a", "b"].map(|name| authority.sign(name, &["localhost"]));
+    let stranger = Authority::new();
+    let other = stranger.sign("c", &["localhost"]);
+    let with = |pair: &Pair| {
+        format!(
+            "listen = [\"mqtts://127.0.0.1:0\", \"mqtts://127.0.0.2:0\", \"mqtt://127.0.0.3:0\"]\n[tls]\n\
+             certificate = {:?}\nkey = {:?}\n[[listener]]\naddress = \"mqtts://127.0.0.2:0\"\n\
+             tls = {{ certificate = {:?}, key = {:?} }}\n",
+            pair.certificate, pair.key, second.certificate, second.key
+        )
+    };
+    let (broker, [address, ..]) = start(driver, folder.path(), &with(&first));
+    fs::write(&second.certificate, "").unwrap();
+    fs::write(folder.path().join("broker.toml"), with(&other)).unwrap();
+    broker.rereads(second.certificate.to_str().unwrap());
+    let output = tls::publish(address, &authority.certificate(), None, &["-t", "t", "-m", "x"]);
+    assert!(output.status.success(), "{output:?}");
 }
