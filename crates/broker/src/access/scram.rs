@@ -6,7 +6,8 @@ use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 use phalanx_service::ListenAddress;
 
-use crate::access::{Policy, locked_out};
+use crate::access::Policy;
+use crate::access::login::locked_out;
 
 /// A login that waits for the client's proof.
 pub(crate) struct ScramLogin {

@@ -27,11 +27,24 @@ impl Config {
             let public = !address.is_local();
             let security = &self.at(address).security;
             let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
-            let own = self.listener(address).and_then(|own| own.allow_anonymous);
-            let closed = own == Some(false)
+            let place = self.listeners.iter().position(|own| own.address.address == address);
+            let own = place.map(|place| &self.listeners[place]);
+            let closed = own.is_some_and(|own| own.allow_anonymous == Some(false))
                 || security.has_logins()
                 || security.allow_anonymous
                 || listen.is_tls() && named;
+            if !closed && self.with_all_logins(address).security.has_logins() {
+                let key = match place.filter(|_| own.is_some_and(|own| own.logins.is_some())) {
+                    Some(place) => format!("listener[{place}].logins"),
+                    None => "logins".into(),
+                };
+                let what = format!(
+                    "none of these ways to log in is configured for {address}, and anyone could connect; add one that \
+                     is, or set allow-anonymous"
+                );
+                wrong(true, &key, &what);
+                continue;
+            }
             let what = format!(
                 "{address} is reachable from other machines, and anyone could connect; set --password-file, jwt or \
                  auth-http, listen on 127.0.0.1, or set --allow-anonymous"
@@ -41,17 +54,8 @@ impl Config {
         for what in duplicate_addresses(listen) {
             wrong(true, "listen", &what);
         }
-        for origin in &security.allowed_origins {
-            // The origin that a browser sends (RFC 6454 §6.2) has no path.
-            let host = origin.split_once("://").map_or("", |(_, host)| host);
-            let what = format!(
-                "found {origin:?}, expected an origin such as \"https://app.example.org\", or \"*\" for all"
-            );
-            wrong(
-                origin != "*" && (host.is_empty() || host.contains('/')),
-                "allowed-origins",
-                &what,
-            );
+        for what in security.allowed_origins.iter().filter_map(|origin| check_origin(origin)) {
+            wrong(true, "allowed-origins", &what);
         }
         let both = security.has_login_service() && security.password_file.is_some();
         wrong(both, "auth-http.login-url", "excludes `password-file`; remove one of the two");
@@ -83,4 +87,13 @@ impl Config {
         errors.extend(self.runtime.check());
         errors
     }
+}
+
+/// The error in an origin, if it has one. The origin that a browser sends (RFC 6454 §6.2) has no path.
+pub(super) fn check_origin(origin: &str) -> Option<String> {
+    let host = origin.split_once("://").map_or("", |(_, host)| host);
+    let is_wrong = origin != "*" && (host.is_empty() || host.contains('/'));
+    is_wrong.then(|| {
+        format!("found {origin:?}, expected an origin such as \"https://app.example.org\", or \"*\" for all")
+    })
 }

@@ -1,13 +1,15 @@
 //! Settings of one listen address, in place of the settings of the broker.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use phalanx_config::{ConfigError, Keys, Pass, Size, choices};
 use phalanx_mqtt::Version;
 use phalanx_service::ListenAddress;
 
+use crate::config::check::check_origin;
 use crate::config::values::OrOfBroker;
-use crate::config::{Config, Security, Tls};
+use crate::config::{Config, MAX_DURABLE_PACKET, Security, Tls};
 use crate::listen::{Listen, Scheme};
 
 /// Settings of one listen address. A setting that is absent is that of the broker.
@@ -150,10 +152,14 @@ impl Config {
 
     /// The configuration that applies at an address.
     pub(crate) fn at(&self, address: ListenAddress) -> Self {
-        let Some(own) = self.listener(address) else { return self.elsewhere() };
-        let mut config = own.over(self);
+        let mut config = self.with_all_logins(address);
         config.security.keep_logins();
         config
+    }
+
+    /// The configuration that would apply at an address if it accepted all ways to log in that are configured.
+    pub(super) fn with_all_logins(&self, address: ListenAddress) -> Self {
+        self.listener(address).map_or_else(|| self.clone(), |own| own.over(self))
     }
 
     /// The configuration that applies at addresses without settings of their own.
@@ -195,16 +201,16 @@ impl Config {
                 own.address
             ));
         }
-        if self.password_files().next().is_some() && running.password_files().next().is_none() {
+        if !self.password_files().is_empty() && running.password_files().is_empty() {
             return wrong("`password-file` is used after a restart only; restart to apply".into());
         }
         Ok(())
     }
 
     /// The password files of the broker and of all addresses.
-    pub(crate) fn password_files(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn password_files(&self) -> BTreeSet<&PathBuf> {
         let of_listeners = self.listeners.iter().filter_map(|own| own.password_file.as_ref());
-        self.security.password_file.iter().chain(of_listeners)
+        self.security.password_file.iter().chain(of_listeners).collect()
     }
 
     /// Errors in the settings of addresses.
@@ -226,10 +232,16 @@ impl Config {
             if self.listeners[..n].iter().any(|other| other.address.address == address.address) {
                 wrong(n, "address", &format!("{address} has settings already"));
             }
-            let range = 128..=phalanx_mqtt::Frame::MAX_BODY;
-            if let Some(size) = own.packet_size.filter(|size| !range.contains(size)) {
-                let what = format!("found {size}, expected 128 to {}", range.end());
+            let (most, condition) = match self.persistence_dir {
+                Some(_) => (MAX_DURABLE_PACKET, " with persistence-dir"),
+                None => (phalanx_mqtt::Frame::MAX_BODY, ""),
+            };
+            if let Some(size) = own.packet_size.filter(|size| !(128..=most).contains(size)) {
+                let what = format!("found {size}, expected 128 to {most}{condition}");
                 wrong(n, "max-packet-size", &what);
+            }
+            for what in own.allowed_origins.iter().flatten().filter_map(|own| check_origin(own)) {
+                wrong(n, "allowed-origins", &what);
             }
             let tls = own.tls.as_ref();
             if tls.is_some() && !address.is_tls() {

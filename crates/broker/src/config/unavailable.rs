@@ -18,7 +18,7 @@ impl Config {
         let mut unavailable = Vec::new();
         let mut wrong = |error: String| unavailable.extend(error.lines().map(str::to_owned));
         let security = &self.security;
-        for error in self.password_files().filter_map(|path| Users::open(path).err()) {
+        for error in self.password_files().iter().filter_map(|path| Users::open(path).err()) {
             wrong(error.to_string());
         }
         if let Some(Err(error)) = security.acl_file.as_deref().map(Rules::open) {

@@ -12,8 +12,9 @@ use phalanx_mqtt::{
     Auth, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason, Version,
 };
 
+use crate::access::login::Login;
 use crate::access::scram::ScramLogin;
-use crate::access::{Login, Policy, address_key};
+use crate::access::{Policy, address_key};
 use crate::connection::client::Connection;
 use crate::connection::end::End;
 use crate::connection::logging;

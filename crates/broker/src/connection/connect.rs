@@ -13,8 +13,9 @@ use phalanx_mqtt::{
     ConnAck, Connect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version, topic,
 };
 
+use crate::access::login::Login;
 use crate::access::permissions::Verdict;
-use crate::access::{Identity, Login, is_reserved};
+use crate::access::{Identity, is_reserved};
 use crate::config::Protocol;
 use crate::connection::authenticate::{
     Authenticated, Candidate, Credentials, method_and_data, proof_properties,

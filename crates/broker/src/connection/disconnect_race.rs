@@ -24,7 +24,7 @@ fn the_session_is_detached_before_the_connection_closes() {
             (config.limits.connect, config.limits.send) = (hour, hour);
             let mut graph = Graph::new();
             let broker = Broker::declare(&mut graph, &config);
-            let counters = broker.counters().clone();
+            let counters = broker.context().counters.clone();
             let listeners = RefCell::new(world.listen(address()));
             world.program(graph, move |_| {
                 let listener = listeners.borrow_mut().pop().expect("one listener for each worker");

@@ -63,7 +63,7 @@ fn peak(seed: u64, most: usize) -> usize {
         }
         world.client(async move {
             until(|| received.get() == SUBSCRIBERS && published.get() == PUBLISHERS).await;
-            of_world.set(looked_at.delivery_limiter().peak());
+            of_world.set(looked_at.context().delivery_limiter.peak());
         });
     });
     peak.get()

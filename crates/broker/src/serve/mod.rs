@@ -113,7 +113,8 @@ impl Broker {
             Arc::new(counters),
             Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))),
         );
-        let passwords = config.password_files().next().map(|_| Passwords::declare(graph));
+        let has_users = !config.password_files().is_empty();
+        let passwords = has_users.then(|| Passwords::declare(graph));
         // No ALPN protocol: clients offer various names, or none.
         let tls = tls.filter(|all| !all.is_empty()).map(|all| {
             let (profiles, own): (Vec<_>, Vec<_>) = all.into_iter().unzip();
@@ -167,15 +168,10 @@ impl Broker {
         Self { context, settings }
     }
 
+    /// The state of all connections.
     #[cfg(test)]
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.context.counters
-    }
-
-    /// The limiter of deliveries to the sessions.
-    #[cfg(test)]
-    pub(crate) fn delivery_limiter(&self) -> &crate::limits::delivery_limiter::DeliveryLimiter {
-        &self.context.delivery_limiter
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
     }
 
     /// Starts the maintenance of recovered state, and the bridges. Called on each processor, before [`accept`](Self::accept).

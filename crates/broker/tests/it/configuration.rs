@@ -48,6 +48,22 @@ fn errors_name_their_position() {
             "",
         ),
         ("listen = '0.0.0.0:1883'", "1:10: listen: 0.0.0.0:1883 ", "--allow-anonymous"),
+        ("logins = 'jwt'\npassword-file = 'u'", "1:10: logins: ", "127.0.0.1:1883"),
+        (
+            "password-file = 'u'\n[[listener]]\naddress = 'mqtt://127.0.0.1:1883'\nlogins = []",
+            "4:10: listener[0].logins: ",
+            "allow-anonymous",
+        ),
+        (
+            "[[listener]]\naddress = 'mqtt://127.0.0.1:1883'\nallowed-origins = 'example.org'",
+            "3:19: listener[0].allowed-origins: found \"example.org\", ",
+            "https://",
+        ),
+        (
+            "persistence-dir = 'd'\n[[listener]]\naddress = 'mqtt://127.0.0.1:1883'\nmax-packet-size = '129M'",
+            "4:19: listener[0].max-packet-size: ",
+            "with persistence-dir",
+        ),
         ("listen = 'mqtts://127.0.0.1:8883'", "1:10: listen: ", "tls.certificate"),
         ("\n[tls]\nkey = 'k'", "2:1: tls: `certificate` is missing", ""),
         ("tls = { certificate = 'c' }", "1:7: tls: `key` is missing", ""),
