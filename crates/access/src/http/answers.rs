@@ -12,8 +12,9 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn get(&self, login: u64, at: Duration) -> Option<bool> {
-        self.by_login.get(&login).filter(|(_, end)| at < *end).map(|(allowed, _)| *allowed)
+    /// The answer for this hash, if one is valid, and its end.
+    pub(super) fn get(&self, login: u64, at: Duration) -> Option<(bool, Duration)> {
+        self.by_login.get(&login).filter(|(_, end)| at < *end).copied()
     }
 
     /// Keeps an answer for its lifetime.
@@ -65,7 +66,7 @@ mod tests {
         assert_eq!(answers.by_login.len(), 4);
         assert_eq!(
             [5, 6, 7].map(|login| answers.get(login, at(0))),
-            [None, Some(true), Some(false)]
+            [None, Some((true, at(16))), Some((false, at(17)))]
         );
         assert_eq!(answers.get(6, at(16)), None);
         answers.keep(20, (true, at(30)), (at(17), 4));

@@ -72,7 +72,7 @@ impl CallOuts {
             secret: own.keys.hash_one((client, user, password, client_id)),
         };
         let known = lock(&own.answers).get(answer, at);
-        if let Some(allowed) = known {
+        if let Some((allowed, _)) = known {
             let (judged, refused) = own.logins.judge(login, allowed, at);
             refuse(refused);
             return judged.map(|()| allowed).map_err(Undecided::Refused);

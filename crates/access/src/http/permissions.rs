@@ -57,12 +57,7 @@ impl Permissions {
         Self(Pool::new(endpoint, options, Waiting::default()))
     }
 
-    /// How long an answer is used again.
-    pub fn lifetime(&self, allowed: bool) -> Duration {
-        self.0.options.lifetime(allowed)
-    }
-
-    /// Whether the access is allowed.
+    /// Whether the access is allowed, and until when this answer may be used.
     ///
     /// # Errors
     /// The reason why that is unknown.
@@ -70,12 +65,12 @@ impl Permissions {
         &self,
         permission: Permission<'_>,
         fetcher: &Fetcher,
-    ) -> Result<bool, Undecided> {
-        let (pool, own) = (&self.0, &self.0.queue);
+    ) -> Result<(bool, Duration), Undecided> {
+        let (pool, own, begun) = (&self.0, &self.0.queue, now());
         let answer = own.keys.hash_one(permission);
-        let known = lock(&own.answers).get(answer, now());
-        if let Some(allowed) = known {
-            return Ok(allowed);
+        let known = lock(&own.answers).get(answer, begun);
+        if let Some(known) = known {
+            return Ok(known);
         }
         let Permission { user, client_id, address, action, topic } = permission;
         let host = address.map(|address| address.to_canonical().to_string()).unwrap_or_default();
@@ -92,12 +87,16 @@ impl Permissions {
             ("acc", acc),
             ("topic", topic),
         ];
-        let Some(body) = pool.body(&fields) else { return Ok(false) };
-        if lock(&own.jobs).len() >= MAX_WAITING {
-            return Err(Undecided::Refused(Refusal::Busy));
-        }
-        let enter = |own: &Waiting, job| lock(&own.jobs).push_back(job);
-        pool.ask((body, answer), fetcher, enter).await
+        let Some(body) = pool.body(&fields) else { return Ok((false, begun)) };
+        let enter = |own: &Waiting, job: Job| {
+            let mut jobs = lock(&own.jobs);
+            match jobs.len() < MAX_WAITING {
+                true => jobs.push_back(job),
+                false => job.reply.send(Err(Undecided::Refused(Refusal::Busy))),
+            }
+        };
+        let allowed = pool.ask((body, answer), fetcher, enter).await?;
+        Ok((allowed, begun + pool.options.lifetime(allowed)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::runtime::report;
-use phalanx::shutdown::draining;
+use phalanx::shutdown::{draining, is_draining};
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::{now, timeout};
@@ -159,11 +159,15 @@ impl<Q: Queue> Pool<Q> {
         }
     }
 
-    /// Logs the first failure after a success, and the first success after a failure, at most every ten seconds.
+    /// Logs the first failure after a success, and the first success after a failure, at most every ten seconds. A shutdown
+    /// ends requests, which is no failure of the service.
     fn log(&self, failure: Option<&str>) {
         let (mut log, at) = (lock(&self.log), now());
         let is_news = log.is_failing != failure.is_some();
-        if !is_news || log.written.is_some_and(|written| at < written + LOG_INTERVAL) {
+        if !is_news
+            || is_draining()
+            || log.written.is_some_and(|written| at < written + LOG_INTERVAL)
+        {
             return;
         }
         *log = Log { is_failing: failure.is_some(), written: Some(at) };

@@ -53,11 +53,10 @@ impl Bans {
         was_there
     }
 
-    /// Whether a client may not connect at `now`.
+    /// Whether a client may not connect at `now`, as far as it is known.
     pub(crate) fn is_banned(
         &self,
-        client: &str,
-        user: Option<&str>,
+        (client, user): (Option<&str>, Option<&str>),
         address: Option<IpAddr>,
         now: Duration,
     ) -> bool {
@@ -67,7 +66,7 @@ impl Bans {
         let ends = self.ends();
         let is =
             |banned: Banned| ends.get(&banned).is_some_and(|end| end.is_none_or(|end| end > now));
-        is(Banned::Client(client.to_owned()))
+        client.is_some_and(|client| is(Banned::Client(client.to_owned())))
             || user.is_some_and(|user| is(Banned::User(user.to_owned())))
             || address.is_some_and(|address| is(Banned::Address(address.to_canonical())))
     }
@@ -94,13 +93,13 @@ mod tests {
         let address: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
         assert!(bans.add(Banned::Address("192.0.2.1".parse().unwrap()), Some(at(10)), at(5)));
         assert!(bans.add(Banned::User("eve".into()), None, at(5)));
-        assert!(bans.is_banned("c", None, Some(address), at(14)));
-        assert!(!bans.is_banned("c", Some("adam"), Some(address), at(15)));
-        assert!(bans.is_banned("c", Some("eve"), None, at(1_000_000)));
+        assert!(bans.is_banned((None, None), Some(address), at(14)));
+        assert!(!bans.is_banned((Some("c"), Some("adam")), Some(address), at(15)));
+        assert!(bans.is_banned((Some("c"), Some("eve")), None, at(1_000_000)));
         assert_eq!(bans.list(at(14)).len(), 2);
         assert!(
             bans.remove(&Banned::User("eve".into()))
-                && !bans.is_banned("c", Some("eve"), None, at(6))
+                && !bans.is_banned((Some("c"), Some("eve")), None, at(6))
         );
     }
 }

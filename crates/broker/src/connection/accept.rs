@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arc_swap::Cache;
 use phalanx::net::Listener;
+use phalanx::time::now;
+use phalanx_mqtt::Reason;
 use phalanx_service::ListenerControl;
 use phalanx_tls::Wire;
 
@@ -61,9 +63,10 @@ pub(crate) async fn accept(
         }
         let stream = match Moving::arrived(stream) {
             Ok((moving, wire)) => {
-                let own = context.clone();
-                // If the limit of operations is reached, the connection closes.
-                let _ = control.dispatch(move |_| moving.serve(wire, own));
+                let (own, origin) = (context.clone(), moving.origin());
+                if control.dispatch(move |_| moving.serve(wire, own)).is_err() {
+                    dropped(&context, DropReason::ConnectionBusy, origin);
+                }
                 continue;
             }
             Err(new) => new,
@@ -88,6 +91,10 @@ pub(crate) async fn accept(
             },
         };
         peer.count(of_listener.flatten());
+        // Before TLS and authentication, which cost time.
+        if context.bans.is_banned((None, None), peer.ip(), now()) {
+            peer.refused = Some(Reason::BANNED);
+        }
         if listen.is_tls() && peer.refused.is_some() {
             // A CONNACK would cost a TLS handshake.
             dropped(&context, DropReason::ConnectionRejected, peer.origin);

@@ -79,7 +79,7 @@ impl Candidate<'_> {
             (None, false) => match method {
                 Some(method) => self.exchange((method, most), (login.name, claimed), input).await?,
                 None => {
-                    let login = Login { address: self.address(), ..login };
+                    let login = Login { address: self.peer.ip(), ..login };
                     let verifiers = &self.context.verifiers;
                     let at = self.context.listener;
                     self.policy.authenticate(verifiers, login, at).await.map(of_user)
@@ -88,7 +88,7 @@ impl Candidate<'_> {
         };
         if let Err((reason, _)) = found {
             let Context { refused_logins, stages, .. } = self.context;
-            refused_logins.refused(reason, (claimed.as_deref(), self.address()), stages.control);
+            refused_logins.refused(reason, (claimed.as_deref(), self.peer.ip()), stages.control);
         }
         Some(found)
     }
@@ -97,10 +97,6 @@ impl Candidate<'_> {
     fn asks_for_certificates(&self) -> bool {
         let tls = self.context.config.security.tls.as_ref();
         self.stream.is_tls() && tls.is_some_and(|tls| tls.client_authorities.is_some())
-    }
-
-    fn address(&self) -> Option<IpAddr> {
-        self.peer.origin.address.map(|address| address.ip())
     }
 
     /// Exchanges AUTH packets, for at most the time of CONNECT.
@@ -132,7 +128,7 @@ impl Candidate<'_> {
             Ok(last) => last,
             Err(rejection) => return Some(Err(rejection)),
         };
-        let (passwords, client) = (&self.context.verifiers.passwords, address_key(self.address()));
+        let (passwords, client) = (&self.context.verifiers.passwords, address_key(self.peer.ip()));
         let proof = login.finish(passwords.as_ref(), (&last, client));
         Some(proof.map(|proof| Authenticated {
             user: Some(login.user().into()),
@@ -206,7 +202,7 @@ impl Connection {
         let mechanism = again.mechanism;
         let data = data(auth, mechanism).map_err(|(reason, what)| End::Because(reason, what))?;
         let begins = auth.reason == Reason::RE_AUTHENTICATE;
-        let address = shared.peer.origin.address.map(|address| address.ip());
+        let address = shared.peer.ip();
         let (reason, answer) = match again.exchange.take() {
             None if begins => {
                 let at = context.listener;

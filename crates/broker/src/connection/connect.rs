@@ -22,16 +22,16 @@ use crate::connection::authenticate::{
 };
 use crate::connection::client::Shared;
 use crate::connection::end::UNDECIDED;
+use crate::connection::kept_session::not_let_in;
 use crate::connection::refusal::{Refusal, answer_to_malformed, maximum_packet_size, refuse};
 use crate::connection::{logging, sender};
 use crate::context::Context;
 use crate::events::Line;
 use crate::events::drops::{DropReason, Dropped};
-use crate::kept::questions::Whereabouts;
-use crate::kept::state::Kept;
 use crate::limits::peer::Peer;
 use crate::model::message::{self, Message};
 use crate::model::trie::is_shallow;
+use crate::session::close::Closing;
 use crate::session::open::{Opened, Opening};
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
@@ -156,13 +156,12 @@ pub(super) async fn accept_client(
         }
         _ => Ok(identity),
     });
-    let address = peer.origin.address.map(|address| address.ip());
+    let address = peer.ip();
     let allowed = match (allowed, &opening.will) {
         (Ok(identity), Some((will, _))) if policy.permissions(&identity).is_some() => {
             let (client, topic) = ((&identity, address), (Action::Publish, &*will.topic));
             // Boxed: few brokers have a service.
-            let verdict = Box::pin(policy.decide(&context.verifiers, client, topic)).await;
-            match verdict {
+            match Box::pin(policy.decide(&context.verifiers, client, topic)).await.0 {
                 Verdict::Allowed => Ok(identity),
                 Verdict::Denied => {
                     Err((Reason::NOT_AUTHORIZED, "the client may not publish its will"))
@@ -172,12 +171,13 @@ pub(super) async fn accept_client(
         }
         (allowed, _) => allowed,
     };
-    let allowed = allowed.and_then(|identity| {
-        let user = identity.user.as_deref();
-        match context.bans.is_banned(&identity.client, user, address, now()) {
-            true => Err((Reason::BANNED, "banned by an operator")),
-            false => Ok(identity),
-        }
+    let is_banned = |identity: &Identity| {
+        let names = (Some(&*identity.client), identity.user.as_deref());
+        context.bans.is_banned(names, address, now())
+    };
+    let allowed = allowed.and_then(|identity| match is_banned(&identity) {
+        true => Err(BANNED),
+        false => Ok(identity),
     });
     let identity = match allowed {
         Ok(identity) => identity,
@@ -257,6 +257,15 @@ pub(super) async fn accept_client(
             return None;
         }
     };
+    // An operator who bans the client from now on finds its session.
+    if is_banned(&identity) {
+        let closing = Closing { will: false, expiry: None };
+        context.stages.close((opened.key, opened.connection_id), closing).await;
+        let (reason, why) = BANNED;
+        logging::refused(context, &peer.origin, names, (reason, why));
+        refuse(&stream, limits, Refusal { version, most, reason, what: "" }).await;
+        return None;
+    }
     if let Some(peers) = &context.counters.peers
         && !peers.claims.add(&identity, time_of_day(), now())
     {
@@ -283,38 +292,6 @@ pub(super) async fn accept_client(
         persistent,
         mechanism: proof.map(|(mechanism, _)| mechanism),
     })
-}
-
-/// Why a node that keeps its sessions does not let a client in, if so.
-async fn not_let_in(
-    context: &Context,
-    kept: &Kept,
-    identity: &Identity,
-    resumes: bool,
-) -> Option<(Reason, &'static str)> {
-    let not_open = (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
-    if !kept.is_open() {
-        return Some(not_open);
-    }
-    // If the stage is full, it refuses the client later.
-    let sessions = context.stages.sessions;
-    if resumes
-        && (kept.is_arriving(&identity.client)
-            || sessions.has_session(identity.clone()).await == Ok(false))
-    {
-        match kept.questions.ask(identity.clone()).await {
-            Whereabouts::NotElsewhere => (),
-            Whereabouts::Elsewhere => {
-                return Some((Reason::USE_ANOTHER_SERVER, "another node has the session"));
-            }
-            Whereabouts::Unknown => {
-                let what = "a node that may have the session does not answer";
-                return Some((Reason::SERVER_UNAVAILABLE, what));
-            }
-        }
-    }
-    // The lease may have run out meanwhile.
-    (!kept.is_open()).then_some(not_open)
 }
 
 /// Counts and logs an accepted connection, and starts its sender.
@@ -445,5 +422,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         asked_expiry,
     })
 }
+
+const BANNED: (Reason, &str) = (Reason::BANNED, "banned by an operator");
 
 const RESERVED: &str = "client identifiers that begin with $bridge/ or $cluster/ are those of bridges and of other nodes";

@@ -8,8 +8,7 @@ use phalanx_mqtt::{Reason, Version};
 use crate::access::Identity;
 use crate::connection::end::End;
 use crate::context::Context;
-use crate::events::{EventClass, Line, Origin};
-use crate::transport::outbox::Outbox;
+use crate::events::{EventClass, EventLog, Line, Origin};
 
 /// Logs a refused connection: the reason code, its explanation if there is one, and the names in CONNECT, if
 /// received.
@@ -68,17 +67,17 @@ pub(super) fn version(version: Version) -> &'static str {
     }
 }
 
-/// Logs the end of an accepted client's connection, which began at `since`.
+/// Logs the end of an accepted client's connection, which began at `since`. The sender may know the cause.
 pub(super) fn disconnected(
-    context: &Context,
+    events: &EventLog,
     (identity, origin): (&Identity, &Origin),
-    (end, outbox): (&End, &Outbox),
+    (end, cause): (&End, Option<Reason>),
     since: Duration,
 ) {
-    if context.traces().is_on() {
-        context.traces().record("disconnected", &identity.client, None);
+    if events.traces().is_on() {
+        events.traces().record("disconnected", &identity.client, None);
     }
-    context.events().log(EventClass::Disconnects, "disconnected", |line| {
+    events.log(EventClass::Disconnects, "disconnected", |line| {
         origin.write(line);
         let (reason, why) = match end {
             End::Disconnected(closing) if closing.will => {
@@ -86,7 +85,7 @@ pub(super) fn disconnected(
             }
             End::Disconnected(_) => ("disconnected by the client".to_owned(), ""),
             End::Because(reason, why) => (reason.to_string(), *why),
-            End::Lost | End::Leaving => match outbox.cause() {
+            End::Lost | End::Leaving => match cause {
                 Some(reason) => (reason.to_string(), ""),
                 None => ("connection lost".to_owned(), ""),
             },

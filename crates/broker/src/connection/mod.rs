@@ -6,6 +6,7 @@
 //! | `accept.rs` | accepts connections |
 //! | `handshake.rs` | the TLS handshake and the WebSocket upgrade |
 //! | `connect.rs` | CONNECT and its answer |
+//! | `kept_session.rs` | clients whose session another node may have |
 //! | `refusal.rs` | rejected CONNECTs |
 //! | `authenticate.rs` | authentication, also by AUTH |
 //! | `client.rs` | the connection of an accepted client |
@@ -25,15 +26,16 @@ mod batch;
 pub(crate) mod bridged;
 mod client;
 mod connect;
-#[cfg(test)]
-mod disconnect_race;
 mod end;
 mod handshake;
+mod kept_session;
 mod logging;
 mod moving;
 mod permission;
 mod publish;
 mod publishing;
+#[cfg(test)]
+mod races;
 mod reader;
 mod refusal;
 mod sender;

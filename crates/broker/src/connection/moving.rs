@@ -17,7 +17,7 @@ use std::time::Duration;
 use arc_swap::Cache;
 use phalanx::net::{IoTimeout, Stream};
 use phalanx::{select, sleep};
-use phalanx_mqtt::Version;
+use phalanx_mqtt::{Reason, Version};
 use phalanx_service::ListenAddress;
 use phalanx_tls::Wire;
 
@@ -25,12 +25,15 @@ use crate::access::Identity;
 use crate::config::Config;
 use crate::connection::authenticate::Reauthentication;
 use crate::connection::client::{Connection, Shared};
+use crate::connection::end::End;
+use crate::connection::logging;
 use crate::connection::publishing::Publishing;
 use crate::connection::reader::serve_accepted;
 use crate::connection::sender;
 use crate::context::Context;
 use crate::context::stages::Stages;
 use crate::counters::Counters;
+use crate::events::Origin;
 use crate::limits::peer::Peer;
 use crate::limits::rate_limit::RateLimit;
 use crate::model::client_key::ClientKey;
@@ -129,6 +132,11 @@ impl Moving {
         Ok((moving, wire))
     }
 
+    /// The client's address, and the address at which the connection was accepted.
+    pub(super) fn origin(&self) -> Origin {
+        self.0.as_ref().expect("it arrives once").peer.origin
+    }
+
     /// Serves the connection on this processor to its end.
     pub(super) fn serve(
         mut self,
@@ -167,11 +175,79 @@ impl Moving {
 impl Drop for Moving {
     fn drop(&mut self) {
         let Some(state) = self.0.take() else { return };
-        state.counters.connected.add(-1);
-        state.peer.listener.connections.add(-1);
-        let Stages { sessions, routing, .. } = state.stages;
+        let State { key, connection_id, stages, counters, peer, identity, since, .. } = state;
+        counters.connected.add(-1);
+        peer.listener.connections.add(-1);
+        let what = "the connection could not move to another processor";
+        let (names, end) = ((&identity, &peer.origin), End::Because(Reason::SERVER_BUSY, what));
+        logging::disconnected(counters.drops.events(), names, (&end, None), since);
+        let Stages { control, sessions, routing } = stages;
         let closing = Closing { will: true, expiry: None };
-        // If the stage is full, the session stays attached until its client returns.
-        let _ = sessions.close(state.key, state.connection_id, closing, routing).detach();
+        if sessions.close(key, connection_id, closing, routing).detach().is_err() {
+            // If this stage is full, too, the session stays attached until its client returns.
+            let _ = control.dispatch(move |_| stages.close((key, connection_id), closing));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx::{Graph, sim};
+
+    use super::*;
+    use crate::Broker;
+    use crate::events::traces::Target;
+    use crate::session::open::Opening;
+
+    #[test]
+    fn a_connection_that_does_not_arrive_is_closed() {
+        let declare = |graph: &mut Graph| Broker::declare(graph, &Config::new());
+        sim::block_on(0, Some(1), declare, |broker| async move {
+            let Context { stages, counters, config, .. } = broker.context().clone();
+            let metrics = counters.listeners.of(config.listen[0]);
+            let origin = Origin { address: None, listen: metrics.listen };
+            let (version, client_id) = (Version::V5, Arc::<str>::from("c"));
+            let opening = Opening {
+                client_id: client_id.clone(),
+                user: None,
+                origin: None,
+                version,
+                clean_start: true,
+                expiry: 0,
+                receive_maximum: 1,
+                most: 100,
+                most_aliases: 0,
+                will: None,
+            };
+            let opened = stages.sessions.open(opening, stages.routing).await.unwrap();
+            let opened = opened.expect("the broker has no limits");
+            let (sessions, connected) = (counters.sessions.clone(), counters.connected.clone());
+            let events = counters.drops.events().clone();
+            let trace = events.traces().begin(Target::Client("c".into()), STOP_LIMIT * 100);
+            connected.add(1);
+            drop(Moving(Some(State {
+                version,
+                key: opened.key,
+                connection_id: opened.connection_id,
+                identity: Identity { user: None, client: client_id },
+                peer: Peer::of_bridge(origin, metrics),
+                most: 100,
+                timeout: IoTimeout::NONE,
+                input: Vec::new(),
+                publishing: Publishing::new(0, false, (opened.key, 0)),
+                wants_reasons: true,
+                reauthentication: None,
+                since: Duration::ZERO,
+                rate_limit: None,
+                config,
+                listener: None,
+                stages,
+                counters,
+            })));
+            sleep(STOP_LIMIT).await;
+            assert_eq!((sessions.get(), connected.get()), (0, 0));
+            let traced = serde_json::to_string(&events.traces().list(trace)).unwrap();
+            assert!(traced.contains("disconnected"), "{traced}");
+        });
     }
 }

@@ -1,5 +1,7 @@
 //! Access to topics that a service decides: the messages of a client wait for the decision about their topic.
 
+use std::time::Duration;
+
 use phalanx_access::Action;
 use phalanx_mqtt::{Publish, Reason, Version};
 
@@ -27,8 +29,8 @@ impl Connection {
         }
         let topic = topic.to_owned();
         self.flush(batch).await?;
-        let verdict = self.decide(Action::Publish, &topic).await;
-        self.known_topics.get_or_insert_default().keep(&policy, &topic, verdict);
+        let (verdict, end) = self.decide(Action::Publish, &topic).await;
+        self.known_topics.get_or_insert_default().keep(&policy, &topic, (verdict, end));
         // MQTT 3.1.1 has no negative acknowledgement, so the client would take the message for delivered.
         let is_lost = publish.delivery.id().is_some() && self.version == Version::V3;
         match verdict {
@@ -39,11 +41,10 @@ impl Connection {
         }
     }
 
-    /// Asks the service, if there is one.
-    pub(super) async fn decide(&mut self, action: Action, topic: &str) -> Verdict {
+    /// Asks the service, if there is one: see [`Policy::decide`](crate::access::Policy::decide).
+    pub(super) async fn decide(&mut self, action: Action, topic: &str) -> (Verdict, Duration) {
         let policy = self.policy.load().clone();
-        let address = self.peer.origin.address.map(|address| address.ip());
         let verifiers = &self.shared.context.verifiers;
-        policy.decide(verifiers, (&self.identity, address), (action, topic)).await
+        policy.decide(verifiers, (&self.identity, self.peer.ip()), (action, topic)).await
     }
 }

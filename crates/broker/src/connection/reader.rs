@@ -13,7 +13,7 @@ use phalanx::shutdown::is_draining;
 use phalanx::stage::Pooled;
 use phalanx::task::Either;
 use phalanx::time::now;
-use phalanx::{CallError, select, sleep};
+use phalanx::{select, sleep};
 use phalanx_mqtt::{
     Ack, Disconnect, Frame, Kind, Packet, PacketId, Property, PropertyBuffer, Reason, Version,
 };
@@ -30,7 +30,6 @@ use crate::context::Context;
 use crate::limits::peer::Peer;
 use crate::limits::rate_limit::RateLimit;
 use crate::session::close::Closing;
-use crate::session::operations::RETRY_DELAY;
 use crate::session::outgoing::Answered;
 use crate::transport::Transport;
 
@@ -295,8 +294,8 @@ impl Connection {
 
     /// Ends the connection: sends the reason, and detaches the session.
     async fn end(self, end: End) {
-        let names = (&self.identity, &self.peer.origin);
-        logging::disconnected(&self.context, names, (&end, &self.outbox), self.since);
+        let (names, cause) = ((&self.identity, &self.peer.origin), self.outbox.cause());
+        logging::disconnected(self.context.events(), names, (&end, cause), self.since);
         let is_disconnect = matches!(end, End::Disconnected(_));
         let closing = match end {
             End::Disconnected(closing) => closing,
@@ -318,18 +317,7 @@ impl Connection {
         let Context { stages, counters, .. } = &*self.context;
         counters.connected.add(-1);
         self.peer.listener.connections.add(-1);
-        let mut left = pin!(async {
-            loop {
-                let close =
-                    stages.sessions.close(self.key, self.connection_id, closing, stages.routing);
-                match close.await {
-                    // The session stage is full. Retry, because a session that stays attached could not
-                    // expire.
-                    Err(CallError::Full { .. }) => sleep(RETRY_DELAY).await,
-                    _ => return,
-                }
-            }
-        });
+        let mut left = pin!(stages.close((self.key, self.connection_id), closing));
         if is_disconnect {
             // A client may reconnect on another processor as soon as its connection is closed. The session
             // must process DISCONNECT first, or the client's will would be published. The wait is limited,

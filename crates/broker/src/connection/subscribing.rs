@@ -150,7 +150,7 @@ impl Connection {
         let filter = path(key).map_or("", |path| path.filter);
         let verdict = match is_undecided {
             true => Verdict::Undecided,
-            false => self.decide(Action::Subscribe, filter).await,
+            false => self.decide(Action::Subscribe, filter).await.0,
         };
         *is_undecided = verdict == Verdict::Undecided;
         let refused = |reason, why| Err((reason, Why::Borrowed(why)));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx::blocking::blocking;
 use phalanx::net::Resolver;
-use phalanx::{Graph, SharedStage};
+use phalanx::{CallError, Graph, SharedStage, sleep};
 use phalanx_store::Store;
 
 use crate::access::Access;
@@ -17,11 +17,13 @@ use crate::kept::mirror::StreamMirror;
 use crate::kept::state::{ELECTION, Kept};
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::settings::{LiveLimits, SharedSettings};
+use crate::model::client_key::ClientKey;
 use crate::requests::Routes;
 use crate::routing::router::Router;
 use crate::routing::stage;
+use crate::session::close::Closing;
 use crate::session::directory::Directory;
-use crate::session::operations::SessionStage;
+use crate::session::operations::{RETRY_DELAY, SessionStage};
 use crate::session::table::Sessions;
 
 /// Maximum cohort of operations on sockets: the kernel state of more sockets, about 10 KiB each, would not
@@ -41,6 +43,17 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
+    /// Detaches a connection from its session. Retries while the session stage is full, because a session that stays
+    /// attached could not expire.
+    pub(crate) async fn close(self, (key, connection_id): (ClientKey, u64), closing: Closing) {
+        loop {
+            match self.sessions.close(key, connection_id, closing, self.routing).await {
+                Err(CallError::Full { .. }) => sleep(RETRY_DELAY).await,
+                _ => return,
+            }
+        }
+    }
+
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,

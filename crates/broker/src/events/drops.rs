@@ -116,7 +116,7 @@ reasons! {
     ConnectionBusy = "connection_busy", Connections,
         "closed without a response, because the broker has no capacity for another operation";
     ConnectionRejected = "connection_rejected", Connections,
-        "closed before TLS, because of a limit per address";
+        "closed before TLS, because of a limit per address or a ban";
     SessionStoreFull = "session_store_full", Sessions,
         "the journal is full or behind (max-persistence-bytes)";
     SessionDiskFull = "session_disk_full", Sessions, "the disk is full";

@@ -69,6 +69,11 @@ impl Peer {
         Self { _permit, _of_listener, _open, origin, listener, refused: None, since: now() }
     }
 
+    /// The client's address, if known.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        self.origin.address.map(|address| address.ip())
+    }
+
     /// Time left until CONNECT must have arrived, of `limit` since acceptance.
     pub(crate) fn left(&self, limit: Duration) -> Duration {
         // A rejected connection uses a permit, so it gets little time.

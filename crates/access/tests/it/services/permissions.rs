@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use phalanx::time::now;
 use phalanx_access::{Action, CallOutOptions, Endpoint, Permission, Permissions, Undecided};
 use phalanx_guard::Refusal;
 
@@ -32,10 +33,15 @@ fn service() -> Permissions {
 fn answers_are_of_one_topic_and_action() {
     run(|service, fetcher, _| async move {
         let permissions = self::service();
-        let ask = async |permission| permissions.ask(permission, &fetcher).await;
+        let decide = async |permission| permissions.ask(permission, &fetcher).await;
+        let ask = async |permission| decide(permission).await.map(|(allowed, _)| allowed);
         service.answers(200, "", r#"{"result": "allow"}"#);
+        let begun = now();
         for _ in 0..3 {
-            assert_eq!(ask(permission("a/b")).await, Ok(true));
+            let (allowed, end) = decide(permission("a/b")).await.unwrap();
+            // The end does not change while the answer is used.
+            assert!(allowed && end < begun + Duration::from_secs(61));
+            seconds(1).await;
         }
         assert_eq!(service.count(), 1);
         let request = service.requests.borrow()[0].clone();

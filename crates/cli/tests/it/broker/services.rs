@@ -196,6 +196,7 @@ fn a_silent_service_delays_only_its_logins(driver: &str) {
     // Neither does a shutdown.
     broker.signal(Signal::TERM);
     broker.exits_well();
+    assert!(!broker.stderr().contains("requests are refused"), "{}", broker.stderr());
     drop(waiting);
 }
 
