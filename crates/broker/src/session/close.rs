@@ -69,6 +69,14 @@ impl Sessions {
         effects
     }
 
+    /// Lets a pull of connection `connection_id` return without output, so that no output is lost with it.
+    pub(super) fn interrupt(&mut self, key: ClientKey, connection_id: u64) {
+        if let Some(attachment) = self.get(key).and_then(|session| session.on(connection_id)) {
+            attachment.is_interrupted = true;
+            attachment.wake();
+        }
+    }
+
     /// Resumes the recovered sessions: their connections are gone, and they may have expired.
     pub(super) fn resume(&mut self, now: Duration) -> Effects {
         let mut effects = Effects::default();

@@ -311,14 +311,6 @@ impl Sessions {
         Poll::Pending
     }
 
-    /// Lets a pull of connection `connection_id` return without output, so that no output is lost with it.
-    pub(super) fn interrupt(&mut self, key: ClientKey, connection_id: u64) {
-        if let Some(attachment) = self.get(key).and_then(|session| session.on(connection_id)) {
-            attachment.is_interrupted = true;
-            attachment.wake();
-        }
-    }
-
     /// Adds subscriptions up to the limits. Returns the reason codes, and the accepted subscriptions.
     pub(super) fn subscribe(
         &mut self,
