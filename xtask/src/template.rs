@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::task::{Outcome, cargo, succeed, usage};
+use crate::task::{Outcome, cargo, succeed, target, usage};
 
 /// Name of the project whose tests run.
 const NAME: &str = "counter-service";
@@ -81,11 +81,11 @@ fn replaced(text: &str, name: &str) -> String {
     text.replace("{{project-name}}", name).replace("{{crate_name}}", &name.replace('-', "_"))
 }
 
-/// Builds the project and runs its tests, without a network. It shares the dependencies that the workspace has built.
+/// Builds the project and runs its tests, without a network. It shares dependencies that the workspace
+/// has built with the same options.
 fn test(root: &Path, folder: &Path) -> Result<(), String> {
     let mut cargo = cargo(folder);
-    let named = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    cargo.args(["test", "--offline"]).env("CARGO_TARGET_DIR", root.join(named));
+    cargo.args(["test", "--offline"]).env("CARGO_TARGET_DIR", target(root));
     succeed(&mut cargo, &format!("the tests in {} failed", folder.display()))
 }
 

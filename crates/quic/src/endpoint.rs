@@ -76,7 +76,7 @@ impl Endpoint {
                     let first = (!truncated).then(|| &buffer[..length]);
                     self.receive(first, from, accept, &mut sends).await;
                     for _ in 0..MAX_BATCHES {
-                        // An error occurs again in the next receive.
+                        // If the error persists, the next receive returns it.
                         if self.core.socket().try_recv_batch(&mut batch).is_err() {
                             break;
                         }

@@ -21,8 +21,6 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
     }
     let mut cargo = cargo(&dist.root);
     cargo.args(["build", "--release", "--package", "phalanx-cli", "--target", &triple]);
-    cargo.env_remove("CARGO_PROFILE_RELEASE_LTO");
-    cargo.env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS");
     succeed(&mut cargo, "the static program does not compile")?;
     let program = dist.out.join("..").join(&triple).join("release/phalanx");
     let name = format!("phalanx-{}-{triple}", dist.version(&program)?);

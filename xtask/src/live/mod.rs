@@ -43,9 +43,6 @@ pub(crate) fn kernels(root: &Path) -> io::Result<PathBuf> {
 fn build(root: &Path, package: &str, program: &str) -> io::Result<PathBuf> {
     let mut cargo = cargo(root);
     cargo.args(["build", "--release", "--quiet", "--package", package]);
-    // Use the release profile of the shipped program, even where CI overrides it for shorter builds.
-    cargo.env_remove("CARGO_PROFILE_RELEASE_LTO");
-    cargo.env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS");
     succeed(&mut cargo, &format!("{program} does not compile")).map_err(io::Error::other)?;
     Ok(target(root).join("release").join(program))
 }

@@ -257,7 +257,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/acme",
         layers: &[
-            &["metrics", "report", "schedule", "transport"],
+            &["metrics", "schedule", "transport"],
             &["storage"],
             &["plan"],
             &["challenges"],

@@ -80,7 +80,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = seconds)]
     pub calm: Duration,
 
-    /// Time in which the server of the part profile gets to know a mix that is not in its profile, in seconds; a known
+    /// Time in which the server of the part mixes gets to know a mix that is not in its profile, in seconds; a known
     /// one gets a quarter
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub learn: Duration,

@@ -40,6 +40,7 @@ pub(super) async fn claim(node: Rc<Node>) {
             if all.is_empty() {
                 break;
             }
+            until_owned(&node, is_draining).await;
             publish(&node, &subject, &all).await;
         }
         if let Either::Right(()) = select(changed, drained.as_mut()).await {
@@ -69,8 +70,18 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
     }
 }
 
+/// Waits until this node owns its sessions or `is_over`. Another node may have adopted the sessions of a node that was cut
+/// off, and its earlier claims would end them there.
+async fn until_owned(node: &Node, is_over: impl Fn() -> bool) {
+    let is_owner = || node.context.kept.as_ref().is_none_or(|kept| kept.is_open());
+    while !is_owner() && !is_over() {
+        sleep(RETRY_DELAY).await;
+    }
+}
+
 /// Tells a node which clients connected here while it may not have heard this, as long as the lane lasts.
 pub(super) async fn repeat(node: &Node, lane: &Lane, since: Duration) {
+    until_owned(node, || lane.is_closed()).await;
     let all = node.peers.claims.since(since);
     let mut left = &all[..];
     while !left.is_empty() && !lane.is_closed() {

@@ -22,7 +22,7 @@ use crate::connection::authenticate::{
 };
 use crate::connection::client::Shared;
 use crate::connection::end::UNDECIDED;
-use crate::connection::kept_session::not_let_in;
+use crate::connection::kept_session::{NOT_OPEN, not_let_in};
 use crate::connection::refusal::{Refusal, answer_to_malformed, maximum_packet_size, refuse};
 use crate::connection::{logging, sender};
 use crate::context::Context;
@@ -233,9 +233,8 @@ pub(super) async fn accept_client(
         return None;
     }
     if let Some(kept) = &context.kept {
-        let resumes = !opening.clean_start && opening.expiry > 0;
         // Boxed: few brokers keep sessions.
-        let refused = Box::pin(not_let_in(context, kept, &identity, resumes)).await;
+        let refused = Box::pin(not_let_in(context, kept, &identity, !opening.clean_start)).await;
         if let Some((reason, what)) = refused {
             logging::refused(context, &peer.origin, names, (reason, what));
             refuse(&stream, limits, Refusal { version, most, reason, what }).await;
@@ -257,11 +256,15 @@ pub(super) async fn accept_client(
             return None;
         }
     };
-    // An operator who bans the client from now on finds its session.
-    if is_banned(&identity) {
+    // An operator who bans the client from now on finds its session, and so does the end of the lease.
+    let ended = match &context.kept {
+        _ if is_banned(&identity) => Some(BANNED),
+        Some(kept) if !kept.is_open() => Some(NOT_OPEN),
+        _ => None,
+    };
+    if let Some((reason, why)) = ended {
         let closing = Closing { will: false, expiry: None };
         context.stages.close((opened.key, opened.connection_id), closing).await;
-        let (reason, why) = BANNED;
         logging::refused(context, &peer.origin, names, (reason, why));
         refuse(&stream, limits, Refusal { version, most, reason, what: "" }).await;
         return None;

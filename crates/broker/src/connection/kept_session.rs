@@ -7,6 +7,10 @@ use crate::context::Context;
 use crate::kept::questions::Whereabouts;
 use crate::kept::state::Kept;
 
+/// The refusal of a node without a lease.
+pub(super) const NOT_OPEN: (Reason, &str) =
+    (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
+
 /// Why a node that keeps its sessions does not let a client in, if so.
 pub(super) async fn not_let_in(
     context: &Context,
@@ -14,15 +18,15 @@ pub(super) async fn not_let_in(
     identity: &Identity,
     resumes: bool,
 ) -> Option<(Reason, &'static str)> {
-    let not_open = (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
     if !kept.is_open() {
-        return Some(not_open);
+        return Some(NOT_OPEN);
     }
     // If the stage is full, it refuses the client later.
     let sessions = context.stages.sessions;
     if resumes
-        && (kept.is_arriving(&identity.client)
-            || sessions.has_session(identity.clone()).await == Ok(false))
+        // In this order: an adoption announces all of its sessions before it installs the first.
+        && (sessions.has_session(identity.clone()).await == Ok(false)
+            || kept.is_arriving(&identity.client))
     {
         match kept.questions.ask(identity.clone()).await {
             Whereabouts::NotElsewhere => (),
@@ -36,5 +40,5 @@ pub(super) async fn not_let_in(
         }
     }
     // The lease may have run out meanwhile.
-    (!kept.is_open()).then_some(not_open)
+    (!kept.is_open()).then_some(NOT_OPEN)
 }

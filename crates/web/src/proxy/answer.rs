@@ -96,7 +96,9 @@ pub(super) fn relay_head(
     let alt_svc = site.alt_svc().field(out.alt_svc).filter(|_| out.is_tls());
     let mut head = clock::relayed_head(&mut out.buffer, response.status, reply);
     for (name, value) in response.fields(input) {
-        if is_for_client(name, &named) {
+        // The other server announces its own address for HTTP/3.
+        let is_replaced = alt_svc.is_some() && name.eq_ignore_ascii_case("alt-svc");
+        if is_for_client(name, &named) && !is_replaced {
             head = head.field(name, value);
         }
     }

@@ -16,7 +16,8 @@ pub(super) fn is_value(value: &str) -> Result<(), String> {
 }
 
 /// Fields that only the server may set.
-const OWN: [&str; 12] = [
+const OWN: [&str; 14] = [
+    "allow",
     "connection",
     "content-encoding",
     "content-length",
@@ -26,6 +27,7 @@ const OWN: [&str; 12] = [
     "etag",
     "keep-alive",
     "last-modified",
+    "location",
     "trailer",
     "transfer-encoding",
     "upgrade",
