@@ -77,8 +77,7 @@ pub(super) fn measure(
     report.figures.capacity = Some(capacity);
     report.partial = partial;
     report.hardware_events.extend(runner.events());
-    report.figures.driver = runner.servers[0].driver;
-    report.machine = Some(runner.machine.clone());
+    report.measured_on(&runner);
     Ok(())
 }
 

@@ -11,17 +11,17 @@ use crate::measure::run::Run;
 use crate::measure::sample::Sample;
 use crate::measure::stats::{Rounds as _, median};
 use crate::runner::Runner;
-use crate::runner::servers::ours;
 use crate::runner::slice::{Slice, sample};
 
 use super::files::{FileLoad, PROFILED, UNSEEN};
 use super::page::{Page, Pages};
-use super::profile::{Offered, add_guided, offered, shot};
-use super::settings::{processors, settings, start};
+use super::profile::{Offered, add_guided, prepare, shot};
+use super::settings::{processors, settings};
 use super::{Lengths, Options, Report};
 
 /// The largest 99th percentile of a good setting, over that of all workers active.
 const MAX_P99: f64 = 1.15;
+
 record! {
     /// A mix of traffic; medians of the slices.
     pub struct Row {
@@ -60,9 +60,6 @@ pub(super) fn measure(
     profile: &Path,
     report: &mut Run<Report>,
 ) -> Result<(), Error> {
-    let (driver, _) = ours();
-    let settings = settings(processors(options)?);
-    let mut runner = start(options, lengths, driver, &settings)?;
     let is_wanted = |load: &&FileLoad| {
         options.mix.is_empty() || options.mix.iter().any(|name| name == load.name)
     };
@@ -71,15 +68,15 @@ pub(super) fn measure(
         let names: Vec<&str> = PROFILED.iter().chain(&UNSEEN).map(|load| load.name).collect();
         return Err(Error::Process(format!("no mix has this name; they are {}", names.join(", "))));
     }
-    let all = offered(&runner, &all[..if lengths.quick { 1 } else { all.len() }], lengths)?;
-    let guided = add_guided(&mut runner, driver, profile)?;
+    let settings = settings(processors(options)?);
+    let (mut runner, all) = prepare(options, lengths, &settings, &all)?;
+    let guided = add_guided(&mut runner, profile)?;
     let (measured, partial) = measure_each(&all, 1, |offered, _| {
         Row::measure(&runner, guided, offered, &settings, lengths)
     })?;
     report.figures.mixes = measured.into_iter().flatten().collect();
     report.partial = partial;
-    report.figures.driver = Some(driver);
-    report.machine = Some(runner.machine.clone());
+    report.measured_on(&runner);
     Ok(())
 }
 

@@ -36,7 +36,7 @@ use crate::error::Error;
 use crate::measure::partial::Partial;
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::runner::RunnerOptions;
+use crate::runner::{Runner, RunnerOptions};
 
 /// Maximum response time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,8 +46,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// load: small files over keep-alive connections in open loop, at 20 and 80 % of the closed-loop capacity, with all
 /// workers active and with as many as the load needs. wake: the time until resting processors serve a burst. sweep: the
 /// loads of the paper on NewtOS, files from 10 B to 10 MB, under each setting. profile: `phalanx profile` measures three
-/// of these loads. mixes: a server chooses by the profile. planted: a server has a profile with a bad setting. Servers run at once and are visited in turn. Ratios are taken
-/// slice by slice; figures are medians.
+/// of these loads. mixes: a server chooses by the profile. planted: a server has a profile with a bad setting. Servers run
+/// at once and are visited in turn. Ratios are taken slice by slice; figures are medians.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Parts to measure
@@ -140,6 +140,14 @@ record! {
     }
 }
 
+impl Run<Report> {
+    /// Adds the machine and the driver of these servers.
+    fn measured_on(&mut self, runner: &Runner) {
+        self.figures.driver = runner.servers[0].driver;
+        self.machine = Some(runner.machine.clone());
+    }
+}
+
 /// Lengths and numbers of a run.
 #[derive(Clone, Copy)]
 struct Lengths {
@@ -176,6 +184,10 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
             Part::Wake => wake::measure(options, lengths, &mut report),
             Part::Sweep => sweep::measure(options, lengths, &mut report),
             Part::Profile => profile::measure(options, lengths, &profile, &mut report),
+            Part::Mixes | Part::Planted if !profile.exists() => {
+                let why = "there is no profile; the part profile measures it";
+                Err(Error::Process(format!("{}: {why}", profile.display())))
+            }
             Part::Mixes => mixes::measure(options, lengths, &profile, &mut report),
             Part::Planted => planted::measure(options, lengths, &profile, &mut report),
         };

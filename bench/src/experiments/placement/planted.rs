@@ -9,12 +9,10 @@ use crate::measure::partial::measure_each;
 use crate::measure::record::record;
 use crate::measure::run::Run;
 use crate::runner::Runner;
-use crate::runner::servers::ours;
 
 use super::files::PROFILED;
 use super::page::Pages;
-use super::profile::{Offered, add_guided, offered, shot};
-use super::settings::{processors, settings, start};
+use super::profile::{Offered, add_guided, peak, prepare, shot};
 use super::{Lengths, Options, Report};
 
 /// The batching delay of the planted setting, in microseconds: the longest one.
@@ -62,20 +60,16 @@ pub(super) fn measure(
     profile: &Path,
     report: &mut Run<Report>,
 ) -> Result<(), Error> {
-    let (driver, _) = ours();
-    let peak = &settings(processors(options)?)[..1];
-    let mut runner = start(options, lengths, driver, peak)?;
-    let loads = offered(&runner, &PROFILED[..if lengths.quick { 1 } else { 3 }], lengths)?;
+    let (mut runner, loads) = prepare(options, lengths, &[peak(options)?], &PROFILED)?;
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
     let bad = directory.path().join("planted");
     plant(profile, &bad)?;
-    let pages = add_guided(&mut runner, driver, &bad)?;
+    let pages = add_guided(&mut runner, &bad)?;
     let (rows, partial) =
         measure_each(&loads, 1, |offered, _| measure_mix(&runner, pages, offered, lengths))?;
     report.figures.planted = rows.into_iter().flatten().collect();
     report.partial = partial;
-    report.figures.driver = Some(driver);
-    report.machine = Some(runner.machine.clone());
+    report.measured_on(&runner);
     Ok(())
 }
 

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use phalanx::runtime::Setting;
+
 use crate::error::Error;
 use crate::measure::run::Run;
 use crate::runner::Runner;
@@ -36,18 +38,28 @@ impl Offered {
     }
 }
 
-/// The loads with their rates, by the capacity of the first server.
-pub(super) fn offered(
-    runner: &Runner,
-    loads: &[FileLoad],
+/// Starts a server for each of `settings`. Returns them, and the loads with their rates, by the capacity of the first
+/// server. A quick run has one load.
+pub(super) fn prepare(
+    options: &Options,
     lengths: Lengths,
-) -> Result<Vec<Offered>, Error> {
+    settings: &[Setting],
+    loads: &[FileLoad],
+) -> Result<(Runner, Vec<Offered>), Error> {
+    let runner = start(options, lengths, settings)?;
     let one = |load: &FileLoad| {
         load.select(runner.site())?;
         let capacity = runner.capacity(&runner.servers[0], lengths.slice, CONNECTIONS)?;
         Ok(Offered { load: *load, rate: capacity * SHARE })
     };
-    loads.iter().map(one).collect()
+    let count = if lengths.quick { 1 } else { loads.len() };
+    let offered = loads[..count].iter().map(one).collect::<Result<_, Error>>()?;
+    Ok((runner, offered))
+}
+
+/// The setting with all workers active.
+pub(super) fn peak(options: &Options) -> Result<Setting, Error> {
+    Ok(settings(processors(options)?)[0])
 }
 
 pub(super) fn shot(offered: &Offered, seed: usize) -> Shot {
@@ -61,21 +73,16 @@ pub(super) fn measure(
     profile: &Path,
     report: &mut Run<Report>,
 ) -> Result<(), Error> {
-    let (driver, _) = ours();
-    let peak = &settings(processors(options)?)[..1];
-    let runner = start(options, lengths, driver, peak)?;
-    let loads = offered(&runner, &PROFILED[..if lengths.quick { 1 } else { 3 }], lengths)?;
+    let (runner, loads) = prepare(options, lengths, &[peak(options)?], &PROFILED)?;
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
-    make(&runner, driver, lengths, &loads, directory.path(), profile)?;
-    report.figures.driver = Some(driver);
-    report.machine = Some(runner.machine.clone());
+    make(&runner, lengths, &loads, directory.path(), profile)?;
+    report.measured_on(&runner);
     Ok(())
 }
 
 /// Measures the profile with the command for operators.
 fn make(
     runner: &Runner,
-    driver: &str,
     lengths: Lengths,
     loads: &[Offered],
     directory: &Path,
@@ -112,7 +119,7 @@ fn make(
     command.arg(runner.phalanx()).arg("web").arg(&runner.site().root);
     command.arg(format!("--listen=http://127.0.0.1:{port}"));
     command.arg(format!("--workers={}", runner.machine.processors));
-    command.args(["--driver", driver, "--max-queue-delay", "0"]);
+    command.args(["--driver", ours().0, "--max-queue-delay", "0"]);
     eprintln!("phalanx profile: {} loads, {rounds} rounds", loads.len());
     let output = command.output()?;
     match output.status.success() {
@@ -125,18 +132,10 @@ fn make(
 }
 
 /// Starts a server that chooses by a profile.
-pub(super) fn add_guided(
-    runner: &mut Runner,
-    driver: &'static str,
-    profile: &Path,
-) -> Result<Pages, Error> {
-    if !profile.exists() {
-        let why = "there is no profile; the part profile measures it";
-        return Err(Error::Process(format!("{}: {why}", profile.display())));
-    }
+pub(super) fn add_guided(runner: &mut Runner, profile: &Path) -> Result<Pages, Error> {
     let port = ReservedPort::take()?.give_up();
     let admin = format!("127.0.0.1:{port}");
-    let mut spec = runner.web(driver, &["--max-queue-delay", "0", "--admin", &admin]);
+    let mut spec = runner.web(ours().0, &["--max-queue-delay", "0", "--admin", &admin]);
     spec.command.arg("--profile").arg(profile);
     runner.add_spec(spec)?;
     Ok(Pages(port))

@@ -7,6 +7,7 @@ use phalanx::runtime::{DEFAULT_SPIN, PROFILE_VARIABLE, Setting};
 use crate::error::Error;
 use crate::runner::Runner;
 use crate::runner::server::ServerSpec;
+use crate::runner::servers::ours;
 use crate::system::process::ReservedPort;
 
 use super::files::site;
@@ -32,9 +33,9 @@ pub(super) fn setting(active: usize, delay: Duration) -> Setting {
 pub(super) fn start(
     options: &Options,
     lengths: Lengths,
-    driver: &'static str,
     settings: &[Setting],
 ) -> Result<Runner, Error> {
+    let (driver, _) = ours();
     let (cores, processors) = options.runner.cores()?;
     let mut runner = Runner::prepare(&options.runner.setup, cores, &site, !lengths.quick)?;
     runner.machine.processors = processors;

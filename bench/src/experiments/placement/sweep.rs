@@ -11,7 +11,6 @@ use crate::measure::record::record;
 use crate::measure::run::Run;
 use crate::measure::sample::Sample;
 use crate::measure::stats::{Rounds as _, median};
-use crate::runner::servers::ours;
 use crate::runner::slice::{Shot, Slice, sample};
 
 use super::files::{CONNECTIONS, FileLoad, PAPER};
@@ -51,9 +50,8 @@ pub(super) fn measure(
     lengths: Lengths,
     report: &mut Run<Report>,
 ) -> Result<(), Error> {
-    let (driver, _) = ours();
     let settings = settings(processors(options)?);
-    let runner = start(options, lengths, driver, &settings)?;
+    let runner = start(options, lengths, &settings)?;
     let loads = if lengths.quick { &PAPER[..1] } else { &PAPER[..] };
     let title = |load: &FileLoad| format!("sweep: {}", load.name);
     let turns = (runner.servers.len(), lengths.slices);
@@ -76,8 +74,7 @@ pub(super) fn measure(
         report.figures.sweep.extend(rows);
     }
     report.partial = partial;
-    report.figures.driver = Some(driver);
-    report.machine = Some(runner.machine.clone());
+    report.measured_on(&runner);
     Ok(())
 }
 
