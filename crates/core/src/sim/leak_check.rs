@@ -164,16 +164,13 @@ impl Processor {
     /// If there is no such stage.
     pub fn check_queue(&self, stage: usize) -> Result<usize, String> {
         let (name, queue) = (self.stage_name(stage as u8), &self.stages[stage].queue);
-        // One bit for each slot: a hash set took most of the time of simulations.
-        let slots = if queue.len() == 0 { 0 } else { self.slab().capacity() };
-        let mut seen = vec![0u64; slots.div_ceil(64) as usize];
+        // One flag for each slot: a hash set took most of the time of simulations.
+        let slots = if queue.len() == 0 { 0 } else { self.slab().capacity() as usize };
+        let mut seen = vec![false; slots];
         for slot in (0..queue.len()).filter_map(|n| queue.get(n)) {
-            let index = slot.id.get().index() as usize;
-            let (word, bit) = (&mut seen[index / 64], 1 << (index % 64));
-            if *word & bit != 0 {
+            if std::mem::replace(&mut seen[slot.id.get().index() as usize], true) {
                 return Err(format!("an operation of {name:?} is queued twice"));
             }
-            *word |= bit;
             let runnable = matches!(slot.state.get(), SlotState::Unstarted | SlotState::Started);
             if !runnable || !slot.has(QUEUED) || usize::from(slot.stage.get()) != stage {
                 let state = state(slot.state.get());
