@@ -1,4 +1,4 @@
-//! What tasks have in common: their outcome, and cargo.
+//! Code that tasks share: their outcome, and calls of cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

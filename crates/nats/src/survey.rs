@@ -21,7 +21,7 @@ pub struct ServerInfo {
     pub max_payload: usize,
     /// Whether it is one of several servers of a NATS cluster.
     pub is_clustered: bool,
-    /// The use of JetStream by the client's account, if it was asked for.
+    /// The use of JetStream by the client's account; `None` if the survey did not ask.
     pub account: Option<Result<Account, String>>,
 }
 

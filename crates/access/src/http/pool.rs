@@ -78,7 +78,7 @@ pub(super) struct Job {
 
 /// Waiting requests.
 pub(super) trait Queue: Send + Sync + 'static {
-    /// What the queue knows about a request.
+    /// Data of the queue about a request.
     type Tag;
 
     fn next(&self, at: Duration) -> Option<(Self::Tag, Job)>;

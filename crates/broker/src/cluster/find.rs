@@ -45,8 +45,8 @@ struct Round {
     wake: Option<oneshot::LocalSender<()>>,
 }
 
-/// The questions that wait for answers, by number. Each time they are asked they have another one: a late answer does not
-/// know of sessions that were adopted since.
+/// The questions that wait for answers, by number. Each round has another number, because a late answer misses
+/// the sessions that were adopted since.
 #[derive(Default)]
 struct Rounds {
     next: Cell<u64>,

@@ -38,7 +38,7 @@ pub(super) async fn guard(context: Context) {
 async fn disconnect_all(context: &Context, reason: Reason) {
     let sessions = context.stages.sessions;
     for partition in 0..sessions.partitions() {
-        // If the stage is full, its clients remain; nothing is acknowledged to them.
+        // If the stage is full, its clients remain; no change of their sessions is acknowledged.
         let _ = sessions.kick(partition, Kick::Clients(reason)).await;
     }
 }

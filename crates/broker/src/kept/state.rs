@@ -90,7 +90,7 @@ impl Kept {
         self.cluster.timeout
     }
 
-    /// The name of this node, and what is needed to connect to NATS. May block.
+    /// The name of this node, and the data of a connection to NATS. May block.
     pub(crate) fn identity(&self) -> Result<(Arc<str>, Access), String> {
         Ok((self.cluster.node_name()?, self.cluster.access()?))
     }
@@ -200,7 +200,8 @@ impl Kept {
         lock(&self.state).arriving = clients;
     }
 
-    /// Whether this node is adopting the session of a client. Until all are adopted, what it publishes misses the others.
+    /// Whether this node is adopting the session of a client. If the client is let in before all are
+    /// adopted, its messages may miss the other sessions.
     pub(crate) fn is_arriving(&self, client: &str) -> bool {
         lock(&self.state).arriving.contains(client)
     }

@@ -51,7 +51,7 @@ fn held(counters: &Counters) -> u64 {
 struct Peaks {
     /// The most that was held since memory was returned.
     peak: u64,
-    /// What was held at the last check.
+    /// Bytes held at the last check.
     last: u64,
 }
 

@@ -8,9 +8,9 @@
 //! some file systems), nothing of the file is sent.
 //!
 //! A copy that is complete contains only bytes of the file. A truncation clears the rest of the last page, and a copy in
-//! progress may see zeros there. But ext4, XFS, btrfs and tmpfs make the file shorter first, or exclude reads until it is. So the last
-//! byte of a request is sent by itself: it is read when all others have been copied, and sent only if the file is
-//! still long enough after that.
+//! progress may see zeros there. But ext4, XFS, btrfs and tmpfs make the file shorter first, or exclude reads until it
+//! is. So the last byte of a request is sent by itself: it is read when all others have been copied, and sent only if
+//! the file is still long enough after that.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};

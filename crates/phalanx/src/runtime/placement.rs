@@ -52,7 +52,7 @@ impl Runtime {
         self
     }
 
-    /// What `phalanx profile` asks for.
+    /// The setting that `phalanx profile` requests.
     pub(super) fn asked(&self) -> Result<Option<Profiled>, RunError> {
         let path = super::PROFILE_VARIABLE.to_owned();
         self.profiled.clone().transpose().map_err(|why| RunError::Profile { path, why })

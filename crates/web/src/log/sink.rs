@@ -43,7 +43,7 @@ pub(crate) struct Sink {
 
 struct State {
     target: Target,
-    /// Lost lines that stderr has not been told about.
+    /// Lost lines that no message on stderr has counted.
     unreported: u64,
     /// Time of the last report.
     reported: Option<Instant>,
