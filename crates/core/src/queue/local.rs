@@ -103,10 +103,18 @@ impl<T: Copy> StageQueue<T> {
     /// admitted before.
     #[inline(always)]
     pub(crate) fn push(&self, item: T) {
-        if self.len() == self.capacity() {
-            self.grow();
+        match self.len() == self.capacity() {
+            true => self.push_to_full(item),
+            // SAFETY: the ring is not full.
+            false => unsafe { self.append(item) },
         }
-        // SAFETY: the ring is not full.
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_to_full(&self, item: T) {
+        self.grow();
+        // SAFETY: the ring has grown.
         unsafe { self.append(item) }
     }
 

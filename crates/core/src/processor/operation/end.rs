@@ -79,11 +79,25 @@ impl Processor {
     }
 
     /// Ends an operation: wakes its waiter, or frees the slot if no call holds it.
+    ///
+    /// Every rare case is a call at the end, so that the usual one saves no registers.
     #[inline(always)]
     pub(crate) fn finish(&self, slot: Slot) {
-        if slot.session.get() != NO_SESSION {
-            self.leave_session(slot);
+        match slot.session.get() {
+            NO_SESSION => self.wake_waiter_or_free(slot),
+            _ => self.finish_in_session(slot),
         }
+    }
+
+    /// Takes an operation that is over out of its session, and ends it.
+    #[inline(never)]
+    fn finish_in_session(&self, slot: Slot) {
+        self.deliver(self.waiting.sessions.leave(slot));
+        self.wake_waiter_or_free(slot);
+    }
+
+    #[inline(always)]
+    fn wake_waiter_or_free(&self, slot: Slot) {
         if !slot.has(HELD) {
             self.free(slot);
         } else if let Some(waiter) = slot.waiter.take() {
@@ -92,19 +106,19 @@ impl Processor {
         }
     }
 
-    /// Takes an operation that is over out of its session. Out of line, since few operations have one.
-    #[inline(never)]
-    fn leave_session(&self, slot: Slot) {
-        self.deliver(self.waiting.sessions.leave(slot));
-    }
-
     /// Drops unclaimed output and frees the slot.
     #[inline(always)]
     pub(crate) fn free(&self, slot: Slot) {
-        if !slot.is_bare() {
-            // A destructor that panics must neither leak the slot nor end the cohort.
-            catch_panic(|| slot.drop_output());
+        match slot.is_bare() {
+            true => self.slab().give(slot),
+            false => self.free_with_output(slot),
         }
+    }
+
+    #[inline(never)]
+    fn free_with_output(&self, slot: Slot) {
+        // A destructor that panics must neither leak the slot nor end the cohort.
+        catch_panic(|| slot.drop_output());
         self.slab().give(slot);
     }
 

@@ -158,11 +158,12 @@ impl Processor {
     #[inline(always)]
     pub(super) fn push(&self, slot: Slot, stage: usize) {
         slot.queued_at.set(self.now());
-        self.stage(stage).queue.push(slot);
         self.stages.set_ready(stage);
         let resumptions = 2 * self.stages.inline.beyond + stage;
         // SAFETY: see the top of the file.
         unsafe { (*self.current.arc_row().add(resumptions)).add(1) };
+        // Last: a full queue is a call at the end.
+        self.stage(stage).queue.push(slot);
     }
 
     /// Counts an invocation at `stage` by the running stage.

@@ -20,7 +20,7 @@ use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
 
 /// Wakes the waiter of a completed operation.
-#[inline]
+#[inline(always)]
 pub(crate) fn notify(waiter: Waker, processor: &Processor) {
     match waker::named(&waiter, processor) {
         Some(name) => {

@@ -129,9 +129,7 @@ impl Processor {
         let _scope = OpenScope::scheduler();
         caller.set(OUTER);
         self.current.set_running(Some(slot));
-        if slot.session.get() != NO_SESSION
-            && self.waiting.sessions.is_expired(slot.session.get(), self.now())
-        {
+        if slot.session.get() != NO_SESSION && self.is_expired(slot, self.now()) {
             self.current.set_running(None);
             self.discard(slot, CallError::DeadlinePassed);
         } else {
