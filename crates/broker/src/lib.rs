@@ -6,8 +6,8 @@
 //!
 //! | stage | file | what an operation does |
 //! |---|---|---|
-//! | control | `connection/reader.rs`, `sender.rs` | reads from one client; writes to it |
-//! | sessions | `session/operations.rs` | changes a client's session, or delivers messages to it |
+//! | control | `connection/reader.rs`, `connection/client/sender.rs` | reads from one client; writes to it |
+//! | sessions | `session/operations/mod.rs` | changes a client's session, or delivers messages to it |
 //! | routing | `routing/stage.rs` | a cohort operation: finds the receivers of a cohort's messages |
 //! | delivery | `routing/stage.rs` | delivers a cohort's messages to each partition of the sessions |
 //!

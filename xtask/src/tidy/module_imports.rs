@@ -1,4 +1,4 @@
-//! Imports between the layers of a crate: a file may name items of its own layer and of lower ones.
+//! Imports between the layers of a crate, or of one of its folders: a file may name items of its own layer and of lower ones.
 //!
 //! The layers are listed in [`super::module_layers`]. The check covers every path that begins with `crate` or that
 //! climbs to the crate root with `super`, in `use` items and in expressions. Tests are exempt, as are `lib.rs` and
@@ -23,7 +23,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
 
 /// [`check`] for one crate.
 fn check_crate(tree: &Tree, layers: &Layers) -> Vec<Fault> {
-    let source = format!("{}/src/", layers.folder);
+    let source = layers.source();
+    let (root, folder) = source.split_at(source.find("/src/").map_or(0, |at| at + "/src/".len()));
+    let own = format!("crate::{}", folder.replace('/', "::"));
     let files = files(tree, &source);
     let modules: BTreeSet<&str> =
         files.iter().filter_map(|(path, _)| module(path, &source)).collect();
@@ -33,11 +35,13 @@ fn check_crate(tree: &Tree, layers: &Layers) -> Vec<Fault> {
         let Some(layer) = module(path, &source).and_then(|name| layers.level(name)) else {
             continue;
         };
-        for (line, import) in absolute(&path[source.len()..], code) {
-            let target = import.split("::").nth(1).unwrap_or_default();
+        for (line, import) in absolute(&path[root.len()..], code) {
+            let Some(inner) = import.strip_prefix(&own) else { continue };
+            let target = inner.split("::").next().unwrap_or_default();
             if !modules.contains(target) {
                 let what = format!(
-                    "`{import}` is a path through the crate root; name the module that defines the item"
+                    "`{import}` is a path through the root of `{}`; name the module that defines the item",
+                    layers.folder
                 );
                 faults.push(Fault::new(path, line, what));
             } else if layers.level(target).is_some_and(|above| above > layer) {
@@ -64,7 +68,7 @@ fn check_crate(tree: &Tree, layers: &Layers) -> Vec<Fault> {
 fn mismatches(modules: &BTreeSet<&str>, layers: &Layers) -> Vec<Fault> {
     let listed: BTreeSet<&str> = layers.layers.iter().copied().flatten().copied().collect();
     let fault = |name: &str, what: &str| {
-        Fault::new(TABLE, 1, format!("`{}/src/{name}` {what}", layers.folder))
+        Fault::new(TABLE, 1, format!("`{}{name}` {what}", layers.source()))
     };
     let missing = modules.difference(&listed).map(|name| fault(name, "has no layer; add it"));
     let stale = listed.difference(modules).map(|name| fault(name, "does not exist; remove it"));
@@ -98,17 +102,23 @@ fn unneeded(layers: &Layers, used: &[bool]) -> Vec<Fault> {
 }
 
 impl Layers {
-    /// The layer of the module `name` directly under the crate root; the lowest is 0.
+    /// The folder of the modules, with `/` at the end.
+    fn source(&self) -> String {
+        let Self { folder, .. } = self;
+        if folder.contains("/src/") { format!("{folder}/") } else { format!("{folder}/src/") }
+    }
+
+    /// The layer of the module `name` directly under the folder; the lowest is 0.
     fn level(&self, name: &str) -> Option<usize> {
         self.layers.iter().position(|layer| layer.contains(&name))
     }
 }
 
-/// The module directly under the crate root that contains the file at `path`; `None` for the crate root itself.
+/// The module directly under `source` that contains the file at `path`; `None` for the root of `source` itself.
 fn module<'a>(path: &'a str, source: &str) -> Option<&'a str> {
     let path = path.strip_prefix(source)?;
     let name = path.split_once('/').map_or_else(|| path.trim_end_matches(".rs"), |(name, _)| name);
-    (!["lib", "main"].contains(&name)).then_some(name)
+    (!["lib", "main", "mod"].contains(&name)).then_some(name)
 }
 
 #[cfg(test)]
@@ -174,11 +184,30 @@ mod tests {
         let faults = faults_of("stage/mod.rs", "use crate::{Processor, queue::Ring};", &LAYERS);
         assert_eq!(
             faults,
-            [
-                "crates/core/src/stage/mod.rs:1: `crate::Processor` is a path through the crate root; name the \
-              module that defines the item"
-            ]
+            ["crates/core/src/stage/mod.rs:1: `crate::Processor` is a path through the root of \
+              `crates/core`; name the module that defines the item"]
         );
+    }
+
+    #[test]
+    fn layers_of_a_folder_restrict_paths_within_it() {
+        let layers = Layers {
+            folder: "crates/core/src/processor",
+            layers: &[&["part"], &["turn"]],
+            exceptions: &[],
+        };
+        let faults = |text: &str| -> usize {
+            let all = [
+                ("crates/core/src/processor/mod.rs", "use crate::processor::turn::Turn;"),
+                ("crates/core/src/processor/turn.rs", "use crate::processor::part::Part;"),
+                ("crates/core/src/processor/part.rs", text),
+            ];
+            check_crate(&Tree::of(&all), &layers).len()
+        };
+        assert_eq!(faults("use crate::handle::Handle; use super::super::calls::call;"), 0);
+        assert_eq!(faults("use crate::processor::turn::Turn;"), 1);
+        assert_eq!(faults("use super::turn::Turn;"), 1);
+        assert_eq!(faults("use crate::processor::Processor;"), 1);
     }
 
     #[test]

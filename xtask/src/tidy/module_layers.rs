@@ -1,9 +1,9 @@
 //! The layers of the modules of each crate, checked by [`super::module_imports`].
 
-/// The modules directly under a crate's `src`, in layers.
+/// The modules directly under a crate's `src`, or under one of its folders, in layers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layers {
-    /// The crate's folder, from the workspace root.
+    /// The crate's folder, or a folder of its modules, from the workspace root.
     pub(super) folder: &'static str,
     /// The layers, the lowest first. Each lists root files (without `.rs`) and folders (with their subfolders) that
     /// may import each other.
@@ -99,6 +99,26 @@ pub(super) const CRATES: &[Layers] = &[
             &["admin"],
             &["serve"],
         ],
+        exceptions: &[],
+    },
+    Layers {
+        folder: "crates/broker/src/connection",
+        layers: &[
+            &["end"],
+            &["auth_packet", "logging"],
+            &["batch"],
+            &["client"],
+            &["packets"],
+            &["connect"],
+            &["reader"],
+            &["bridged"],
+            &["accept"],
+        ],
+        exceptions: &[],
+    },
+    Layers {
+        folder: "crates/broker/src/session",
+        layers: &[&["state"], &["partition"], &["operations"]],
         exceptions: &[],
     },
     Layers {

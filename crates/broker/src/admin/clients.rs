@@ -12,7 +12,7 @@ use crate::access::bans::Banned;
 use crate::admin::failure::{Failure, Outcome};
 use crate::admin::query::Query;
 use crate::context::Context;
-use crate::session::inspect::{ClientQuery, Kick};
+use crate::session::partition::inspect::{ClientQuery, Kick};
 
 const BUSY: &str = "the broker has no capacity for the operation; try again";
 

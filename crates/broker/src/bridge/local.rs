@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::events::Origin;
 use crate::link::topics::{Forwarded, TopicMap};
 use crate::requests::SubscriptionRequest;
-use crate::session::close::Closing;
-use crate::session::open::{Opened, Opening};
+use crate::session::partition::close::Closing;
+use crate::session::partition::open::{Opened, Opening};
 
 /// The side of a bridge at this broker.
 pub(super) struct Local {

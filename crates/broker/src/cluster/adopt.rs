@@ -18,7 +18,7 @@ use crate::kept::names::{BATCH, JournalName, OPEN, SEAL};
 use crate::kept::part::{Head, Joined};
 use crate::kept::state::{Kept, RENEWALS};
 use crate::requests::SubscriptionRequest;
-use crate::session::install::Arriving;
+use crate::session::partition::install::Arriving;
 
 /// Pauses before a failed step is repeated, in parts of the timeout.
 const RETRIES: u32 = 25;

@@ -8,7 +8,7 @@ use phalanx_mqtt::Reason;
 
 use crate::context::Context;
 use crate::kept::state::RENEWALS;
-use crate::session::inspect::Kick;
+use crate::session::partition::inspect::Kick;
 
 /// Watches over the lease until shutdown, or until the sessions are lost.
 pub(super) async fn guard(context: Context) {

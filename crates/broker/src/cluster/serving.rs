@@ -26,8 +26,8 @@ use crate::lane::{Lane, LaneOptions};
 use crate::limits::peer::Peer;
 use crate::listen::{Scheme, interned};
 use crate::model::client_key::ClientKey;
-use crate::session::close::Closing;
-use crate::session::open::{Opened, Opening};
+use crate::session::partition::close::Closing;
+use crate::session::partition::open::{Opened, Opening};
 use crate::transport::Transport;
 
 /// Time for which the session of a node that is gone keeps its messages, in seconds.

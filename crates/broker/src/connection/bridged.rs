@@ -9,7 +9,7 @@ use crate::connection::connect::{Accepted, begin};
 use crate::connection::reader::{connection, serve_accepted};
 use crate::context::Context;
 use crate::limits::peer::Peer;
-use crate::session::open::Opened;
+use crate::session::partition::open::Opened;
 use crate::transport::Transport;
 
 /// A bridge's connection that both brokers have accepted.

@@ -2,7 +2,7 @@
 
 use phalanx_mqtt::{Error, Reason};
 
-use crate::session::close::Closing;
+use crate::session::partition::close::Closing;
 
 /// The reason for a connection's end.
 pub(crate) enum End {

@@ -1,42 +1,30 @@
-//! The control stage. One operation per connection reads packets (`reader.rs`); another sends (`sender.rs`),
-//! so that either can wait without blocking the other.
+//! The control stage. One operation per connection reads packets (`reader.rs`); another sends
+//! (`client/sender.rs`), so that either can wait without blocking the other.
 //!
-//! | file | contents |
+//! Imports go from the top of the table to its end only.
+//!
+//! | file or folder | contents |
 //! |---|---|
-//! | `accept.rs` | accepts connections |
-//! | `handshake.rs` | the TLS handshake and the WebSocket upgrade |
-//! | `connect.rs` | CONNECT and its answer |
-//! | `kept_session.rs` | clients whose session another node may have |
-//! | `refusal.rs` | rejected CONNECTs |
-//! | `authenticate.rs` | authentication, also by AUTH |
-//! | `client.rs` | the connection of an accepted client |
-//! | `reader.rs` | the listening operation |
-//! | `batch.rs` | the messages and acknowledgements of one read |
-//! | `publishing.rs`, `publish.rs` | PUBLISH: the messages of one read; routing and acknowledging them |
-//! | `permission.rs` | waits for decisions about topics |
-//! | `subscribing.rs` | SUBSCRIBE and UNSUBSCRIBE |
-//! | `sender.rs` | the sending operation |
-//! | `moving.rs` | the way to another processor |
-//! | `end.rs` | the reasons for a connection's end |
+//! | `accept` | accepts connections; the TLS handshake and the WebSocket upgrade |
+//! | `bridged.rs` | connections of bridges and other nodes |
+//! | `reader.rs` | the reading operation, from CONNECT to the end |
+//! | `connect` | CONNECT, authentication and the answer |
+//! | `packets` | what the packets of an accepted client do: PUBLISH, SUBSCRIBE, AUTH |
+//! | `client` | the connection of an accepted client, its sender, and its move to another processor |
+//! | `batch` | the messages and acknowledgements of one read |
+//! | `auth_packet.rs` | authentication methods and data in packets |
 //! | `logging.rs` | events of connections for the event log |
+//! | `end.rs` | the reasons for a connection's end |
 
 pub(crate) mod accept;
-mod authenticate;
+mod auth_packet;
 mod batch;
 pub(crate) mod bridged;
 mod client;
 mod connect;
 mod end;
-mod handshake;
-mod kept_session;
 mod logging;
-mod moving;
-mod permission;
-mod publish;
-mod publishing;
+mod packets;
 #[cfg(test)]
 mod races;
 mod reader;
-mod refusal;
-mod sender;
-mod subscribing;

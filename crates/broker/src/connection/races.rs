@@ -12,7 +12,7 @@ use phalanx_mqtt::{Disconnect, Packet, Reason};
 
 use crate::access::bans::Banned;
 use crate::context::Context;
-use crate::session::inspect::Kick;
+use crate::session::partition::inspect::Kick;
 use crate::wire::{Wire, address};
 use crate::{Broker, Config};
 

@@ -14,23 +14,19 @@ use phalanx::stage::Pooled;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
-use phalanx_mqtt::{
-    Ack, Disconnect, Frame, Kind, Packet, PacketId, Property, PropertyBuffer, Reason, Version,
-};
+use phalanx_mqtt::{Disconnect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version};
 
 use crate::access::permissions::Verdict;
-use crate::connection::authenticate::Reauthentication;
+use crate::connection::batch::gather::Publishing;
 use crate::connection::batch::{Batch, SpareBatch};
-use crate::connection::client::{Connection, Shared};
+use crate::connection::client::{Connection, Reauthentication, Shared};
 use crate::connection::connect::{Accepted, accept_client};
-use crate::connection::end::{End, TAKES_NOTHING};
+use crate::connection::end::End;
 use crate::connection::logging;
-use crate::connection::publishing::Publishing;
 use crate::context::Context;
 use crate::limits::peer::Peer;
 use crate::limits::rate_limit::RateLimit;
-use crate::session::close::Closing;
-use crate::session::outgoing::Answered;
+use crate::session::partition::close::Closing;
 use crate::transport::Transport;
 
 /// Serves a client from CONNECT to the end of the connection.
@@ -206,9 +202,9 @@ impl Connection {
                         self.flush(batch).await?;
                     }
                 }
-                Packet::PubAck(ack) => answered(batch, Kind::PubAck, ack),
-                Packet::PubRec(ack) => answered(batch, Kind::PubRec, ack),
-                Packet::PubComp(ack) => answered(batch, Kind::PubComp, ack),
+                Packet::PubAck(ack) => batch.add_answer(Kind::PubAck, ack),
+                Packet::PubRec(ack) => batch.add_answer(Kind::PubRec, ack),
+                Packet::PubComp(ack) => batch.add_answer(Kind::PubComp, ack),
                 // PUBREL has to follow the batched messages, which may include its own.
                 Packet::PubRel(ack) if batch.is_empty() => batch.releases.push(ack.id),
                 packet => {
@@ -253,45 +249,6 @@ impl Connection {
         End::Disconnected(Closing { will, expiry })
     }
 
-    /// Routes and acknowledges the batch.
-    pub(super) async fn flush(&mut self, batch: &mut Batch) -> Result<(), End> {
-        if !batch.releases.is_empty() {
-            // Boxed: few connections need it.
-            Box::pin(self.release(std::mem::take(&mut batch.releases))).await?;
-        }
-        if !batch.is_empty() {
-            self.publish(batch).await?;
-        }
-        if !batch.answers.is_empty() {
-            let (sessions, of) = (self.context.stages.sessions, (self.key, self.connection_id));
-            if sessions.try_answered(of, &batch.answers) {
-                batch.answers.clear();
-                return Ok(());
-            }
-            let told = sessions.answered(of, std::mem::take(&mut batch.answers));
-            told.await.map_err(|_| Reason::SERVER_BUSY)?;
-        }
-        Ok(())
-    }
-
-    /// Releases QoS 2 messages.
-    async fn release(&mut self, ids: Vec<PacketId>) -> Result<(), End> {
-        let sessions = self.context.stages.sessions;
-        let known = match sessions.release(self.key, self.connection_id, ids.clone()).await {
-            Ok(Some(known)) => known,
-            Ok(None) => return Err(TAKES_NOTHING),
-            Err(_) => return Err(Reason::SERVER_BUSY.into()),
-        };
-        for (id, is_known) in ids.into_iter().zip(known) {
-            let reason = match is_known {
-                true => Reason::SUCCESS,
-                false => Reason::PACKET_IDENTIFIER_NOT_FOUND,
-            };
-            self.outbox.push(&Packet::PubComp(Ack { reason, ..Ack::of(id) }));
-        }
-        Ok(())
-    }
-
     /// Ends the connection: sends the reason, and detaches the session.
     async fn end(self, end: End) {
         let (names, cause) = ((&self.identity, &self.peer.origin), self.outbox.cause());
@@ -332,10 +289,6 @@ impl Connection {
     }
 }
 
-fn answered(batch: &mut Batch, kind: Kind, ack: Ack<'_>) {
-    batch.answers.push(Answered { kind, id: ack.id, failed: ack.reason.is_failure() });
-}
-
 /// Maximum time from DISCONNECT until the connection is closed.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -348,7 +301,7 @@ const IDLE_INPUT_BYTES: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::sender::send;
+    use crate::connection::client::sender::send;
 
     /// The slab's smallest class.
     const SLOT: usize = 128;

@@ -21,10 +21,10 @@ use crate::model::client_key::ClientKey;
 use crate::requests::Routes;
 use crate::routing::router::Router;
 use crate::routing::stage;
-use crate::session::close::Closing;
-use crate::session::directory::Directory;
 use crate::session::operations::{RETRY_DELAY, SessionStage};
-use crate::session::table::Sessions;
+use crate::session::partition::Sessions;
+use crate::session::partition::close::Closing;
+use crate::session::state::directory::Directory;
 
 /// Maximum cohort of operations on sockets: the kernel state of more sockets, about 10 KiB each, would not
 /// fit the cache.

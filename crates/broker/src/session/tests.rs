@@ -23,12 +23,12 @@ use crate::model::delivery::{DeliveryBatch, How, Identifiers};
 use crate::model::message::{Message, StoredMessage};
 use crate::model::session::{Queued, Will};
 use crate::requests::SubscriptionRequest;
-use crate::session::close::Closing;
-use crate::session::directory::Directory;
-use crate::session::effects::Effects;
-use crate::session::open::{Opened, Opening};
-use crate::session::outgoing::Answered;
-use crate::session::table::Sessions;
+use crate::session::partition::Sessions;
+use crate::session::partition::close::Closing;
+use crate::session::partition::open::{Opened, Opening};
+use crate::session::state::directory::Directory;
+use crate::session::state::effects::Effects;
+use crate::session::state::outgoing::Answered;
 
 fn sessions() -> Sessions {
     with(Limits::default())

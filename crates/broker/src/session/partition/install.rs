@@ -2,20 +2,16 @@
 
 use std::time::Duration;
 
-use phalanx::time::now;
-use phalanx::{Call, sleep};
 use phalanx_mqtt::RetainHandling;
 use phalanx_store::{DeliveryId, MessageId, Record, SessionId};
 
 use crate::access::Identity;
 use crate::durable::recovery::{RecoveredSession, Renumbered};
 use crate::durable::{Clocks, flags, put_message, put_session};
-use crate::model::message::Message;
 use crate::model::session::SessionLoad;
-use crate::requests::{Answer, FirstIds, Item, Routes, Subscriber, SubscriptionRequest};
-use crate::session::effects::Effects;
-use crate::session::operations::{RETRY_DELAY, SessionStage};
-use crate::session::table::Sessions;
+use crate::requests::{FirstIds, Subscriber, SubscriptionRequest};
+use crate::session::partition::Sessions;
+use crate::session::state::effects::Effects;
 
 /// A session that another node kept, with its subscriptions.
 pub(crate) struct Arriving {
@@ -23,69 +19,17 @@ pub(crate) struct Arriving {
     pub(crate) requests: Vec<SubscriptionRequest>,
 }
 
-impl SessionStage {
-    /// Adds a session, unless its client has one here. Returns whether it was added; `None` if the broker is busy, and
-    /// whether it was is unknown.
-    pub(crate) fn install(self, arriving: Arriving, routes: Routes) -> Call<Option<bool>> {
-        let partition = self.own_partition();
-        self.install_in(partition, arriving, routes)
-    }
-
-    fn install_in(self, partition: u16, arriving: Arriving, routes: Routes) -> Call<Option<bool>> {
-        self.0.call_partition(partition.into(), move |sessions| async move {
-            let client = arriving.session.client_id.clone();
-            let claimed = sessions.with(|sessions| sessions.claim(&client));
-            if claimed != partition {
-                return self.install_in(claimed, arriving, routes).await.ok().flatten();
-            }
-            let first = loop {
-                let count = arriving.session.deliveries() as u64;
-                match routes.call(Item::Reserve(count)).await {
-                    Ok(Answer::Reserved(first)) => break first,
-                    _ => sleep(RETRY_DELAY).await,
-                }
-            };
-            let installed = sessions.with(|sessions| {
-                let installed = sessions.install(arriving, first, now());
-                sessions.release_departed();
-                installed
-            });
-            let Some((subscriber, requests, effects)) = installed else { return Some(false) };
-            let key = subscriber.key;
-            // The router may be full.
-            while !requests.is_empty() {
-                let (client, requests) = (subscriber.clone(), requests.clone());
-                if routes.call(Item::Subscribe { client, requests }).await.is_ok() {
-                    break;
-                }
-                sleep(RETRY_DELAY).await;
-            }
-            while routes.dispatch(Item::Presence { client: key, online: false }).is_err() {
-                sleep(RETRY_DELAY).await;
-            }
-            self.apply_effects(&sessions, effects, routes).await;
-            Some(true)
-        })
-    }
-
-    /// Publishes wills of sessions that had ended when their node was lost.
-    pub(crate) fn publish_wills(self, wills: Vec<Message>, routes: Routes) -> Call<()> {
-        self.0.call_partition(0, move |sessions| async move {
-            let effects = sessions.with(|sessions| {
-                let wills = wills.into_iter().map(|will| sessions.enqueue_will(0, None, will));
-                Effects { wills: wills.collect(), ..Effects::default() }
-            });
-            self.apply_effects(&sessions, effects, routes).await;
-        })
-    }
-}
-
 /// An added session as a subscriber, its subscriptions, and its effects.
 type Installed = (Subscriber, Vec<SubscriptionRequest>, Effects);
 
 impl Sessions {
     /// Adds a session, unless its client has one.
-    fn install(&mut self, arriving: Arriving, first: FirstIds, now: Duration) -> Option<Installed> {
+    pub(in crate::session) fn install(
+        &mut self,
+        arriving: Arriving,
+        first: FirstIds,
+        now: Duration,
+    ) -> Option<Installed> {
         let Arriving { mut session, mut requests } = arriving;
         if self.names.contains_key(&session.client_id) {
             return None;

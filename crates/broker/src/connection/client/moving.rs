@@ -23,13 +23,11 @@ use phalanx_tls::Wire;
 
 use crate::access::Identity;
 use crate::config::Config;
-use crate::connection::authenticate::Reauthentication;
-use crate::connection::client::{Connection, Shared};
+use crate::connection::batch::gather::Publishing;
+use crate::connection::client::sender;
+use crate::connection::client::{Connection, Reauthentication, Shared};
 use crate::connection::end::End;
 use crate::connection::logging;
-use crate::connection::publishing::Publishing;
-use crate::connection::reader::serve_accepted;
-use crate::connection::sender;
 use crate::context::Context;
 use crate::context::stages::Stages;
 use crate::counters::Counters;
@@ -37,7 +35,7 @@ use crate::events::Origin;
 use crate::limits::peer::Peer;
 use crate::limits::rate_limit::RateLimit;
 use crate::model::client_key::ClientKey;
-use crate::session::close::Closing;
+use crate::session::partition::close::Closing;
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
 
@@ -72,7 +70,7 @@ struct State {
 
 impl Connection {
     /// Moves the connection. Returns it if it stays.
-    pub(super) async fn leave(self: Box<Self>) -> Option<Box<Self>> {
+    pub(in crate::connection) async fn leave(self: Box<Self>) -> Option<Box<Self>> {
         self.outbox.ask_to_stop();
         let sessions = self.context.stages.sessions;
         // If the stage is full, the sender may wait for a message, and the connection stays.
@@ -123,7 +121,7 @@ impl Moving {
     }
 
     /// The state of an accepted connection that another processor has served. Returns a new connection.
-    pub(super) fn arrived(stream: Stream) -> Result<(Self, Wire), Stream> {
+    pub(in crate::connection) fn arrived(stream: Stream) -> Result<(Self, Wire), Stream> {
         if !stream.has_moved() {
             return Err(stream);
         }
@@ -133,16 +131,16 @@ impl Moving {
     }
 
     /// The client's address, and the address at which the connection was accepted.
-    pub(super) fn origin(&self) -> Origin {
+    pub(in crate::connection) fn origin(&self) -> Origin {
         self.0.as_ref().expect("it arrives once").peer.origin
     }
 
-    /// Serves the connection on this processor to its end.
-    pub(super) fn serve(
+    /// The connection on this processor, with a new sender.
+    pub(in crate::connection) fn arrive(
         mut self,
         wire: Wire,
         mut context: Rc<Context>,
-    ) -> impl Future<Output = ()> + 'static {
+    ) -> Box<Connection> {
         let state = self.0.take().expect("it arrives once");
         let State { version, key, connection_id, identity, peer, most, timeout, input, .. } = state;
         let State { publishing, wants_reasons, reauthentication, since, rate_limit, .. } = state;
@@ -155,7 +153,7 @@ impl Moving {
         let (outbox, spare) = (Rc::new(Outbox::new(version, most)), Cell::default());
         let shared = Rc::new(Shared { stream, context, outbox, peer, key, connection_id, spare });
         sender::start(&shared);
-        serve_accepted(Box::new(Connection {
+        Box::new(Connection {
             shared,
             version,
             identity,
@@ -168,7 +166,7 @@ impl Moving {
             since,
             known_topics: None,
             rate_limit,
-        }))
+        })
     }
 }
 
@@ -197,7 +195,7 @@ mod tests {
     use super::*;
     use crate::Broker;
     use crate::events::traces::Target;
-    use crate::session::open::Opening;
+    use crate::session::partition::open::Opening;
 
     #[test]
     fn a_connection_that_does_not_arrive_is_closed() {

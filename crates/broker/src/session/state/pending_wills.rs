@@ -17,7 +17,7 @@ pub(crate) struct PendingWill {
 /// Identifies a will of a persistent session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WillId {
-    pub(super) session: u64,
+    pub(in crate::session) session: u64,
     number: u64,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct PendingWills {
     /// Wills up to this number were pending when the previous broker stopped.
     old: u64,
     /// With the keys of their sessions, which may have ended.
-    pub(super) wills: BTreeMap<WillId, (Option<ClientKey>, Message)>,
+    pub(in crate::session) wills: BTreeMap<WillId, (Option<ClientKey>, Message)>,
     /// Ended sessions whose end is recorded after their last pending will, with their clients.
-    pub(super) over: BTreeMap<u64, Arc<str>>,
+    pub(in crate::session) over: BTreeMap<u64, Arc<str>>,
 }
 
 impl PendingWills {
@@ -40,7 +40,12 @@ impl PendingWills {
         self.wills.range(first..=last).map(|(_, (_, message))| message)
     }
 
-    pub(super) fn add(&mut self, session: u64, key: Option<ClientKey>, message: Message) -> WillId {
+    pub(in crate::session) fn add(
+        &mut self,
+        session: u64,
+        key: Option<ClientKey>,
+        message: Message,
+    ) -> WillId {
         self.last += 1;
         let id = WillId { session, number: self.last };
         self.wills.insert(id, (key, message));
@@ -48,12 +53,17 @@ impl PendingWills {
     }
 
     /// Adds a recovered will.
-    pub(super) fn restore(&mut self, session: u64, key: Option<ClientKey>, message: Message) {
+    pub(in crate::session) fn restore(
+        &mut self,
+        session: u64,
+        key: Option<ClientKey>,
+        message: Message,
+    ) {
         self.old = self.add(session, key, message).number;
     }
 
     /// The recovered wills, to be published.
-    pub(super) fn restored(&self) -> Vec<PendingWill> {
+    pub(in crate::session) fn restored(&self) -> Vec<PendingWill> {
         let old = self.wills.iter().filter(|(id, _)| id.number <= self.old);
         old.map(|(id, (_, will))| PendingWill { message: will.again(), id: Some(*id) }).collect()
     }

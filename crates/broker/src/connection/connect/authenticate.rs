@@ -1,22 +1,15 @@
 //! Authentication of a client: by its certificate, by user name and password, or by an exchange of AUTH packets (§4.12).
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx::time::now;
 use phalanx_access::scram::Mechanism;
-use phalanx_mqtt::{
-    Auth, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason, Version,
-};
+use phalanx_mqtt::{Frame, Kind, Packet, Reason, Version};
 
 use crate::access::login::Login;
-use crate::access::scram::ScramLogin;
 use crate::access::{Policy, address_key};
-use crate::connection::client::Connection;
-use crate::connection::end::End;
+use crate::connection::auth_packet::{OTHER_USER, Rejection, data, with_auth};
 use crate::connection::logging;
 use crate::context::Context;
 use crate::limits::peer::Peer;
@@ -41,8 +34,6 @@ pub(super) struct Authenticated {
     /// The broker's proof for the client's authentication method.
     pub(super) proof: Option<(Mechanism, String)>,
 }
-
-type Rejection = (Reason, &'static str);
 
 /// The client that authenticates itself.
 pub(super) struct Candidate<'a> {
@@ -174,132 +165,4 @@ impl Candidate<'_> {
         let left = self.peer.left(self.context.config.limits.connect);
         IoTimeout::after(left).until_shutdown()
     }
-}
-
-/// The authentication method of an accepted client, which may authenticate again.
-pub(super) struct Reauthentication {
-    mechanism: Mechanism,
-    /// The current exchange, and the time of its begin.
-    exchange: Option<(ScramLogin, Duration)>,
-}
-
-impl Reauthentication {
-    pub(super) fn new(mechanism: Mechanism) -> Self {
-        Self { mechanism, exchange: None }
-    }
-}
-
-impl Connection {
-    /// Processes AUTH: a step of an exchange that the client has begun (§4.12.1).
-    pub(super) fn authenticate_again(&mut self, auth: &Auth<'_>) -> Result<(), End> {
-        // Not by `self`, of which a part is borrowed.
-        let shared = self.shared.clone();
-        let (context, outbox) = (&shared.context, &shared.outbox);
-        let Some(again) = &mut self.reauthentication else {
-            let what = "AUTH of a client whose CONNECT had no authentication method";
-            return Err(End::Because(Reason::PROTOCOL_ERROR, what));
-        };
-        let mechanism = again.mechanism;
-        let data = data(auth, mechanism).map_err(|(reason, what)| End::Because(reason, what))?;
-        let begins = auth.reason == Reason::RE_AUTHENTICATE;
-        let address = shared.peer.ip();
-        let (reason, answer) = match again.exchange.take() {
-            None if begins => {
-                let at = context.listener;
-                let login = self.policy.load().begin_scram(at, mechanism.name(), data);
-                let login = login.map_err(|why| refused(context, (None, address), why))?;
-                if self.identity.user.as_deref() != Some(login.user()) {
-                    let why = (Reason::NOT_AUTHORIZED, OTHER_USER);
-                    return Err(refused(context, (Some(login.user()), address), why));
-                }
-                let challenge = login.challenge().to_owned();
-                again.exchange = Some((login, now()));
-                (Reason::CONTINUE_AUTHENTICATION, challenge)
-            }
-            Some((login, begun)) if !begins => {
-                if now() - begun > context.config.limits.connect {
-                    let what = "the exchange of AUTH took longer than connect-timeout";
-                    return Err(End::Because(Reason::NOT_AUTHORIZED, what));
-                }
-                let client = address_key(address);
-                let passwords = context.verifiers.passwords.as_ref();
-                let proof = login.finish(passwords, (data, client));
-                let who = (Some(login.user()), address);
-                let proof = proof.map_err(|why| refused(context, who, why))?;
-                (Reason::SUCCESS, proof)
-            }
-            _ => return Err(End::Because(Reason::PROTOCOL_ERROR, "AUTH at the wrong time")),
-        };
-        with_auth(reason, (mechanism, &answer), |packet| {
-            if !outbox.takes(packet) {
-                let what = "AUTH would exceed the client's maximum packet size";
-                return Err(End::Because(Reason::PACKET_TOO_LARGE, what));
-            }
-            outbox.push(packet);
-            Ok(())
-        })
-    }
-}
-
-const OTHER_USER: &str = "SCRAM authenticates another user";
-
-/// Counts a refused login of an accepted client of this address, which ends its connection.
-fn refused(
-    context: &Context,
-    (user, address): (Option<&str>, Option<IpAddr>),
-    (reason, what): Rejection,
-) -> End {
-    context.refused_logins.refused(reason, (user, address), context.stages.control);
-    // DISCONNECT has no reason code for wrong passwords.
-    let is_wrong = reason == Reason::BAD_USER_NAME_OR_PASSWORD;
-    End::Because(if is_wrong { Reason::NOT_AUTHORIZED } else { reason }, what)
-}
-
-/// The data of an AUTH packet. Its method must be that of CONNECT (MQTT-4.12.0-5).
-fn data<'a>(auth: &Auth<'a>, mechanism: Mechanism) -> Result<&'a [u8], Rejection> {
-    let (method, data) = method_and_data(auth.properties);
-    let is_step = matches!(auth.reason, Reason::CONTINUE_AUTHENTICATION | Reason::RE_AUTHENTICATE);
-    match data {
-        Some(data) if is_step && method == Some(mechanism.name()) => Ok(data),
-        _ => {
-            let what =
-                "AUTH needs the authentication method of CONNECT, data, and reason 0x18 or 0x19";
-            Err((Reason::PROTOCOL_ERROR, what))
-        }
-    }
-}
-
-/// The authentication method and data of a packet.
-pub(super) fn method_and_data(properties: Properties<'_>) -> (Option<&str>, Option<&[u8]>) {
-    let (mut method, mut data) = (None, None);
-    for property in properties {
-        match property {
-            Property::AuthenticationMethod(name) => method = Some(name),
-            Property::AuthenticationData(bytes) => data = Some(bytes),
-            _ => (),
-        }
-    }
-    (method, data)
-}
-
-/// Calls `take` with an AUTH packet.
-fn with_auth<T>(
-    reason: Reason,
-    (mechanism, data): (Mechanism, &str),
-    take: impl FnOnce(&Packet<'_>) -> T,
-) -> T {
-    let mut properties = PropertyBuffer::new();
-    for property in proof_properties(mechanism, data) {
-        // Names and data are shorter than 64 KiB.
-        let _ = properties.push(property);
-    }
-    take(&Packet::Auth(Auth { reason, properties: properties.get() }))
-}
-
-/// The properties of a method and its data.
-pub(super) fn proof_properties(mechanism: Mechanism, data: &str) -> [Property<'_>; 2] {
-    [
-        Property::AuthenticationMethod(mechanism.name()),
-        Property::AuthenticationData(data.as_bytes()),
-    ]
 }

@@ -12,7 +12,7 @@ use crate::connection::end::{End, UNDECIDED};
 
 impl Connection {
     /// The decision about the topic of a message. Messages before it are routed while it is awaited.
-    pub(super) async fn permission(
+    pub(in crate::connection) async fn permission(
         &mut self,
         publish: &Publish<'_>,
         batch: &mut Batch,

@@ -26,22 +26,26 @@ const MAX_BATCH_DELIVERIES: usize = 65_536;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
 /// The publishing state of a connection.
-pub(super) struct Publishing {
+pub(in crate::connection) struct Publishing {
     /// Topics by alias minus one, as far as defined; and the maximum alias.
     aliases: Vec<Option<Box<str>>>,
     most_aliases: u16,
     /// Messages routed at once.
     most: usize,
     /// Deliveries per message of the last batch.
-    pub(super) each: usize,
+    pub(in crate::connection) each: usize,
     /// Whether the session was persistent when the connection began.
-    pub(super) persistent: bool,
+    pub(in crate::connection) persistent: bool,
     /// The session's key and its ID in the journal; 0 if it is not persistent.
     session: (ClientKey, u64),
 }
 
 impl Publishing {
-    pub(super) fn new(most_aliases: u16, persistent: bool, session: (ClientKey, u64)) -> Self {
+    pub(in crate::connection) fn new(
+        most_aliases: u16,
+        persistent: bool,
+        session: (ClientKey, u64),
+    ) -> Self {
         Self {
             aliases: Vec::new(),
             most_aliases,
@@ -53,7 +57,7 @@ impl Publishing {
     }
 
     /// Adds a message to the batch.
-    pub(super) fn add(
+    pub(in crate::connection) fn add(
         &mut self,
         batch: &mut Batch,
         publish: &Publish<'_>,
@@ -158,7 +162,7 @@ impl Publishing {
     }
 
     /// The topic of a message, also by its alias; none for one that is not valid.
-    pub(super) fn topic<'a>(&'a self, publish: &Publish<'a>) -> Option<&'a str> {
+    pub(in crate::connection) fn topic<'a>(&'a self, publish: &Publish<'a>) -> Option<&'a str> {
         if !publish.topic.is_empty() {
             return Some(publish.topic);
         }
@@ -170,13 +174,13 @@ impl Publishing {
     }
 
     /// Adapts the batch size to the deliveries per message of the last batch.
-    pub(super) fn adapt_batch(&mut self, each: usize) {
+    pub(in crate::connection) fn adapt_batch(&mut self, each: usize) {
         self.each = each;
         let fits = MAX_BATCH_DELIVERIES / each.max(1);
         self.most = fits.clamp(1, (self.most * 2).min(MAX_BATCH));
     }
 
-    pub(super) fn is_full(&self, batch: &Batch) -> bool {
+    pub(in crate::connection) fn is_full(&self, batch: &Batch) -> bool {
         batch.deliveries.len() >= self.most || batch.bytes >= MAX_BATCH_BYTES
     }
 }

@@ -2,15 +2,17 @@
 
 #![expect(clippy::vec_box, reason = "a batch stays in its box while it is pooled")]
 
+pub(super) mod gather;
+
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use phalanx_mqtt::{Delivery, PacketId, Reason};
+use phalanx_mqtt::{Ack, Delivery, Kind, PacketId, Reason};
 
-use crate::connection::publishing::MAX_BATCH;
+use crate::connection::batch::gather::MAX_BATCH;
 use crate::model::message::Message;
-use crate::session::outgoing::Answered;
+use crate::session::state::outgoing::Answered;
 
 /// Number of unused batches that a thread keeps.
 const MAX_SPARE: usize = 16;
@@ -39,6 +41,11 @@ impl Batch {
     /// Whether there is no message.
     pub(super) fn is_empty(&self) -> bool {
         self.deliveries.is_empty()
+    }
+
+    /// Adds an acknowledgement.
+    pub(super) fn add_answer(&mut self, kind: Kind, ack: Ack<'_>) {
+        self.answers.push(Answered { kind, id: ack.id, failed: ack.reason.is_failure() });
     }
 }
 

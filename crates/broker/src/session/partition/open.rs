@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::sync::Notify;
 use phalanx_mqtt::{Reason, Version};
 
 use crate::durable::Lsn;
 use crate::events::Origin;
+use crate::events::drops::{DropReason, Dropped};
 use crate::model::client_key::ClientKey;
 use crate::model::message::Message;
 use crate::model::session::{Attachment, Session, Will};
-use crate::session::effects::Effects;
-use crate::session::table::Sessions;
-use phalanx::sync::Notify;
+use crate::session::partition::Sessions;
+use crate::session::state::effects::Effects;
 
 /// The parameters of a CONNECT.
 pub(crate) struct Opening {
@@ -47,13 +48,21 @@ pub(crate) struct Opened {
 
 impl Sessions {
     /// The partition of the client's session, which is this one if the client has none.
-    pub(super) fn claim(&mut self, client: &Arc<str>) -> u16 {
+    pub(in crate::session) fn claim(&mut self, client: &Arc<str>) -> u16 {
         let partition = self.directory.claim(client, self.partition);
         if partition == self.partition {
             // Released again if the client is rejected.
             self.departed.push(client.clone());
         }
         partition
+    }
+
+    /// Counts a rejected client.
+    pub(in crate::session) fn refused_session(&self, client: &str, user: Option<&str>) {
+        let (disk_full, store_full) = (DropReason::SessionDiskFull, DropReason::SessionStoreFull);
+        let reason = self.wal.reason(disk_full, store_full);
+        let what = || Dropped { client: Some(client), user, ..Dropped::default() };
+        self.counters.drops.add(reason, 1, what);
     }
 
     /// Attaches a new connection to the client's session. The effects are to be applied even if the client is

@@ -1,38 +1,36 @@
 //! CONNECT: authentication, validation, and the CONNACK.
 
+mod authenticate;
+mod kept_session;
+mod refusal;
+mod request;
+
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::{now, time_of_day};
 use phalanx_access::Action;
 use phalanx_access::scram::Mechanism;
-use phalanx_mqtt::{
-    ConnAck, Connect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version, topic,
-};
+use phalanx_mqtt::{ConnAck, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version};
 
-use crate::access::login::Login;
 use crate::access::permissions::Verdict;
 use crate::access::{Identity, is_reserved};
-use crate::config::Protocol;
-use crate::connection::authenticate::{
-    Authenticated, Candidate, Credentials, method_and_data, proof_properties,
-};
-use crate::connection::client::Shared;
+use crate::connection::auth_packet::proof_properties;
+use crate::connection::client::{Shared, sender};
+use crate::connection::connect::authenticate::{Authenticated, Candidate};
+use crate::connection::connect::kept_session::{NOT_OPEN, not_let_in};
+use crate::connection::connect::refusal::{Refusal, answer_to_malformed, refuse};
+use crate::connection::connect::request::{ConnectRequest, RESERVED, read};
 use crate::connection::end::UNDECIDED;
-use crate::connection::kept_session::{NOT_OPEN, not_let_in};
-use crate::connection::refusal::{Refusal, answer_to_malformed, maximum_packet_size, refuse};
-use crate::connection::{logging, sender};
+use crate::connection::logging;
 use crate::context::Context;
 use crate::events::Line;
 use crate::events::drops::{DropReason, Dropped};
 use crate::limits::peer::Peer;
-use crate::model::message::{self, Message};
-use crate::model::trie::is_shallow;
-use crate::session::close::Closing;
-use crate::session::open::{Opened, Opening};
+use crate::session::partition::close::Closing;
+use crate::session::partition::open::Opened;
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
 
@@ -51,9 +49,6 @@ pub(super) struct Accepted {
     /// The mechanism of its authentication method, if it had one.
     pub(super) mechanism: Option<Mechanism>,
 }
-
-/// Maximum length of a client identifier, in bytes.
-const MAX_CLIENT_ID_BYTES: usize = 1024;
 
 /// Waits for CONNECT and answers it. Returns `None` if the client is rejected or disconnects. Bytes received
 /// after the CONNECT remain in `input`.
@@ -321,111 +316,4 @@ pub(super) fn begin(
     shared
 }
 
-/// The contents of a CONNECT.
-struct ConnectRequest {
-    opening: Opening,
-    credentials: Credentials,
-    keep_alive: u16,
-    wants_reasons: bool,
-    /// Whether the broker chose the client identifier.
-    assigned: bool,
-    asked_expiry: u32,
-}
-
-fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refusal> {
-    let limits = &context.config.limits;
-    let version = connect.version;
-    let refuse = |reason, what| Err(Refusal::of(connect, reason, what));
-    let (mut expiry, mut receive_maximum, mut most_aliases) = (0, u16::MAX, 0);
-    let (most, mut wants_reasons) = (maximum_packet_size(connect.properties), true);
-    for property in connect.properties {
-        match property {
-            Property::SessionExpiry(seconds) => expiry = seconds,
-            Property::ReceiveMaximum(number) => receive_maximum = number,
-            Property::TopicAliasMaximum(number) => most_aliases = number,
-            Property::RequestProblemInformation(wants) => wants_reasons = wants,
-            _ => (),
-        }
-    }
-    if version == Version::V3 {
-        expiry = if connect.clean_start { 0 } else { u32::MAX };
-        wants_reasons = false;
-    }
-    if !context.config.security.protocols.contains(&Protocol::of(version)) {
-        let what = "this address does not accept this version of MQTT";
-        return refuse(Reason::UNSUPPORTED_PROTOCOL_VERSION, what);
-    }
-    let method = match method_and_data(connect.properties) {
-        (None, None) => None,
-        (Some(method), Some(data)) => Some((method.to_owned(), data.to_vec())),
-        (Some(_), None) => {
-            let what = "authentication methods need data in CONNECT";
-            return refuse(Reason::BAD_AUTHENTICATION_METHOD, what);
-        }
-        (None, Some(_)) => {
-            let what = "authentication data without a method";
-            return refuse(Reason::PROTOCOL_ERROR, what);
-        }
-    };
-    if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
-        return refuse(
-            Reason::CLIENT_IDENTIFIER_NOT_VALID,
-            "the client identifier is longer than 1024 bytes",
-        );
-    }
-    if is_reserved(connect.client_id) {
-        return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, RESERVED);
-    }
-    let assigned = connect.client_id.is_empty();
-    if assigned && version == Version::V3 && !connect.clean_start {
-        let what = "a persistent session requires a client identifier";
-        return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, what);
-    }
-    let mut will = None;
-    if let Some(own) = &connect.will {
-        if !topic::is_name(own.topic) || own.topic.starts_with('$') || !is_shallow(own.topic) {
-            return refuse(
-                Reason::TOPIC_NAME_INVALID,
-                "clients cannot publish to the will's topic",
-            );
-        }
-        if let Err((reason, what)) = message::check(own.topic, own.properties, own.payload) {
-            return refuse(reason, what);
-        }
-        let delay = own.properties.iter().find_map(|property| match property {
-            Property::WillDelay(seconds) => Some(Duration::from_secs(seconds.into())),
-            _ => None,
-        });
-        will = Some((Message::of_will(own), delay.unwrap_or_default()));
-    }
-    let client_id = match assigned {
-        true => context.names.next().into(),
-        false => connect.client_id.into(),
-    };
-    let asked_expiry = expiry;
-    let opening = Opening {
-        client_id,
-        user: None,
-        origin: None,
-        version,
-        clean_start: connect.clean_start,
-        expiry: expiry.min(limits.session_expiry),
-        receive_maximum,
-        most,
-        most_aliases,
-        will,
-    };
-    let login = Login::new(connect.username, connect.password, (&opening.client_id, assigned));
-    Ok(ConnectRequest {
-        opening,
-        credentials: Credentials { login, method, most },
-        keep_alive: connect.keep_alive,
-        wants_reasons,
-        assigned,
-        asked_expiry,
-    })
-}
-
 const BANNED: (Reason, &str) = (Reason::BANNED, "banned by an operator");
-
-const RESERVED: &str = "client identifiers that begin with $bridge/ or $cluster/ are those of bridges and of other nodes";

@@ -55,7 +55,10 @@ impl Chunk {
 }
 
 impl Connection {
-    pub(super) async fn subscribe(&mut self, subscribe: Subscribe<'_>) -> Result<(), End> {
+    pub(in crate::connection) async fn subscribe(
+        &mut self,
+        subscribe: Subscribe<'_>,
+    ) -> Result<(), End> {
         let identifier = subscribe.properties.iter().find_map(|property| match property {
             Property::SubscriptionIdentifier(number) => NonZero::new(number),
             _ => None,
@@ -161,7 +164,10 @@ impl Connection {
         }
     }
 
-    pub(super) async fn unsubscribe(&mut self, unsubscribe: Unsubscribe<'_>) -> Result<(), End> {
+    pub(in crate::connection) async fn unsubscribe(
+        &mut self,
+        unsubscribe: Unsubscribe<'_>,
+    ) -> Result<(), End> {
         let reasons = &vec![0; unsubscribe.filters.iter().count()];
         let ack = UnsubAck { id: unsubscribe.id, reasons, properties: Properties::NONE };
         self.check_ack_size(&Packet::UnsubAck(ack))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phalanx_mqtt::Reason;
 
 use crate::model::client_key::ClientKey;
-use crate::session::pending_wills::PendingWill;
+use crate::session::state::pending_wills::PendingWill;
 
 /// Effects of a change of sessions on other stages.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use phalanx_store::{Record, SessionId};
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Clocks, MAX_COMMIT_BYTES, put_session};
 use crate::model::client_key::ClientKey;
-use crate::session::effects::Effects;
-use crate::session::table::Sessions;
+use crate::session::partition::Sessions;
+use crate::session::state::effects::Effects;
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl Sessions {
     }
 
     /// Lets a pull of connection `connection_id` return without output, so that no output is lost with it.
-    pub(super) fn interrupt(&mut self, key: ClientKey, connection_id: u64) {
+    pub(in crate::session) fn interrupt(&mut self, key: ClientKey, connection_id: u64) {
         if let Some(attachment) = self.get(key).and_then(|session| session.on(connection_id)) {
             attachment.is_interrupted = true;
             attachment.wake();
@@ -78,7 +78,7 @@ impl Sessions {
     }
 
     /// Resumes the recovered sessions: their connections are gone, and they may have expired.
-    pub(super) fn resume(&mut self, now: Duration) -> Effects {
+    pub(in crate::session) fn resume(&mut self, now: Duration) -> Effects {
         let mut effects = Effects::default();
         let Some(RecoveredSessions { count, ended, .. }) = self.restored.take() else {
             return effects;
@@ -106,7 +106,12 @@ impl Sessions {
     }
 
     /// Resumes a persistent session without a connection, which may have been connected in the previous life.
-    pub(super) fn resume_session(&mut self, key: ClientKey, now: Duration, clocks: Clocks) {
+    pub(in crate::session) fn resume_session(
+        &mut self,
+        key: ClientKey,
+        now: Duration,
+        clocks: Clocks,
+    ) {
         let Some(session) = self.get(key) else { return };
         let was_there = session.left == 0;
         if was_there {
@@ -129,7 +134,7 @@ impl Sessions {
     }
 
     /// Records the current state of a persistent session.
-    pub(super) fn put(&mut self, key: ClientKey) {
+    pub(in crate::session) fn put(&mut self, key: ClientKey) {
         let mut records = std::mem::take(&mut self.records);
         let pending_wills = std::mem::take(&mut self.pending_wills);
         if let Some(session) = self.get(key).filter(|session| session.number != 0) {
@@ -139,7 +144,7 @@ impl Sessions {
     }
 
     /// Schedules the session's next timer, replacing an earlier one.
-    pub(super) fn watch(&mut self, key: ClientKey) {
+    pub(in crate::session) fn watch(&mut self, key: ClientKey) {
         let Some(session) = self.get(key) else { return };
         let will = session.will.as_ref().and_then(|will| will.due);
         let next = will.into_iter().chain(session.ends).min();

@@ -7,7 +7,7 @@ use crate::model::session::SessionLoad;
 
 /// The sums over all sessions of a partition, and the gauges that show them. The gauges belong to the partition, so
 /// processors do not contend for them.
-pub(super) struct PartitionLoad {
+pub(in crate::session) struct PartitionLoad {
     total: SessionLoad,
     queued: Gauge,
     queued_bytes: Gauge,
@@ -15,7 +15,7 @@ pub(super) struct PartitionLoad {
 }
 
 impl PartitionLoad {
-    pub(super) fn new(counters: &Counters, partition: usize) -> Self {
+    pub(in crate::session) fn new(counters: &Counters, partition: usize) -> Self {
         let partition = partition.to_string();
         let of = |family: &phalanx::metrics::Family<Gauge>| family.member(&partition);
         Self {
@@ -27,7 +27,7 @@ impl PartitionLoad {
     }
 
     /// Records that the load of a session changed.
-    pub(super) fn change(&mut self, before: SessionLoad, after: SessionLoad) {
+    pub(in crate::session) fn change(&mut self, before: SessionLoad, after: SessionLoad) {
         let apply = |total: &mut usize, before: usize, after: usize| {
             *total = (*total + after).saturating_sub(before);
         };
@@ -37,7 +37,7 @@ impl PartitionLoad {
     }
 
     /// Shows the sums. Called at the end of an operation.
-    pub(super) fn show(&self) {
+    pub(in crate::session) fn show(&self) {
         let SessionLoad { queued, queued_bytes, inflight } = self.total;
         self.queued.set(queued as i64);
         self.queued_bytes.set(queued_bytes as i64);

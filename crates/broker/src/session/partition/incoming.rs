@@ -9,7 +9,7 @@ use phalanx_store::{Record, SessionId};
 use crate::durable::Lsn;
 use crate::model::client_key::ClientKey;
 use crate::model::qos2::Qos2InFlight;
-use crate::session::table::Sessions;
+use crate::session::partition::Sessions;
 
 /// For each QoS 2 message whether it is new; and their shared state, if another connection may ask about them.
 pub(crate) type Qos2Begun = (Vec<bool>, Option<Arc<Qos2InFlight>>);
@@ -20,7 +20,7 @@ impl Sessions {
     /// # Errors
     /// A reason code, and no message is registered, if the client exceeds its receive maximum, or if another
     /// connection of the client is still routing one of the messages.
-    pub(super) fn begin(
+    pub(in crate::session) fn begin(
         &mut self,
         key: ClientKey,
         connection_id: u64,
@@ -63,7 +63,11 @@ impl Sessions {
     }
 
     /// Forgets all QoS 2 messages of a client that has lost its state.
-    pub(super) fn forget_received(&mut self, key: ClientKey, connection_id: u64) -> Lsn {
+    pub(in crate::session) fn forget_received(
+        &mut self,
+        key: ClientKey,
+        connection_id: u64,
+    ) -> Lsn {
         let session = self.get(key).filter(|session| session.is_on(connection_id));
         let ids: Vec<_> =
             session.map_or_else(Vec::new, |session| session.received.keys().copied().collect());
@@ -71,7 +75,7 @@ impl Sessions {
     }
 
     /// Forgets QoS 2 messages that the client will not send again. Returns for each whether it was registered.
-    pub(super) fn release(
+    pub(in crate::session) fn release(
         &mut self,
         key: ClientKey,
         connection_id: u64,

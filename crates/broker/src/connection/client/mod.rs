@@ -1,4 +1,7 @@
-//! An accepted client's connection.
+//! The connection of an accepted client: its state, its sender, and its move to another processor.
+
+pub(super) mod moving;
+pub(super) mod sender;
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -6,12 +9,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
+use phalanx_access::scram::Mechanism;
 use phalanx_mqtt::{Properties, Property, PropertyBuffer, Version};
 
 use crate::access::permissions::KnownTopics;
+use crate::access::scram::ScramLogin;
 use crate::access::{CachedPolicy, Identity};
-use crate::connection::authenticate::Reauthentication;
-use crate::connection::publishing::Publishing;
+use crate::connection::batch::gather::Publishing;
 use crate::context::Context;
 use crate::events::drops::Dropped;
 use crate::limits::peer::Peer;
@@ -77,5 +81,18 @@ impl Connection {
             let _ = buffer.push(Property::ReasonString(what));
         }
         buffer.get()
+    }
+}
+
+/// The authentication method of an accepted client, which may authenticate again.
+pub(super) struct Reauthentication {
+    pub(super) mechanism: Mechanism,
+    /// The current exchange, and the time of its begin.
+    pub(super) exchange: Option<(ScramLogin, Duration)>,
+}
+
+impl Reauthentication {
+    pub(super) fn new(mechanism: Mechanism) -> Self {
+        Self { mechanism, exchange: None }
     }
 }

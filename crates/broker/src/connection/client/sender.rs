@@ -15,7 +15,7 @@ use crate::connection::client::Shared;
 use crate::context::Context;
 use crate::durable::Lsn;
 use crate::limits::peer::LINGER;
-use crate::session::effects::Pulled;
+use crate::session::state::effects::Pulled;
 
 /// A pull of output that is not complete.
 enum Pull {
@@ -26,7 +26,7 @@ enum Pull {
 }
 
 /// Starts the sender of a connection.
-pub(super) fn start(shared: &Rc<Shared>) {
+pub(in crate::connection) fn start(shared: &Rc<Shared>) {
     let own = shared.clone();
     if shared.context.stages.control.dispatch(move |_| send(own)).is_err() {
         // The processor is full: the client has to reconnect, and takes its session over.
@@ -37,7 +37,7 @@ pub(super) fn start(shared: &Rc<Shared>) {
 /// Sends until either side closes the connection. Output that accumulates during a write is sent with the
 /// next one.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` would contain its arguments twice")]
-pub(super) fn send(shared: Rc<Shared>) -> impl Future<Output = ()> + 'static {
+pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()> + 'static {
     async move {
         // The next pull starts after the last write, so that each sends as much as possible.
         let mut pull = None;

@@ -1,18 +1,32 @@
 //! One partition of the session stage.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `open.rs`, `close.rs` | the beginning and end of connections and sessions |
+//! | `incoming.rs` | QoS 2 messages from clients |
+//! | `subscriptions.rs` | the subscriptions of a session |
+//! | `wills.rs` | wills: from the session to the router |
+//! | `install.rs` | adds the sessions that another node kept |
+//! | `inspect.rs` | sessions for the admin pages |
 
-use std::collections::hash_map::Entry;
+pub(crate) mod close;
+pub(super) mod incoming;
+pub(crate) mod inspect;
+pub(crate) mod install;
+pub(crate) mod open;
+pub(super) mod subscriptions;
+mod wills;
+
 use std::collections::{BTreeSet, HashMap};
-use std::num::NonZero;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use phalanx::sync::oneshot;
 use phalanx_mqtt::{PropertyBuffer, Reason};
-use phalanx_store::{Entry as WalEntry, Record, SessionId};
+use phalanx_store::Entry as WalEntry;
 
-use crate::access::NODE_CLIENTS;
-use crate::counters::{Counters, cost};
+use crate::counters::Counters;
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Lsn, Wal};
 use crate::limits::delivery_limiter::DeliveryLimiter;
@@ -21,15 +35,11 @@ use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::model::session::{Session, SessionLoad};
-use crate::requests::{Subscriber, SubscriptionRequest};
-use crate::session::directory::Directory;
-use crate::session::effects::{Effects, Pulled};
-use crate::session::load::PartitionLoad;
-use crate::session::outgoing::{Answered, SendContext};
-use crate::session::pending_wills::PendingWills;
-
-/// The accepted subscriptions of a client.
-pub(super) type Granted = (Subscriber, Vec<SubscriptionRequest>);
+use crate::session::state::directory::Directory;
+use crate::session::state::effects::{Effects, Pulled};
+use crate::session::state::load::PartitionLoad;
+use crate::session::state::outgoing::{Answered, SendContext};
+use crate::session::state::pending_wills::PendingWills;
 
 /// Largest output buffer that is kept for reuse, and the number of such buffers.
 const MAX_SPARE_BYTES: usize = 16 * 1024;
@@ -310,137 +320,4 @@ impl Sessions {
         self.append();
         Poll::Pending
     }
-
-    /// Adds subscriptions up to the limits. Returns the reason codes, and the accepted subscriptions.
-    pub(super) fn subscribe(
-        &mut self,
-        key: ClientKey,
-        connection_id: u64,
-        requests: Vec<Result<SubscriptionRequest, Reason>>,
-    ) -> (Vec<Reason>, Option<Granted>) {
-        self.limits.refresh();
-        let (most, most_bytes) = (self.limits.subscriptions, self.limits.subscription_bytes as u64);
-        let counters = self.counters.clone();
-        let mut granted: Vec<SubscriptionRequest> = Vec::with_capacity(requests.len());
-        let (is_full, is_behind) = (self.wal.is_full(), self.wal.is_behind());
-        let mut records = std::mem::take(&mut self.records);
-        let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) else {
-            return (vec![Reason::UNSPECIFIED_ERROR; requests.len()], None);
-        };
-        let durable_id = session.durable_id();
-        if is_behind && durable_id != 0 {
-            self.refused_subscriptions(key, requests.iter().flatten().count());
-            return (vec![Reason::QUOTA_EXCEEDED; requests.len()], None);
-        }
-        // A node has the subscriptions of all its clients, and without one of them messages would be missing.
-        let is_node = session.client_id.starts_with(NODE_CLIENTS);
-        let (mut places, mut refused) = (HashMap::new(), 0);
-        let mut file = |request: Result<SubscriptionRequest, Reason>| {
-            let request = match request {
-                Ok(request) => request,
-                Err(refused) => return refused,
-            };
-            if !session.keys.contains(&request.key) {
-                // Repeating an existing subscription adds nothing, and clients do so after reconnecting.
-                if is_full && durable_id != 0 {
-                    refused += 1;
-                    return Reason::QUOTA_EXCEEDED;
-                }
-                let bytes =
-                    counters.subscription_bytes.get().max(0) as u64 + cost(&request.key) as u64;
-                if !is_node && (session.keys.len() >= most || bytes > most_bytes) {
-                    return Reason::QUOTA_EXCEEDED;
-                }
-                counters.subscribed(&session.client_id, &request.key);
-                session.shared += usize::from(is_shared(&request.key));
-                session.keys.insert(request.key.clone());
-            }
-            if durable_id != 0 {
-                records.push(&Record::Subscribe {
-                    session: SessionId(durable_id),
-                    filter: &request.key,
-                    options: request.options.to_byte(),
-                    identifier: request.identifier.map_or(0, NonZero::get),
-                    // The condition is part of the key.
-                    condition: "",
-                });
-            }
-            let reason = Reason(request.options.qos as u8);
-            // Of two request with the same key in one packet the last counts.
-            match places.entry(request.key.clone()) {
-                Entry::Occupied(place) => granted[*place.get()] = request,
-                Entry::Vacant(place) => {
-                    place.insert(granted.len());
-                    granted.push(request);
-                }
-            }
-            reason
-        };
-        let reasons = requests.into_iter().map(&mut file).collect();
-        session.routed |= !granted.is_empty();
-        let client = Subscriber { key, durable_id, identity: session.identity() };
-        let granted = (!granted.is_empty()).then_some((client, granted));
-        self.records = records;
-        self.append();
-        self.refused_subscriptions(key, refused);
-        (reasons, granted)
-    }
-
-    /// Removes subscriptions. Returns for each whether it existed.
-    pub(super) fn unsubscribe(&mut self, key: ClientKey, keys: &[Box<str>]) -> Vec<Reason> {
-        let counters = self.counters.clone();
-        let Some(session) = self.get(key) else {
-            return vec![Reason::UNSPECIFIED_ERROR; keys.len()];
-        };
-        let mut remove = |key: &str| match session.keys.remove(key) {
-            true => {
-                session.shared -= usize::from(is_shared(key));
-                counters.unsubscribed(&session.client_id, key);
-                Reason::SUCCESS
-            }
-            false => Reason::NO_SUBSCRIPTION_EXISTED,
-        };
-        keys.iter().map(|key| remove(key)).collect()
-    }
-
-    /// Records the removal of subscriptions that existed according to `reasons`.
-    pub(super) fn unsubscribed(
-        &mut self,
-        key: ClientKey,
-        keys: &[Box<str>],
-        reasons: &[Reason],
-    ) -> Lsn {
-        let mut records = std::mem::take(&mut self.records);
-        if let Some(session) = self.get(key).filter(|session| session.durable_id() != 0) {
-            let session_id = SessionId(session.number);
-            let gone = keys.iter().zip(reasons).filter(|(_, reason)| **reason == Reason::SUCCESS);
-            // A subscription may have been added again.
-            for (filter, _) in gone.filter(|(filter, _)| !session.keys.contains(*filter)) {
-                records.push(&Record::Unsubscribe { session: session_id, filter });
-            }
-        }
-        self.records = records;
-        self.append()
-    }
-
-    /// Restores subscriptions that were removed here, but possibly not in the router.
-    pub(super) fn restore_subscriptions(
-        &mut self,
-        key: ClientKey,
-        keys: impl Iterator<Item = Box<str>>,
-    ) {
-        let counters = self.counters.clone();
-        let Some(session) = self.get(key) else { return };
-        for key in keys {
-            if !session.keys.contains(&key) {
-                session.shared += usize::from(is_shared(&key));
-                counters.subscribed(&session.client_id, &key);
-                session.keys.insert(key);
-            }
-        }
-    }
-}
-
-fn is_shared(key: &str) -> bool {
-    key.starts_with("$share/")
 }

@@ -1,26 +1,19 @@
-//! Sessions as the admin pages show them, and the disconnection of clients by an operator.
+//! The sessions of a partition as the admin pages show them, and the disconnection of clients by an operator.
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use phalanx::runtime::report;
-use phalanx::{Call, CallError};
 use phalanx_mqtt::{Reason, Version};
 use serde::Serialize;
 
-use crate::access::{Identity, is_reserved};
+use crate::access::is_reserved;
 use crate::model::client_key::ClientKey;
 use crate::model::session::{Session, SessionLoad};
-use crate::requests::Routes;
-use crate::session::effects::Effects;
-use crate::session::operations::SessionStage;
-use crate::session::table::Sessions;
+use crate::session::partition::Sessions;
+use crate::session::state::effects::Effects;
 
 /// Sessions examined by one call.
 const MAX_EXAMINED: usize = 20_000;
-
-/// Reports once that a session of another user stayed.
-static OTHER_USER: Once = Once::new();
 
 /// A client as shown.
 #[derive(Debug, Serialize)]
@@ -81,7 +74,7 @@ impl Kick {
 }
 
 impl ClientView {
-    fn of(session: &Session, with_filters: bool) -> Self {
+    pub(in crate::session) fn of(session: &Session, with_filters: bool) -> Self {
         let SessionLoad { queued, queued_bytes, inflight } = session.load();
         let attachment = session.attachment.as_ref();
         let origin = attachment.and_then(|own| own.origin);
@@ -108,7 +101,11 @@ impl ClientView {
 
 impl Sessions {
     /// Clients from slot `from` on, and the slot to continue at, if any are left.
-    fn list(&self, from: usize, query: &ClientQuery) -> (Vec<ClientView>, Option<usize>) {
+    pub(in crate::session) fn list(
+        &self,
+        from: usize,
+        query: &ClientQuery,
+    ) -> (Vec<ClientView>, Option<usize>) {
         let mut found = Vec::new();
         for (slot, session) in self.sessions_from(from) {
             if found.len() >= query.most || slot >= from + MAX_EXAMINED {
@@ -125,7 +122,7 @@ impl Sessions {
     }
 
     /// Waits until the connection is to end. Returns the reason.
-    pub(super) fn poll_ended(
+    pub(in crate::session) fn poll_ended(
         &mut self,
         (key, connection_id): (ClientKey, u64),
         waiting: &Waker,
@@ -142,7 +139,7 @@ impl Sessions {
     }
 
     /// Ends connections. Returns their number.
-    fn kick(&mut self, kick: &Kick) -> usize {
+    pub(in crate::session) fn kick(&mut self, kick: &Kick) -> usize {
         let mut count = 0;
         for session in self.all_sessions().filter(|session| kick.selects(session)) {
             if let Some(attachment) = &mut session.attachment {
@@ -158,20 +155,20 @@ impl Sessions {
     }
 
     /// The identifiers of clients with this prefix.
-    fn clients_with(&mut self, prefix: &str) -> Vec<Arc<str>> {
+    pub(in crate::session) fn clients_with(&mut self, prefix: &str) -> Vec<Arc<str>> {
         let all = self.all_sessions().filter(|session| session.client_id.starts_with(prefix));
         all.map(|session| session.client_id.clone()).collect()
     }
 
     /// The keys of a client's subscriptions.
-    fn subscription_keys(&mut self, client: &str) -> Vec<Box<str>> {
+    pub(in crate::session) fn subscription_keys(&mut self, client: &str) -> Vec<Box<str>> {
         let slot = self.names.get(client).copied();
         let session = slot.and_then(|slot| self.at(slot));
         session.map_or_else(Vec::new, |session| session.keys.iter().cloned().collect())
     }
 
     /// Ends a session that is meant, connected or not. Returns whether there was one.
-    fn end_session(
+    pub(in crate::session) fn end_session(
         &mut self,
         client: &str,
         is_meant: impl FnOnce(&Session) -> bool,
@@ -191,116 +188,5 @@ impl Sessions {
         self.remove(slot, will, effects);
         self.append();
         true
-    }
-}
-
-impl SessionStage {
-    /// The number of partitions.
-    pub(crate) fn partitions(self) -> usize {
-        self.1
-    }
-
-    /// Clients of a partition: see [`Sessions::list`].
-    pub(crate) fn list(
-        self,
-        partition: usize,
-        from: usize,
-        query: ClientQuery,
-    ) -> Call<(Vec<ClientView>, Option<usize>)> {
-        self.0.call_partition(partition, move |sessions| async move {
-            sessions.with(|sessions| sessions.list(from, &query))
-        })
-    }
-
-    /// One client with its subscriptions.
-    pub(crate) async fn describe(self, client: String) -> Result<Option<ClientView>, CallError> {
-        let client = Arc::from(client);
-        let described = self.call_client(Arc::clone(&client), move |sessions| async move {
-            sessions.with(|sessions| {
-                let slot = sessions.names.get(&client).copied()?;
-                sessions.at(slot).map(|session| ClientView::of(session, true))
-            })
-        });
-        described.await.flatten()
-    }
-
-    /// Ends the connections of a partition that an operator selects. Returns their number.
-    pub(crate) fn kick(self, partition: usize, kick: Kick) -> Call<usize> {
-        self.0.call_partition(partition, move |sessions| async move {
-            sessions.with(|sessions| sessions.kick(&kick))
-        })
-    }
-
-    /// The identifiers of a partition's clients with this prefix.
-    pub(crate) fn clients_with(
-        self,
-        partition: usize,
-        prefix: &'static str,
-    ) -> Call<Vec<Arc<str>>> {
-        self.0.call_partition(partition, move |sessions| async move {
-            sessions.with(|sessions| sessions.clients_with(prefix))
-        })
-    }
-
-    /// The keys of a client's subscriptions.
-    pub(crate) async fn subscription_keys(
-        self,
-        client: Arc<str>,
-    ) -> Result<Vec<Box<str>>, CallError> {
-        let keys = self.call_client(client.clone(), move |sessions| async move {
-            sessions.with(|sessions| sessions.subscription_keys(&client))
-        });
-        keys.await.flatten()
-    }
-
-    /// Ends a session with its connection. Returns whether it existed.
-    pub(crate) fn end_session(
-        self,
-        client: String,
-        reason: Reason,
-        routes: Routes,
-    ) -> Call<Result<bool, CallError>> {
-        self.end_session_if(client.into(), |_| true, reason, routes)
-    }
-
-    /// Ends a session with its connection, unless it belongs to another user. Returns whether it ended.
-    pub(crate) fn end_session_of(
-        self,
-        owner: Identity,
-        reason: Reason,
-        routes: Routes,
-    ) -> Call<Result<bool, CallError>> {
-        let user = owner.user;
-        let is_meant = move |session: &Session| {
-            let is_owner = session.user == user;
-            if !is_owner {
-                OTHER_USER.call_once(|| {
-                    let (client, own) = (&session.client_id, &session.user);
-                    report(format_args!(
-                        "cluster: the client {client:?} of user {user:?} connected to another node; the \
-                         session of user {own:?} stays here. Each user needs own client identifiers. Later cases are \
-                         not reported"
-                    ));
-                });
-            }
-            is_owner
-        };
-        self.end_session_if(owner.client, is_meant, reason, routes)
-    }
-
-    fn end_session_if(
-        self,
-        client: Arc<str>,
-        is_meant: impl FnOnce(&Session) -> bool + Send + 'static,
-        reason: Reason,
-        routes: Routes,
-    ) -> Call<Result<bool, CallError>> {
-        self.call_client(Arc::clone(&client), move |sessions| async move {
-            let mut effects = Effects::default();
-            let ended = sessions
-                .with(|sessions| sessions.end_session(&client, is_meant, reason, &mut effects));
-            self.apply_effects(&sessions, effects, routes).await;
-            ended
-        })
     }
 }

@@ -6,12 +6,12 @@ use phalanx_store::{Record, SessionId};
 
 use crate::model::client_key::ClientKey;
 use crate::model::message::Message;
-use crate::session::pending_wills::{PendingWill, WillId};
-use crate::session::table::Sessions;
+use crate::session::partition::Sessions;
+use crate::session::state::pending_wills::{PendingWill, WillId};
 
 impl Sessions {
     /// Enqueues a will of the session with this key, if there is one.
-    pub(super) fn enqueue_will_for(
+    pub(in crate::session) fn enqueue_will_for(
         &mut self,
         key: ClientKey,
         will: Option<Message>,
@@ -21,7 +21,7 @@ impl Sessions {
     }
 
     /// Enqueues a will of the session with this ID; 0 for a session that is not persistent.
-    pub(super) fn enqueue_will(
+    pub(in crate::session) fn enqueue_will(
         &mut self,
         session: u64,
         key: Option<ClientKey>,
@@ -33,7 +33,7 @@ impl Sessions {
     }
 
     /// Records the end of a client's session, now or after its last pending will.
-    pub(super) fn end(&mut self, session: u64, client: Arc<str>) {
+    pub(in crate::session) fn end(&mut self, session: u64, client: Arc<str>) {
         if self.pending_wills.of(session).next().is_some() {
             self.pending_wills.over.insert(session, client);
             return;
@@ -44,7 +44,7 @@ impl Sessions {
     }
 
     /// Records that the router accepted a will.
-    pub(super) fn will_published(&mut self, id: WillId) {
+    pub(in crate::session) fn will_published(&mut self, id: WillId) {
         let Some((key, _)) = self.pending_wills.wills.remove(&id) else { return };
         match (self.pending_wills.over.get(&id.session), key) {
             (Some(client), _) => self.end(id.session, client.clone()),
@@ -55,7 +55,7 @@ impl Sessions {
     }
 
     /// Forgets a will that the router refused. Its record remains, and the next broker may publish it.
-    pub(super) fn will_rejected(&mut self, id: WillId) {
+    pub(in crate::session) fn will_rejected(&mut self, id: WillId) {
         self.pending_wills.wills.remove(&id);
         if self.pending_wills.of(id.session).next().is_none() {
             self.pending_wills.over.remove(&id.session);

@@ -1,5 +1,7 @@
 //! Accepts connections.
 
+mod handshake;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,9 +12,9 @@ use phalanx_mqtt::Reason;
 use phalanx_service::ListenerControl;
 use phalanx_tls::Wire;
 
-use crate::connection::handshake::serve_encapsulated;
-use crate::connection::moving::Moving;
-use crate::connection::reader::serve;
+use crate::connection::accept::handshake::serve_encapsulated;
+use crate::connection::client::moving::Moving;
+use crate::connection::reader::{serve, serve_accepted};
 use crate::context::Context;
 use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped};
@@ -64,7 +66,7 @@ pub(crate) async fn accept(
         let stream = match Moving::arrived(stream) {
             Ok((moving, wire)) => {
                 let (own, origin) = (context.clone(), moving.origin());
-                if control.dispatch(move |_| moving.serve(wire, own)).is_err() {
+                if control.dispatch(move |_| serve_accepted(moving.arrive(wire, own))).is_err() {
                     dropped(&context, DropReason::ConnectionBusy, origin);
                 }
                 continue;

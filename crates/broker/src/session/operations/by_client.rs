@@ -10,19 +10,19 @@ use phalanx_mqtt::Reason;
 
 use crate::access::Identity;
 use crate::requests::Routes;
-use crate::session::close::Closing;
-use crate::session::open::{Opened, Opening};
 use crate::session::operations::{SessionStage, durable_within_timeout};
-use crate::session::table::Sessions;
+use crate::session::partition::Sessions;
+use crate::session::partition::close::Closing;
+use crate::session::partition::open::{Opened, Opening};
 
 impl SessionStage {
     /// The partition of new sessions of this processor's clients: one of its own, if it has any.
-    pub(super) fn own_partition(self) -> u16 {
+    pub(in crate::session) fn own_partition(self) -> u16 {
         (processor() % self.1) as u16
     }
 
     /// Calls an operation on the partition of a client's session, or on any if it has none.
-    pub(super) fn call_client<F, Fut, T>(
+    pub(in crate::session) fn call_client<F, Fut, T>(
         self,
         client: Arc<str>,
         operation: F,

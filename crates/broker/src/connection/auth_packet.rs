@@ -1,0 +1,59 @@
+//! AUTH packets, and the authentication method and data in CONNECT and CONNACK.
+
+use phalanx_access::scram::Mechanism;
+use phalanx_mqtt::{Auth, Packet, Properties, Property, PropertyBuffer, Reason};
+
+/// The reason for a failed authentication.
+pub(super) type Rejection = (Reason, &'static str);
+
+/// The refusal of a SCRAM exchange of another user than the one that CONNECT names.
+pub(super) const OTHER_USER: &str = "SCRAM authenticates another user";
+
+/// The data of an AUTH packet. Its method must be that of CONNECT (MQTT-4.12.0-5).
+pub(super) fn data<'a>(auth: &Auth<'a>, mechanism: Mechanism) -> Result<&'a [u8], Rejection> {
+    let (method, data) = method_and_data(auth.properties);
+    let is_step = matches!(auth.reason, Reason::CONTINUE_AUTHENTICATION | Reason::RE_AUTHENTICATE);
+    match data {
+        Some(data) if is_step && method == Some(mechanism.name()) => Ok(data),
+        _ => {
+            let what =
+                "AUTH needs the authentication method of CONNECT, data, and reason 0x18 or 0x19";
+            Err((Reason::PROTOCOL_ERROR, what))
+        }
+    }
+}
+
+/// The authentication method and data of a packet.
+pub(super) fn method_and_data(properties: Properties<'_>) -> (Option<&str>, Option<&[u8]>) {
+    let (mut method, mut data) = (None, None);
+    for property in properties {
+        match property {
+            Property::AuthenticationMethod(name) => method = Some(name),
+            Property::AuthenticationData(bytes) => data = Some(bytes),
+            _ => (),
+        }
+    }
+    (method, data)
+}
+
+/// Calls `take` with an AUTH packet.
+pub(super) fn with_auth<T>(
+    reason: Reason,
+    (mechanism, data): (Mechanism, &str),
+    take: impl FnOnce(&Packet<'_>) -> T,
+) -> T {
+    let mut properties = PropertyBuffer::new();
+    for property in proof_properties(mechanism, data) {
+        // Names and data are shorter than 64 KiB.
+        let _ = properties.push(property);
+    }
+    take(&Packet::Auth(Auth { reason, properties: properties.get() }))
+}
+
+/// The properties of a method and its data.
+pub(super) fn proof_properties(mechanism: Mechanism, data: &str) -> [Property<'_>; 2] {
+    [
+        Property::AuthenticationMethod(mechanism.name()),
+        Property::AuthenticationData(data.as_bytes()),
+    ]
+}

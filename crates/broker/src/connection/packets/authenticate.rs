@@ -1,0 +1,76 @@
+//! AUTH of an accepted client, which authenticates again.
+
+use std::net::IpAddr;
+
+use phalanx::time::now;
+use phalanx_mqtt::{Auth, Reason};
+
+use crate::access::address_key;
+use crate::connection::auth_packet::{OTHER_USER, Rejection, data, with_auth};
+use crate::connection::client::Connection;
+use crate::connection::end::End;
+use crate::context::Context;
+
+impl Connection {
+    /// Processes AUTH: a step of an exchange that the client has begun (§4.12.1).
+    pub(in crate::connection) fn authenticate_again(&mut self, auth: &Auth<'_>) -> Result<(), End> {
+        // Not by `self`, of which a part is borrowed.
+        let shared = self.shared.clone();
+        let (context, outbox) = (&shared.context, &shared.outbox);
+        let Some(again) = &mut self.reauthentication else {
+            let what = "AUTH of a client whose CONNECT had no authentication method";
+            return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+        };
+        let mechanism = again.mechanism;
+        let data = data(auth, mechanism).map_err(|(reason, what)| End::Because(reason, what))?;
+        let begins = auth.reason == Reason::RE_AUTHENTICATE;
+        let address = shared.peer.ip();
+        let (reason, answer) = match again.exchange.take() {
+            None if begins => {
+                let at = context.listener;
+                let login = self.policy.load().begin_scram(at, mechanism.name(), data);
+                let login = login.map_err(|why| refused(context, (None, address), why))?;
+                if self.identity.user.as_deref() != Some(login.user()) {
+                    let why = (Reason::NOT_AUTHORIZED, OTHER_USER);
+                    return Err(refused(context, (Some(login.user()), address), why));
+                }
+                let challenge = login.challenge().to_owned();
+                again.exchange = Some((login, now()));
+                (Reason::CONTINUE_AUTHENTICATION, challenge)
+            }
+            Some((login, begun)) if !begins => {
+                if now() - begun > context.config.limits.connect {
+                    let what = "the exchange of AUTH took longer than connect-timeout";
+                    return Err(End::Because(Reason::NOT_AUTHORIZED, what));
+                }
+                let client = address_key(address);
+                let passwords = context.verifiers.passwords.as_ref();
+                let proof = login.finish(passwords, (data, client));
+                let who = (Some(login.user()), address);
+                let proof = proof.map_err(|why| refused(context, who, why))?;
+                (Reason::SUCCESS, proof)
+            }
+            _ => return Err(End::Because(Reason::PROTOCOL_ERROR, "AUTH at the wrong time")),
+        };
+        with_auth(reason, (mechanism, &answer), |packet| {
+            if !outbox.takes(packet) {
+                let what = "AUTH would exceed the client's maximum packet size";
+                return Err(End::Because(Reason::PACKET_TOO_LARGE, what));
+            }
+            outbox.push(packet);
+            Ok(())
+        })
+    }
+}
+
+/// Counts a refused login of an accepted client of this address, which ends its connection.
+fn refused(
+    context: &Context,
+    (user, address): (Option<&str>, Option<IpAddr>),
+    (reason, what): Rejection,
+) -> End {
+    context.refused_logins.refused(reason, (user, address), context.stages.control);
+    // DISCONNECT has no reason code for wrong passwords.
+    let is_wrong = reason == Reason::BAD_USER_NAME_OR_PASSWORD;
+    End::Because(if is_wrong { Reason::NOT_AUTHORIZED } else { reason }, what)
+}

@@ -1,0 +1,48 @@
+//! Processes the batch of one read: releases, messages, acknowledgements.
+
+use phalanx_mqtt::{Ack, Packet, PacketId, Reason};
+
+use crate::connection::batch::Batch;
+use crate::connection::client::Connection;
+use crate::connection::end::{End, TAKES_NOTHING};
+
+impl Connection {
+    /// Routes and acknowledges the batch.
+    pub(in crate::connection) async fn flush(&mut self, batch: &mut Batch) -> Result<(), End> {
+        if !batch.releases.is_empty() {
+            // Boxed: few connections need it.
+            Box::pin(self.release(std::mem::take(&mut batch.releases))).await?;
+        }
+        if !batch.is_empty() {
+            self.publish(batch).await?;
+        }
+        if !batch.answers.is_empty() {
+            let (sessions, of) = (self.context.stages.sessions, (self.key, self.connection_id));
+            if sessions.try_answered(of, &batch.answers) {
+                batch.answers.clear();
+                return Ok(());
+            }
+            let told = sessions.answered(of, std::mem::take(&mut batch.answers));
+            told.await.map_err(|_| Reason::SERVER_BUSY)?;
+        }
+        Ok(())
+    }
+
+    /// Releases QoS 2 messages.
+    async fn release(&mut self, ids: Vec<PacketId>) -> Result<(), End> {
+        let sessions = self.context.stages.sessions;
+        let known = match sessions.release(self.key, self.connection_id, ids.clone()).await {
+            Ok(Some(known)) => known,
+            Ok(None) => return Err(TAKES_NOTHING),
+            Err(_) => return Err(Reason::SERVER_BUSY.into()),
+        };
+        for (id, is_known) in ids.into_iter().zip(known) {
+            let reason = match is_known {
+                true => Reason::SUCCESS,
+                false => Reason::PACKET_IDENTIFIER_NOT_FOUND,
+            };
+            self.outbox.push(&Packet::PubComp(Ack { reason, ..Ack::of(id) }));
+        }
+        Ok(())
+    }
+}

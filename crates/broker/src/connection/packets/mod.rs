@@ -1,0 +1,15 @@
+//! What the packets of an accepted client do, as methods of its connection.
+//!
+//! | file | packets |
+//! |---|---|
+//! | `flush.rs` | the batch of one read: PUBLISH, PUBREL, and acknowledgements |
+//! | `publish.rs` | PUBLISH: routes the messages of the batch, and acknowledges them |
+//! | `permission.rs` | waits for decisions about topics |
+//! | `subscribe.rs` | SUBSCRIBE and UNSUBSCRIBE |
+//! | `authenticate.rs` | AUTH |
+
+mod authenticate;
+mod flush;
+mod permission;
+mod publish;
+mod subscribe;

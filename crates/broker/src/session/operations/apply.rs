@@ -1,0 +1,146 @@
+//! Applies the effects of changes of sessions, and runs the timers of a partition.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use phalanx::shutdown::draining;
+use phalanx::stage::Partition;
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+
+use crate::durable::disk_timeout;
+use crate::events::drops::{DropReason, Dropped};
+use crate::requests::{Answer, Item, Publication, Routes};
+use crate::session::operations::{RETRY_DELAY, SessionStage};
+use crate::session::partition::Sessions;
+use crate::session::state::effects::Effects;
+use crate::session::state::pending_wills::PendingWill;
+
+/// Maximum number of wills published at once.
+const MAX_WILLS_AT_ONCE: usize = 256;
+
+impl SessionStage {
+    /// Applies the effects of a change of sessions.
+    pub(in crate::session) async fn apply_effects(
+        self,
+        sessions: &Partition<Sessions>,
+        effects: Effects,
+        routes: Routes,
+    ) {
+        let Effects { wills, forget, present } = effects;
+        for (client, keys) in forget {
+            loop {
+                let item = Item::Forget { client, keys: keys.clone() };
+                if routes.dispatch(item).is_ok() {
+                    break;
+                }
+                sleep(RETRY_DELAY).await;
+            }
+        }
+        if let Some((client, online)) = present {
+            // Lost presence only affects which member of a group is preferred.
+            let _ = routes.dispatch(Item::Presence { client, online });
+        }
+        self.ensure_timers(sessions, routes);
+        if wills.is_empty() {
+            return;
+        }
+        let mut wills = wills.into_iter().map(|PendingWill { message, id }| {
+            let messages = vec![Arc::new(message.postponed(now()))];
+            (Publication { messages, ..Publication::default() }, id)
+        });
+        let (delivery_limiter, mut left) =
+            (sessions.with(|sessions| sessions.delivery_limiter.clone()), Vec::new());
+        loop {
+            left.extend(wills.by_ref().take(MAX_WILLS_AT_ONCE - left.len()));
+            if left.is_empty() {
+                return;
+            }
+            // One item per will, so that each is accepted or refused separately.
+            let calls = left.drain(..).map(|(own, id): (Publication, _)| {
+                let topic = own.messages.first().cloned();
+                (routes.call(Item::Publish(own)), id, topic)
+            });
+            let calls: Vec<_> = calls.collect();
+            let mut timeout = pin!(disk_timeout(sessions.with(|own| own.wal.timeout())));
+            for (call, id, message) in calls {
+                let is_routed = match select(call, timeout.as_mut()).await {
+                    // It did not fit the delivery limit.
+                    Either::Left(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
+                        left.push((own, id));
+                        continue;
+                    }
+                    // Refused: the broker is busy. The will is published at most once, or by the next broker
+                    // that finds it in the journal.
+                    Either::Left(routed) => routed.is_ok(),
+                    // The disk is slow. The router has accepted and recorded the will, before any record that
+                    // follows here.
+                    Either::Right(()) => true,
+                };
+                if !is_routed {
+                    let topic = message.as_ref().map(|own| own.topic.as_str());
+                    let what = || Dropped { topic, ..Dropped::default() };
+                    sessions
+                        .with(|sessions| sessions.counters.drops.add(DropReason::Will, 1, what));
+                }
+                sessions.with(|sessions| match id {
+                    Some(id) if is_routed => sessions.will_published(id),
+                    Some(id) => sessions.will_rejected(id),
+                    None => (),
+                });
+            }
+            // One permit for all of them: its holder must not wait for another.
+            if !left.is_empty() {
+                left[0].0.permit = delivery_limiter.acquire(left.len(), 1).await;
+            }
+        }
+    }
+
+    /// Starts the operation that runs the timers, unless it is running.
+    fn ensure_timers(self, sessions: &Partition<Sessions>, routes: Routes) {
+        let begin = sessions.with(|sessions| {
+            // Wakes the running operation for the new next timer.
+            drop(sessions.timer_wake.take());
+            let begin = !sessions.has_timer_task && sessions.next_due().is_some();
+            sessions.has_timer_task |= begin;
+            begin
+        });
+        let partition = sessions.index();
+        if begin
+            && self
+                .0
+                .call_partition(partition, move |sessions| self.run_timers(sessions, routes))
+                .detach()
+                .is_err()
+        {
+            // Retried when the next client disconnects.
+            sessions.with(|sessions| sessions.has_timer_task = false);
+        }
+    }
+
+    /// Runs timers until none is scheduled.
+    async fn run_timers(self, partition: Partition<Sessions>, routes: Routes) {
+        let mut drained = std::pin::pin!(draining());
+        loop {
+            let next = partition.with(|sessions| {
+                let next = sessions.next_due();
+                sessions.has_timer_task = next.is_some();
+                let (sender, receiver) = oneshot::local();
+                sessions.timer_wake = next.map(|_| sender);
+                next.map(|next| (next, receiver))
+            });
+            let Some((next, changed)) = next else { return };
+            let wait = async {
+                select(sleep(next.saturating_sub(now())), changed).await;
+            };
+            if let Either::Right(()) = select(wait, drained.as_mut()).await {
+                return partition.with(|sessions| sessions.has_timer_task = false);
+            }
+            let effects = partition.with(|sessions| sessions.expire(now()));
+            // Boxed, because the call is recursive.
+            Box::pin(self.apply_effects(&partition, effects, routes)).await;
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Adds the sessions that another node kept, and tells the router their subscriptions.
+
+use phalanx::time::now;
+use phalanx::{Call, sleep};
+
+use crate::model::message::Message;
+use crate::requests::{Answer, Item, Routes};
+use crate::session::operations::{RETRY_DELAY, SessionStage};
+use crate::session::partition::install::Arriving;
+use crate::session::state::effects::Effects;
+
+impl SessionStage {
+    /// Adds a session, unless its client has one here. Returns whether it was added; `None` if the broker is busy, and
+    /// whether it was is unknown.
+    pub(crate) fn install(self, arriving: Arriving, routes: Routes) -> Call<Option<bool>> {
+        let partition = self.own_partition();
+        self.install_in(partition, arriving, routes)
+    }
+
+    fn install_in(self, partition: u16, arriving: Arriving, routes: Routes) -> Call<Option<bool>> {
+        self.0.call_partition(partition.into(), move |sessions| async move {
+            let client = arriving.session.client_id.clone();
+            let claimed = sessions.with(|sessions| sessions.claim(&client));
+            if claimed != partition {
+                return self.install_in(claimed, arriving, routes).await.ok().flatten();
+            }
+            let first = loop {
+                let count = arriving.session.deliveries() as u64;
+                match routes.call(Item::Reserve(count)).await {
+                    Ok(Answer::Reserved(first)) => break first,
+                    _ => sleep(RETRY_DELAY).await,
+                }
+            };
+            let installed = sessions.with(|sessions| {
+                let installed = sessions.install(arriving, first, now());
+                sessions.release_departed();
+                installed
+            });
+            let Some((subscriber, requests, effects)) = installed else { return Some(false) };
+            let key = subscriber.key;
+            // The router may be full.
+            while !requests.is_empty() {
+                let (client, requests) = (subscriber.clone(), requests.clone());
+                if routes.call(Item::Subscribe { client, requests }).await.is_ok() {
+                    break;
+                }
+                sleep(RETRY_DELAY).await;
+            }
+            while routes.dispatch(Item::Presence { client: key, online: false }).is_err() {
+                sleep(RETRY_DELAY).await;
+            }
+            self.apply_effects(&sessions, effects, routes).await;
+            Some(true)
+        })
+    }
+
+    /// Publishes wills of sessions that had ended when their node was lost.
+    pub(crate) fn publish_wills(self, wills: Vec<Message>, routes: Routes) -> Call<()> {
+        self.0.call_partition(0, move |sessions| async move {
+            let effects = sessions.with(|sessions| {
+                let wills = wills.into_iter().map(|will| sessions.enqueue_will(0, None, will));
+                Effects { wills: wills.collect(), ..Effects::default() }
+            });
+            self.apply_effects(&sessions, effects, routes).await;
+        })
+    }
+}

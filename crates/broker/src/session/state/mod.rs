@@ -1,0 +1,15 @@
+//! What a partition consists of, and what its changes result in.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
+//! | `pending_wills.rs` | wills on their way to the router |
+//! | `load.rs` | the messages held for clients |
+//! | `directory.rs` | the partition of each session |
+//! | `effects.rs` | results of changes |
+
+pub(crate) mod directory;
+pub(crate) mod effects;
+pub(super) mod load;
+pub(crate) mod outgoing;
+pub(super) mod pending_wills;
