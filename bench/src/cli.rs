@@ -140,7 +140,7 @@ impl load::Options {
     /// Sends the load and prints the report. The exit code is 0; 1 if nothing was answered or the load could
     /// not be sent; 2 for bad arguments.
     fn execute(self) -> ExitCode {
-        let report = match load::run(&self) {
+        let mut report = match load::run(&self) {
             Ok(report) => report,
             Err(error) => {
                 eprintln!("phalanx-bench load: {error}");
@@ -148,6 +148,7 @@ impl load::Options {
             }
         };
         if self.json {
+            report.histograms.take_if(|_| !self.histograms);
             println!("{}", report.to_json())
         } else {
             print!("{report}")

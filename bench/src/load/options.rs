@@ -116,6 +116,10 @@ pub struct Options {
     /// Write the report as JSON
     #[arg(long)]
     pub json: bool,
+
+    /// Also write all latencies, with their counts, for a process that adds several reports
+    #[arg(long, hide = true, requires = "json")]
+    pub histograms: bool,
 }
 
 impl Options {
@@ -146,6 +150,7 @@ impl Options {
             driver: DriverChoice::Auto,
             pids: Vec::new(),
             json: false,
+            histograms: false,
         }
     }
 }

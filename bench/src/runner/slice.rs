@@ -132,7 +132,7 @@ impl Load<'_> {
             .args(server.features.http2.then_some("--http2"))
             .args(server.features.http3.then_some("--http3"))
             .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.warmup)])
-            .arg("--json")
+            .args(["--json", "--histograms"])
             .args(shot.arguments(self.site))
             .args(server.process.family.iter().map(|process| format!("--pid={process}")))
             .process_group(0)

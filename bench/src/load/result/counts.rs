@@ -1,8 +1,8 @@
 //! Counters of a run.
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::histograms::Histograms;
 use crate::load::http::responses::Answer;
 
 /// Failed requests by kind. Each failed request counts once.
@@ -69,6 +69,7 @@ pub(crate) enum Failure {
 }
 
 /// Counts of the requests with an intended start within the measured interval.
+#[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) offered: u64,
     pub(crate) completed: u64,
@@ -78,42 +79,17 @@ pub(crate) struct Counts {
     pub(crate) resumed: u64,
     pub(crate) errors: Errors,
     pub(crate) statuses: Statuses,
-    /// Latencies in nanoseconds.
-    pub(crate) latency: Histogram<u64>,
-    /// Latencies of successful answers.
-    pub(crate) success: Histogram<u64>,
-    /// Latencies of successful answers from the time a connection sent the request.
-    pub(crate) served: Histogram<u64>,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        // The histogram resizes itself, so every value fits.
-        let latency = Histogram::new(3).expect("a valid precision");
-        let (success, served) = (latency.clone(), latency.clone());
-        let (errors, statuses) = Default::default();
-        Self {
-            offered: 0,
-            completed: 0,
-            starved: 0,
-            resumed: 0,
-            errors,
-            statuses,
-            latency,
-            success,
-            served,
-        }
-    }
+    pub(crate) histograms: Histograms,
 }
 
 impl Counts {
     pub(crate) fn complete(&mut self, answer: Answer, latency: u64, served: u64) {
         self.completed += 1;
         self.statuses.count(answer.status);
-        self.latency.record(latency).expect("every value fits");
+        self.histograms.latency.record(latency);
         if answer.status / 100 == 2 {
-            self.success.record(latency).expect("every value fits");
-            self.served.record(served).expect("every value fits");
+            self.histograms.success.record(latency);
+            self.histograms.served.record(served);
         }
     }
 

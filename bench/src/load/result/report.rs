@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, Errors, Statuses};
+use super::histograms::Histograms;
 use crate::load::options::Options;
 use crate::load::phases::Measured;
 use crate::system::hardware::Events;
@@ -76,9 +77,9 @@ pub struct Report {
     /// The same without the kernel.
     #[serde(default)]
     pub server_user_events_per_request: Option<Events>,
-    /// Histogram of the latencies.
-    #[serde(skip)]
-    pub(crate) histogram: Option<Histogram<u64>>,
+    /// All latencies. In JSON only for a process that adds several reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) histograms: Option<Histograms>,
 }
 
 /// Latencies in microseconds.
@@ -151,7 +152,7 @@ impl Report {
             server_cpu_us_per_request: None,
             server_events_per_request: None,
             server_user_events_per_request: None,
-            histogram: None,
+            histograms: None,
         }
     }
 
@@ -177,10 +178,7 @@ impl Report {
         self.resumed = counts.resumed;
         self.requests_per_second = measured.answered as f64 / measured.seconds.max(1e-9);
         self.bytes = measured.bytes;
-        self.latency = Latency::of(&counts.latency);
-        self.success_latency = Latency::of(&counts.success);
-        self.served_latency = Latency::of(&counts.served);
-        self.good = counts.success.count_between(0, objective.as_nanos() as u64);
+        self.good = counts.histograms.success.0.count_between(0, objective.as_nanos() as u64);
         self.status = counts.statuses;
         self.errors = counts.errors;
         self.client_cpu_us_per_request = each(measured.client_cpu);
@@ -190,7 +188,15 @@ impl Report {
         let events = |events: Option<Events>| events.map(|events| events.divided_by(answered));
         self.server_events_per_request = events(measured.server_events);
         self.server_user_events_per_request = events(measured.server_user_events);
-        self.histogram = Some(counts.latency);
+        self.set_latencies(counts.histograms);
+    }
+
+    /// Sets the latencies, and the figures that follow from them.
+    pub(super) fn set_latencies(&mut self, histograms: Histograms) {
+        self.latency = Latency::of(&histograms.latency.0);
+        self.success_latency = Latency::of(&histograms.success.0);
+        self.served_latency = Latency::of(&histograms.served.0);
+        self.histograms = Some(histograms);
     }
 
     /// The report as indented JSON.

@@ -58,7 +58,8 @@ impl fmt::Display for Report {
             writeln!(f, "  hardware   {events} per request, server")?;
         }
         self.write_faults(f)?;
-        if let Some(histogram) = self.histogram.as_ref().filter(|histogram| !histogram.is_empty()) {
+        let latencies = self.histograms.as_ref().map(|histograms| &histograms.latency.0);
+        if let Some(histogram) = latencies.filter(|histogram| !histogram.is_empty()) {
             let latency = &self.latency;
             writeln!(
                 f,

@@ -1,12 +1,13 @@
 //! The report of several load processes that ran at the same time.
 
 use super::counts::{Errors, Statuses};
-use super::report::{Latency, Report};
+use super::histograms::Histograms;
+use super::report::Report;
 use crate::system::hardware::Events;
 
 impl Report {
-    /// Combines the reports of processes that loaded the same server together. Counts are sums, latencies are means
-    /// weighted by the answers, and maxima are maxima.
+    /// Combines the reports of processes that loaded the same server together: counts are sums, latencies are those
+    /// of all answers.
     ///
     /// # Panics
     /// If there is no report.
@@ -21,23 +22,12 @@ impl Report {
             let answers = sum(|report| report.completed).max(1) as f64;
             reports.iter().map(|report| of(report) * report.completed as f64).sum::<f64>() / answers
         };
-        let latency = |of: fn(&Self) -> &Latency| {
-            let each = |figure: fn(&Latency) -> f64| weighted(&|report| figure(of(report)));
-            Latency {
-                mean_us: each(|latency| latency.mean_us),
-                deviation_us: each(|latency| latency.deviation_us),
-                p50_us: each(|latency| latency.p50_us),
-                p90_us: each(|latency| latency.p90_us),
-                p99_us: each(|latency| latency.p99_us),
-                p999_us: each(|latency| latency.p999_us),
-                p9999_us: each(|latency| latency.p9999_us),
-                max_us: reports.iter().map(|report| of(report).max_us).fold(0.0, f64::max),
-            }
-        };
         // Each process relates the whole time of the server to its own answers.
         let watched = reports.iter().all(|report| report.server_cpu_us_per_request.is_some());
         let server = weighted(&|report| report.server_cpu_us_per_request.unwrap_or_default());
-        Self {
+        let mut histograms = Histograms::default();
+        reports.iter().flat_map(|report| &report.histograms).for_each(|each| histograms.add(each));
+        let mut together = Self {
             connections: reports.iter().map(|report| report.connections).sum(),
             rate: reports.iter().map(|report| report.rate).sum(),
             seconds: most(|report| report.seconds),
@@ -45,11 +35,9 @@ impl Report {
             completed: sum(|report| report.completed),
             backlog: sum(|report| report.backlog),
             starved: sum(|report| report.starved),
+            resumed: sum(|report| report.resumed),
             requests_per_second: total(|report| report.requests_per_second),
             bytes: sum(|report| report.bytes),
-            latency: latency(|report| &report.latency),
-            success_latency: latency(|report| &report.success_latency),
-            served_latency: latency(|report| &report.served_latency),
             good: sum(|report| report.good),
             status: Statuses {
                 success: sum(|report| report.status.success),
@@ -74,9 +62,10 @@ impl Report {
             server_user_events_per_request: together_events(&reports, |report| {
                 report.server_user_events_per_request
             }),
-            histogram: None,
             ..reports[0].clone()
-        }
+        };
+        together.set_latencies(histograms);
+        together
     }
 }
 
