@@ -231,6 +231,11 @@ pub(super) const CRATES: &[Layers] = &[
         exceptions: &[],
     },
     Layers {
+        folder: "crates/testkit",
+        layers: &[&["allocations", "driver", "files", "steps", "wait"], &["clients"], &["servers"]],
+        exceptions: &[],
+    },
+    Layers {
         folder: "crates/threads",
         layers: &[
             &["limits", "options"],

@@ -6,6 +6,8 @@ pub(crate) fn from_crate(code: &str, krate: &str) -> Vec<(usize, String)> {
     for (at, word) in super::source::words(code) {
         if word == krate
             && !continues(&code[..at])
+            // `$crate` in a macro is for the users of the crate, which see its root only.
+            && !code[..at].ends_with('$')
             && code[at + word.len()..].trim_start().starts_with("::")
         {
             Reader { code, at: at + word.len() }.tail(krate, at, &mut found);

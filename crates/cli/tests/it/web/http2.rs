@@ -7,8 +7,8 @@ use std::process::Command;
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::bytes::{noise, same};
 use phalanx_testkit::eventually;
-use phalanx_testkit::frames::{Connection, Frame, kind};
 use phalanx_testkit::http::Client;
+use phalanx_testkit::http2::{Connection, Frame, kind};
 use phalanx_testkit::site::Site;
 use rustix::process::Signal;
 

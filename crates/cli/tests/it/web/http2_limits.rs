@@ -2,8 +2,8 @@
 //! the HTTP/2 library accepts.
 
 use phalanx_testkit::bytes::{noise, same};
-use phalanx_testkit::frames::{Connection, Frame, kind};
 use phalanx_testkit::http::Client;
+use phalanx_testkit::http2::{Connection, Frame, kind};
 
 use crate::on_each_driver;
 use crate::web::http2::{ENHANCE_YOUR_CALM, PROTOCOL_ERROR, site, start};

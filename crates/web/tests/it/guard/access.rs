@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use phalanx_testkit::frames::Connection;
+use phalanx_testkit::http2::Connection;
 use phalanx_web::{Access, Proxy, Rewrite};
 
 use crate::guard::harness::{Server, all, on_each_driver};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
-use phalanx_testkit::frames::Connection;
+use phalanx_testkit::http2::Connection;
 use phalanx_testkit::{TIMEOUT, tcp};
 
 use crate::common::{Server, get};

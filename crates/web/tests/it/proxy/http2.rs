@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Mutex;
 
-use phalanx_testkit::frames::Connection;
+use phalanx_testkit::http2::Connection;
 
 use crate::common::on_each_driver;
 use crate::proxy::backend::{Backend, passing};

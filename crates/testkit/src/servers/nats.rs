@@ -8,9 +8,9 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::eventually;
-use crate::process::Process;
-use crate::tcp::{listener, own_address};
+use crate::clients::tcp::{listener, own_address};
+use crate::servers::process::Process;
+use crate::wait::eventually;
 
 /// A running NATS server. Dropping it kills it.
 pub struct NatsServer {

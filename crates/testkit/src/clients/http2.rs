@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::TIMEOUT;
+use crate::wait::TIMEOUT;
 
 /// Types of frames (RFC 9113 §6).
 pub mod kind {

@@ -10,7 +10,7 @@ use phalanx_mqtt::{
     Unsubscribe, Version, Will,
 };
 
-use crate::tcp;
+use crate::clients::tcp;
 
 /// A connection to a broker.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use rustix::process::{Pid, kill_process};
 
 pub use rustix::process::Signal;
 
-use crate::{TIMEOUT, eventually};
+use crate::wait::{TIMEOUT, eventually};
 
 /// A command without the user's environment variables for Phalanx (`PHALANX_…`).
 pub fn clean(program: impl AsRef<OsStr>) -> Command {

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use crate::TIMEOUT;
+use crate::wait::TIMEOUT;
 
 /// A listening socket on a free port of the loopback address, and its address.
 pub fn listener() -> (TcpListener, SocketAddr) {

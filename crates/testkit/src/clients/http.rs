@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::tcp;
+use crate::clients::tcp;
 
 /// A response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
