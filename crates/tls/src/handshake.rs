@@ -17,9 +17,9 @@ use phalanx::{Graph, SharedStage};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 
+use crate::certificates::clients::Clients;
 use crate::certificates::{CHECK_INTERVAL, Certificates};
-use crate::clients::Clients;
-use crate::session::{Failed, TlsStream};
+use crate::stream::session::{Failed, TlsStream};
 
 /// Largest cohort of handshakes: some milliseconds of work with RSA keys.
 const MAX_COHORT: usize = 4;

@@ -27,9 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod auth;
-mod certificates;
 mod check;
-mod checks;
 mod clock;
 mod config;
 mod conn;
@@ -44,15 +42,12 @@ mod log;
 mod memory;
 mod metrics;
 mod proxy;
-mod quic;
-mod reload;
 mod respond;
 mod serve;
 mod site;
 mod socket;
 mod stages;
 mod streams;
-mod unavailable;
 mod upstream;
 
 pub use config::{
@@ -66,5 +61,5 @@ pub use error::ServeError;
 pub use phalanx_access::FileError;
 pub use phalanx_service::{Inherited, Operator, Reload, Reloaded, Serving};
 pub use phalanx_tls::CertificateError;
-pub use reload::Reloader;
+pub use serve::reload::Reloader;
 pub use serve::{Server, operate, serve};

@@ -256,15 +256,7 @@ pub(super) const CRATES: &[Layers] = &[
     },
     Layers {
         folder: "crates/tls",
-        layers: &[
-            &["authority", "backoff", "certificate", "names", "polled", "records"],
-            &["certificates"],
-            &["clients"],
-            &["session"],
-            &["wire"],
-            &["connector", "handshake"],
-            &["dial"],
-        ],
+        layers: &[&["certificates"], &["stream"], &["handshake", "outgoing"]],
         exceptions: &[],
     },
     Layers {
@@ -297,11 +289,10 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/web",
         layers: &[
             &["clock", "config", "listing"],
-            &["auth", "certificates", "log"],
+            &["auth", "log"],
             &["error", "floods", "memory", "metrics", "upstream"],
             &["site"],
-            &["quic"],
-            &["check", "checks", "unavailable"],
+            &["check"],
             &["files"],
             &["stages"],
             &["socket"],
@@ -311,7 +302,6 @@ pub(super) const CRATES: &[Layers] = &[
             &["http2", "http3"],
             &["http1"],
             &["conn"],
-            &["reload"],
             &["serve"],
         ],
         exceptions: &[],

@@ -3,19 +3,12 @@
 //! A [`Site`] is immutable. A reload creates another and stores it in [`CurrentSite`]. Each request is served
 //! from one version.
 
-mod access;
-mod aliases;
 mod alt_svc;
 mod blocking;
-mod cors;
 mod current;
 mod host;
-mod kind;
 mod names;
-mod pattern;
 pub(crate) mod rules;
-mod try_files;
-mod value;
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
@@ -30,10 +23,10 @@ use phalanx_http::{Limits, Request, Status};
 
 pub(crate) use alt_svc::{AltSvc, Place};
 pub(crate) use blocking::BlockingStages;
-pub(crate) use cors::is_preflight;
 pub(crate) use current::CurrentSite;
 pub(crate) use host::{Host, HostId, Root};
-pub(crate) use kind::Kind;
+pub(crate) use rules::cors::is_preflight;
+pub(crate) use rules::kind::Kind;
 
 use crate::config::{Config, PerAddress, SendMode, Timeouts, UnknownHost};
 use crate::floods::Floods;

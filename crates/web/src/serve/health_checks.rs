@@ -25,7 +25,7 @@ struct Checked {
 
 /// Starts the checks of all servers that have some, as operations of `stage`, and those of each later version of the
 /// configuration, until the program drains.
-pub(crate) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
+pub(super) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
     let (mut checked, mut draining) = (Vec::<Checked>::new(), draining());
     let mut has_reported = false;
     loop {

@@ -19,9 +19,9 @@ use phalanx::time::now;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
-use crate::clients;
-use crate::polled::PolledTls;
-use crate::records::Records;
+use crate::certificates::clients;
+use crate::stream::polled::PolledTls;
+use crate::stream::records::Records;
 
 /// A stream that has moved is not used any more.
 const HERE: &str = "the connection has moved to another processor";

@@ -1,5 +1,7 @@
 //! Semantic checks of a configuration.
 
+mod unavailable;
+
 use std::net::Ipv4Addr;
 
 use phalanx_service::duplicate_addresses;

@@ -14,7 +14,7 @@ use rustls::{CommonState, RootCertStore};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-use crate::certificate::{CertificateError, chain};
+use crate::certificates::certificate::{CertificateError, chain};
 use crate::certificates::{Stamp, stamp};
 
 /// Authorities that must have signed the clients' certificates; clients without one are rejected. Clones

@@ -1,7 +1,7 @@
 //! Values of fields in a configuration, and its errors.
 
 /// Errors: keys within the host's table, with messages.
-pub(crate) type Wrong = Vec<(String, String)>;
+pub(super) type Wrong = Vec<(String, String)>;
 
 /// An error in a rule: a key of the rule, with a message.
 pub(super) type Refused = (&'static str, String);

@@ -1,5 +1,10 @@
 //! Server startup: from a configuration to a running server.
 
+mod certificates;
+mod health_checks;
+mod quic_sockets;
+pub(crate) mod reload;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +22,15 @@ use phalanx_service::{
 use phalanx_tls::Certificates;
 
 use crate::auth::files;
-use crate::certificates;
-use crate::checks::check_all;
 use crate::config::{Arrival, Config, HostConfig, Scheme, has_http3};
 use crate::conn::AcceptContext;
 use crate::conn::accept::accept;
 use crate::conn::quic::serve_quic;
 use crate::error::ServeError;
 use crate::log::Logs;
-use crate::quic::{QuicSocket, QuicSockets, quic_config};
-use crate::reload::Reloader;
+use crate::serve::health_checks::check_all;
+use crate::serve::quic_sockets::{QuicSocket, QuicSockets, quic_config};
+use crate::serve::reload::Reloader;
 use crate::site::{AltSvc, CurrentSite, Root, Site};
 use crate::stages::{AcceptStages, Stages};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use phalanx_http::{ContentType, content_type};
 
 use crate::config::HostConfig;
-use crate::site::pattern::Pattern;
-use crate::site::value::{Wrong, is_value};
+use crate::site::rules::pattern::Pattern;
+use crate::site::rules::value::{Wrong, is_value};
 
 /// A content type.
 #[derive(Clone, Debug, PartialEq, Eq)]

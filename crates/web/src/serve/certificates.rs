@@ -8,7 +8,7 @@ use phalanx_tls::{CertificateError, Certificates, Source};
 use crate::config::{Config, Listen, Tls};
 
 /// Paths of the hosts' certificates.
-pub(crate) fn sources(config: &Config) -> Vec<Source> {
+pub(super) fn sources(config: &Config) -> Vec<Source> {
     let plan = config.plan();
     let sources = config.hosts.iter().filter_map(|host| {
         let names = host.server_names.clone();
@@ -28,7 +28,7 @@ pub(crate) fn sources(config: &Config) -> Vec<Source> {
 }
 
 /// Loads the hosts' certificates if any address uses TLS. Also returns warnings about them.
-pub(crate) fn load(
+pub(super) fn load(
     config: &Config,
 ) -> Result<(Option<Arc<Certificates>>, Vec<String>), CertificateError> {
     if !config.listen.iter().any(Listen::is_tls) {

@@ -3,7 +3,7 @@
 use phalanx_http::path;
 
 use crate::config::HostConfig;
-use crate::site::pattern::Pattern;
+use crate::site::rules::pattern::{Pattern, absolute};
 
 /// Placeholder in a file name for the requested path.
 const PATH_PLACEHOLDER: &str = "$path";
@@ -81,7 +81,7 @@ impl TryFiles {
         if self.rules.is_empty() {
             return files;
         }
-        let asked = super::rules::absolute(path, directory);
+        let asked = absolute(path, directory);
         let rule = self.rules.iter().find(|(pattern, _)| pattern.matches(&asked).is_some());
         for Template { before, behind } in rule.map(|(_, files)| &files[..]).unwrap_or_default() {
             match behind {

@@ -3,7 +3,7 @@
 use phalanx_http::{FieldBlock, Head, Request};
 
 use crate::config::Cors;
-use crate::site::value::is_value;
+use crate::site::rules::value::is_value;
 
 /// A host's rule with its prepared fields.
 pub(crate) struct CrossOrigin {

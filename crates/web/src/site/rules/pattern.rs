@@ -4,7 +4,7 @@ use fast_glob::{glob_match, validate};
 
 /// A path pattern. Most are literal paths or prefixes, which cost one comparison.
 #[derive(Clone)]
-pub(crate) enum Pattern {
+pub(super) enum Pattern {
     Exact(Box<[u8]>),
     /// A path without a trailing slash, and everything below it.
     Beneath(Box<[u8]>),
@@ -14,7 +14,7 @@ pub(crate) enum Pattern {
 impl Pattern {
     /// Compiles a pattern: a path, `/path/**`, a glob over whole paths, or a glob without slashes over file
     /// names. The error describes what was expected.
-    pub(crate) fn new(text: &str) -> Result<Self, String> {
+    pub(super) fn new(text: &str) -> Result<Self, String> {
         let plain = |text: &str| !text.contains(['*', '?', '[', '{', '\\']);
         if text.is_empty()
             || text.contains('/') && !text.starts_with('/') && !text.starts_with("**/")
@@ -37,7 +37,7 @@ impl Pattern {
     }
 
     /// Matches `path`, which has a leading slash. Returns the part that `/**` matched.
-    pub(crate) fn matches<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+    pub(super) fn matches<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         match self {
             Self::Exact(exact) => (**exact == *path).then_some(&[]),
             Self::Beneath(prefix) => match path.strip_prefix(&**prefix)? {
@@ -50,9 +50,20 @@ impl Pattern {
     }
 
     /// Whether `$rest` is available.
-    pub(crate) fn has_rest(&self) -> bool {
+    pub(super) fn has_rest(&self) -> bool {
         matches!(self, Self::Beneath(_))
     }
+}
+
+/// A resolved path with its slashes, as a client would request it.
+pub(super) fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
+    let mut absolute = Vec::with_capacity(path.len() + 2);
+    absolute.push(b'/');
+    absolute.extend_from_slice(path);
+    if directory && !path.is_empty() {
+        absolute.push(b'/');
+    }
+    absolute
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use phalanx_guard::AddressRules;
 
 use crate::config::HostConfig;
-use crate::site::pattern::Pattern;
+use crate::site::rules::pattern::Pattern;
 
 /// The rules of a host about addresses.
 #[derive(Default)]
-pub(crate) struct AccessRules(Vec<(Pattern, AddressRules)>);
+pub(super) struct AccessRules(Vec<(Pattern, AddressRules)>);
 
 impl AccessRules {
     /// Compiles the rules of a host. Reports errors with `note`.

@@ -18,7 +18,7 @@ use crate::config::{Config, Listen, has_http3};
 const IDLE_GRACE: Duration = Duration::from_secs(5);
 
 /// The sockets of HTTP/3.
-pub(crate) struct QuicSockets {
+pub(super) struct QuicSockets {
     groups: Vec<Group>,
 }
 
@@ -38,17 +38,17 @@ struct Group {
 }
 
 /// A processor's socket of one address.
-pub(crate) struct QuicSocket {
-    pub(crate) socket: UdpSocket,
+pub(super) struct QuicSocket {
+    pub(super) socket: UdpSocket,
     /// Sockets in its group.
-    pub(crate) count: u16,
+    pub(super) count: u16,
     /// Its address over TCP.
-    pub(crate) local: SocketAddr,
-    pub(crate) is_open: Arc<AtomicBool>,
+    pub(super) local: SocketAddr,
+    pub(super) is_open: Arc<AtomicBool>,
 }
 
 /// The configuration of QUIC for a server.
-pub(crate) fn quic_config(config: &Config, certificates: Arc<Certificates>) -> QuicConfig {
+pub(super) fn quic_config(config: &Config, certificates: Arc<Certificates>) -> QuicConfig {
     let idle = config.timeouts.idle.max(config.timeouts.request) + IDLE_GRACE;
     let quic = QuicConfig::new(certificates, ALPN, Limits { idle, ..Limits::default() });
     config.hash_seed.into_iter().fold(quic, QuicConfig::seeded)
@@ -60,7 +60,7 @@ impl QuicSockets {
     ///
     /// # Errors
     /// If a port is unavailable.
-    pub(crate) fn bind(config: &Config, bound: &[SocketAddr]) -> Result<Option<Self>, BindError> {
+    pub(super) fn bind(config: &Config, bound: &[SocketAddr]) -> Result<Option<Self>, BindError> {
         if !config.http3 {
             return Ok(None);
         }
@@ -86,12 +86,12 @@ impl QuicSockets {
     }
 
     /// Each address over TCP, with its port over UDP.
-    pub(crate) fn ports(&self) -> Vec<(SocketAddr, u16)> {
+    pub(super) fn ports(&self) -> Vec<(SocketAddr, u16)> {
         self.groups.iter().map(|group| (group.local, group.port)).collect()
     }
 
     /// Takes the sockets of a processor.
-    pub(crate) fn take(&self, processor: usize) -> Vec<QuicSocket> {
+    pub(super) fn take(&self, processor: usize) -> Vec<QuicSocket> {
         let take = |group: &Group| {
             let mut sockets = group.sockets.lock().unwrap_or_else(PoisonError::into_inner);
             let socket = sockets.get_mut(processor)?.take()?;
@@ -103,7 +103,7 @@ impl QuicSockets {
 
     /// Opens and closes the addresses according to another configuration. Returns a warning for each address that would
     /// need a restart.
-    pub(crate) fn reload(&self, config: &Config) -> Vec<String> {
+    pub(super) fn reload(&self, config: &Config) -> Vec<String> {
         for group in &self.groups {
             let is_listed = config
                 .listen

@@ -5,6 +5,10 @@
 //! own. An idle server therefore does not wake up, and the first client after a change gets the new
 //! certificate.
 
+pub(crate) mod certificate;
+pub(crate) mod clients;
+mod names;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +20,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::certificate::{CertificateError, load, warnings_for};
-use crate::names::Names;
+use crate::certificates::certificate::{CertificateError, load, warnings_for};
+use crate::certificates::names::Names;
 
 /// ALPN identifier of the connections with which an authority checks TLS-ALPN-01 challenges (RFC 8737 §4). The server
 /// closes them after the handshake.

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use phalanx::net::{IoTimeout, Resolver, Stream};
 use phalanx::time::now;
 
-use crate::connector::Connector;
-use crate::wire::Wire;
+use crate::outgoing::connector::Connector;
+use crate::stream::wire::Wire;
 
 /// Connects to one of the addresses of a host, which `resolver` finds; encrypted, if there is a connector. The limit is
 /// that of all steps together: each attempt at an address, with its handshake, gets an equal part of the rest.

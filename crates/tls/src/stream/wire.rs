@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use phalanx::fs::File;
 use phalanx::net::{FileTransfer, IoTimeout, Payload, SentFile, Stream};
 
-use crate::session::TlsStream;
+use crate::stream::session::TlsStream;
 
 /// A client's connection. Dropping it closes the socket.
 pub enum Wire {

@@ -9,9 +9,9 @@ use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::certificate::{CertificateError, chain, private_key};
-use crate::clients;
-use crate::session::TlsStream;
+use crate::certificates::certificate::{CertificateError, chain, private_key};
+use crate::certificates::clients;
+use crate::stream::session::TlsStream;
 
 /// The authorities that a client trusts, and its own certificate.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Connector {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 // Also checks that they belong together.
-                crate::certificate::check(certificate, key)?;
+                crate::certificates::certificate::check(certificate, key)?;
                 let unusable = |error: rustls::Error| CertificateError::Unusable {
                     certificate: certificate.into(),
                     key: key.into(),

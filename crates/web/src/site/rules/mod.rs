@@ -1,21 +1,29 @@
 //! A host's compiled rules: routing and header fields by path.
 
+mod access;
+mod aliases;
+pub(super) mod cors;
+mod headers;
+pub(super) mod kind;
+mod pattern;
+mod target;
+mod try_files;
+mod value;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use phalanx_http::{FieldBlock, Status, path};
 
-use crate::config::{HostConfig, Redirect, RedirectStatus, Rewrite, SecurityHeaders};
-use crate::site::access::AccessRules;
-use crate::site::aliases;
-use crate::site::cors::CrossOrigin;
-use crate::site::kind::Kinds;
-use crate::site::pattern::Pattern;
-use crate::site::try_files::TryFiles;
-use crate::site::value::{Refused, Wrong, is_field, is_value};
-
-/// Placeholder in a target for the part that `/**` matched.
-const REST_PLACEHOLDER: &str = "$rest";
+use crate::config::HostConfig;
+use crate::site::rules::access::AccessRules;
+use crate::site::rules::cors::CrossOrigin;
+use crate::site::rules::headers::{Header, add, challenge, is_hsts, private, security};
+use crate::site::rules::kind::Kinds;
+use crate::site::rules::pattern::{Pattern, absolute};
+use crate::site::rules::target::{Target, redirect, rewrite};
+use crate::site::rules::try_files::TryFiles;
+use crate::site::rules::value::{Wrong, is_field, is_value};
 
 /// A host's rules.
 pub(crate) struct Rules {
@@ -37,25 +45,6 @@ pub(crate) struct Rules {
     pub(crate) try_files: TryFiles,
 }
 
-/// A header field for some paths.
-struct Header {
-    pattern: Pattern,
-    name: String,
-    value: String,
-    /// Whether error responses have it, too.
-    errors: bool,
-}
-
-/// Adds fields. A later one overrides earlier ones, but list fields are sent several times.
-fn add<'a>(fields: &mut Vec<(&'a str, Cow<'a, str>)>, headers: impl Iterator<Item = &'a Header>) {
-    for Header { name, value, .. } in headers {
-        if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
-            fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
-        }
-        fields.push((name, value.into()));
-    }
-}
-
 /// Result of routing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -67,26 +56,6 @@ pub(crate) enum Route {
     Redirect(Status, Vec<u8>),
     /// Access denied; the response is already written.
     Answered,
-}
-
-/// The text before and after `$rest`, if present.
-struct Target {
-    before: String,
-    behind: Option<String>,
-}
-
-impl Target {
-    fn new(text: &str, pattern: &Pattern) -> Result<Self, String> {
-        let Some((before, behind)) = text.split_once(REST_PLACEHOLDER) else {
-            return Ok(Self { before: text.to_owned(), behind: None });
-        };
-        if !pattern.has_rest() {
-            return Err(format!(
-                "{REST_PLACEHOLDER} has no value because `from` does not end in /**"
-            ));
-        }
-        Ok(Self { before: before.to_owned(), behind: Some(behind.to_owned()) })
-    }
 }
 
 impl Rules {
@@ -311,124 +280,6 @@ impl Rules {
         fields.iter().for_each(|(name, value)| block.push(name, value.as_bytes()));
         Some(block)
     }
-}
-
-/// A resolved path with its slashes, as a client would request it.
-pub(super) fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
-    let mut absolute = Vec::with_capacity(path.len() + 2);
-    absolute.push(b'/');
-    absolute.extend_from_slice(path);
-    if directory && !path.is_empty() {
-        absolute.push(b'/');
-    }
-    absolute
-}
-
-/// `Cache-Control` for protected paths. A shared cache does not store responses to requests with credentials,
-/// unless `public`, `s-maxage` or `must-revalidate` allows it (RFC 9111 §3.5); these are removed.
-fn private(value: &str) -> String {
-    let named = |directive: &str, name: &str| {
-        directive.split('=').next().is_some_and(|own| own.trim().eq_ignore_ascii_case(name))
-    };
-    // A value with quotes is dropped as a whole: parsing quoted commas is not worth it.
-    let directives = value.split(',').map(str::trim).filter(|_| !value.contains('"'));
-    let kept = directives.filter(|directive| {
-        let shared = ["", "public", "s-maxage", "private"];
-        !shared.iter().any(|name| named(directive, name))
-    });
-    ["private"].into_iter().chain(kept).collect::<Vec<_>>().join(", ")
-}
-
-/// The `WWW-Authenticate` field of a realm (RFC 7617 §2.1).
-fn challenge(realm: &str) -> Result<FieldBlock, String> {
-    is_value(realm)?;
-    if realm.contains(['"', '\\']) || !realm.is_ascii() {
-        return Err(format!("found {realm:?}, expected ASCII text without quotes and backslashes"));
-    }
-    let mut field = FieldBlock::default();
-    let value = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
-    field.push("WWW-Authenticate", value.as_bytes());
-    Ok(field)
-}
-
-/// Checks a value of `Strict-Transport-Security` (RFC 6797 §6.1).
-fn is_hsts(value: &str) -> Result<(), String> {
-    is_value(value)?;
-    let mut directives = value.split(';').map(str::trim);
-    let seconds = directives.find_map(|directive| {
-        let (name, seconds) = directive.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("max-age").then(|| seconds.trim().trim_matches('"'))
-    });
-    match seconds.is_some_and(|seconds| seconds.parse::<u64>().is_ok()) {
-        true => Ok(()),
-        false => Err(format!("found {value:?}, expected a value such as \"max-age=31536000\"")),
-    }
-}
-
-fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
-    let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
-    let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
-    let to = &rule.to;
-    let refuse = |what: &str| Err(("to", format!("found {to:?}, {what}")));
-    let authority = match to.split_once("://") {
-        Some(("http" | "https", rest)) => rest,
-        None if to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\") => to,
-        _ => return refuse("expected a path, or a URL with http:// or https://"),
-    };
-    if authority.starts_with(REST_PLACEHOLDER)
-        || authority.split(['/', '?']).next().unwrap_or("").contains('$')
-    {
-        return refuse("with which clients could choose the host; put a slash before $rest");
-    }
-    if !to.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return refuse("expected a percent-encoded URL");
-    }
-    let status = match rule.status {
-        RedirectStatus::MovedPermanently => Status::MovedPermanently,
-        RedirectStatus::Found => Status::Found,
-        RedirectStatus::Temporary => Status::TemporaryRedirect,
-        RedirectStatus::Permanent => Status::PermanentRedirect,
-    };
-    Ok((pattern, target, status))
-}
-
-fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), Refused> {
-    let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
-    let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
-    // A client must not reach a hidden file by appending its name to a dot in the target.
-    let plain = rule.to.replacen(REST_PLACEHOLDER, "rest", 1);
-    let splits = target.behind.is_some() && !target.before.ends_with('/');
-    let encoded = plain.contains(['%', '?', '#']);
-    match path::resolve(plain.as_bytes(), &mut Vec::new()) {
-        Ok(_) if !splits && !encoded => Ok((pattern, target)),
-        Ok(_) if splits => {
-            Err(("to", format!("found {:?}, expected a slash before $rest", rule.to)))
-        }
-        Ok(_) => Err((
-            "to",
-            format!(
-                "found {:?}, expected a path without percent-encoding, query and fragment",
-                rule.to
-            ),
-        )),
-        Err(error) => Err(("to", format!("found {:?}, expected a path: {error}", rule.to))),
-    }
-}
-
-fn security(headers: &SecurityHeaders) -> Vec<(&'static str, String)> {
-    let mut fields = Vec::new();
-    if headers.nosniff {
-        fields.push(("X-Content-Type-Options", "nosniff".to_owned()));
-    }
-    for (name, value) in [
-        ("X-Frame-Options", &headers.frame_options),
-        ("Referrer-Policy", &headers.referrer_policy),
-        ("Content-Security-Policy", &headers.content_security_policy),
-        ("Permissions-Policy", &headers.permissions_policy),
-    ] {
-        fields.extend(value.as_ref().map(|value| (name, value.clone())));
-    }
-    fields
 }
 
 #[cfg(test)]

@@ -12,24 +12,24 @@ use phalanx_service::{Listeners, Reload, Reloaded};
 use phalanx_tls::Certificates;
 
 use crate::auth::files;
-use crate::certificates::sources;
 use crate::config::{Config, Listen, Scheme};
 use crate::error::ServeError;
 use crate::log::Logs;
-use crate::quic::QuicSockets;
+use crate::serve::certificates::sources;
+use crate::serve::quic_sockets::QuicSockets;
 use crate::site::{CurrentSite, Root, Site};
 
 /// Replaces the configuration of a running server.
 pub struct Reloader {
-    pub(crate) current: CurrentSite,
+    pub(super) current: CurrentSite,
     /// The running configuration; settings that require a restart keep its values.
-    pub(crate) running: Config,
-    pub(crate) certificates: Option<Arc<Certificates>>,
-    pub(crate) listeners: Listeners<Scheme>,
+    pub(super) running: Config,
+    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) listeners: Listeners<Scheme>,
     /// `None` without HTTP/3.
-    pub(crate) quic: Option<Arc<QuicSockets>>,
+    pub(super) quic: Option<Arc<QuicSockets>>,
     /// Keeps the certificates that come from an authority; `None` without TLS.
-    pub(crate) acme: Option<Arc<Manager>>,
+    pub(super) acme: Option<Arc<Manager>>,
 }
 
 impl Reload for Reloader {

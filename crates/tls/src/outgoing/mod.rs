@@ -1,0 +1,13 @@
+//! Connections to other servers.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `dial.rs` | connections by name |
+//! | `connector.rs` | the handshake |
+//! | `authority.rs` | a host and a port |
+//! | `backoff.rs` | delays between attempts |
+
+pub(crate) mod authority;
+pub(crate) mod backoff;
+pub(crate) mod connector;
+pub(crate) mod dial;

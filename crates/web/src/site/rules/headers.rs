@@ -1,0 +1,89 @@
+//! Header fields of responses.
+
+use std::borrow::Cow;
+
+use phalanx_http::FieldBlock;
+
+use crate::config::SecurityHeaders;
+use crate::site::rules::pattern::Pattern;
+use crate::site::rules::value::is_value;
+
+/// A header field for some paths.
+pub(super) struct Header {
+    pub(super) pattern: Pattern,
+    pub(super) name: String,
+    pub(super) value: String,
+    /// Whether error responses have it, too.
+    pub(super) errors: bool,
+}
+
+/// Adds fields. A later one overrides earlier ones, but list fields are sent several times.
+pub(super) fn add<'a>(
+    fields: &mut Vec<(&'a str, Cow<'a, str>)>,
+    headers: impl Iterator<Item = &'a Header>,
+) {
+    for Header { name, value, .. } in headers {
+        if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
+            fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        }
+        fields.push((name, value.into()));
+    }
+}
+
+/// `Cache-Control` for protected paths. A shared cache does not store responses to requests with credentials,
+/// unless `public`, `s-maxage` or `must-revalidate` allows it (RFC 9111 §3.5); these are removed.
+pub(super) fn private(value: &str) -> String {
+    let named = |directive: &str, name: &str| {
+        directive.split('=').next().is_some_and(|own| own.trim().eq_ignore_ascii_case(name))
+    };
+    // A value with quotes is dropped as a whole: parsing quoted commas is not worth it.
+    let directives = value.split(',').map(str::trim).filter(|_| !value.contains('"'));
+    let kept = directives.filter(|directive| {
+        let shared = ["", "public", "s-maxage", "private"];
+        !shared.iter().any(|name| named(directive, name))
+    });
+    ["private"].into_iter().chain(kept).collect::<Vec<_>>().join(", ")
+}
+
+/// The `WWW-Authenticate` field of a realm (RFC 7617 §2.1).
+pub(super) fn challenge(realm: &str) -> Result<FieldBlock, String> {
+    is_value(realm)?;
+    if realm.contains(['"', '\\']) || !realm.is_ascii() {
+        return Err(format!("found {realm:?}, expected ASCII text without quotes and backslashes"));
+    }
+    let mut field = FieldBlock::default();
+    let value = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
+    field.push("WWW-Authenticate", value.as_bytes());
+    Ok(field)
+}
+
+/// Checks a value of `Strict-Transport-Security` (RFC 6797 §6.1).
+pub(super) fn is_hsts(value: &str) -> Result<(), String> {
+    is_value(value)?;
+    let mut directives = value.split(';').map(str::trim);
+    let seconds = directives.find_map(|directive| {
+        let (name, seconds) = directive.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("max-age").then(|| seconds.trim().trim_matches('"'))
+    });
+    match seconds.is_some_and(|seconds| seconds.parse::<u64>().is_ok()) {
+        true => Ok(()),
+        false => Err(format!("found {value:?}, expected a value such as \"max-age=31536000\"")),
+    }
+}
+
+/// The configured security fields.
+pub(super) fn security(headers: &SecurityHeaders) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    if headers.nosniff {
+        fields.push(("X-Content-Type-Options", "nosniff".to_owned()));
+    }
+    for (name, value) in [
+        ("X-Frame-Options", &headers.frame_options),
+        ("Referrer-Policy", &headers.referrer_policy),
+        ("Content-Security-Policy", &headers.content_security_policy),
+        ("Permissions-Policy", &headers.permissions_policy),
+    ] {
+        fields.extend(value.as_ref().map(|value| (name, value.clone())));
+    }
+    fields
+}

@@ -1,0 +1,82 @@
+//! Targets of redirects and rewrites.
+
+use phalanx_http::{Status, path};
+
+use crate::config::{Redirect, RedirectStatus, Rewrite};
+use crate::site::rules::pattern::Pattern;
+use crate::site::rules::value::Refused;
+
+/// Placeholder in a target for the part that `/**` matched.
+const REST_PLACEHOLDER: &str = "$rest";
+
+/// The text before and after `$rest`, if present.
+pub(super) struct Target {
+    pub(super) before: String,
+    pub(super) behind: Option<String>,
+}
+
+impl Target {
+    fn new(text: &str, pattern: &Pattern) -> Result<Self, String> {
+        let Some((before, behind)) = text.split_once(REST_PLACEHOLDER) else {
+            return Ok(Self { before: text.to_owned(), behind: None });
+        };
+        if !pattern.has_rest() {
+            return Err(format!(
+                "{REST_PLACEHOLDER} has no value because `from` does not end in /**"
+            ));
+        }
+        Ok(Self { before: before.to_owned(), behind: Some(behind.to_owned()) })
+    }
+}
+
+/// Compiles a redirect.
+pub(super) fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
+    let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
+    let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
+    let to = &rule.to;
+    let refuse = |what: &str| Err(("to", format!("found {to:?}, {what}")));
+    let authority = match to.split_once("://") {
+        Some(("http" | "https", rest)) => rest,
+        None if to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\") => to,
+        _ => return refuse("expected a path, or a URL with http:// or https://"),
+    };
+    if authority.starts_with(REST_PLACEHOLDER)
+        || authority.split(['/', '?']).next().unwrap_or("").contains('$')
+    {
+        return refuse("with which clients could choose the host; put a slash before $rest");
+    }
+    if !to.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return refuse("expected a percent-encoded URL");
+    }
+    let status = match rule.status {
+        RedirectStatus::MovedPermanently => Status::MovedPermanently,
+        RedirectStatus::Found => Status::Found,
+        RedirectStatus::Temporary => Status::TemporaryRedirect,
+        RedirectStatus::Permanent => Status::PermanentRedirect,
+    };
+    Ok((pattern, target, status))
+}
+
+/// Compiles a rewrite.
+pub(super) fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), Refused> {
+    let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
+    let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
+    // A client must not reach a hidden file by appending its name to a dot in the target.
+    let plain = rule.to.replacen(REST_PLACEHOLDER, "rest", 1);
+    let splits = target.behind.is_some() && !target.before.ends_with('/');
+    let encoded = plain.contains(['%', '?', '#']);
+    match path::resolve(plain.as_bytes(), &mut Vec::new()) {
+        Ok(_) if !splits && !encoded => Ok((pattern, target)),
+        Ok(_) if splits => {
+            Err(("to", format!("found {:?}, expected a slash before $rest", rule.to)))
+        }
+        Ok(_) => Err((
+            "to",
+            format!(
+                "found {:?}, expected a path without percent-encoding, query and fragment",
+                rule.to
+            ),
+        )),
+        Err(error) => Err(("to", format!("found {:?}, expected a path: {error}", rule.to))),
+    }
+}
