@@ -113,7 +113,7 @@ impl<I> Local<I> {
     }
 
     /// Marks all waiting events as due.
-    pub(crate) fn is_due(&mut self) {
+    pub(crate) fn mark_due(&mut self) {
         self.seen_to = false;
         self.due = self.queues.touched();
     }

@@ -164,7 +164,7 @@ impl Behind {
         if local.waits() && !std::mem::replace(&mut local.seen_to, true) {
             let later = shared.clone();
             let waits = self.wait.dispatch(move |_| async move {
-                later.borrow_mut().is_due();
+                later.borrow_mut().mark_due();
                 self.begin(&later);
             });
             if waits.is_err() {

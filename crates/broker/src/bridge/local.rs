@@ -86,7 +86,7 @@ impl Local {
     }
 
     /// The connection lasted long enough to send the retained messages.
-    pub(super) fn has_sent_retained(&self) {
+    pub(super) fn set_retained_sent(&self) {
         self.has_retained.set(true);
     }
 

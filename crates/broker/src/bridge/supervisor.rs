@@ -264,7 +264,7 @@ impl Supervisor {
         self.state_topic.set(false);
         let duration = now() - begun;
         if duration >= RETAINED_SENT {
-            self.local.has_sent_retained();
+            self.local.set_retained_sent();
         }
         duration
     }

@@ -77,7 +77,7 @@ impl Other {
     }
 
     /// The lane is granted, or given up.
-    pub(super) fn is_decided(&self) {
+    pub(super) fn decide(&self) {
         self.granted.take();
     }
 
@@ -99,7 +99,7 @@ impl Other {
     }
 
     /// No operation serves a lane. The next one begins later, if lanes end early again and again.
-    pub(super) fn is_free(&self) {
+    pub(super) fn release(&self) {
         self.lane.replace(None);
         self.is_busy.set(false);
         let mut backoff = self.backoff.borrow_mut();

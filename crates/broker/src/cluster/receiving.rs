@@ -102,10 +102,10 @@ impl Node {
                 let (of, id) = (other.clone(), side.lane);
                 let served = control.dispatch(move |_| async move {
                     serving::accept(&own, &of, side).await;
-                    of.is_free();
+                    of.release();
                 });
                 if served.is_err() {
-                    other.is_free();
+                    other.release();
                     self.refuse(&other, id, "the node is busy");
                 }
             }

@@ -49,7 +49,7 @@ pub(super) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
     let result = match attach(node, other, node.next_lane()).await {
         Ok(attached) => {
             let granted = ask(node, other, &attached).await;
-            other.is_decided();
+            other.decide();
             match granted {
                 Some(side) if !attached.lane.is_closed() => {
                     serve(node, other, attached, &side).await;

@@ -38,10 +38,10 @@ impl Node {
                 let (own, of, control) = (self.clone(), other.clone(), self.context.stages.control);
                 let opened = control.dispatch(move |_| async move {
                     serving::open(&own, &of).await;
-                    of.is_free();
+                    of.release();
                 });
                 if opened.is_err() {
-                    other.is_free();
+                    other.release();
                 }
             }
         }

@@ -169,7 +169,7 @@ impl Lane {
     }
 
     /// Registers what wakes the sender for the lane's own packets.
-    pub(crate) fn has_sender(&self, wake: impl Fn() + 'static) {
+    pub(crate) fn set_wake(&self, wake: impl Fn() + 'static) {
         self.sender.replace(Some(Rc::new(wake)));
     }
 

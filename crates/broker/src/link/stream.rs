@@ -86,7 +86,7 @@ impl Link {
     }
 
     /// Registers what wakes the sender for the link's own packets.
-    pub(crate) fn has_sender(&self, wake: impl Fn() + 'static) {
+    pub(crate) fn set_wake(&self, wake: impl Fn() + 'static) {
         self.sender.replace(Some(Rc::new(wake)));
     }
 

@@ -87,9 +87,16 @@ impl Message {
         (from, durable_id): (ClientKey, u64),
         now: Duration,
     ) -> Self {
-        let mut own = Self {
-            topic: String::new(),
-            payload: Vec::new(),
+        let mut own = Self::plain(String::new(), Vec::new());
+        own.fill(publish, topic, (from, durable_id), now);
+        own
+    }
+
+    /// A message of QoS 0 without properties and without a publisher.
+    fn plain(topic: String, payload: Vec<u8>) -> Self {
+        Self {
+            topic,
+            payload,
             properties: PropertyBuffer::new(),
             qos: QoS::AtMostOnce,
             retain: false,
@@ -99,9 +106,7 @@ impl Message {
             source: Source::Here,
             begun: None,
             number: AtomicU64::new(0),
-        };
-        own.fill(publish, topic, (from, durable_id), now);
-        own
+        }
     }
 
     /// Whether [`fill`](Self::fill) would waste little of the buffers' capacity.
@@ -161,16 +166,12 @@ impl Message {
         properties.append(stored);
         Self {
             is_invalid: check(&topic, stored, &payload).is_err(),
-            topic,
-            payload,
             properties,
             qos,
             retain,
             expires,
-            from: None,
-            source: Source::Here,
-            begun: None,
             number: AtomicU64::new(number),
+            ..Self::plain(topic, payload)
         }
     }
 
@@ -216,35 +217,17 @@ impl Message {
         let mut properties = PropertyBuffer::new();
         let expires = pass_on(will.properties, Duration::ZERO, &mut properties);
         Self {
-            topic: will.topic.into(),
-            payload: will.payload.into(),
             properties,
             qos: will.qos,
             retain: will.retain,
-            is_invalid: false,
             expires,
-            from: None,
-            source: Source::Here,
-            begun: None,
-            number: AtomicU64::new(0),
+            ..Self::plain(will.topic.into(), will.payload.into())
         }
     }
 
     /// A message of the broker's own, below `$SYS`.
     pub(crate) fn system(topic: &str, payload: String) -> Self {
-        Self {
-            topic: topic.into(),
-            payload: payload.into_bytes(),
-            properties: PropertyBuffer::new(),
-            qos: QoS::AtMostOnce,
-            retain: false,
-            is_invalid: false,
-            expires: None,
-            from: None,
-            source: Source::Here,
-            begun: None,
-            number: AtomicU64::new(0),
-        }
+        Self::plain(topic.into(), payload.into_bytes())
     }
 
     /// The user properties.

@@ -88,14 +88,14 @@ impl RoutingBatch {
         if delivery_limiter.must_wait(own.permit.as_ref()) {
             return reply.send(Answer::Published(own));
         }
-        self.is_let_in(own.permit.take());
+        self.add_permit(own.permit.take());
         let count = own.messages.len();
         self.messages.append(&mut own.messages);
         self.owed.push((reply, own, count));
     }
 
     /// Adds a completed request, which waits for the disk if `is_durable`.
-    pub(crate) fn is_done(&mut self, reply: Reply<Answer>, is_durable: bool) {
+    pub(crate) fn add_completed(&mut self, reply: Reply<Answer>, is_durable: bool) {
         match is_durable {
             true => self.answers.push((reply, Answer::Done)),
             false => self.done.push(reply),
@@ -103,7 +103,7 @@ impl RoutingBatch {
     }
 
     /// Adds the permit of a publisher that waited.
-    pub(crate) fn is_let_in(&mut self, permit: Option<Permit>) {
+    pub(crate) fn add_permit(&mut self, permit: Option<Permit>) {
         if let (Some(own), Some(permit)) = (&mut self.permit, permit) {
             own.merge(permit);
         }
@@ -262,11 +262,13 @@ impl RoutingBatch {
         true
     }
 
-    /// Answers publishers that do not wait for the disk. With a long backlog (`much`) fewer do. Their next
+    /// Answers publishers that do not wait for the disk. With a long backlog fewer do. Their next
     /// messages follow these, which were delivered to the sessions.
-    pub(crate) fn answer_unkept(&mut self, much: bool) {
+    pub(crate) fn answer_unkept(&mut self, is_backlogged: bool) {
         let unkept = |(_, answer): &mut (_, Answer)| match answer {
-            Answer::Published(own) => !own.messages.iter().any(|message| message.is_awaited(much)),
+            Answer::Published(own) => {
+                !own.messages.iter().any(|message| message.is_awaited(is_backlogged))
+            }
             _ => false,
         };
         self.answers.extract_if(.., unkept).for_each(|(reply, answer)| reply.send(answer));

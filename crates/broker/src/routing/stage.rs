@@ -82,7 +82,7 @@ fn route(
                 }
             }
             Item::Retained(pending, permit) => {
-                batch.is_let_in(permit);
+                batch.add_permit(permit);
                 if batch.room() == 0 {
                     reply.send(Answer::PendingRetained(pending));
                     continue;
@@ -108,7 +108,7 @@ fn route(
                 continue;
             }
         }
-        batch.is_done(reply, is_durable);
+        batch.add_completed(reply, is_durable);
     }
     batch.route(router, (policy, now));
     batch.begin();

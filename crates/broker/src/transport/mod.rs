@@ -119,17 +119,17 @@ impl Transport {
     }
 
     /// Registers the outbox whose sender writes the transport's own output.
-    pub(crate) fn has_sender(&self, outbox: &Rc<Outbox>) {
+    pub(crate) fn set_outbox(&self, outbox: &Rc<Outbox>) {
         match self {
             Self::Wire(_) => (),
-            Self::WebSocket(socket) => socket.has_sender(outbox.clone()),
+            Self::WebSocket(socket) => socket.set_outbox(outbox.clone()),
             Self::Link(link) => {
                 let outbox = outbox.clone();
-                link.has_sender(move || outbox.nudge());
+                link.set_wake(move || outbox.nudge());
             }
             Self::Lane(lane) => {
                 let outbox = outbox.clone();
-                lane.has_sender(move || outbox.nudge());
+                lane.set_wake(move || outbox.nudge());
             }
         }
     }

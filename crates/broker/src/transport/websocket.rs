@@ -83,7 +83,7 @@ impl WebSocket {
         !self.answers.borrow().is_empty()
     }
 
-    pub(super) fn has_sender(&self, outbox: Rc<Outbox>) {
+    pub(super) fn set_outbox(&self, outbox: Rc<Outbox>) {
         self.sender.replace(Some(outbox));
     }
 

@@ -110,8 +110,8 @@ impl Slab {
             free.reserve(count + table.len());
             for n in 0..count {
                 let header = start.as_ptr().add(n * stride).cast::<Header>();
-                let name = OperationId::new(self.number, table.len() as u32);
-                header.write(Header::new(name, class as u8));
+                let id = OperationId::new(self.number, table.len() as u32);
+                header.write(Header::new(id, class as u8));
                 let slot = Slot::from_raw(NonNull::new_unchecked(header));
                 table.push(slot);
                 free.push(slot);
@@ -197,11 +197,11 @@ mod tests {
         assert!(slab.take(0).is_none());
         one.state.set(SlotState::Empty);
         two.state.set(SlotState::Empty);
-        let name = one.id.get();
+        let id = one.id.get();
         slab.give(two);
         slab.give(one);
         let again = slab.take(0).unwrap();
-        assert!(again == one && again.id.get() != name);
+        assert!(again == one && again.id.get() != id);
         assert!(slab.get(again.id.get().index()) == Some(again) && slab.get(u32::MAX).is_none());
         drop(slab.retire());
     }

@@ -90,7 +90,7 @@ impl Group {
 impl Group {
     /// The identity of the group on all processors: its address, which is unique while a record keeps
     /// it alive.
-    pub(crate) fn name(self: &Arc<Self>) -> usize {
+    pub(crate) fn address(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
     }
 }

@@ -103,7 +103,7 @@ pub(crate) struct SessionTable {
     /// operations do not need it.
     links: RefCell<Vec<Links>>,
     /// The records of groups, by group identity. A tree, to avoid hashing.
-    named: RefCell<BTreeMap<usize, u32>>,
+    by_address: RefCell<BTreeMap<usize, u32>>,
     /// The session of new invocations: that of the running operation.
     current: Cell<u32>,
 }
@@ -114,7 +114,7 @@ impl Default for SessionTable {
             records: RefCell::default(),
             free: RefCell::default(),
             links: RefCell::default(),
-            named: RefCell::default(),
+            by_address: RefCell::default(),
             current: Cell::new(NO_SESSION),
         }
     }
@@ -198,12 +198,12 @@ impl SessionTable {
         let record = self.records.borrow_mut()[session as usize].take();
         self.free.borrow_mut().push(session);
         if let Some(group) = record.and_then(|record| record.group) {
-            self.named.borrow_mut().remove(&group.name());
+            self.by_address.borrow_mut().remove(&group.address());
         }
     }
 
     pub(crate) fn with<R>(&self, session: u32, f: impl FnOnce(&mut Record) -> R) -> R {
-        f(self.records.borrow_mut()[session as usize].as_mut().expect("a session that is named"))
+        f(self.records.borrow_mut()[session as usize].as_mut().expect("a record with this number"))
     }
 
     /// Calls `f` with the numbers of operations, guards and waiters of each session that has any, or
@@ -338,7 +338,7 @@ impl SessionTable {
         let group = Arc::new(Group::new(processors));
         group.visit(here);
         self.with(session, |record| record.group = Some(group.clone()));
-        self.named.borrow_mut().insert(group.name(), session);
+        self.by_address.borrow_mut().insert(group.address(), session);
         group
     }
 
@@ -348,17 +348,17 @@ impl SessionTable {
         if !group.visit(here) {
             return None;
         }
-        let name = group.name();
-        let known = self.named.borrow().get(&name).copied();
+        let address = group.address();
+        let known = self.by_address.borrow().get(&address).copied();
         Some(known.unwrap_or_else(|| {
             let session = self.create(Record::of_group(group));
-            self.named.borrow_mut().insert(name, session);
+            self.by_address.borrow_mut().insert(address, session);
             session
         }))
     }
 
     /// The record of a group on this processor, if there is one.
     pub(crate) fn of_group(&self, group: &Arc<Group>) -> Option<u32> {
-        self.named.borrow().get(&group.name()).copied()
+        self.by_address.borrow().get(&group.address()).copied()
     }
 }

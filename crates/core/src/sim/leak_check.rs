@@ -94,7 +94,7 @@ impl Processor {
         let mut left = Vec::new();
         for slot in self.slots().filter(|slot| slot.state.get() != SlotState::Free) {
             let waiter = slot.waiter.take();
-            let parent = waiter.as_ref().and_then(|waiter| waker::named(waiter, self));
+            let parent = waiter.as_ref().and_then(|waiter| waker::id_of(waiter, self));
             slot.waiter.set(waiter);
             left.push(Leak::Operation {
                 stage: self.stage_name(slot.stage.get()),
@@ -102,7 +102,7 @@ impl Processor {
                 queued: slot.has(QUEUED),
                 ended: slot.has(CANCELLED),
                 awaited_by: parent
-                    .and_then(|name| self.slab().get(name.index()))
+                    .and_then(|id| self.slab().get(id.index()))
                     .map(|parent| self.stage_name(parent.stage.get()))
                     .or(slot.has(HELD).then_some("someone")),
             });

@@ -216,8 +216,8 @@ impl Processor {
 
     /// The operation of this processor that a waker wakes.
     fn operation_of(&self, waker: &Waker) -> Option<Node> {
-        let name = waker::named(waker, self)?;
-        let slot = self.slab().get(name.index()).filter(|slot| slot.id.get() == name)?;
+        let id = waker::id_of(waker, self)?;
+        let slot = self.slab().get(id.index()).filter(|slot| slot.id.get() == id)?;
         Some(self.node_of(slot))
     }
 

@@ -46,7 +46,7 @@ impl DeadlockDetector {
     }
 
     /// Records that a processor is awake again.
-    pub(crate) fn is_awake(&mut self) {
+    pub(crate) fn note_awake(&mut self) {
         if std::mem::take(&mut self.is_settled) {
             self.next = None;
         }

@@ -98,7 +98,7 @@ impl Scaler {
     }
 
     /// Records that a processor is saturated: the next look is due soon.
-    pub(crate) fn is_urgent(&mut self) {
+    pub(crate) fn look_soon(&mut self) {
         let active = match self.guided {
             Some(_) => self.active.count(),
             None => self.law.active(),

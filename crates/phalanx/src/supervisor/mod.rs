@@ -197,8 +197,8 @@ pub(crate) fn supervise(
                     report_undeclared_object(stage, object, bytes, declared);
                 }
             }
-            Ok(Event::Saturated) => scaler.iter_mut().for_each(Scaler::is_urgent),
-            Ok(Event::Awake) => deadlocks.iter_mut().for_each(DeadlockDetector::is_awake),
+            Ok(Event::Saturated) => scaler.iter_mut().for_each(Scaler::look_soon),
+            Ok(Event::Awake) => deadlocks.iter_mut().for_each(DeadlockDetector::note_awake),
             Ok(Event::Draining) | Err(RecvTimeoutError::Timeout) => (),
             Err(RecvTimeoutError::Disconnected) => break,
         }

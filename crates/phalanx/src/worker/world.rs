@@ -57,11 +57,11 @@ impl SupervisorLink {
         }
     }
 
-    fn is_idle(&self) {
+    fn note_idle(&self) {
         self.saturation.iter().for_each(SaturationProbe::idle);
     }
 
-    fn is_awake(&self) {
+    fn note_awake(&self) {
         if self.idle.as_ref().is_some_and(|idle| idle.awake(self.processor)) {
             self.send(Event::Awake);
         }
@@ -183,12 +183,12 @@ impl World for DriverWorld {
     }
 
     fn relax(&self) {
-        self.supervisor.is_idle();
+        self.supervisor.note_idle();
         std::hint::spin_loop();
     }
 
     fn yield_core(&self) {
-        self.supervisor.is_idle();
+        self.supervisor.note_idle();
         std::thread::yield_now();
     }
 
@@ -200,13 +200,13 @@ impl World for DriverWorld {
             (timeout, expiry) => timeout.or(expiry),
         };
         self.supervisor.sleeps();
-        self.supervisor.is_idle();
+        self.supervisor.note_idle();
         let park = || {
             self.io
                 .driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
         };
         self.sleep_cost.measured(park);
-        self.supervisor.is_awake();
+        self.supervisor.note_awake();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Admission of one request, for both versions of HTTP.
+//! Admission of one request, for all versions of HTTP.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,10 +40,9 @@ impl RequestContext<'_> {
     }
 }
 
-/// Decides whether to admit a request. Returns true if it is admitted, with a permit in `permit`; the caller then
-/// calls [`respond`](crate::respond::respond). Otherwise the response
-/// is already written. In both cases the caller logs it with
-/// [`ResponseWriter::log`](crate::respond::writer::ResponseWriter::log).
+/// Decides whether to admit a request. Returns true if it is admitted, with a permit in `permit`; the caller then calls
+/// [`respond`](crate::respond::respond). Otherwise the response is already written. In both cases the caller logs it
+/// with [`ResponseWriter::log`](crate::respond::writer::ResponseWriter::log).
 ///
 /// Not an `async fn`, because its future would enlarge every connection.
 pub(crate) fn admit(

@@ -1,6 +1,6 @@
 //! Requests and their responses, whatever the protocol.
 //!
-//! A request of either protocol is admitted (`admit.rs`) and answered ([`respond`]). The response is written to a
+//! A request of any protocol is admitted (`admit.rs`) and answered ([`respond`]). The response is written to a
 //! [`ResponseWriter`], which encodes it for the protocol of the connection, sends it, and knows its status and
 //! length.
 //!

@@ -1,4 +1,4 @@
-//! Byte streams of clients, below both protocols.
+//! Byte streams of clients, below all versions of HTTP.
 //!
 //! | file | idea |
 //! |---|---|

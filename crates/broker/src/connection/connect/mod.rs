@@ -1,6 +1,9 @@
-//! CONNECT: authentication, validation, and the CONNACK.
+//! CONNECT and its answer: validation (`request.rs`), authentication (`authenticate.rs`), authorization
+//! (`authorize.rs`), the session (in a cluster also that of another node, `kept_session.rs`), and CONNACK. A rejected
+//! client gets the answer of `refusal.rs`.
 
 mod authenticate;
+mod authorize;
 mod kept_session;
 mod refusal;
 mod request;
@@ -11,19 +14,17 @@ use std::rc::Rc;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::{now, time_of_day};
-use phalanx_access::Action;
 use phalanx_access::scram::Mechanism;
 use phalanx_mqtt::{ConnAck, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version};
 
-use crate::access::permissions::Verdict;
-use crate::access::{Identity, is_reserved};
+use crate::access::Identity;
 use crate::connection::auth_packet::proof_properties;
 use crate::connection::client::{Shared, sender};
 use crate::connection::connect::authenticate::{Authenticated, Candidate};
+use crate::connection::connect::authorize::{BANNED, authorize, is_banned};
 use crate::connection::connect::kept_session::{NOT_OPEN, not_let_in};
 use crate::connection::connect::refusal::{Refusal, answer_to_malformed, refuse};
-use crate::connection::connect::request::{ConnectRequest, RESERVED, read};
-use crate::connection::end::UNDECIDED;
+use crate::connection::connect::request::{ConnectRequest, read};
 use crate::connection::logging;
 use crate::context::Context;
 use crate::events::Line;
@@ -131,49 +132,12 @@ pub(super) async fn accept_client(
     let candidate = Candidate { stream: &stream, context, policy: &policy, peer: &peer };
     // Boxed: an exchange has a large state.
     let found = Box::pin(candidate.authenticate(credentials, &mut claimed, input)).await?;
-    let (user, proof) = match found {
-        Ok(Authenticated { user, proof }) => (Ok(user), proof),
+    let (allowed, proof) = match found {
+        Ok(Authenticated { user, proof }) => {
+            (authorize(context, &policy, user, &mut opening, peer.ip()).await, proof)
+        }
         Err(rejection) => (Err(rejection), None),
     };
-    let by_user = context.config.security.user_as_client_id;
-    let user = user.and_then(|user| match &user {
-        Some(name) if by_user && is_reserved(name) => Err((Reason::NOT_AUTHORIZED, RESERVED)),
-        Some(name) if by_user => {
-            opening.client_id = name.clone();
-            Ok(user)
-        }
-        _ => Ok(user),
-    });
-    let identity = user.map(|user| Identity { user, client: opening.client_id.clone() });
-    let allowed = identity.and_then(|identity| match &opening.will {
-        Some((will, _)) if !policy.may_publish(&identity, &will.topic) => {
-            Err((Reason::NOT_AUTHORIZED, "the client may not publish its will"))
-        }
-        _ => Ok(identity),
-    });
-    let address = peer.ip();
-    let allowed = match (allowed, &opening.will) {
-        (Ok(identity), Some((will, _))) if policy.permissions(&identity).is_some() => {
-            let (client, topic) = ((&identity, address), (Action::Publish, &*will.topic));
-            // Boxed: few brokers have a service.
-            match Box::pin(policy.decide(&context.verifiers, client, topic)).await.0 {
-                Verdict::Allowed => Ok(identity),
-                Verdict::Denied => {
-                    Err((Reason::NOT_AUTHORIZED, "the client may not publish its will"))
-                }
-                Verdict::Undecided => Err((Reason::SERVER_UNAVAILABLE, UNDECIDED)),
-            }
-        }
-        (allowed, _) => allowed,
-    };
-    let is_banned = |identity: &Identity| {
-        let names = (Some(&*identity.client), identity.user.as_deref());
-        context.bans.is_banned(names, address, now())
-    };
-    let allowed = allowed.and_then(|identity| match is_banned(&identity) {
-        true => Err(BANNED),
-        false => Ok(identity),
-    });
     let identity = match allowed {
         Ok(identity) => identity,
         Err((reason, why)) => {
@@ -253,7 +217,7 @@ pub(super) async fn accept_client(
     };
     // An operator who bans the client from now on finds its session, and so does the end of the lease.
     let ended = match &context.kept {
-        _ if is_banned(&identity) => Some(BANNED),
+        _ if is_banned(context, &identity, peer.ip()) => Some(BANNED),
         Some(kept) if !kept.is_open() => Some(NOT_OPEN),
         _ => None,
     };
@@ -307,7 +271,7 @@ pub(super) fn begin(
     peer.listener.connections.add(1);
     logging::connected(&context, (identity, &peer.origin), opened.taken_over, fields);
     let outbox = Rc::new(Outbox::new(version, most));
-    stream.has_sender(&outbox);
+    stream.set_outbox(&outbox);
     let (key, connection_id) = (opened.key, opened.connection_id);
     let spare = Cell::default();
     let shared = Shared { stream, context, outbox, peer, key, connection_id, spare };
@@ -315,5 +279,3 @@ pub(super) fn begin(
     sender::start(&shared);
     shared
 }
-
-const BANNED: (Reason, &str) = (Reason::BANNED, "banned by an operator");

@@ -31,7 +31,7 @@ impl Connection {
         if let Some(rate_limit) = &mut self.rate_limit {
             rate_limit.published(deliveries.len(), now());
         }
-        let (begun, together) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
+        let (begun, in_flight) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
             // Boxed: few connections need it.
             true => Box::pin(self.begin(&deliveries)).await?,
             false => (None, None),
@@ -42,17 +42,17 @@ impl Connection {
             if begun.contains(&false) {
                 // Duplicates are acknowledged like new messages, so their records must be on disk.
                 if let Err(end) = Box::pin(self.wait_for_all()).await {
-                    refuse(&together, &deliveries, begun);
+                    refuse(&in_flight, &deliveries, begun);
                     return Err(end);
                 }
             }
         }
-        if let (true, Some(together)) = (messages.is_empty(), &together) {
-            together.set_routed();
+        if let (true, Some(in_flight)) = (messages.is_empty(), &in_flight) {
+            in_flight.set_routed();
         }
         let reasons = std::mem::take(&mut batch.reasons);
         let mut own =
-            Publication { messages, begun: together.clone(), reasons, ..Publication::default() };
+            Publication { messages, begun: in_flight.clone(), reasons, ..Publication::default() };
         let (mut answered, mut done) = (0, Ok(()));
         loop {
             if !own.messages.is_empty() {
@@ -64,7 +64,7 @@ impl Connection {
                         let left = deliveries.len() - answered;
                         let what = || self.as_publisher(None);
                         self.context.counters.drops.add(DropReason::Busy, left, what);
-                        self.abandon_rest(&together, &deliveries, (&begun, answered)).await;
+                        self.abandon_rest(&in_flight, &deliveries, (&begun, answered)).await;
                         return Err(Reason::SERVER_BUSY.into());
                     }
                 };
@@ -104,7 +104,7 @@ impl Connection {
                 break;
             }
             if done.is_err() {
-                self.abandon_rest(&together, &deliveries, (&begun, answered)).await;
+                self.abandon_rest(&in_flight, &deliveries, (&begun, answered)).await;
                 return done;
             }
             let (messages, each) = (left.len(), self.publishing.each);
@@ -122,17 +122,17 @@ impl Connection {
     #[cold]
     async fn abandon_rest(
         &self,
-        together: &Option<Arc<Qos2InFlight>>,
+        in_flight: &Option<Arc<Qos2InFlight>>,
         deliveries: &[Delivery],
         (begun, answered): (&Option<Vec<bool>>, usize),
     ) {
         let new = begun.as_ref().map_or(&[][..], |begun| &begun[answered..]);
         // First in the shared state: the client may already be connected again, and that connection does not
         // see this call.
-        let refused = refuse(together, &deliveries[answered..], new);
-        if let Some(together) = together {
+        let refused = refuse(in_flight, &deliveries[answered..], new);
+        if let Some(in_flight) = in_flight {
             // The messages before them were delivered.
-            together.set_routed();
+            in_flight.set_routed();
         }
         self.abandon(refused).await;
     }
@@ -155,7 +155,7 @@ impl Connection {
     async fn begin(&self, deliveries: &[Delivery]) -> Result<Qos2Begin, End> {
         let ids: Vec<_> = deliveries.iter().filter_map(exactly_once).collect();
         let mut tries = 0;
-        let (begun, together) = loop {
+        let (begun, in_flight) = loop {
             let begun =
                 self.context.stages.sessions.begin(self.key, self.connection_id, ids.clone()).await;
             match begun.map_err(|_| Reason::SERVER_BUSY)? {
@@ -171,7 +171,7 @@ impl Connection {
             Delivery::ExactlyOnce(_) => begun.next().unwrap_or(true),
             _ => true,
         });
-        Ok((Some(each.collect()), together))
+        Ok((Some(each.collect()), in_flight))
     }
 
     async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
@@ -204,14 +204,14 @@ impl Connection {
 
 /// Marks the `new` QoS 2 messages as refused, and returns their packet identifiers.
 fn refuse(
-    together: &Option<Arc<Qos2InFlight>>,
+    in_flight: &Option<Arc<Qos2InFlight>>,
     deliveries: &[Delivery],
     new: &[bool],
 ) -> Vec<PacketId> {
     let new = deliveries.iter().zip(new).filter(|(_, new)| **new);
     let ids: Vec<_> = new.filter_map(|(delivery, _)| exactly_once(delivery)).collect();
-    if let Some(together) = together {
-        together.refuse(ids.iter().copied());
+    if let Some(in_flight) = in_flight {
+        in_flight.refuse(ids.iter().copied());
     }
     ids
 }

@@ -253,8 +253,10 @@ impl Session {
             let qos =
                 inflight.as_ref().map(|inflight| inflight.message.as_ref().map(|(_, how)| how.qos));
             match (kind, qos) {
-                (Kind::PubAck, Some(Some(QoS::AtLeastOnce))) => self.is_done(id, records),
-                (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => self.is_done(id, records),
+                (Kind::PubAck, Some(Some(QoS::AtLeastOnce))) => self.complete(id, records),
+                (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => {
+                    self.complete(id, records)
+                }
                 // Repeated PUBREC of a client that does not read its responses.
                 (Kind::PubRec, Some(None)) if !has_room => (),
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce) | None)) => {
@@ -276,7 +278,7 @@ impl Session {
                 (Kind::PubRec, None) if !failed && has_room => {
                     self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
                 }
-                (Kind::PubComp, Some(None)) => self.is_done(id, records),
+                (Kind::PubComp, Some(None)) => self.complete(id, records),
                 // For a message that was completed or never sent: ignored.
                 _ => (),
             }
@@ -289,7 +291,7 @@ impl Session {
     }
 
     /// Completes a message in flight.
-    fn is_done(&mut self, id: PacketId, records: &mut Entry) {
+    fn complete(&mut self, id: PacketId, records: &mut Entry) {
         if let Some(inflight) = self.inflight.remove(&id) {
             self.record_done(inflight.number, records);
         }

@@ -13,9 +13,9 @@ use crate::processor::processor::Processor;
 impl Processor {
     /// Re-enables a suspended operation, if the slot still contains the operation with this id.
     #[inline]
-    pub(crate) fn enable(&self, name: OperationId) {
-        let Some(slot) = self.slab().get(name.index()) else { return };
-        if slot.id.get() != name {
+    pub(crate) fn enable(&self, id: OperationId) {
+        let Some(slot) = self.slab().get(id.index()) else { return };
+        if slot.id.get() != id {
             return;
         }
         let flags = slot.flags.get();

@@ -22,11 +22,11 @@ use crate::processor::processor::Processor;
 /// Wakes the waiter of a completed operation.
 #[inline(always)]
 pub(crate) fn notify(waiter: Waker, processor: &Processor) {
-    match waker::named(&waiter, processor) {
-        Some(name) => {
+    match waker::id_of(&waiter, processor) {
+        Some(id) => {
             // An id needs no destructor, so its call is avoided.
             std::mem::forget(waiter);
-            processor.enable(name);
+            processor.enable(id);
         }
         None => notify_other(waiter, processor),
     }

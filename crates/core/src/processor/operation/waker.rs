@@ -21,18 +21,18 @@ use crate::processor::processor::Processor;
 
 /// The waker of the operation with this id.
 #[inline]
-pub(crate) fn waker(name: OperationId) -> Waker {
-    let data = std::ptr::without_provenance(name.word() as usize);
+pub(crate) fn waker(id: OperationId) -> Waker {
+    let data = std::ptr::without_provenance(id.word() as usize);
     // SAFETY: the vtable is sound for any word (top of the file).
     unsafe { Waker::new(data, &VTABLE) }
 }
 
 /// The id in `waker`, if it belongs to an operation of this processor.
 #[inline]
-pub(crate) fn named(waker: &Waker, processor: &Processor) -> Option<OperationId> {
-    let name = OperationId::of_word(waker.data().addr() as u64);
+pub(crate) fn id_of(waker: &Waker, processor: &Processor) -> Option<OperationId> {
+    let id = OperationId::of_word(waker.data().addr() as u64);
     let ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
-    (ours && name.processor() == processor.number).then_some(name)
+    (ours && id.processor() == processor.number).then_some(id)
 }
 
 /// A copy of `waker`, if it is an operation's. Runs no foreign code.
@@ -46,18 +46,18 @@ static VTABLE: RawWakerVTable =
     RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), wake, wake, |_| ());
 
 fn wake(data: *const ()) {
-    let name = OperationId::of_word(data.addr() as u64);
+    let id = OperationId::of_word(data.addr() as u64);
     let here = processor::try_current(|processor| {
-        let ours = processor.number == name.processor();
+        let ours = processor.number == id.processor();
         if ours {
-            processor.enable(name);
+            processor.enable(id);
         }
         ours
     });
     if here != Some(true) {
         // Not under the lock: waking calls the embedder's [`Unpark`](crate::Unpark).
-        if let Some(mailbox) = mailbox_numbered(name.processor()) {
-            mailbox.wake(name);
+        if let Some(mailbox) = mailbox_numbered(id.processor()) {
+            mailbox.wake(id);
         }
     }
 }

@@ -237,8 +237,8 @@ impl Processor {
             self.run_commands();
         }
         if marks.contains(Inbox::Wakes) {
-            while let Some(name) = self.link.mailbox().next_wake() {
-                self.enable(name);
+            while let Some(id) = self.link.mailbox().next_wake() {
+                self.enable(id);
             }
             if self.link.mailbox().take_wake_all() {
                 self.wake_everything();

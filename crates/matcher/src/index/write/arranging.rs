@@ -65,13 +65,13 @@ impl Index {
     }
 
     fn begin(&mut self) {
-        self.is_arranged();
+        self.mark_arranged();
         let many = self.rows.max(self.options.expected);
         self.arranging = Arranging::Sampling(0, Advice::new(many, self.options.multiple));
     }
 
     /// Records that the access predicates are, or will be, chosen for the current contents.
-    pub(crate) fn is_arranged(&mut self) {
+    pub(crate) fn mark_arranged(&mut self) {
         (self.changes, self.due) = (0, self.rows.max(FEWEST));
     }
 

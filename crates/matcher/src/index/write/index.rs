@@ -171,7 +171,7 @@ impl Index {
         self.choose_schemas(&sample, self.live + filters.len());
         let subscriptions = filters.iter().map(|filter| self.insert(filter)).collect();
         sample.iter().for_each(|coded| self.statistics.uncount(&coded.equals));
-        self.is_arranged();
+        self.mark_arranged();
         subscriptions
     }
 

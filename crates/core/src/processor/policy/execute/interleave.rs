@@ -31,7 +31,7 @@ impl Processor {
         };
         // Under another waker, the resumption would not reach that task. A destructor that
         // polls this future is not polled again.
-        if waker::named(context.waker(), self) != Some(slot.id.get())
+        if waker::id_of(context.waker(), self) != Some(slot.id.get())
             || slot.state.get() != SlotState::Started
             || !slot.has(QUEUED)
         {

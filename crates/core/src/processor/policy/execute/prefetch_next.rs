@@ -35,8 +35,8 @@ const MAX_PREFETCHED_LINES: usize = 40;
 pub fn prefetch_wakers<'a>(wakers: impl IntoIterator<Item = &'a Waker>) {
     processor::try_current(|processor| {
         for waker in wakers {
-            let name = waker::named(waker, processor);
-            if let Some(slot) = name.and_then(|name| processor.slab().get(name.index())) {
+            let id = waker::id_of(waker, processor);
+            if let Some(slot) = id.and_then(|id| processor.slab().get(id.index())) {
                 slot.start_load(0);
             }
         }
