@@ -11,7 +11,7 @@ use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
 use crate::server::{Server, bare};
-use crate::web::admin::snapshot;
+use crate::web::admin::snapshots::snapshot;
 
 on_each_driver!(
     rejections_are_explicit,

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use crate::on_each_driver;
 use crate::server::Server;
-use crate::web::slow_clients::slow_client;
+use crate::web::connections::slow_clients::slow_client;
 
 on_each_driver!(
     interrupted,

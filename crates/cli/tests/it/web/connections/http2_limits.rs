@@ -6,7 +6,7 @@ use phalanx_testkit::http::Client;
 use phalanx_testkit::http2::{Connection, Frame, kind};
 
 use crate::on_each_driver;
-use crate::web::http2::{ENHANCE_YOUR_CALM, PROTOCOL_ERROR, site, start};
+use crate::web::connections::http2::{ENHANCE_YOUR_CALM, PROTOCOL_ERROR, site, start};
 
 on_each_driver!(
     resets_below_the_bound,

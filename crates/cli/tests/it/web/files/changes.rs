@@ -14,7 +14,7 @@ use phalanx_testkit::{TIMEOUT, eventually};
 
 use crate::on_each_driver;
 use crate::server::{Server, program};
-use crate::web::slow_clients::slow_client;
+use crate::web::connections::slow_clients::slow_client;
 
 on_each_driver!(
     changes_are_noticed,

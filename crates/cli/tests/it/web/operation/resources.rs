@@ -15,8 +15,8 @@ use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
 use crate::server::Server;
-use crate::web::admin::snapshot;
-use crate::web::slow_clients::slow_client;
+use crate::web::admin::snapshots::snapshot;
+use crate::web::connections::slow_clients::slow_client;
 
 on_each_driver!(an_idle_server_sleeps, resources_are_released, memory_does_not_grow);
 

@@ -7,7 +7,7 @@ use crate::broker::process::Broker;
 
 crate::on_each_driver!(each_filter_receives_the_messages_of_its_row);
 
-const PAGE: &str = include_str!("../../../../../docs/broker/filters-by-example.md");
+const PAGE: &str = include_str!("../../../../../../docs/broker/filters-by-example.md");
 
 /// The messages of a stream: topic and payload, by their numbers from 1.
 fn stream(section: &'static str) -> Vec<(&'static str, &'static str)> {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::on_each_driver;
 use crate::server::{Server, bare};
-use crate::web::openmetrics::{Labels, parse, peers};
+use crate::web::admin::openmetrics::{Labels, parse, peers};
 
 on_each_driver!(
     hits_stay_on_their_processor,

@@ -17,7 +17,7 @@ use rustix::param::page_size;
 
 use crate::on_each_driver;
 use crate::server::Server;
-use crate::web::slow_clients::slow_client;
+use crate::web::connections::slow_clients::slow_client;
 
 on_each_driver!(
     files_use_no_server_memory,

@@ -11,7 +11,7 @@ use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
 use crate::server::{Server, bare};
-use crate::web::openmetrics::parse;
+use crate::web::admin::openmetrics::parse;
 
 on_each_driver!(
     lists_apply_to_new_connections,

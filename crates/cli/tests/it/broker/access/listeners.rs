@@ -10,8 +10,8 @@ use phalanx_testkit::authority::{Authority, Pair};
 use phalanx_testkit::mqtt::{Begin, Client};
 use tempfile::TempDir;
 
+use crate::broker::access::tls;
 use crate::broker::process::Broker;
-use crate::broker::tls;
 
 crate::on_each_driver!(
     each_address_has_its_own_logins,

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use crate::on_each_driver;
 use crate::server::{Server, bare};
-use crate::web::openmetrics::{Labels, parse};
+use crate::web::admin::openmetrics::{Labels, parse};
 
 on_each_driver!(many_large_files);
 

@@ -13,7 +13,7 @@ use phalanx_testkit::mqtt::{Begin, Client, id};
 use phalanx_testkit::process::Signal;
 use phalanx_testkit::site::Site;
 
-use crate::broker::access::{KEYS, TOKEN};
+use crate::broker::access::policy::{KEYS, TOKEN};
 use crate::broker::process::Broker;
 use crate::server::Server;
 

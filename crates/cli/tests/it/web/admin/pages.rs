@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::on_each_driver;
 use crate::server::Server;
-use crate::web::admin::{STAGES, start};
-use crate::web::openmetrics;
+use crate::web::admin::openmetrics;
+use crate::web::admin::snapshots::{STAGES, start};
 
 on_each_driver!(
     requests_by_status,

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 use crate::on_each_driver;
 use crate::server::Server;
-use crate::web::admin::snapshot;
+use crate::web::admin::snapshots::snapshot;
 
 on_each_driver!(
     concurrent_requests,

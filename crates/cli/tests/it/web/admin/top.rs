@@ -9,7 +9,7 @@ use phalanx_testkit::http::get;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
-use crate::web::admin::{STAGES, start};
+use crate::web::admin::snapshots::{STAGES, start};
 
 on_each_driver!(a_plain_table);
 

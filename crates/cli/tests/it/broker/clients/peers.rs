@@ -31,7 +31,7 @@ fn peer(name: &str, path: &str) -> Option<PathBuf> {
 
 /// Path of a script in this repository.
 fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broker/peers").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broker/clients/peers").join(name)
 }
 
 /// Runs the command, which must report success.

@@ -73,7 +73,7 @@ fn messages_and_connections_are_shown(driver: &str) {
 fn the_dashboard_shows_existing_metrics(driver: &str) {
     let broker = Broker::start_with(driver, &["--admin", "127.0.0.1:0"]);
     let said = metrics(broker.admin());
-    let text = include_str!("../../../../../packaging/grafana/phalanx-broker.json");
+    let text = include_str!("../../../../../../packaging/grafana/phalanx-broker.json");
     let dashboard: Value = serde_json::from_str(text).unwrap();
     let mut names = BTreeSet::new();
     for panel in dashboard["panels"].as_array().unwrap() {

@@ -1,0 +1,7 @@
+//! Logins, access rules and TLS.
+
+mod listeners;
+mod policy;
+mod scram;
+mod services;
+mod tls;

@@ -1,0 +1,5 @@
+//! Several brokers: bridges and clusters.
+
+mod bridges;
+mod cluster;
+mod kept;
