@@ -5,14 +5,9 @@ use std::any::Any;
 use crate::error::{CallError, Rejection};
 use crate::operation::published::Site;
 use crate::panic::{PanicReport, catch_panic, panic_error};
+use crate::processor::part::Unreported;
 use crate::processor::processor::Processor;
 use crate::world::World;
-
-/// A report to the world, until the end of the cohort.
-pub(crate) enum Unreported {
-    Panic(PanicReport),
-    Object { stage: u8, object: &'static str, bytes: usize, declared: usize },
-}
 
 impl Processor {
     /// The error of a rejected invocation.

@@ -11,7 +11,7 @@ use crate::memory::slab::Slab;
 use crate::metrics::counters::ProcessorCounters;
 use crate::operation::join_table::JoinTable;
 use crate::operation::slot::VTable;
-use crate::processor::observe::report::Unreported;
+use crate::panic::PanicReport;
 use crate::processor::policy::execute::interleave_ring::InterleaveRing;
 use crate::queue::timer_wheel::TimerWheel;
 use crate::session::table::SessionTable;
@@ -62,6 +62,12 @@ pub(crate) struct Load {
 pub(crate) struct Scratch {
     pub(crate) interleaved: InterleaveRing,
     pub(crate) batching: BatchState,
+}
+
+/// A report to the world, until the end of the cohort.
+pub(crate) enum Unreported {
+    Panic(PanicReport),
+    Object { stage: u8, object: &'static str, bytes: usize, declared: usize },
 }
 
 /// The observable state of a processor.
