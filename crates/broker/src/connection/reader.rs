@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use arc_swap::Cache;
 use phalanx::net::IoTimeout;
 use phalanx::shutdown::is_draining;
 use phalanx::stage::Pooled;
@@ -19,7 +18,7 @@ use phalanx_mqtt::{Disconnect, Frame, Kind, Packet, Property, PropertyBuffer, Re
 use crate::access::permissions::Verdict;
 use crate::connection::batch::gather::Publishing;
 use crate::connection::batch::{Batch, SpareBatch};
-use crate::connection::client::{Connection, Reauthentication, Shared};
+use crate::connection::client::{Client, Connection, Reauthentication, Shared};
 use crate::connection::connect::{Accepted, accept_client};
 use crate::connection::end::End;
 use crate::connection::logging;
@@ -67,20 +66,19 @@ pub(super) fn connection(
         seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
     let most_aliases = shared.context.config.limits.topic_alias;
-    Box::new(Connection {
+    let publishing = Publishing::new(most_aliases, persistent, (shared.key, durable_id));
+    let client = Client {
         version,
         identity,
-        policy: Cache::new(shared.context.access.clone()),
         timeout: timeout.until_shutdown(),
         input,
-        publishing: Publishing::new(most_aliases, persistent, (shared.key, durable_id)),
+        publishing,
         wants_reasons,
         reauthentication: mechanism.map(Reauthentication::new).map(Box::new),
         since: now(),
         rate_limit,
-        known_topics: None,
-        shared,
-    })
+    };
+    Connection::new(shared, client)
 }
 
 /// Serves an accepted client to the end of the connection.
@@ -120,8 +118,13 @@ impl Connection {
             has_read = true;
             // Directly, because each async function in between stores the arguments again.
             let read = match self.shared.stream.plain() {
-                Some(stream) => stream.read(&mut self.input, self.timeout).await,
-                None => Pooled::pin(self.shared.stream.read(&mut self.input, self.timeout)).await,
+                Some(stream) => stream.read(&mut self.client.input, self.client.timeout).await,
+                None => {
+                    Pooled::pin(
+                        self.shared.stream.read(&mut self.client.input, self.client.timeout),
+                    )
+                    .await
+                }
             };
             match read {
                 Ok(bytes @ 1..) => {
@@ -139,18 +142,18 @@ impl Connection {
 
     /// Processes the received packets, and waits until the broker reads on.
     async fn turn(&mut self) -> Result<(), End> {
-        let (mut input, mut taken) = (std::mem::take(&mut self.input), 0);
+        let (mut input, mut taken) = (std::mem::take(&mut self.client.input), 0);
         self.process(&input, &mut taken).await?;
         input.drain(..taken);
         if !input.is_empty() || input.capacity() <= IDLE_INPUT_BYTES {
-            self.input = input;
+            self.client.input = input;
         }
         // Two nodes that waited for each other would wait for ever. What a node gets is limited: its unacknowledged
         // messages.
         if !self.stream.is_lane() {
             self.outbox.room().await;
         }
-        if self.rate_limit.is_some() {
+        if self.client.rate_limit.is_some() {
             self.wait_for_rate().await;
         }
         if self.outbox.is_closed() { Err(End::Lost) } else { Ok(()) }
@@ -159,7 +162,7 @@ impl Connection {
     /// Waits until the client is within its rate limit.
     #[cold]
     async fn wait_for_rate(&mut self) {
-        while let Some(rate_limit) = &self.rate_limit
+        while let Some(rate_limit) = &self.client.rate_limit
             && let wait = rate_limit.wait(now())
             && !wait.is_zero()
             && !self.outbox.is_closed()
@@ -187,18 +190,18 @@ impl Connection {
         let most = self.context.config.limits.packet_size;
         while let Some(frame) = Frame::split(&input[*taken..], most)? {
             *taken += frame.length();
-            match Packet::decode(frame, self.version)? {
+            match Packet::decode(frame, self.client.version)? {
                 Packet::Publish(publish) => {
                     let mut verdict = Verdict::Allowed;
-                    if self.policy.load().permissions(&self.identity).is_some() {
+                    if self.policy.load().permissions(&self.client.identity).is_some() {
                         // Boxed: few brokers have a service.
                         verdict = Box::pin(self.permission(&publish, batch)).await?;
                     }
                     let Shared { context, peer, .. } = &*self.shared;
                     let (policy, drops) = (self.policy.load(), &context.counters.drops);
-                    let of_client = (&**policy, &self.identity, peer.origin, drops);
-                    self.publishing.add(batch, &publish, of_client, verdict)?;
-                    if self.publishing.is_full(batch) {
+                    let of_client = (&**policy, &self.client.identity, peer.origin, drops);
+                    self.client.publishing.add(batch, &publish, of_client, verdict)?;
+                    if self.client.publishing.is_full(batch) {
                         self.flush(batch).await?;
                     }
                 }
@@ -241,7 +244,7 @@ impl Connection {
                 expiry = Some(seconds.min(self.context.config.limits.session_expiry));
             }
         }
-        if expiry.is_some_and(|seconds| seconds > 0) && !self.publishing.persistent {
+        if expiry.is_some_and(|seconds| seconds > 0) && !self.client.publishing.persistent {
             let what = "a session that ends with its connection cannot be made persistent";
             return End::Because(Reason::PROTOCOL_ERROR, what);
         }
@@ -251,20 +254,16 @@ impl Connection {
 
     /// Ends the connection: sends the reason, and detaches the session.
     async fn end(self, end: End) {
-        let (names, cause) = ((&self.identity, &self.peer.origin), self.outbox.cause());
-        logging::disconnected(self.context.events(), names, (&end, cause), self.since);
+        let (names, cause) = ((&self.client.identity, &self.peer.origin), self.outbox.cause());
+        logging::disconnected(self.context.events(), names, (&end, cause), self.client.since);
         let is_disconnect = matches!(end, End::Disconnected(_));
         let closing = match end {
             End::Disconnected(closing) => closing,
             End::Lost | End::Leaving => Closing { will: true, expiry: None },
             End::Because(reason, what) => {
-                if self.version == Version::V5 {
-                    let mut properties = PropertyBuffer::new();
-                    if self.wants_reasons && !what.is_empty() {
-                        // The reason string is short.
-                        let _ = properties.push(Property::ReasonString(what));
-                    }
-                    let properties = properties.get();
+                if self.client.version == Version::V5 {
+                    let mut buffer = PropertyBuffer::new();
+                    let properties = self.reason(&mut buffer, what);
                     self.outbox.push(&Packet::Disconnect(Disconnect { reason, properties }));
                     self.outbox.close_with_words();
                 }

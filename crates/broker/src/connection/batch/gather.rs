@@ -7,7 +7,7 @@ use phalanx_mqtt::{Properties, Property, Publish, Reason};
 
 use crate::access::permissions::Verdict;
 use crate::access::{Identity, Policy};
-use crate::connection::batch::Batch;
+use crate::connection::batch::{Batch, MAX_BATCH};
 use crate::connection::end::End;
 use crate::events::Origin;
 use crate::events::drops::{DropReason, Drops};
@@ -18,10 +18,9 @@ use crate::model::message::{self, Source};
 use crate::model::message_pool;
 use crate::model::trie::is_shallow;
 
-/// Limits of one routed batch: messages, expected deliveries, bytes. The number of messages adapts to the
-/// deliveries per message of the last batch, and starts low.
-pub(super) const MAX_BATCH: usize = 1024;
+/// Initial number of messages routed at once. It adapts to the deliveries per message of the last batch.
 const INITIAL_BATCH: usize = 16;
+/// Limits of one routed batch: expected deliveries, bytes.
 const MAX_BATCH_DELIVERIES: usize = 65_536;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 

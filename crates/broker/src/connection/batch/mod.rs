@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use phalanx_mqtt::{Ack, Delivery, Kind, PacketId, Reason};
 
-use crate::connection::batch::gather::MAX_BATCH;
 use crate::model::message::Message;
 use crate::session::state::outgoing::Answered;
 
+/// Maximum number of messages of a batch, and capacity that an unused one keeps.
+const MAX_BATCH: usize = 1024;
 /// Number of unused batches that a thread keeps.
 const MAX_SPARE: usize = 16;
 

@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Duration;
 
+use arc_swap::Cache;
 use phalanx::net::IoTimeout;
 use phalanx_access::scram::Mechanism;
 use phalanx_mqtt::{Properties, Property, PropertyBuffer, Version};
@@ -40,10 +41,17 @@ pub(crate) struct Shared {
 /// An accepted client's connection, as its reader sees it.
 pub(crate) struct Connection {
     pub(super) shared: Rc<Shared>,
-    pub(super) version: Version,
-    pub(super) identity: Identity,
     /// The policy in force, cached.
     pub(super) policy: CachedPolicy,
+    /// Decisions of the service about topics, if there is one.
+    pub(super) known_topics: Option<Box<KnownTopics>>,
+    pub(super) client: Client,
+}
+
+/// The state of an accepted client that moves with its connection.
+pub(super) struct Client {
+    pub(super) version: Version,
+    pub(super) identity: Identity,
     /// 1.5 times the keep-alive.
     pub(super) timeout: IoTimeout,
     /// Received bytes that are not processed.
@@ -54,8 +62,6 @@ pub(crate) struct Connection {
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// Time of acceptance.
     pub(super) since: Duration,
-    /// Decisions of the service about topics, if there is one.
-    pub(super) known_topics: Option<Box<KnownTopics>>,
     /// The publish rate limit, if configured.
     pub(super) rate_limit: Option<Box<RateLimit>>,
 }
@@ -69,14 +75,19 @@ impl Deref for Connection {
 }
 
 impl Connection {
+    pub(super) fn new(shared: Rc<Shared>, client: Client) -> Box<Self> {
+        let policy = Cache::new(shared.context.access.clone());
+        Box::new(Self { shared, policy, known_topics: None, client })
+    }
+
     /// The client as the publisher of dropped messages.
     pub(super) fn as_publisher<'a>(&'a self, topic: Option<&'a str>) -> Dropped<'a> {
-        self.identity.as_publisher(topic, self.peer.origin)
+        self.client.identity.as_publisher(topic, self.peer.origin)
     }
 
     /// A reason string property, if the client requests them and `what` is not empty.
     pub(super) fn reason<'b>(&self, buffer: &'b mut PropertyBuffer, what: &str) -> Properties<'b> {
-        if self.wants_reasons && !what.is_empty() {
+        if self.client.wants_reasons && !what.is_empty() {
             // The reason string is short.
             let _ = buffer.push(Property::ReasonString(what));
         }

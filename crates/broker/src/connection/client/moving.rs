@@ -14,18 +14,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::Cache;
-use phalanx::net::{IoTimeout, Stream};
+use phalanx::net::Stream;
 use phalanx::{select, sleep};
-use phalanx_mqtt::{Reason, Version};
+use phalanx_mqtt::Reason;
 use phalanx_service::ListenAddress;
 use phalanx_tls::Wire;
 
-use crate::access::Identity;
 use crate::config::Config;
-use crate::connection::batch::gather::Publishing;
 use crate::connection::client::sender;
-use crate::connection::client::{Connection, Reauthentication, Shared};
+use crate::connection::client::{Client, Connection, Shared};
 use crate::connection::end::End;
 use crate::connection::logging;
 use crate::context::Context;
@@ -33,7 +30,6 @@ use crate::context::stages::Stages;
 use crate::counters::Counters;
 use crate::events::Origin;
 use crate::limits::peer::Peer;
-use crate::limits::rate_limit::RateLimit;
 use crate::model::client_key::ClientKey;
 use crate::session::partition::close::Closing;
 use crate::transport::Transport;
@@ -46,21 +42,12 @@ const STOP_LIMIT: Duration = Duration::from_millis(100);
 pub(crate) struct Moving(Option<State>);
 
 struct State {
-    version: Version,
+    client: Client,
     key: ClientKey,
     connection_id: u64,
-    identity: Identity,
     peer: Peer,
     /// Maximum packet size of the client, in bytes.
     most: usize,
-    timeout: IoTimeout,
-    /// The begin of a packet.
-    input: Vec<u8>,
-    publishing: Publishing,
-    wants_reasons: bool,
-    reauthentication: Option<Box<Reauthentication>>,
-    since: Duration,
-    rate_limit: Option<Box<RateLimit>>,
     /// The settings in force when it was accepted.
     config: Arc<Config>,
     listener: Option<ListenAddress>,
@@ -95,24 +82,15 @@ impl Connection {
 
 impl Moving {
     fn new(connection: Connection) -> Self {
-        let Connection { shared, version, identity, timeout, input, publishing, .. } = connection;
-        let Connection { wants_reasons, reauthentication, since, rate_limit, .. } = connection;
+        let Connection { shared, client, .. } = connection;
         let shared = Rc::into_inner(shared).expect("the sender has stopped");
         let Shared { context, outbox, peer, key, connection_id, .. } = shared;
         Self(Some(State {
-            version,
+            client,
             key,
             connection_id,
-            identity,
             peer,
             most: outbox.most(),
-            timeout,
-            input,
-            publishing,
-            wants_reasons,
-            reauthentication,
-            since,
-            rate_limit,
             config: context.config.clone(),
             listener: context.listener,
             stages: context.stages,
@@ -142,43 +120,29 @@ impl Moving {
         mut context: Rc<Context>,
     ) -> Box<Connection> {
         let state = self.0.take().expect("it arrives once");
-        let State { version, key, connection_id, identity, peer, most, timeout, input, .. } = state;
-        let State { publishing, wants_reasons, reauthentication, since, rate_limit, .. } = state;
+        let State { client, key, connection_id, peer, most, .. } = state;
         if !Arc::ptr_eq(&state.config, &context.config) {
             let own = Rc::make_mut(&mut context);
             (own.config, own.listener) = (state.config, state.listener);
         }
-        let policy = Cache::new(context.access.clone());
         let stream = Rc::new(Transport::Wire(wire));
-        let (outbox, spare) = (Rc::new(Outbox::new(version, most)), Cell::default());
+        let (outbox, spare) = (Rc::new(Outbox::new(client.version, most)), Cell::default());
         let shared = Rc::new(Shared { stream, context, outbox, peer, key, connection_id, spare });
         sender::start(&shared);
-        Box::new(Connection {
-            shared,
-            version,
-            identity,
-            policy,
-            timeout,
-            input,
-            publishing,
-            wants_reasons,
-            reauthentication,
-            since,
-            known_topics: None,
-            rate_limit,
-        })
+        Connection::new(shared, client)
     }
 }
 
 impl Drop for Moving {
     fn drop(&mut self) {
         let Some(state) = self.0.take() else { return };
-        let State { key, connection_id, stages, counters, peer, identity, since, .. } = state;
+        let State { client, key, connection_id, stages, counters, peer, .. } = state;
         counters.connected.add(-1);
         peer.listener.connections.add(-1);
         let what = "the connection could not move to another processor";
-        let (names, end) = ((&identity, &peer.origin), End::Because(Reason::SERVER_BUSY, what));
-        logging::disconnected(counters.drops.events(), names, (&end, None), since);
+        let (names, end) =
+            ((&client.identity, &peer.origin), End::Because(Reason::SERVER_BUSY, what));
+        logging::disconnected(counters.drops.events(), names, (&end, None), client.since);
         let Stages { control, sessions, routing } = stages;
         let closing = Closing { will: true, expiry: None };
         if sessions.close(key, connection_id, closing, routing).detach().is_err() {
@@ -190,10 +154,14 @@ impl Drop for Moving {
 
 #[cfg(test)]
 mod tests {
+    use phalanx::net::IoTimeout;
     use phalanx::{Graph, sim};
+    use phalanx_mqtt::Version;
 
     use super::*;
     use crate::Broker;
+    use crate::access::Identity;
+    use crate::connection::batch::gather::Publishing;
     use crate::events::traces::Target;
     use crate::session::partition::open::Opening;
 
@@ -223,13 +191,9 @@ mod tests {
             let events = counters.drops.events().clone();
             let trace = events.traces().begin(Target::Client("c".into()), STOP_LIMIT * 100);
             connected.add(1);
-            drop(Moving(Some(State {
+            let client = Client {
                 version,
-                key: opened.key,
-                connection_id: opened.connection_id,
                 identity: Identity { user: None, client: client_id },
-                peer: Peer::of_bridge(origin, metrics),
-                most: 100,
                 timeout: IoTimeout::NONE,
                 input: Vec::new(),
                 publishing: Publishing::new(0, false, (opened.key, 0)),
@@ -237,6 +201,13 @@ mod tests {
                 reauthentication: None,
                 since: Duration::ZERO,
                 rate_limit: None,
+            };
+            drop(Moving(Some(State {
+                client,
+                key: opened.key,
+                connection_id: opened.connection_id,
+                peer: Peer::of_bridge(origin, metrics),
+                most: 100,
                 config,
                 listener: None,
                 stages,

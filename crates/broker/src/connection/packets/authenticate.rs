@@ -17,7 +17,7 @@ impl Connection {
         // Not by `self`, of which a part is borrowed.
         let shared = self.shared.clone();
         let (context, outbox) = (&shared.context, &shared.outbox);
-        let Some(again) = &mut self.reauthentication else {
+        let Some(again) = &mut self.client.reauthentication else {
             let what = "AUTH of a client whose CONNECT had no authentication method";
             return Err(End::Because(Reason::PROTOCOL_ERROR, what));
         };
@@ -30,7 +30,7 @@ impl Connection {
                 let at = context.listener;
                 let login = self.policy.load().begin_scram(at, mechanism.name(), data);
                 let login = login.map_err(|why| refused(context, (None, address), why))?;
-                if self.identity.user.as_deref() != Some(login.user()) {
+                if self.client.identity.user.as_deref() != Some(login.user()) {
                     let why = (Reason::NOT_AUTHORIZED, OTHER_USER);
                     return Err(refused(context, (Some(login.user()), address), why));
                 }

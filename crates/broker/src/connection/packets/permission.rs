@@ -19,8 +19,9 @@ impl Connection {
     ) -> Result<Verdict, End> {
         let policy = self.policy.load().clone();
         // The server is not asked about invalid topics or those that the access list denies.
-        let topic = self.publishing.topic(publish);
-        let Some(topic) = topic.filter(|topic| policy.may_publish(&self.identity, topic)) else {
+        let topic = self.client.publishing.topic(publish);
+        let Some(topic) = topic.filter(|topic| policy.may_publish(&self.client.identity, topic))
+        else {
             return Ok(Verdict::Allowed);
         };
         let known = self.known_topics.get_or_insert_default();
@@ -32,7 +33,7 @@ impl Connection {
         let (verdict, end) = self.decide(Action::Publish, &topic).await;
         self.known_topics.get_or_insert_default().keep(&policy, &topic, (verdict, end));
         // MQTT 3.1.1 has no negative acknowledgement, so the client would take the message for delivered.
-        let is_lost = publish.delivery.id().is_some() && self.version == Version::V3;
+        let is_lost = publish.delivery.id().is_some() && self.client.version == Version::V3;
         match verdict {
             Verdict::Undecided if is_lost => {
                 Err(End::Because(Reason::SERVER_UNAVAILABLE, UNDECIDED))
@@ -45,6 +46,6 @@ impl Connection {
     pub(super) async fn decide(&mut self, action: Action, topic: &str) -> (Verdict, Duration) {
         let policy = self.policy.load().clone();
         let verifiers = &self.shared.context.verifiers;
-        policy.decide(verifiers, (&self.identity, self.peer.ip()), (action, topic)).await
+        policy.decide(verifiers, (&self.client.identity, self.peer.ip()), (action, topic)).await
     }
 }

@@ -28,7 +28,7 @@ impl Connection {
         };
         let is_allowed = |n: &usize| refused.is_empty() || refusal(*n).is_none();
         self.context.counters.received.add(deliveries.len() as u64);
-        if let Some(rate_limit) = &mut self.rate_limit {
+        if let Some(rate_limit) = &mut self.client.rate_limit {
             rate_limit.published(deliveries.len(), now());
         }
         let (begun, in_flight) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
@@ -74,7 +74,7 @@ impl Connection {
             // after reconnecting, and QoS 2 messages are then recognized as duplicates.
             let is_late = own.is_late && !deliveries.iter().all(is_at_most_once);
             if !own.messages.is_empty() {
-                self.publishing.adapt_batch(own.each);
+                self.client.publishing.adapt_batch(own.each);
             }
             message_pool::recycle(&mut own.messages);
             let mut reasons = own.reasons.drain(..);
@@ -87,7 +87,9 @@ impl Connection {
                         None => break,
                     },
                     // MQTT 3.1.1 has no negative acknowledgement: the message is dropped and acknowledged.
-                    false if self.version == Version::V5 => refusal(n).unwrap_or(Reason::SUCCESS),
+                    false if self.client.version == Version::V5 => {
+                        refusal(n).unwrap_or(Reason::SUCCESS)
+                    }
                     _ => Reason::SUCCESS,
                 };
                 // Continue after an error, so that every rejected QoS 2 message is abandoned.
@@ -107,7 +109,7 @@ impl Connection {
                 self.abandon_rest(&in_flight, &deliveries, (&begun, answered)).await;
                 return done;
             }
-            let (messages, each) = (left.len(), self.publishing.each);
+            let (messages, each) = (left.len(), self.client.publishing.each);
             own.messages = left;
             // Boxed: rare.
             own.permit = Box::pin(self.context.delivery_limiter.acquire(messages, each)).await;
@@ -180,7 +182,7 @@ impl Connection {
             // Boxed: rare.
             Box::pin(self.abandon(exactly_once(&delivery).into_iter().collect())).await;
         }
-        if reason.is_failure() && self.version == Version::V3 {
+        if reason.is_failure() && self.client.version == Version::V3 {
             // MQTT 3.1.1 has no negative acknowledgement but closing the connection.
             return Err(reason.into());
         }

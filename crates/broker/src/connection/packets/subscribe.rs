@@ -81,7 +81,7 @@ impl Connection {
                 Ok(SubscriptionRequest { key, content, options, identifier, covered })
             });
             if let Ok(wanted) = &well
-                && self.policy.load().permissions(&self.identity).is_some()
+                && self.policy.load().permissions(&self.client.identity).is_some()
             {
                 // Boxed: few brokers have a service.
                 let decided = Box::pin(self.decide_filter(&wanted.key, &mut is_undecided)).await;
@@ -105,7 +105,7 @@ impl Connection {
         }
         // No message that is published after the response may miss this client.
         if let Some(peers) =
-            self.context.counters.peers.clone().filter(|_| !self.identity.is_node())
+            self.context.counters.peers.clone().filter(|_| !self.client.identity.is_node())
         {
             peers.interest.settled(self.context.config.cluster.timeout).await;
         }
@@ -139,7 +139,7 @@ impl Connection {
     /// Which messages of a subscription this client may receive.
     fn covered(&mut self, key: &str) -> Result<Covered, (Reason, Why)> {
         let filter = path(key).map_or("", |path| path.filter);
-        let covered = self.policy.load().may_subscribe(&self.identity, filter);
+        let covered = self.policy.load().may_subscribe(&self.client.identity, filter);
         covered.ok_or((Reason::NOT_AUTHORIZED, Why::Borrowed(NOT_ALLOWED)))
     }
 
