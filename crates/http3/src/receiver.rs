@@ -155,11 +155,6 @@ impl Receiver {
         Ok(None)
     }
 
-    /// Whether the head was received.
-    pub fn has_head(&self) -> bool {
-        self.phase != Phase::Head
-    }
-
     /// The stream ended here.
     ///
     /// # Errors

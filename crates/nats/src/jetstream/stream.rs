@@ -154,15 +154,6 @@ impl JetStream {
         self.ask::<Value>("PURGE", stream, payload.as_bytes()).await.map(drop)
     }
 
-    /// Removes the messages of a subject.
-    ///
-    /// # Errors
-    /// [`JetStreamError`].
-    pub async fn purge_subject(&self, stream: &str, subject: &str) -> Result<(), JetStreamError> {
-        let payload = serde_json::json!({ "filter": subject }).to_string();
-        self.ask::<Value>("PURGE", stream, payload.as_bytes()).await.map(drop)
-    }
-
     /// Deletes a stream.
     ///
     /// # Errors
