@@ -50,8 +50,8 @@ struct Class {
     /// A decayed maximum of `in_use`.
     mark: usize,
     undivided: Option<Undivided>,
-    /// The number of stacks in the last mapping.
-    chunk: usize,
+    /// The number of stacks in its mappings.
+    mapped: usize,
     started: u32,
     ended: u32,
 }
@@ -127,8 +127,9 @@ impl Class {
         if let Some(stack) = self.undivided.as_mut().and_then(Undivided::next) {
             return stack;
         }
-        self.chunk = (2 * self.chunk).clamp(16, MAX_CHUNK);
-        let chunk = self.undivided.insert(Undivided::map(size, self.chunk)?);
+        let count = self.mapped.clamp(16, MAX_CHUNK);
+        let chunk = self.undivided.insert(Undivided::map(size, count, self.mapped)?);
+        self.mapped += count;
         chunk.next().expect("a new chunk has stacks")
     }
 
@@ -164,7 +165,18 @@ impl Class {
 
 #[cfg(test)]
 mod tests {
+    use corosensei::stack::Stack as _;
+
     use super::*;
+
+    #[test]
+    fn successive_stacks_of_several_mappings_share_few_sets_of_a_cache() {
+        let mut class = Class::default();
+        let stacks: Vec<_> = (0..96).map(|_| class.map(StackSize::KiB16).unwrap()).collect();
+        let mut tops = [0; 64];
+        stacks.iter().for_each(|stack| tops[stack.base().get() % 4096 / 64] += 1);
+        assert_eq!(tops.iter().max(), Some(&2), "{tops:?}");
+    }
 
     #[test]
     fn stacks_are_reused_last_in_first_out_and_cold_ones_are_emptied() {

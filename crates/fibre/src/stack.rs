@@ -28,8 +28,8 @@ pub(crate) const GUARD: usize = 20 << 10;
 #[cfg(target_os = "linux")]
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 
-/// Tops of neighbouring stacks differ by this many bytes modulo the page size, so that they do not share the sets of a
-/// cache.
+/// Tops of successive stacks differ by this many bytes modulo the page size, also from one chunk to the next, so that
+/// they share as few sets of a cache as possible.
 const STAGGER: usize = 64;
 /// The number of different tops: three quarters of a page, so that a fibre which waits near the top touches one page.
 const TOPS: usize = 48;
@@ -126,13 +126,15 @@ pub(crate) struct Undivided {
     chunk: Rc<Chunk>,
     size: StackSize,
     offset: usize,
+    /// The number of its first stack among those of this size.
+    first: usize,
 }
 
 impl Undivided {
-    /// Maps memory for `count` stacks.
-    pub(crate) fn map(size: StackSize, count: usize) -> io::Result<Self> {
+    /// Maps memory for `count` stacks, after the `first` ones of this size.
+    pub(crate) fn map(size: StackSize, count: usize, first: usize) -> io::Result<Self> {
         let chunk = Rc::new(Chunk::map(count * size.stride())?);
-        Ok(Self { chunk, size, offset: 0 })
+        Ok(Self { chunk, size, offset: 0, first })
     }
 
     /// The next stack; none if the chunk is used up.
@@ -145,7 +147,7 @@ impl Undivided {
             return Some(Err(error));
         }
         self.offset = end;
-        let stagger = begin / self.size.stride() % TOPS * STAGGER;
+        let stagger = (self.first + begin / self.size.stride()) % TOPS * STAGGER;
         let address = self.chunk.base.addr();
         let base = NonZeroUsize::new(address + end - stagger - RESERVED).expect("in the chunk");
         let usable = self.chunk.base.wrapping_byte_add(begin + GUARD);
@@ -232,7 +234,7 @@ mod tests {
     use super::*;
 
     fn stacks(size: StackSize, count: usize) -> Vec<Stack> {
-        let mut chunk = Undivided::map(size, count).unwrap();
+        let mut chunk = Undivided::map(size, count, 0).unwrap();
         std::iter::from_fn(|| chunk.next()).map(Result::unwrap).collect()
     }
 
