@@ -19,11 +19,6 @@ impl SessionStage {
 
     fn install_in(self, partition: u16, arriving: Arriving, routes: Routes) -> Call<Option<bool>> {
         self.0.call_partition(partition.into(), move |sessions| async move {
-            let client = arriving.session.client_id.clone();
-            let claimed = sessions.with(|sessions| sessions.claim(&client));
-            if claimed != partition {
-                return self.install_in(claimed, arriving, routes).await.ok().flatten();
-            }
             let first = loop {
                 let count = arriving.session.deliveries() as u64;
                 match routes.call(Item::Reserve(count)).await {
@@ -31,12 +26,24 @@ impl SessionStage {
                     _ => sleep(RETRY_DELAY).await,
                 }
             };
+            // At once: the entry of a client without a session is released.
             let installed = sessions.with(|sessions| {
+                let claimed = sessions.claim(&arriving.session.client_id);
+                if claimed != partition {
+                    return Err(Box::new((claimed, arriving)));
+                }
                 let installed = sessions.install(arriving, first, now());
                 sessions.release_departed();
-                installed
+                Ok(installed)
             });
-            let Some((subscriber, requests, effects)) = installed else { return Some(false) };
+            let (subscriber, requests, effects) = match installed {
+                Ok(Some(installed)) => installed,
+                Ok(None) => return Some(false),
+                Err(elsewhere) => {
+                    let (claimed, arriving) = *elsewhere;
+                    return self.install_in(claimed, arriving, routes).await.ok().flatten();
+                }
+            };
             let key = subscriber.key;
             // The router may be full.
             while !requests.is_empty() {
