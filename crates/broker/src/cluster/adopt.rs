@@ -32,8 +32,8 @@ pub(super) async fn adopt(
     number: u64,
 ) {
     let Some(own) = kept.own() else { return };
-    let holder = kept.others(|others| others.get(journal).map(|own| own.holder.clone()));
-    if holder.is_some_and(|holder| holder == journal.to_string())
+    let Some(known) = kept.others(|others| others.get(journal).cloned()) else { return };
+    if known.holder == journal.to_string()
         && streams.state(&kept.names.stream(journal).name).await == Err(JetStreamError::NoStream)
     {
         let node = &journal.node;
@@ -46,6 +46,7 @@ pub(super) async fn adopt(
     if lease.renew().await.is_err() {
         return;
     }
+    kept.adopts(&known.start);
     let begun = now();
     kept.tell(&format!("node {} is lost: adopting its sessions", journal.node));
     let work = Box::pin(async {

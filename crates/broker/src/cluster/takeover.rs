@@ -13,6 +13,7 @@ use phalanx_nats::Rejected;
 use crate::access::Identity;
 use crate::cluster::node::Node;
 use crate::cluster::other::VERSION;
+use crate::context::Context;
 use crate::events::drops::{DropReason, Dropped};
 use crate::lane::frame::NodeFrame;
 use crate::lane::{Lane, Sent};
@@ -100,6 +101,7 @@ fn json(node: &Node, claims: &[(Identity, u64)]) -> Vec<u8> {
     let claim = |(own, at): &(Identity, u64)| Claim {
         at: *at,
         node: node.name.to_string(),
+        start: node.start.clone(),
         client: own.client.to_string(),
         user: own.user.as_deref().map(str::to_owned),
     };
@@ -110,9 +112,14 @@ fn json(node: &Node, claims: &[(Identity, u64)]) -> Vec<u8> {
 /// Clients connected to another node: the sessions of the same users here end.
 pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
     let Ok(claims) = serde_json::from_slice::<Vec<Claim>>(payload) else { return };
-    let stages = node.context.stages;
+    let Context { stages, kept, .. } = &node.context;
+    // NATS may deliver a claim long after the node that sent it was lost. The sessions of its clients are this node's.
+    let is_adopted = |start: &str| kept.as_ref().is_some_and(|kept| kept.has_adopted(start));
     for claim in claims {
-        if claim.node == *node.name || !node.peers.claims.yields_to(&claim, &node.name) {
+        if claim.node == *node.name
+            || is_adopted(&claim.start)
+            || !node.peers.claims.yields_to(&claim, &node.name)
+        {
             continue;
         }
         let reason = Reason::SESSION_TAKEN_OVER;

@@ -69,13 +69,18 @@ fn update(
 ) -> Vec<(JournalName, u64)> {
     let mut expired = Vec::new();
     let mut updated = BTreeMap::new();
-    for (journal, (number, Record { holder, .. })) in found {
-        let known = others.remove(&journal).filter(|known| known.number == number);
-        let since = known.filter(|_| limit < Duration::MAX).map_or(now, |known| known.since);
+    for (journal, (number, Record { holder, start, .. })) in found {
+        let known = others.remove(&journal);
+        let start = match holder == journal.to_string() {
+            true => start,
+            false => known.as_ref().map_or_else(String::new, |known| known.start.clone()),
+        };
+        let unchanged = known.filter(|known| known.number == number);
+        let since = unchanged.filter(|_| limit < Duration::MAX).map_or(now, |known| known.since);
         if now.saturating_sub(since) > limit {
             expired.push((journal.clone(), number));
         }
-        updated.insert(journal, OtherJournal { holder, number, since });
+        updated.insert(journal, OtherJournal { holder, start, number, since });
     }
     *others = updated;
     expired

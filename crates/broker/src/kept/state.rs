@@ -45,6 +45,8 @@ struct State {
     renewed: Duration,
     /// The journals of other nodes, and which of them this node adopts.
     others: BTreeMap<JournalName, OtherJournal>,
+    /// The starts of the nodes whose sessions this node has adopted, or is adopting.
+    adopted: HashSet<String>,
     /// The clients whose sessions this node is adopting.
     arriving: HashSet<Arc<str>>,
     /// Whether the other nodes' journals are known.
@@ -68,6 +70,8 @@ enum Phase {
 pub(crate) struct OtherJournal {
     /// The node that has the lease.
     pub(crate) holder: String,
+    /// The last known start of the journal's own node; empty if none is known.
+    pub(crate) start: String,
     /// The number of the lease's last message, and since when it is known.
     pub(crate) number: u64,
     pub(crate) since: Duration,
@@ -193,6 +197,18 @@ impl Kept {
         change: impl FnOnce(&mut BTreeMap<JournalName, OtherJournal>) -> T,
     ) -> T {
         change(&mut lock(&self.state).others)
+    }
+
+    /// This node adopts the sessions of another one, which had this start, if that is known.
+    pub(crate) fn adopts(&self, start: &str) {
+        if !start.is_empty() {
+            lock(&self.state).adopted.insert(start.to_owned());
+        }
+    }
+
+    /// Whether this node has adopted, or is adopting, the sessions of the node with this start.
+    pub(crate) fn has_adopted(&self, start: &str) -> bool {
+        lock(&self.state).adopted.contains(start)
     }
 
     /// The clients whose sessions this node is adopting, until none is.

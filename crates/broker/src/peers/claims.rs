@@ -19,6 +19,9 @@ pub(crate) struct Claim {
     /// Microseconds since 1970.
     pub(crate) at: u64,
     pub(crate) node: String,
+    /// Identifies the start of the node; empty if an earlier version sends the claim.
+    #[serde(default)]
+    pub(crate) start: String,
     pub(crate) client: String,
     /// `None` for an anonymous client.
     pub(crate) user: Option<String>,
@@ -136,7 +139,13 @@ mod tests {
     }
 
     fn claim(at: u64, user: Option<&str>) -> Claim {
-        Claim { at, node: "b".into(), client: "c".into(), user: user.map(str::to_owned) }
+        Claim {
+            at,
+            node: "b".into(),
+            start: String::new(),
+            client: "c".into(),
+            user: user.map(str::to_owned),
+        }
     }
 
     fn micros(number: u64) -> Duration {
