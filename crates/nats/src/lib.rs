@@ -51,4 +51,4 @@ pub use model::ModelServer;
 pub use options::{Access, Credentials, Metrics, OnState, Options};
 pub use subject::{is_filter, is_subject, matches};
 #[cfg(feature = "client")]
-pub use survey::{ServerInfo, survey};
+pub use survey::{Question, ServerInfo, survey};

@@ -8,7 +8,7 @@ use phalanx::time::timeout;
 use phalanx::{Runtime, select};
 
 use crate::client::Client;
-use crate::jetstream::{Account, JetStream};
+use crate::jetstream::{Account, JetStream, JetStreamError};
 use crate::login::login;
 use crate::options::{Access, Options};
 
@@ -21,16 +21,26 @@ pub struct ServerInfo {
     pub max_payload: usize,
     /// Whether it is one of several servers of a NATS cluster.
     pub is_clustered: bool,
-    /// The use of JetStream by the client's account; `None` if the survey did not ask.
-    pub account: Option<Result<Account, String>>,
+    /// The use of JetStream by the client's account, and whether a stream with the subjects of the question exists; `None`
+    /// if the survey did not ask.
+    pub account: Option<Result<(Account, bool), String>>,
 }
 
-/// Logs in at each server, within `limit` for each, and returns their properties or errors in their order. With the prefix
-/// of a subject for answers, it also asks for the use of JetStream. Blocks.
+/// A question about the use of JetStream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The prefix of a subject for answers.
+    pub inbox: String,
+    /// A filter for the subjects of streams.
+    pub subjects: String,
+}
+
+/// Logs in at each server, within `limit` for each, and returns their properties or errors in their order. With a question,
+/// it also asks for the use of JetStream. Blocks.
 pub fn survey(
     access: Access,
     limit: Duration,
-    inbox: Option<String>,
+    question: Option<Question>,
 ) -> Vec<Result<ServerInfo, String>> {
     let count = access.servers.len();
     let found =
@@ -45,11 +55,11 @@ pub fn survey(
                         continue;
                     }
                 };
-                let account = match &inbox {
-                    Some(inbox) => {
+                let account = match &question {
+                    Some(question) => {
                         let only = Access { servers: vec![server.clone()], ..access.clone() };
                         let options = Options { access: only, ..options.clone() };
-                        Some(Box::pin(account(options, resolver, inbox)).await)
+                        Some(Box::pin(account(options, resolver, question)).await)
                     }
                     None => None,
                 };
@@ -66,16 +76,21 @@ pub fn survey(
 }
 
 /// Asks a server for the use of JetStream.
-async fn account(options: Options, resolver: Resolver, inbox: &str) -> Result<Account, String> {
+async fn account(
+    options: Options,
+    resolver: Resolver,
+    question: &Question,
+) -> Result<(Account, bool), String> {
     let limit = options.connect_timeout;
     let client = Client::new(options, resolver);
     let asked = Box::pin(async {
         client.connected().await;
-        JetStream::new(&client, inbox, limit).account().await
+        let streams = JetStream::new(&client, &question.inbox, limit);
+        Ok((streams.account().await?, streams.is_stored(&question.subjects).await?))
     });
     let running = Box::pin(client.run());
     match timeout(limit, Box::pin(select(asked, running))).await {
-        Ok(Either::Left(answer)) => answer.map_err(|error| error.to_string()),
+        Ok(Either::Left(answer)) => answer.map_err(|error: JetStreamError| error.to_string()),
         _ => Err(format!("no answer within {limit:?}")),
     }
 }

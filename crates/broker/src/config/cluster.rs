@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_config::{ConfigError, Given, Keys, Pass, Value, Written};
-use phalanx_nats::{Access, Credentials, Limits, ServerAddress, ServerInfo, survey};
+use phalanx_nats::{Access, Credentials, Limits, Question, ServerAddress, ServerInfo, survey};
 use phalanx_tls::Connector;
 
 use crate::config::first_line;
+use crate::kept::names::ClusterNames;
 
 /// The cluster that this broker is a node of. Without servers, it is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,8 +220,11 @@ impl Cluster {
     /// node requires. May block.
     pub(super) fn warnings(&self, persistence_bytes: u64) -> Vec<String> {
         let Ok(access) = self.access() else { return Vec::new() };
-        let inbox = format!("phalanx.{}.inbox.check-{}", self.name, std::process::id());
-        let found = survey(access, SURVEY.min(self.timeout), self.keeps().then_some(inbox));
+        let question = || Question {
+            inbox: format!("phalanx.{}.inbox.check-{}", self.name, std::process::id()),
+            subjects: ClusterNames::subjects_of(&self.name, &self.node_name().unwrap_or_default()),
+        };
+        let found = survey(access, SURVEY.min(self.timeout), self.keeps().then(question));
         let warn = |(server, found): (&NatsServer, Result<ServerInfo, String>)| {
             let why = match found {
                 Err(why) => format!("{why}; nodes cannot use this server now"),
@@ -275,12 +279,12 @@ fn unsuitable_for_keeping(
             "it is not part of a NATS cluster, which {replicas} copies of the sessions need; add `cluster {{}}`"
         ));
     }
-    let account = match info.account.as_ref()? {
-        Ok(account) => account,
+    let (account, has_stream) = match info.account.as_ref()? {
+        Ok(found) => found,
         Err(why) => return Some(format!("it cannot keep sessions: {why}")),
     };
     let Limits { max_streams, max_storage } = account.limits;
-    if u64::try_from(max_streams).is_ok_and(|most| account.streams >= most) {
+    if !has_stream && u64::try_from(max_streams).is_ok_and(|most| account.streams >= most) {
         return Some(format!(
             "all {max_streams} streams of the account exist, and each node needs one; raise max_streams"
         ));
@@ -345,13 +349,16 @@ mod tests {
             unsuitable_for_keeping(&info, replicas, 4000).unwrap_or_default()
         };
         let account = |max_streams, max_storage| {
-            Ok(Account { streams: 2, storage: 0, limits: Limits { max_streams, max_storage } })
+            let limits = Limits { max_streams, max_storage };
+            Ok((Account { streams: 2, storage: 0, limits }, false))
         };
+        let with_stream = |account: Result<(Account, bool), String>| Ok((account?.0, true));
         assert_eq!(keeps("2.9.0", 1, account(-1, -1)), "");
         assert_eq!(keeps("2.9.0", 1, account(3, 9000)), "");
         assert!(keeps("2.8.4", 1, account(-1, -1)).contains("2.9 or later"));
         assert!(keeps("2.9.0", 3, account(-1, -1)).contains("not part of a NATS cluster"));
         assert!(keeps("2.9.0", 1, account(2, -1)).contains("all 2 streams"));
+        assert_eq!(keeps("2.9.0", 1, with_stream(account(2, -1))), "", "the node has its stream");
         assert!(keeps("2.9.0", 1, account(-1, 8999)).contains("may need 9000"));
         assert!(keeps("2.9.0", 1, Err("none".into())).contains("cannot keep sessions: none"));
     }

@@ -63,6 +63,11 @@ impl ClusterNames {
         }
     }
 
+    /// A filter of the subjects of all streams of a node.
+    pub(crate) fn subjects_of(cluster: &str, node: &str) -> String {
+        format!("phalanx.{cluster}.journal.{node}.*.*")
+    }
+
     /// A subject of a journal's stream: [`BATCH`], [`OPEN`] or [`SEAL`].
     pub(crate) fn subject(&self, journal: &JournalName, kind: &str) -> String {
         format!("phalanx.{}.journal.{journal}.{kind}", self.cluster)

@@ -77,6 +77,12 @@ struct Described {
     state: DescribedState,
 }
 
+/// The streams of a filter.
+#[derive(Deserialize)]
+struct Found {
+    total: u64,
+}
+
 #[derive(Deserialize)]
 struct DescribedConfig {
     num_replicas: u32,
@@ -143,6 +149,17 @@ impl JetStream {
     /// [`JetStreamError`]; [`Unavailable`](JetStreamError::Unavailable) if the account has no JetStream.
     pub async fn account(&self) -> Result<Account, JetStreamError> {
         self.send("$JS.API.INFO", None, b"")?.await_answer().await?.decode()
+    }
+
+    /// Whether a stream stores subjects that match a filter.
+    ///
+    /// # Errors
+    /// [`JetStreamError`].
+    pub async fn is_stored(&self, filter: &str) -> Result<bool, JetStreamError> {
+        let payload = serde_json::json!({ "subject": filter }).to_string();
+        let asked = self.send("$JS.API.STREAM.NAMES", None, payload.as_bytes())?;
+        let found: Found = asked.await_answer().await?.decode()?;
+        Ok(found.total > 0)
     }
 
     /// Removes the messages before number `first`.

@@ -42,6 +42,9 @@ fn messages_are_appended_as_expected_and_read_in_order() {
         let created = streams.create(&config(1, None)).await.unwrap();
         assert_eq!((created.first, created.last, created.replicas), (1, 0, 1));
         streams.create(&config(1, None)).await.unwrap();
+        for (filter, is_stored) in [("j.a", true), ("*.*", true), ("k.*", false)] {
+            assert_eq!(streams.is_stored(filter).await, Ok(is_stored), "{filter}");
+        }
         let other = streams.create(&config(1, Some(1))).await;
         assert!(matches!(other, Err(JetStreamError::Refused(10058, _))), "{other:?}");
         let unreplicated = StreamConfig { name: "other".into(), ..config(3, None) };
