@@ -46,7 +46,7 @@ pub use jetstream::{
     Account, Expected, JetStream, JetStreamError, Limits, Range, Stored, StreamConfig, StreamState,
 };
 #[cfg(feature = "client")]
-pub use model::ModelServer;
+pub use model::{ModelServer, Passage};
 #[cfg(feature = "client")]
 pub use options::{Access, Credentials, Metrics, OnState, Options};
 pub use subject::{is_filter, is_subject, matches};

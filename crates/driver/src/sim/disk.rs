@@ -80,10 +80,15 @@ impl Disk {
 
     /// The directory of `path`, which is created if it does not exist, and the last name.
     fn place(&mut self, path: &str) -> (usize, Vec<u8>) {
-        let mut parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let name = parts.pop().expect("a path names something").as_bytes().to_vec();
+        let (parts, name) = path.rsplit_once('/').unwrap_or(("", path));
+        assert!(!name.is_empty(), "a path names something");
+        (self.directory(parts), name.as_bytes().to_vec())
+    }
+
+    /// The directory at `path`, which is created if it does not exist.
+    pub(super) fn directory(&mut self, path: &str) -> usize {
         let mut here = ROOT;
-        for part in parts {
+        for part in path.split('/').filter(|part| !part.is_empty()) {
             here = match self.entries(here).get(part.as_bytes()) {
                 Some(node) => *node,
                 None => {
@@ -92,7 +97,7 @@ impl Disk {
                 }
             };
         }
-        (here, name)
+        here
     }
 
     fn add(&mut self, directory: usize, name: Vec<u8>, content: Content, now: i128) -> usize {
@@ -240,7 +245,11 @@ impl fmt::Debug for Node {
 
 impl Node {
     pub(super) fn root(world: World) -> Self {
-        Self { world, node: ROOT, writable: false }
+        Self::directory(world, ROOT)
+    }
+
+    pub(super) fn directory(world: World, node: usize) -> Self {
+        Self { world, node, writable: false }
     }
 
     /// Opens a node, if that needs no disk access.

@@ -244,6 +244,15 @@ impl World {
         Node::root(self.clone()).into()
     }
 
+    /// A directory of the world's disk, which is created if it does not exist.
+    ///
+    /// # Panics
+    /// If the path leads through a file.
+    pub fn directory(&self, path: &str) -> File {
+        let node = self.state().disk.directory(path);
+        Node::directory(self.clone(), node).into()
+    }
+
     /// Writes a file with content `bytes`: creates it and the directories of its path, or replaces its
     /// content.
     ///

@@ -2,6 +2,7 @@
 //! between its clients, by filters and queue groups, and stores those of streams. It has no accounts, no clusters, no
 //! consumers and no TLS, and does not close slow clients but drops their messages.
 
+mod gate;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use phalanx::{SharedStage, select};
 
 use crate::codec::{Bounds, Frame};
 use crate::login::Info;
+use crate::model::gate::Gate;
+pub use crate::model::gate::Passage;
 use crate::model::streams::Streams;
 use crate::subject::matches;
 
@@ -22,9 +25,12 @@ const MAX_UNSENT: usize = 16 << 20;
 /// Headers of the answer to a message that nobody subscribes to.
 const NO_RESPONDERS: &[u8] = b"NATS/1.0 503\r\n\r\n";
 
-/// A model of a server, on all processors.
+/// A model of a server, on all processors. Clones are the same server.
 #[derive(Clone, Default)]
-pub struct ModelServer(Arc<Mutex<Model>>);
+pub struct ModelServer {
+    model: Arc<Mutex<Model>>,
+    gate: Gate,
+}
 
 #[derive(Default)]
 struct Model {
@@ -56,6 +62,16 @@ impl ModelServer {
         accepted.await;
     }
 
+    /// The same server behind a gate of its own, for clients that can be cut off alone.
+    pub fn gated(&self) -> Self {
+        Self { gate: Gate::default(), ..self.clone() }
+    }
+
+    /// Opens or closes the gate to this server.
+    pub fn set(&self, passage: Passage) {
+        self.gate.set(passage);
+    }
+
     /// Closes the connections of all clients, as a restart does. Returns their number.
     pub fn cut(&self) -> usize {
         let mut model = self.lock();
@@ -65,7 +81,7 @@ impl ModelServer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Model> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn serve(&self, stream: Stream) {
@@ -85,13 +101,15 @@ impl ModelServer {
             model.clients.insert(number, peer);
             number
         };
-        select(self.read(&stream, number), self.send(&stream, number)).await;
+        let served = select(self.read(&stream, number), self.send(&stream, number));
+        select(served, self.gate.refused()).await;
         self.lock().clients.remove(&number);
     }
 
     async fn read(&self, stream: &Stream, number: u64) {
         let mut input = Vec::new();
         while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE.until_shutdown()).await {
+            self.gate.passed().await;
             let (bounds, mut done) = (Bounds::of_payload(Self::MAX_PAYLOAD), 0);
             while let Some((frame, length)) = match Frame::decode(&input[done..], bounds) {
                 Ok(decoded) => decoded,
@@ -118,6 +136,7 @@ impl ModelServer {
             };
             match filled {
                 Ok(bytes) => {
+                    self.gate.passed().await;
                     let written = stream.write(bytes, IoTimeout::NONE.until_shutdown());
                     if written.await.is_err() {
                         return;

@@ -88,9 +88,12 @@ impl Drop for Guard {
 impl Run {
     fn start(world: World) -> Result<Self, String> {
         let World { seed, mut rng, outside, processors, ends, drains, clients, .. } = world;
-        let World { program, at_rest, calls, exhaustive, .. } = world;
+        let World { program, at_rest, calls, exhaustive, is_steady, .. } = world;
         let (graph, start) = program.ok_or("the world has no program; call World::program")?;
-        let bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::drawn(&mut rng) };
+        let mut bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::drawn(&mut rng) };
+        if is_steady {
+            bias.jumps = 0;
+        }
         let seeds = graph.build(processors);
         let control = seeds[0].control();
         let loads = Loads::Drawn(outside.clone());

@@ -31,6 +31,7 @@ pub struct World {
     pub(super) panics: u32,
     pub(super) most_steps: u64,
     pub(super) ends: bool,
+    pub(super) is_steady: bool,
     /// Whether a client has started the drain.
     pub(super) drains: Rc<Cell<bool>>,
     pub(super) program: Option<(Graph, StartFn)>,
@@ -56,6 +57,7 @@ impl World {
             panics: 0,
             most_steps: 200_000,
             ends: false,
+            is_steady: false,
             drains: Rc::default(),
             program: None,
             clients: Vec::new(),
@@ -124,6 +126,12 @@ impl World {
         self.most_steps = steps;
     }
 
+    /// Lets time advance only while nothing can run, for programs whose leases expire. Otherwise some seeds let seconds pass
+    /// during few steps.
+    pub fn set_steady(&mut self) {
+        self.is_steady = true;
+    }
+
     /// Ends the program at rest instead of draining it, for programs whose operations wait forever and ignore
     /// the drain.
     pub fn end_at_rest(&mut self) {
@@ -146,6 +154,11 @@ impl World {
     /// The root directory of the simulated disk.
     pub fn root(&self) -> Dir {
         Dir(self.outside.root())
+    }
+
+    /// A directory of the simulated disk, which is created if it does not exist: for one of several programs.
+    pub fn directory(&self, path: &str) -> Dir {
+        Dir(self.outside.directory(path))
     }
 
     /// Creates a file on the simulated disk, with its parent directories.

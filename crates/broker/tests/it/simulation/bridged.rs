@@ -13,13 +13,11 @@ use phalanx_broker::{Bridge, BridgeTopic, Broker, Direction};
 use phalanx_mqtt::Packet;
 
 use crate::simulation::subscriber::ask_for;
-use crate::simulation::wire::{Lost, Wire, address, until};
+use crate::simulation::wire::{Lost, NODES, Wire, address, until};
 use crate::simulation::{PUBLISHERS, Shared, config, lives::handles, publisher, subscriber};
 
 /// The address of the subscribers' broker.
-fn other() -> SocketAddr {
-    ([10, 0, 0, 2], 1883).into()
-}
+const OTHER: SocketAddr = NODES[1];
 
 /// The bridge of one broker to `remote`.
 fn bridge(remote: SocketAddr, direction: Direction) -> Bridge {
@@ -41,19 +39,19 @@ fn world(world: &mut World) {
         world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
     }
     shared.breaks.set(world.draw(3) > 0);
-    shared.subscribers_at.set(Some(other()));
+    shared.subscribers_at.set(&NODES[1..2]);
     let (mut publishers, mut subscribers) = (config(world), config(world));
     // The bridge is at either broker, or at both: then each stops the messages of the other.
     let sides = world.draw(3);
     if sides != 1 {
         let direction = if sides == 2 { Direction::Both } else { Direction::Out };
-        publishers.bridges = vec![bridge(other(), direction)];
+        publishers.bridges = vec![bridge(OTHER, direction)];
     } else {
         subscribers.bridges = vec![bridge(address(), Direction::In)];
     }
     let mut graph = Graph::new();
     let brokers = [&publishers, &subscribers].map(|own| Broker::declare(&mut graph, own));
-    let listeners = [address(), other()].map(|own| RefCell::new(world.listen(own)));
+    let listeners = [address(), OTHER].map(|own| RefCell::new(world.listen(own)));
     world.program(graph, move |start| {
         for (broker, listeners) in brokers.iter().zip(&listeners) {
             broker.begin(start);
@@ -65,7 +63,7 @@ fn world(world: &mut World) {
     let count = 1 + world.draw(2) as usize;
     // The publishers also wait for the bridge.
     shared.absent.set(count + 1);
-    let of_bridge = if sides == 1 { other() } else { address() };
+    let of_bridge = if sides == 1 { OTHER } else { address() };
     world.client(begin(world.net(), shared.clone(), of_bridge));
     subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
     let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));

@@ -17,16 +17,11 @@ use phalanx_nats::ModelServer;
 
 use crate::simulation::lives::handles;
 use crate::simulation::subscriber::ask_for;
-use crate::simulation::wire::{Lost, Wire, address, until};
+use crate::simulation::wire::{Lost, NODES, Wire, address, until};
 use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
 
-/// The addresses of the nodes; the first is that of the publishers.
-fn nodes() -> [SocketAddr; 3] {
-    [address(), ([10, 0, 0, 2], 1883).into(), ([10, 0, 0, 3], 1883).into()]
-}
-
 /// The address of NATS.
-fn nats() -> SocketAddr {
+pub(crate) fn nats() -> SocketAddr {
     ([10, 0, 0, 9], 4222).into()
 }
 
@@ -49,13 +44,13 @@ fn world(world: &mut World) {
     }
     shared.breaks.set(world.draw(3) > 0);
     let at = 1 + world.draw(2) as usize;
-    shared.subscribers_at.set(Some(nodes()[at]));
+    shared.subscribers_at.set(&NODES[at..=at]);
     let mut graph = Graph::new();
     // Either of two nodes may open the lane.
     let names = [["a", "b", "c"], ["c", "b", "a"]][world.draw(2) as usize];
     let brokers = names.map(|name| Broker::declare(&mut graph, &node(world, name)));
     let stage = graph.stage("nats").shared(());
-    let listeners = nodes().map(|own| RefCell::new(world.listen(own)));
+    let listeners = NODES.map(|own| RefCell::new(world.listen(own)));
     let of_nats = RefCell::new(world.listen(nats()));
     let (cuts, net, model) = (world.draw(3), world.net(), ModelServer::default());
     world.program(graph, move |start| {
@@ -102,8 +97,7 @@ async fn begin(net: Net, shared: Rc<Shared>) {
 
 /// Subscribes at the subscribers' node, and waits until the publishers' node has the filter.
 async fn probe(net: &Net, shared: &Shared) -> Result<(), Lost> {
-    let at = shared.subscribers_at.get().unwrap_or_else(address);
-    let mut there = Wire::connect_at(net, "probe", at).await;
+    let mut there = Wire::connect_at(net, "probe", shared.subscribers_at.get()[0]).await;
     ask_for(&mut there, &["probe"]).await?;
     while !matches!(there.next().await?.packet(), Packet::SubAck(_)) {}
     let mut here = Wire::connect_at(net, "prober", address()).await;

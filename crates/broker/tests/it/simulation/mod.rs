@@ -2,6 +2,7 @@
 //! fails, and the clients resume their sessions. Acknowledged messages arrive; QoS 2 messages exactly once;
 //! messages of one publisher and one QoS in order; when all clients are done the broker holds no messages.
 
+mod adopted;
 mod bridged;
 mod clustered;
 mod crashes;
@@ -21,6 +22,7 @@ mod wills;
 mod wire;
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -45,8 +47,17 @@ struct Shared {
     absent: Cell<usize>,
     /// Whether connections break.
     breaks: Cell<bool>,
-    /// The broker of the subscribers, if it is another one.
-    subscribers_at: Cell<Option<SocketAddr>>,
+    /// The brokers of the publishers and of the subscribers, if they are others. A client begins its session at the first.
+    publishers_at: Cell<&'static [SocketAddr]>,
+    subscribers_at: Cell<&'static [SocketAddr]>,
+}
+
+/// The brokers that a client tries in turn.
+fn brokers(of: &'static [SocketAddr]) -> VecDeque<SocketAddr> {
+    match of {
+        [] => [address()].into(),
+        of => of.iter().copied().collect(),
+    }
 }
 
 /// The QoS of a publisher's message with this number.

@@ -11,7 +11,7 @@ use phalanx_mqtt::{
 };
 
 use crate::simulation::wire::{Lost, Wire};
-use crate::simulation::{MESSAGES, Shared, qos};
+use crate::simulation::{MESSAGES, Shared, brokers, qos};
 
 /// The client's persistent state.
 #[derive(Clone, Default)]
@@ -76,9 +76,14 @@ async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Me
     while shared.absent.get() > 0 {
         net.sleep(Duration::from_millis(10)).await;
     }
-    let mut breaks = 4;
+    let (mut breaks, name) = (4, format!("publisher {publisher}"));
+    let mut brokers = brokers(shared.publishers_at.get());
     while !memory.borrow().is_through() {
-        let mut wire = Wire::connect(&net, &format!("publisher {publisher}")).await;
+        let is_known = memory.borrow().is_known;
+        let mut wire = match is_known {
+            true => Wire::connect_among(&net, &name, &mut brokers).await,
+            false => Wire::connect_at(&net, &name, brokers[0]).await,
+        };
         let was_known = memory.borrow_mut().is_let_in();
         assert!(wire.is_present || !was_known, "publisher {publisher}'s session is lost");
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
@@ -197,8 +202,11 @@ async fn publish(
                 wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
             Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
-            // The disk is slow.
-            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
+            // The disk is slow, or the session is elsewhere.
+            Packet::Disconnect(why)
+                if [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER]
+                    .contains(&why.reason) =>
+            {
                 return Err(Lost);
             }
             other => panic!("a publisher gets {other:?}"),

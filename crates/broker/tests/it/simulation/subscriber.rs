@@ -15,8 +15,8 @@ use phalanx_mqtt::{
 };
 
 use crate::simulation::inbox::Inbox;
-use crate::simulation::wire::{Lost, Wire, address, until};
-use crate::simulation::{MESSAGES, PUBLISHERS, Shared, qos};
+use crate::simulation::wire::{Lost, Wire, until};
+use crate::simulation::{MESSAGES, PUBLISHERS, Shared, brokers, qos};
 
 /// The client's persistent state.
 #[derive(Clone, Default)]
@@ -78,18 +78,21 @@ pub(crate) fn enter(world: &mut World, shared: &Rc<Shared>, all: &[Rc<RefCell<Me
 /// Subscribes, and receives until `errand` is done.
 pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc<RefCell<Memory>>) {
     let name = &errand.name;
-    let broker = shared.subscribers_at.get().unwrap_or_else(address);
+    let mut brokers = brokers(shared.subscribers_at.get());
     let mut breaks = 4;
     let mut done = pin!(async {
         until(|| (errand.is_done)()).await;
         net.sleep(errand.lingers).await;
     });
     loop {
-        let mut wire = Wire::connect_at(&net, name, broker).await;
+        let was_subscribed = memory.borrow().is_subscribed;
+        let mut wire = match was_subscribed {
+            true => Wire::connect_among(&net, name, &mut brokers).await,
+            false => Wire::connect_at(&net, name, brokers[0]).await,
+        };
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
-        let was_subscribed = memory.borrow().is_subscribed;
         assert!(wire.is_present || !was_subscribed, "{name}'s session is lost");
         if !was_subscribed && subscribe(&mut wire, errand.filter).await.is_err() {
             continue;
@@ -113,8 +116,12 @@ pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc
 async fn subscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
     ask_for(wire, &[filter]).await?;
     let came = wire.next().await?;
-    let Packet::SubAck(ack) = came.packet() else { panic!("{:?}", came.packet()) };
-    look_at(&ack)
+    match came.packet() {
+        Packet::SubAck(ack) => look_at(&ack),
+        // Its node waits for NATS.
+        Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => Err(Lost),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Sends a SUBSCRIBE with QoS 2.
@@ -166,6 +173,11 @@ async fn receive(
         };
         let packet = came.packet();
         memory.borrow_mut().inbox.heard += 1;
+        if let Packet::Disconnect(why) = packet
+            && [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER].contains(&why.reason)
+        {
+            return Err(Lost);
+        }
         if let Packet::UnsubAck(ack) = packet {
             // The subscription may have been removed before, with the answer lost.
             let is_gone = [Reason::SUCCESS, Reason::NO_SUBSCRIPTION_EXISTED].map(|own| own.0);

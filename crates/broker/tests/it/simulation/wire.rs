@@ -1,17 +1,25 @@
 //! A client's connection in the simulated network: packets out, packets in.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::sim::{Client, Net};
 use phalanx_mqtt::{Connect, Frame, Packet, Property, PropertyBuffer, Reason, Version, Will};
 
+/// The addresses of brokers, if there are several.
+pub(crate) const NODES: [SocketAddr; 3] = [node(1), node(2), node(3)];
+
+const fn node(number: u8) -> SocketAddr {
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, number), 1883))
+}
+
 /// The broker's address.
 pub(crate) fn address() -> SocketAddr {
-    ([10, 0, 0, 1], 1883).into()
+    NODES[0]
 }
 
 /// A connection that resumes the session of the client's name.
@@ -72,12 +80,29 @@ impl Wire {
         }
     }
 
+    /// As [`connect`](Self::connect), to the first of these brokers that lets the client in. Moves it to the front.
+    pub(crate) async fn connect_among(
+        net: &Net,
+        name: &str,
+        brokers: &mut VecDeque<SocketAddr>,
+    ) -> Self {
+        loop {
+            for _ in 0..brokers.len() {
+                if let Ok(wire) = Self::try_connect(net, name, brokers[0]).await {
+                    return wire;
+                }
+                brokers.rotate_left(1);
+            }
+            net.sleep(Duration::from_millis(net.draw(4000))).await;
+        }
+    }
+
     async fn try_connect(net: &Net, name: &str, broker: SocketAddr) -> Result<Self, Lost> {
         let asking = Asking { name, expiry: u32::MAX, ..Asking::default() };
         match Self::open_at(net, asking, broker).await? {
             (wire, Reason::SUCCESS) => Ok(wire),
-            // The disk is slow.
-            (_, Reason::SERVER_UNAVAILABLE) => Err(Lost),
+            // The disk is slow, or the session is or may be elsewhere.
+            (_, Reason::SERVER_UNAVAILABLE | Reason::USE_ANOTHER_SERVER) => Err(Lost),
             (_, reason) => panic!("the CONNECT is refused: {reason:?}"),
         }
     }

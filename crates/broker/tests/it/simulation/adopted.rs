@@ -1,0 +1,133 @@
+//! Three brokers that keep their sessions in a model of NATS, over a network that fails. Nodes are cut off from NATS, for
+//! good or for a while, and others adopt their sessions, to which the clients return. The guarantees of one broker hold:
+//! no session and no acknowledged message is lost, no QoS 2 message arrives twice, and the order is kept.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Net, World};
+use phalanx_broker::{Broker, Config};
+use phalanx_nats::{ModelServer, Passage};
+use phalanx_store::{Options, Store};
+
+use crate::simulation::clustered::nats;
+use crate::simulation::lives::{Files, handles};
+use crate::simulation::wire::{NODES, until};
+use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
+
+/// Time without a renewal after which a lease may be taken.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The configuration of a node. Each has a gate to NATS of its own.
+fn node(world: &World, number: usize) -> Config {
+    let mut own = config(world);
+    let (mut server, name) = (nats(), ["a", "b", "c"][number]);
+    server.set_port(server.port() + number as u16);
+    own.cluster.servers = vec![server.to_string().parse().unwrap()];
+    own.cluster.node = name.to_owned();
+    own.cluster.timeout = TIMEOUT;
+    own.cluster.keep_sessions = true;
+    own.persistence_dir = Some(name.into());
+    own
+}
+
+/// Declares a node, with an empty journal.
+fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
+    let config = node(world, number);
+    let name = config.cluster.node.as_str();
+    let options = Options {
+        segment_bytes: [2000, 1 << 20][world.seed() as usize % 2],
+        max_bytes: u64::MAX,
+        max_pending_bytes: usize::MAX,
+        reserve_bytes: 0,
+        accept_loss: false,
+        salt: Some(world.seed() << 20 | number as u64),
+    };
+    let store = Store::open_in(&Files::new(), world.directory(name), Path::new(name), options);
+    let store = store.unwrap_or_else(|error| panic!("{error}"));
+    Broker::declare_on(graph, &config, store, world.time_of_day()).unwrap()
+}
+
+fn world(world: &mut World) {
+    world.set_most_steps(1_000_000);
+    world.set_steady();
+    let shared = Rc::new(Shared::default());
+    shared.breaks.set(world.draw(3) > 0);
+    shared.publishers_at.set(&NODES);
+    shared.subscribers_at.set(&NODES);
+    let mut graph = Graph::new();
+    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
+    let stage = graph.stage("nats").shared(());
+    let listeners = NODES.map(|own| RefCell::new(world.listen(own)));
+    let model = ModelServer::default();
+    let gates = [(); 3].map(|()| model.gated());
+    let of_nats = [0, 1, 2].map(|number| {
+        let mut address = nats();
+        address.set_port(address.port() + number);
+        RefCell::new(world.listen(address))
+    });
+    let of_program = gates.clone();
+    world.program(graph, move |start| {
+        for (gate, listeners) in of_program.iter().zip(&of_nats) {
+            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
+            let (own, listener) = (gate.clone(), Listener::new(listener)?);
+            stage.dispatch(move |_| own.accept(listener, stage))?;
+        }
+        for (broker, listeners) in brokers.iter().zip(&listeners) {
+            broker.begin(start);
+            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
+            broker.accept(Listener::new(listener)?)?;
+        }
+        Ok(())
+    });
+    let count = 1 + world.draw(2) as usize;
+    shared.absent.set(count);
+    let subscribers = handles(&vec![Default::default(); count]);
+    subscriber::enter(world, &shared, &subscribers);
+    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
+    publisher::enter(world, &shared, publisher::number, &publishers);
+    world.client(nemesis(world.net(), shared, gates, (publishers, subscribers)));
+}
+
+/// The publishers and the subscribers.
+type Clients = (Vec<Rc<RefCell<publisher::Memory>>>, Vec<Rc<RefCell<subscriber::Memory>>>);
+
+/// Cuts nodes off: first that of all clients. Drains the brokers when all clients have finished.
+async fn nemesis(net: Net, shared: Rc<Shared>, gates: [ModelServer; 3], clients: Clients) {
+    let (publishers, subscribers) = clients;
+    let heard = || -> u64 {
+        let of_publishers = publishers.iter().map(|own| own.borrow().heard());
+        of_publishers.chain(subscribers.iter().map(|own| own.borrow().heard())).sum()
+    };
+    let are_all_known = || publishers.iter().all(|own| own.borrow().heard() > 0);
+    // Each client holds it.
+    let are_through = || Rc::strong_count(&shared) == 1;
+    until(|| are_all_known() || are_through()).await;
+    let enough = heard() + net.draw(60);
+    until(|| heard() >= enough || are_through()).await;
+    let mut cut = BTreeMap::new();
+    for number in 0..1 + net.draw(2) as usize {
+        let at = if number == 0 { 0 } else { net.draw(3) as usize };
+        gates[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
+        cut.insert(at, ());
+        net.sleep(Duration::from_millis(net.draw(2 * TIMEOUT.as_millis() as u64))).await;
+        // A majority of the nodes remains, and either this one returns or others have its sessions.
+        if cut.len() > 1 || net.draw(2) == 0 {
+            gates[at].set(Passage::Open);
+            cut.remove(&at);
+        }
+    }
+    until(are_through).await;
+    gates.iter().for_each(|gate| gate.set(Passage::Open));
+    net.drain();
+}
+
+#[test]
+fn acknowledged_messages_survive_the_loss_of_nodes() {
+    sim::explore(24, world);
+}

@@ -1,0 +1,62 @@
+//! The network between the model and some of its clients.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phalanx::select;
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::sync::oneshot;
+
+/// What a gate does with data and connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passage {
+    /// They pass.
+    #[default]
+    Open,
+    /// Data waits until the gate opens, as if hosts were cut off.
+    Frozen,
+    /// Connections are closed.
+    Closed,
+}
+
+/// A gate, on all processors.
+#[derive(Clone, Default)]
+pub(super) struct Gate(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    passage: Passage,
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+impl Gate {
+    pub(super) fn set(&self, passage: Passage) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.passage = passage;
+        state.waiting.drain(..).for_each(|sender| sender.send(()));
+    }
+
+    /// Completes when data passes, and during shutdown.
+    pub(super) async fn passed(&self) {
+        self.until(|passage| passage == Passage::Open).await;
+    }
+
+    /// Completes when connections are closed, and during shutdown.
+    pub(super) async fn refused(&self) {
+        self.until(|passage| passage == Passage::Closed).await;
+    }
+
+    async fn until(&self, is: impl Fn(Passage) -> bool) {
+        loop {
+            let receiver = {
+                let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                if is(state.passage) || is_draining() {
+                    return;
+                }
+                let (sender, receiver) = oneshot::shared();
+                state.waiting.push(sender);
+                receiver
+            };
+            select(receiver, Box::pin(draining())).await;
+        }
+    }
+}
