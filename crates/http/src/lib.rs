@@ -59,5 +59,5 @@ pub use response::page::{ALLOW, error_fields, error_page};
 pub use response::reply::{CONTINUE, Reply};
 pub use status::Status;
 pub use syntax::bytes::elements;
-pub use syntax::date::parse_date;
+pub use syntax::date::{format_date, parse_date};
 pub use version::Version;

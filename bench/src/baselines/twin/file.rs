@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use phalanx_http::{Entity, Validators, content_type};
+use phalanx_http::{ContentType, Head, Validators, content_type, format_date};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
@@ -13,7 +13,7 @@ pub(super) struct File {
     pub(super) length: u64,
     pub(super) modified: u64,
     pub(super) etag: String,
-    pub(super) entity: Entity,
+    content_type: ContentType,
 }
 
 /// Opens a regular file beneath `root`. `None` for anything else, and for paths that leave it.
@@ -34,14 +34,25 @@ pub(super) fn open(root: impl AsFd, path: &[u8]) -> io::Result<Option<File>> {
     let length = u64::try_from(stat.st_size).unwrap_or_default();
     let modified = u64::try_from(stat.st_mtime).unwrap_or_default();
     let etag = format!("\"{modified:x}.{:x}-{length:x}\"", stat.st_mtime_nsec);
-    let validators = Validators { etag: &etag, modified };
-    let entity = Entity::new(content_type(path), &validators, length, &[]);
-    Ok(Some(File { fd, length, modified, etag, entity }))
+    Ok(Some(File { fd, length, modified, etag, content_type: content_type(path) }))
 }
 
 impl File {
     pub(super) fn validators(&self) -> Validators<'_> {
         Validators { etag: &self.etag, modified: self.modified }
+    }
+
+    /// Appends the fields of the file that a response without its content has too. A prepared
+    /// [`Entity`](phalanx_http::Entity) would contain HTTP/2, and pays only if it is kept.
+    pub(super) fn identify<'h>(&self, head: Head<'h>) -> Head<'h> {
+        head.field("ETag", self.etag.as_bytes()).field("Last-Modified", &format_date(self.modified))
+    }
+
+    /// Appends all of its fields but the length.
+    pub(super) fn describe<'h>(&self, head: Head<'h>) -> Head<'h> {
+        let mut content_type = Vec::with_capacity(64);
+        self.content_type.write(&mut content_type);
+        self.identify(head).field("Accept-Ranges", b"bytes").field("Content-Type", &content_type)
     }
 
     /// Fills `buffer` with the bytes from `offset` on.

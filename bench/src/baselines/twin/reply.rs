@@ -95,9 +95,7 @@ impl Worker {
         };
         let (start, end) = match short {
             Some(Status::NotModified) => {
-                head.head(Status::NotModified, date, reply)
-                    .fields(file.entity.unchanged())
-                    .finish();
+                file.identify(head.head(Status::NotModified, date, reply)).finish();
                 (0, 0)
             }
             Some(status) => {
@@ -107,12 +105,11 @@ impl Worker {
             None => match range::resolve(request, &file.validators(), file.length) {
                 // Only a single range is supported; otherwise the whole file is a valid answer.
                 Ranged::Full | Ranged::Parts(_) => {
-                    head.head(Status::Ok, date, reply).entity(&file.entity).finish();
+                    file.describe(head.head(Status::Ok, date, reply)).length(file.length).finish();
                     (0, file.length)
                 }
                 Ranged::Partial { start, end } => {
-                    head.head(Status::PartialContent, date, reply)
-                        .fields(file.entity.partial())
+                    file.describe(head.head(Status::PartialContent, date, reply))
                         .part(start, end, file.length)
                         .finish();
                     (start, end)

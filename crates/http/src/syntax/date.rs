@@ -9,8 +9,8 @@ const MAX_SECOND: u64 = 253_402_300_799;
 /// Length of an `IMF-fixdate`.
 pub(crate) const DATE: usize = 29;
 
-/// Formats an `IMF-fixdate`. Later times than the year 9999 are clamped.
-pub(crate) fn format_date(second: u64) -> [u8; DATE] {
+/// Formats a second since 1970 as an HTTP date (`IMF-fixdate`). Later times than the year 9999 are clamped.
+pub fn format_date(second: u64) -> [u8; DATE] {
     struct Fixed([u8; DATE], usize);
     impl std::fmt::Write for Fixed {
         fn write_str(&mut self, text: &str) -> std::fmt::Result {
