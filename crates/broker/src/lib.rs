@@ -23,6 +23,7 @@ mod access;
 mod admin;
 mod bridge;
 mod cluster;
+mod cluster_names;
 mod config;
 mod connection;
 mod content;

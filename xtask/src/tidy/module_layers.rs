@@ -79,7 +79,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/broker",
         layers: &[
-            &["listen", "lock"],
+            &["cluster_names", "listen", "lock"],
             &["events"],
             &["config"],
             &["access", "limits"],

@@ -10,11 +10,11 @@ use phalanx::{select, sleep};
 use phalanx_nats::{Expected, JetStream, JetStreamError};
 
 use crate::access::is_reserved;
+use crate::cluster_names::{BATCH, JournalName, OPEN, SEAL};
 use crate::context::Context;
 use crate::durable::Clocks;
 use crate::durable::recovery::RecoveredState;
 use crate::kept::lease::{Failed, Lease, Record};
-use crate::kept::names::{BATCH, JournalName, OPEN, SEAL};
 use crate::kept::part::{Head, Joined};
 use crate::kept::state::{Kept, RENEWALS};
 use crate::requests::SubscriptionRequest;

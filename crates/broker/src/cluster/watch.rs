@@ -13,9 +13,9 @@ use phalanx::{select, sleep};
 use phalanx_nats::{Client, JetStream};
 
 use crate::cluster::adopt::adopt;
+use crate::cluster_names::{ClusterNames, JournalName};
 use crate::context::Context;
 use crate::kept::lease::{Failed, Record};
-use crate::kept::names::{ClusterNames, JournalName};
 use crate::kept::state::{Kept, OtherJournal, RENEWALS};
 
 /// Looks at the leases until shutdown.

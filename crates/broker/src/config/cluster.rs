@@ -8,8 +8,8 @@ use phalanx_config::{ConfigError, Given, Keys, Pass, Value, Written};
 use phalanx_nats::{Access, Credentials, Limits, Question, ServerAddress, ServerInfo, survey};
 use phalanx_tls::Connector;
 
+use crate::cluster_names::ClusterNames;
 use crate::config::first_line;
-use crate::kept::names::ClusterNames;
 
 /// The cluster that this broker is a node of. Without servers, it is none.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use phalanx_nats::{Expected, JetStream, JetStreamError};
 use serde::{Deserialize, Serialize};
 
-use crate::kept::names::{ClusterNames, JournalName};
+use crate::cluster_names::{ClusterNames, JournalName};
 
 /// The contents of a lease.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]

@@ -13,8 +13,8 @@ use phalanx::{SharedStage, select, sleep};
 use phalanx_nats::{Client, Expected, JetStream, Options};
 use phalanx_store::{LocalFuture, Mirror, MirrorLost};
 
+use crate::cluster_names::{BATCH, JournalName};
 use crate::kept::lease::{Failed, Lease};
-use crate::kept::names::{BATCH, JournalName};
 use crate::kept::part::{Head, MAX_PART};
 use crate::kept::state::{ELECTION, Kept, RENEWALS};
 

@@ -8,7 +8,6 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `names.rs` | the names of streams and subjects |
 //! | `state.rs` | whether this node owns its sessions, and the other nodes' journals |
 //! | `part.rs` | batches in messages of limited size |
 //! | `lease.rs` | the lease of a journal |
@@ -20,7 +19,6 @@
 pub(crate) mod fenced;
 pub(crate) mod lease;
 pub(crate) mod mirror;
-pub(crate) mod names;
 mod opening;
 pub(crate) mod part;
 pub(crate) mod questions;

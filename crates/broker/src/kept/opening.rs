@@ -8,9 +8,9 @@ use phalanx::time::now;
 use phalanx_nats::Expected;
 use phalanx_store::MirrorLost;
 
+use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::kept::lease::{Failed, Lease, Record};
 use crate::kept::mirror::{StreamMirror, renew};
-use crate::kept::names::{BATCH, JournalName, OPEN};
 use crate::kept::part::Head;
 
 impl StreamMirror {

@@ -12,8 +12,8 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx_nats::Access;
 
+use crate::cluster_names::{ClusterNames, JournalName};
 use crate::config::Cluster;
-use crate::kept::names::{ClusterNames, JournalName};
 use crate::kept::questions::Questions;
 use crate::lock::lock;
 use crate::peers::{KeptMetrics, KeptView, LeaseView};

@@ -15,7 +15,7 @@ use crate::{Access, FileKind, Links, Metadata, OpenHow, ReadNow, Space};
 /// The largest number of links in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-const ROOT: usize = 0;
+pub(super) const ROOT: usize = 0;
 
 /// The largest file.
 const MAX_BYTES: usize = 1 << 30;
@@ -244,10 +244,6 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    pub(super) fn root(world: World) -> Self {
-        Self::directory(world, ROOT)
-    }
-
     pub(super) fn directory(world: World, node: usize) -> Self {
         Self { world, node, writable: false }
     }

@@ -45,7 +45,7 @@ pub use self::udp::UdpPeer;
 pub(crate) use self::disk::Node;
 
 use self::clock::Clock;
-use self::disk::Disk;
+use self::disk::{Disk, ROOT};
 use self::net::Net;
 use self::udp::Udp;
 use crate::{Address, Config, Endpoint, File};
@@ -241,7 +241,7 @@ impl World {
 
     /// The root directory of the world's disk.
     pub fn root(&self) -> File {
-        Node::root(self.clone()).into()
+        Node::directory(self.clone(), ROOT).into()
     }
 
     /// A directory of the world's disk, which is created if it does not exist.

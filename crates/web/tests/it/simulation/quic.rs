@@ -274,6 +274,8 @@ async fn wait(net: Net) {
 }
 
 fn patient(world: &mut World) {
+    // The client's pauses are part of the limits.
+    world.set_steady();
     serve(world, |config| {
         config.timeouts.idle = IDLE;
         config.timeouts.request = FORGOTTEN - Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! The names of streams and subjects.
+//! The names of a cluster's streams and subjects in NATS.
 
 use std::fmt;
 
