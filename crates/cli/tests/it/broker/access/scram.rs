@@ -88,7 +88,8 @@ impl<'a> Scram<'a> {
         let (mut client, first) = (Client::silent(broker, Version::V5), self.first());
         let properties =
             vec![Property::AuthenticationMethod(self.method), Property::AuthenticationData(&first)];
-        client.connect(&Begin { properties, login, ..Begin::of(Version::V5, "a") });
+        // A session belongs to one user, and may outlast its connection for a moment.
+        client.connect(&Begin { properties, login, ..Begin::of(Version::V5, &self.bare) });
         client
     }
 
@@ -171,9 +172,9 @@ fn clients_prove_that_they_know_their_passwords(driver: &str) {
         // The keys also verify the password of a client that sends it.
         for version in [Version::V3, Version::V5] {
             let login = Some((user, password));
-            Client::begin(&broker, &Begin { login, ..Begin::of(version, "a") });
+            Client::begin(&broker, &Begin { login, ..Begin::of(version, user) });
             let login = Some((user, "pear"));
-            let refused = Client::refused(&broker, &Begin { login, ..Begin::of(version, "a") });
+            let refused = Client::refused(&broker, &Begin { login, ..Begin::of(version, user) });
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
         }
     }
