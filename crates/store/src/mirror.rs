@@ -54,8 +54,12 @@ impl Batches {
         Self { id, all: BTreeMap::new() }
     }
 
-    /// Adds the next batch. It replaces an earlier one with its number, and those after it.
+    /// Adds the next batch. It replaces another one with its number, and those after it. A batch that was sent again changes
+    /// nothing: its process may have ended before it sent the later ones, which are valid.
     pub fn push(&mut self, number: u64, batch: Vec<u8>) {
+        if self.all.get(&number) == Some(&batch) {
+            return;
+        }
         self.all.split_off(&number);
         self.all.insert(number, batch);
     }
@@ -107,5 +111,21 @@ impl Batches {
         }
         let segments = BTreeMap::from([(segment_name(1), segment)]);
         replay(&segments, path).map(|(_, recovered)| recovered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_that_were_sent_again_do_not_end_the_mirror() {
+        let mut batches = Batches::new(7);
+        for (number, batch) in [(1, "a"), (2, "bc"), (3, "def"), (2, "bc")] {
+            batches.push(number, batch.into());
+        }
+        assert_eq!(batches.bytes(), 6);
+        batches.push(2, b"other".into());
+        assert_eq!(batches.bytes(), 6, "another batch 2, and nothing after it");
     }
 }
