@@ -33,15 +33,17 @@ pub(super) async fn adopt(
 ) {
     let Some(own) = kept.own() else { return };
     let Some(known) = kept.others(|others| others.get(journal).cloned()) else { return };
-    if known.holder == journal.to_string()
-        && streams.state(&kept.names.stream(journal).name).await == Err(JetStreamError::NoStream)
-    {
+    // If it is missing for another holder, that one has deleted it.
+    let has_no_stream = known.holder == journal.to_string()
+        && streams.state(&kept.names.stream(journal).name).await == Err(JetStreamError::NoStream);
+    if known.is_incomplete || has_no_stream {
         let node = &journal.node;
         return kept.tell(&format!(
-            "node {node} is lost, and so is its stream: its sessions are only on its disk; start it again"
+            "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again"
         ));
     }
-    let record = Record { holder: own.to_string(), start: kept.start.clone(), is_adopted: false };
+    let (holder, start) = (own.to_string(), kept.start.clone());
+    let record = Record { holder, start, is_adopted: false, is_incomplete: false };
     let lease = Lease::new(streams, &kept.names, journal, record, number);
     if lease.renew().await.is_err() {
         return;

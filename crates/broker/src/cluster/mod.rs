@@ -27,6 +27,8 @@ mod retained;
 mod serving;
 mod takeover;
 mod tending;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub(crate) use node::serve_cluster;

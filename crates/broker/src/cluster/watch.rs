@@ -69,7 +69,8 @@ fn update(
 ) -> Vec<(JournalName, u64)> {
     let mut expired = Vec::new();
     let mut updated = BTreeMap::new();
-    for (journal, (number, Record { holder, start, .. })) in found {
+    for (journal, (number, record)) in found {
+        let Record { holder, start, is_incomplete, .. } = record;
         let known = others.remove(&journal);
         let start = match holder == journal.to_string() {
             true => start,
@@ -80,7 +81,7 @@ fn update(
         if now.saturating_sub(since) > limit {
             expired.push((journal.clone(), number));
         }
-        updated.insert(journal, OtherJournal { holder, start, number, since });
+        updated.insert(journal, OtherJournal { holder, start, is_incomplete, number, since });
     }
     *others = updated;
     expired
@@ -96,7 +97,8 @@ mod tests {
         let journal = JournalName { node: "a".into(), id: 7 };
         let mut look = |number, second, limit| {
             let holder = journal.to_string();
-            let record = Record { holder, start: String::new(), is_adopted: false };
+            let start = String::new();
+            let record = Record { holder, start, is_adopted: false, is_incomplete: false };
             let found = BTreeMap::from([(journal.clone(), (number, record))]);
             update(&mut others, found, (Duration::from_secs(second), limit))
         };

@@ -1,5 +1,8 @@
 //! The lease of a journal: a message that its holder replaces every second. A node needs the number of the
 //! message to replace it, so only one of several nodes gets the lease.
+//!
+//! While a node sends its journal to NATS, for the first time or after NATS has lost it, the lease says that the stream is
+//! incomplete. Other nodes do not adopt such a journal: the part that was not sent would be lost.
 
 use std::cell::Cell;
 
@@ -16,6 +19,9 @@ pub(crate) struct Record {
     pub(crate) start: String,
     /// The holder has all sessions of the journal, which is deleted.
     pub(crate) is_adopted: bool,
+    /// The stream lacks batches of the journal. Unknown to earlier versions.
+    #[serde(default)]
+    pub(crate) is_incomplete: bool,
 }
 
 /// Why a step failed.
@@ -39,6 +45,7 @@ pub(crate) struct Lease {
     stream: String,
     subject: String,
     own: Record,
+    is_incomplete: Cell<bool>,
     /// The number of the last known message.
     number: Cell<u64>,
 }
@@ -56,6 +63,7 @@ impl Lease {
             streams: streams.clone(),
             stream: names.leases().name,
             subject: names.lease(journal),
+            is_incomplete: Cell::new(own.is_incomplete),
             own,
             number: Cell::new(number),
         }
@@ -71,16 +79,46 @@ impl Lease {
         Ok(Some((found.number, record)))
     }
 
-    /// Takes the lease of this node's own journal, unless another node has it.
-    pub(crate) async fn take(&self) -> Result<(), Failed> {
+    /// Checks that no other node has the lease of this node's own journal. Returns the record of an earlier start.
+    pub(crate) async fn check(&self) -> Result<Option<Record>, Failed> {
         let found = self.current().await?;
         if let Some((_, record)) = &found
             && (record.holder != self.own.holder || record.is_adopted)
         {
             return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
         }
-        self.number.set(found.map_or(0, |(number, _)| number));
-        self.put(&self.own).await
+        let (number, record) = found.unzip();
+        self.number.set(number.unwrap_or_default());
+        Ok(record)
+    }
+
+    /// Takes the lease of this node's own journal, if nobody has changed it since it was [checked](Self::check). The stream
+    /// lacks batches if it `is_incomplete`.
+    pub(crate) async fn take(&self, is_incomplete: bool) -> Result<(), Failed> {
+        self.is_incomplete.set(is_incomplete);
+        self.put(&self.record()).await
+    }
+
+    /// Shows that the stream has the whole journal.
+    pub(crate) async fn complete(&self) -> Result<(), Failed> {
+        self.is_incomplete.set(false);
+        self.renew().await
+    }
+
+    /// Whether the stream lacks batches of the journal.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete.get()
+    }
+
+    /// The record that shows that this process lives.
+    fn record(&self) -> Record {
+        Record { is_incomplete: self.is_incomplete.get(), ..self.own.clone() }
+    }
+
+    /// Whether this process has stored a record that shows that it lives.
+    fn has_stored(&self, record: &Record) -> bool {
+        let Record { holder, start, is_adopted, .. } = &self.own;
+        (&record.holder, &record.start, &record.is_adopted) == (holder, start, is_adopted)
     }
 
     /// Replaces the last known message.
@@ -93,18 +131,20 @@ impl Lease {
 
     /// Shows that this process lives.
     pub(crate) async fn renew(&self) -> Result<(), Failed> {
-        let failed = match self.put(&self.own).await {
+        let failed = match self.put(&self.record()).await {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
         };
         // An attempt without an answer may have been stored. An earlier record is that of a replica that lags behind.
         match self.current().await? {
-            Some((number, record)) if number > self.number.get() => match record == self.own {
-                true => self.number.set(number),
-                false => {
-                    return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
+            Some((number, record)) if number > self.number.get() => {
+                match self.has_stored(&record) {
+                    true => self.number.set(number),
+                    false => {
+                        return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
+                    }
                 }
-            },
+            }
             _ => (),
         }
         Err(failed)

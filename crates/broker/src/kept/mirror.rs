@@ -42,6 +42,8 @@ pub(crate) struct StreamMirror {
     pub(super) last: Cell<u64>,
     /// The time of the last append.
     appended: Cell<Duration>,
+    /// The lease of the journal, once it is open.
+    pub(super) lease: RefCell<Option<Rc<Lease>>>,
 }
 
 impl StreamMirror {
@@ -76,6 +78,7 @@ impl StreamMirror {
             journal: RefCell::default(),
             last: Cell::new(0),
             appended: Cell::default(),
+            lease: RefCell::default(),
         });
         let ending = own.clone();
         // If the processor is full, the connection lasts as long as `linger` at shutdown.
@@ -204,7 +207,7 @@ impl StreamMirror {
 }
 
 /// Renews the lease of this node's journal until it is lost.
-pub(super) async fn renew(kept: Arc<Kept>, lease: Lease) {
+pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
     loop {
         select(sleep(kept.timeout() / RENEWALS), draining()).await;
         if is_draining() {
@@ -227,8 +230,8 @@ impl Mirror for StreamMirror {
         Box::pin(self.open_stream(id, first..next))
     }
 
-    fn is_complete(&self) {
-        self.kept.is_complete();
+    fn complete(&self) -> LocalFuture<'_, Result<(), MirrorLost>> {
+        Box::pin(self.show_complete())
     }
 
     fn append(&self, number: u64, batch: Bytes) -> LocalFuture<'_, Result<(), MirrorLost>> {

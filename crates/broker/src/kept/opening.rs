@@ -1,6 +1,7 @@
 //! Takes this node's lease and stream at the start.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
@@ -62,27 +63,56 @@ impl StreamMirror {
         let (streams, names) = (&self.streams, &self.kept.names);
         streams.create(&names.leases()).await?;
         let stream = names.stream(&journal);
+        let (holder, start) = (journal.to_string(), self.kept.start.clone());
+        let own = Record { holder, start, is_adopted: false, is_incomplete: false };
+        let lease = Rc::new(Lease::new(streams, names, &journal, own, 0));
         // Before the lease is taken: a node that takes it from now on appends a seal after this message.
         let last = streams.create(&stream).await?.last;
-        let (holder, start) = (journal.to_string(), self.kept.start.clone());
-        let own = Record { holder, start, is_adopted: false };
-        let lease = Lease::new(streams, names, &journal, own, 0);
-        let begun = now();
-        lease.take().await?;
-        let head = Head { start: self.start, batch: batches.end, place: 0, count: 0 };
-        let subject = names.subject(&journal, OPEN);
-        let opened = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await?;
+        let before = lease.check().await?;
         // A replica that lags behind knows an earlier one, from which on all batches are sent again.
         let stored = streams.last(&stream.name, &names.subject(&journal, BATCH)).await?;
         let next = match stored.as_ref().and_then(|own| Head::decode(&own.payload)) {
             Some((head, _)) => head.batch + u64::from(head.place + 1 == head.count),
             None => batches.start,
         };
+        // The batches that the disk alone has were not acknowledged, if the stream was complete before.
+        let was_complete = last > 0 && before.is_some_and(|before| !before.is_incomplete);
+        let begun = now();
+        lease.take(next < batches.end && !was_complete).await?;
+        let head = Head { start: self.start, batch: batches.end, place: 0, count: 0 };
+        let subject = names.subject(&journal, OPEN);
+        let opened = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await?;
         self.last.set(opened);
         self.kept.is_renewed(begun);
-        match self.spawn(renew(self.kept.clone(), lease)) {
-            true => Ok(next),
-            false => Err(Failed::Again("the processor is full".into())),
+        if !self.spawn(renew(self.kept.clone(), lease.clone())) {
+            return Err(Failed::Again("the processor is full".into()));
         }
+        self.lease.replace(Some(lease));
+        Ok(next)
+    }
+
+    /// Shows the other nodes that the stream has the whole journal. From then on clients may connect.
+    pub(super) async fn show_complete(&self) -> Result<(), MirrorLost> {
+        let lease = self.lease.borrow().clone();
+        if let Some(lease) = lease.filter(|lease| lease.is_incomplete()) {
+            loop {
+                match lease.complete().await {
+                    Ok(()) => break,
+                    Err(Failed::Lost(why)) => {
+                        self.kept.fence(&why);
+                        return Err(MirrorLost(why));
+                    }
+                    Err(Failed::Again(why)) => {
+                        self.kept.tell(&format!("the sessions wait for NATS: {why}; trying again"));
+                    }
+                }
+                select(self.pause(), draining()).await;
+                if is_draining() {
+                    return Err(MirrorLost("the broker shut down before NATS was reached".into()));
+                }
+            }
+        }
+        self.kept.is_complete();
+        Ok(())
     }
 }

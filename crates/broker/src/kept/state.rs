@@ -72,6 +72,8 @@ pub(crate) struct OtherJournal {
     pub(crate) holder: String,
     /// The last known start of the journal's own node; empty if none is known.
     pub(crate) start: String,
+    /// The stream lacks batches of the journal.
+    pub(crate) is_incomplete: bool,
     /// The number of the lease's last message, and since when it is known.
     pub(crate) number: u64,
     pub(crate) since: Duration,

@@ -17,8 +17,7 @@ impl Writer {
                 self.resend(segment, from, mirror).await?;
             }
         }
-        mirror.is_complete();
-        Ok(())
+        Ok(mirror.complete().await?)
     }
 
     /// Sends the batches of a segment from number `from` on.

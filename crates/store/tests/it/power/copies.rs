@@ -39,7 +39,9 @@ impl Mirror for Copies {
         Box::pin(async move { Ok(lacks) })
     }
 
-    fn is_complete(&self) {}
+    fn complete(&self) -> LocalFuture<'_, Result<(), MirrorLost>> {
+        Box::pin(async { Ok(()) })
+    }
 
     fn append(&self, number: u64, batch: Bytes) -> LocalFuture<'_, Result<(), MirrorLost>> {
         Box::pin(async move {

@@ -1,0 +1,154 @@
+//! The lease and the stream of a journal, at a model of NATS.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::blocking::{BlockingStage, blocking};
+use phalanx::net::{Bytes, Listener, Resolver};
+use phalanx::sim;
+use phalanx::{Graph, SharedStage};
+use phalanx_nats::{Access, Client, JetStream, ModelServer, Options};
+use phalanx_store::{LocalFuture, Mirror};
+
+use crate::Broker;
+use crate::cluster::adopt::adopt;
+use crate::cluster_names::{ClusterNames, JournalName};
+use crate::config::Config;
+use crate::context::Context;
+use crate::kept::lease::Record;
+use crate::kept::mirror::StreamMirror;
+use crate::kept::state::{Kept, OtherJournal};
+use crate::peers::Peers;
+
+const JOURNAL: u64 = 7;
+
+fn nats() -> SocketAddr {
+    ([10, 0, 0, 9], 4222).into()
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.runtime.workers = 1;
+    config.cluster.servers = vec![nats().to_string().parse().unwrap()];
+    config.cluster.node = "a".into();
+    config
+}
+
+fn journal() -> JournalName {
+    JournalName { node: "a".into(), id: JOURNAL }
+}
+
+/// A program that has a connection to NATS.
+struct Program {
+    context: Context,
+    streams: JetStream,
+    names: ClusterNames,
+    stage: SharedStage<()>,
+    files: (BlockingStage<()>, Resolver),
+}
+
+impl Program {
+    /// A start of a node.
+    fn kept(&self, start: &str) -> Arc<Kept> {
+        Kept::new(&config().cluster, start, Peers::new().status.kept.clone())
+    }
+
+    /// A start of the journal's node, with its mirror.
+    fn mirror(&self, start: &str) -> (Arc<Kept>, Rc<StreamMirror>) {
+        let kept = self.kept(start);
+        (kept.clone(), StreamMirror::start(kept, self.stage, self.files))
+    }
+
+    /// The lease of the journal.
+    async fn lease(&self) -> Option<(u64, Record)> {
+        let subject = self.names.lease(&journal());
+        let found = self.streams.last(&self.names.leases().name, &subject).await.unwrap()?;
+        Some((found.number, serde_json::from_slice(&found.payload).unwrap()))
+    }
+}
+
+/// Runs a test as an operation.
+fn run(test: impl Fn(Program) -> LocalFuture<'static, ()> + Clone + 'static) {
+    sim::run(0, move |world| {
+        world.set_processors(1);
+        world.set_steady();
+        let mut graph = Graph::new();
+        let broker =
+            Broker::declare(&mut graph, &Config { cluster: Default::default(), ..config() });
+        let resolver = Resolver::declare(&mut graph);
+        let files = (blocking(&mut graph, "files").threads(1).state(()), resolver);
+        let stage = graph.stage("test").shared(());
+        let (listeners, net) = (RefCell::new(world.listen(nats())), world.net());
+        world.program(graph, move |_| {
+            let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
+            stage.dispatch(move |_| ModelServer::default().accept(listener, stage))?;
+            let access =
+                Access { servers: config().cluster.access().unwrap().servers, ..Access::default() };
+            let client = Client::new(Options { access, ..Options::default() }, resolver);
+            let streams = JetStream::new(&client, "test", Duration::from_secs(5));
+            stage.dispatch(move |_| async move { client.run().await })?;
+            let names = ClusterNames { cluster: config().cluster.name, replicas: 1 };
+            let context = broker.context().clone();
+            let program = Program { context, streams, names, stage, files };
+            let (test, net) = (test.clone(), net.clone());
+            stage.dispatch(move |_| async move {
+                program.streams.client().connected().await;
+                test(program).await;
+                net.drain();
+            })?;
+            Ok(())
+        });
+    });
+}
+
+#[test]
+fn a_lease_shows_whether_the_stream_has_the_whole_journal() {
+    run(|program| {
+        Box::pin(async move {
+            let is_incomplete = async || program.lease().await.map(|(_, own)| own.is_incomplete);
+            let (kept, mirror) = program.mirror("1");
+            assert_eq!(mirror.open(JOURNAL, 1, 3).await.unwrap(), 1);
+            assert_eq!(is_incomplete().await, Some(true));
+            for number in [1, 2] {
+                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
+            }
+            assert!(!kept.is_open());
+            mirror.complete().await.unwrap();
+            assert!(kept.is_open());
+            assert_eq!(is_incomplete().await, Some(false));
+            // The node crashed before NATS had batch 3, which it did not acknowledge.
+            let (_, mirror) = program.mirror("2");
+            assert_eq!(mirror.open(JOURNAL, 1, 4).await.unwrap(), 3);
+            assert_eq!(is_incomplete().await, Some(false));
+            // NATS has lost the stream.
+            let Program { streams, names, .. } = &program;
+            streams.delete(&names.stream(&journal()).name).await.unwrap();
+            let (_, mirror) = program.mirror("3");
+            assert_eq!(mirror.open(JOURNAL, 1, 4).await.unwrap(), 1);
+            assert_eq!(is_incomplete().await, Some(true));
+        })
+    });
+}
+
+#[test]
+fn a_journal_that_only_the_disk_has_is_not_adopted() {
+    run(|program| {
+        Box::pin(async move {
+            let (_, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 3).await.unwrap();
+            let (number, Record { holder, start, is_incomplete, .. }) =
+                program.lease().await.unwrap();
+            let kept = program.kept("2");
+            kept.is_named(JournalName { node: "b".into(), id: 1 });
+            let since = Duration::ZERO;
+            let other = OtherJournal { holder, start, is_incomplete, number, since };
+            kept.others(|others| others.insert(journal(), other));
+            adopt(&program.context, &kept, &program.streams, &journal(), number).await;
+            let (_, Record { holder, .. }) = program.lease().await.unwrap();
+            assert_eq!(holder, journal().to_string());
+        })
+    });
+}
