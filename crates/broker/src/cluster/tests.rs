@@ -10,7 +10,7 @@ use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::net::{Bytes, Listener, Resolver};
 use phalanx::sim;
 use phalanx::{Graph, SharedStage};
-use phalanx_nats::{Access, Client, JetStream, ModelServer, Options};
+use phalanx_nats::{Access, Client, Expected, JetStream, JetStreamError, ModelServer, Options};
 use phalanx_store::{LocalFuture, Mirror};
 
 use crate::Broker;
@@ -101,6 +101,25 @@ fn run(test: impl Fn(Program) -> LocalFuture<'static, ()> + Clone + 'static) {
             })?;
             Ok(())
         });
+    });
+}
+
+#[test]
+fn a_node_whose_journal_was_adopted_creates_no_stream() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            streams.create(&names.leases()).await.unwrap();
+            let (holder, start) = ("b.0000000000000001".to_owned(), "1".to_owned());
+            let record = Record { holder, start, is_adopted: true, is_incomplete: false };
+            let payload = serde_json::to_vec(&record).unwrap();
+            let stored = streams.append(&names.lease(&journal()), Expected::Any, &payload);
+            stored.await.unwrap();
+            let (kept, mirror) = program.mirror("2");
+            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
+            let stream = streams.state(&names.stream(&journal()).name).await;
+            assert_eq!(stream, Err(JetStreamError::NoStream));
+        })
     });
 }
 

@@ -66,9 +66,10 @@ impl StreamMirror {
         let (holder, start) = (journal.to_string(), self.kept.start.clone());
         let own = Record { holder, start, is_adopted: false, is_incomplete: false };
         let lease = Rc::new(Lease::new(streams, names, &journal, own, 0));
+        // First: a node that has adopted the journal has deleted the stream, which nobody would delete again.
+        let before = lease.check().await?;
         // Before the lease is taken: a node that takes it from now on appends a seal after this message.
         let last = streams.create(&stream).await?.last;
-        let before = lease.check().await?;
         // A replica that lags behind knows an earlier one, from which on all batches are sent again.
         let stored = streams.last(&stream.name, &names.subject(&journal, BATCH)).await?;
         let next = match stored.as_ref().and_then(|own| Head::decode(&own.payload)) {
