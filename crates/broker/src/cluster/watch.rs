@@ -83,6 +83,13 @@ fn update(
         }
         updated.insert(journal, OtherJournal { holder, start, is_incomplete, number, since });
     }
+    // A node that is lost while it adopts has added messages to the sessions, in its own journal: that one comes first.
+    let is_lost = |other: &OtherJournal| now.saturating_sub(other.since) > limit / RENEWALS * 2;
+    expired.retain(|(journal, _)| {
+        let holder = &updated[journal].holder;
+        let mut others = updated.iter().filter(|(own, _)| *own != journal);
+        !others.any(|(own, other)| own.to_string() == *holder && is_lost(other))
+    });
     *others = updated;
     expired
 }
@@ -109,5 +116,32 @@ mod tests {
         assert_eq!(look(2, 12, Duration::MAX), [], "nobody can renew");
         assert_eq!(look(2, 17, limit), []);
         assert_eq!(look(2, 18, limit), [(journal.clone(), 2)]);
+    }
+
+    /// Node b is lost while it adopts journal a.
+    #[test]
+    fn the_journal_of_a_lost_adopter_is_adopted_first() {
+        let (mut others, limit) = (BTreeMap::new(), Duration::from_secs(5));
+        let [a, b] = ["a", "b"].map(|node| JournalName { node: node.into(), id: 7 });
+        let mut look = |of_a: u64, of_b: Option<u64>, second| {
+            let record = |holder: &JournalName| Record {
+                holder: holder.to_string(),
+                start: String::new(),
+                is_adopted: false,
+                is_incomplete: false,
+            };
+            let mut found = BTreeMap::from([(a.clone(), (of_a, record(&b)))]);
+            found.extend(of_b.map(|of_b| (b.clone(), (of_b, record(&b)))));
+            update(&mut others, found, (Duration::from_secs(second), limit))
+        };
+        assert_eq!(look(1, Some(1), 0), []);
+        assert_eq!(look(1, Some(5), 5), []);
+        assert_eq!(look(1, Some(6), 6), [(a.clone(), 1)], "b lives and has given a up");
+        assert_eq!(look(2, Some(7), 7), []);
+        // The last renewal of its own lease is seen a moment later than that of the other.
+        assert_eq!(look(2, Some(8), 8), []);
+        assert_eq!(look(2, Some(8), 13), []);
+        assert_eq!(look(2, Some(8), 14), [(b.clone(), 8)]);
+        assert_eq!(look(2, None, 15), [(a.clone(), 2)], "b is adopted");
     }
 }
