@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use phalanx_mqtt::RetainHandling;
-use phalanx_store::{DeliveryId, MessageId, Record, SessionId};
+use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
 use crate::access::Identity;
+use crate::config::MAX_DURABLE_PACKET;
 use crate::durable::recovery::{RecoveredSession, Renumbered};
 use crate::durable::{Clocks, flags, put_message, put_session};
 use crate::model::session::SessionLoad;
@@ -18,6 +19,12 @@ pub(crate) struct Arriving {
     pub(crate) session: RecoveredSession,
     pub(crate) requests: Vec<SubscriptionRequest>,
 }
+
+/// Size from which the records of a session continue in another entry, because entries are limited. After a crash between
+/// two of them, the session lacks the later messages.
+const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 2 - (1 << 20);
+
+const _: () = assert!(MAX_ENTRY_BYTES + MAX_DURABLE_PACKET + (1 << 20) <= Entry::MAX_BYTES);
 
 /// An added session as a subscriber, its subscriptions, and its effects.
 type Installed = (Subscriber, Vec<SubscriptionRequest>, Effects);
@@ -43,29 +50,10 @@ impl Sessions {
         let session = session.into_session();
         let id = SessionId(session.number);
         put_session(&mut records, &session, pending_wills.iter());
-        for request in &requests {
-            records.push(&Record::Subscribe {
-                session: id,
-                filter: &request.key,
-                options: request.options.to_byte(),
-                identifier: request.identifier.map_or(0, std::num::NonZero::get),
-                condition: "",
-            });
-        }
-        for Renumbered { message, how, delivery, phase } in queued {
-            let number = message.as_ref().map_or(0, |message| message.number());
-            if let Some(message) = &message {
-                put_message(&mut records, number, message);
-            }
-            records.push(&Record::Queue {
-                session: id,
-                delivery: DeliveryId(delivery),
-                message: MessageId(number),
-                options: flags(how.qos, how.retain),
-                properties: &how.identifiers.to_bytes(),
-                phase,
-            });
-        }
+        let mut append = |records: &mut Entry| {
+            self.wal.append(records);
+        };
+        put_all(&mut records, (id, &requests, &queued), MAX_ENTRY_BYTES, &mut append);
         for packet in received {
             records.push(&Record::Incoming { session: id, packet: packet.get() });
         }
@@ -90,5 +78,82 @@ impl Sessions {
             request.options.retain_handling = RetainHandling::DoNotSend;
         });
         Some((Subscriber { key, durable_id, identity }, requests, effects))
+    }
+}
+
+/// Adds the records of a session's subscriptions and messages. Passes entries of about `most` bytes to `append`.
+fn put_all(
+    records: &mut Entry,
+    (session, requests, queued): (SessionId, &[SubscriptionRequest], &[Renumbered]),
+    most: usize,
+    append: &mut dyn FnMut(&mut Entry),
+) {
+    let mut end = |records: &mut Entry| {
+        if records.len() >= most {
+            append(records);
+        }
+    };
+    for request in requests {
+        records.push(&Record::Subscribe {
+            session,
+            filter: &request.key,
+            options: request.options.to_byte(),
+            identifier: request.identifier.map_or(0, std::num::NonZero::get),
+            condition: "",
+        });
+        end(records);
+    }
+    for Renumbered { message, how, delivery, phase } in queued {
+        let number = message.as_ref().map_or(0, |message| message.number());
+        if let Some(message) = message {
+            put_message(records, number, message);
+        }
+        records.push(&Record::Queue {
+            session,
+            delivery: DeliveryId(*delivery),
+            message: MessageId(number),
+            options: flags(how.qos, how.retain),
+            properties: &how.identifiers.to_bytes(),
+            phase: *phase,
+        });
+        end(records);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use phalanx_mqtt::{Properties, QoS};
+    use phalanx_store::Phase;
+
+    use super::*;
+    use crate::model::delivery::How;
+    use crate::model::message::{Message, StoredMessage};
+
+    #[test]
+    fn a_session_with_many_messages_has_several_entries() {
+        let (payload, properties) = (&[7; 1000], Properties::NONE);
+        let stored =
+            StoredMessage { topic: "t", payload, properties, qos: QoS::AtLeastOnce, retain: false };
+        let queued: Vec<_> = (1..=10)
+            .map(|delivery| Renumbered {
+                message: Some(Arc::new(Message::from_stored(delivery, &stored, None))),
+                how: How::default(),
+                delivery,
+                phase: Phase::Queued,
+            })
+            .collect();
+        let (mut records, mut entries) = (Entry::new(), Vec::new());
+        let mut append = |records: &mut Entry| entries.push(std::mem::take(records));
+        put_all(&mut records, (SessionId(1), &[], &queued), 3000, &mut append);
+        entries.push(records);
+        assert!(entries.iter().all(|entry| entry.len() < 3000 + 1100), "{entries:?}");
+        let records = entries.iter().flat_map(Entry::records);
+        let queued = records.filter_map(|record| match record {
+            Record::Queue { delivery, message, .. } => Some((delivery.0, message.0)),
+            _ => None,
+        });
+        assert!(queued.eq((1..=10).map(|number| (number, number))));
     }
 }
