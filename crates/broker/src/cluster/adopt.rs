@@ -161,8 +161,13 @@ async fn read(
         RecoveredState::at(recovered, partitions, clocks)
     });
     let recovered = recovered.await.map_err(|error| Failed::Again(error.to_string()))?;
-    // Other journals are adopted before the next attempt.
-    recovered.map_err(|error| Failed::Lost(format!("{error}; start node {} again", journal.node)))
+    // Other journals are adopted before the next attempt. With the lease, the node would give its journal up.
+    recovered.map_err(|error| {
+        let (lease, node) = (kept.names.lease(journal), &journal.node);
+        Failed::Lost(format!(
+            "{error}; delete this stream of NATS and the message {lease}, and start node {node} again"
+        ))
+    })
 }
 
 /// Adds all sessions of clients. Returns their number, when they are on disk and in this node's stream.
