@@ -23,30 +23,31 @@ use crate::session::partition::install::Arriving;
 /// Pauses before a failed step is repeated, in parts of the timeout.
 const RETRIES: u32 = 25;
 
-/// Adopts a journal whose lease has expired, if this node is the first to take the lease.
+/// Adopts a journal whose lease has expired, if this node is the first to take the lease. Returns whether it did.
 pub(super) async fn adopt(
     context: &Context,
     kept: &Kept,
     streams: &JetStream,
     journal: &JournalName,
     number: u64,
-) {
-    let Some(own) = kept.own() else { return };
-    let Some(known) = kept.others(|others| others.get(journal).cloned()) else { return };
+) -> bool {
+    let Some(own) = kept.own() else { return false };
+    let Some(known) = kept.others(|others| others.get(journal).cloned()) else { return false };
     // If it is missing for another holder, that one has deleted it.
     let has_no_stream = known.holder == journal.to_string()
         && streams.state(&kept.names.stream(journal).name).await == Err(JetStreamError::NoStream);
     if known.is_incomplete || has_no_stream {
         let node = &journal.node;
-        return kept.tell(&format!(
+        kept.tell(&format!(
             "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again"
         ));
+        return false;
     }
     let (holder, start) = (own.to_string(), kept.start.clone());
     let record = Record { holder, start, is_adopted: false, is_incomplete: false };
     let lease = Lease::new(streams, &kept.names, journal, record, number);
     if lease.renew().await.is_err() {
-        return;
+        return false;
     }
     kept.adopts(&known.start);
     let begun = now();
@@ -83,9 +84,9 @@ pub(super) async fn adopt(
     });
     let adopted = select(work, renewed).await;
     kept.set_arriving(HashSet::new());
+    let is_adopted = matches!(adopted, Either::Left(Ok(_)));
     let line = match adopted {
         Either::Left(Ok(count)) => {
-            kept.others(|others| others.remove(journal));
             kept.metrics.adopted.add(count as u64);
             let took = now().saturating_sub(begun).as_secs_f64();
             format!("adopted {count} sessions of node {} in {took:.1} s", journal.node)
@@ -95,6 +96,7 @@ pub(super) async fn adopt(
         }
     };
     kept.tell(&line);
+    is_adopted
 }
 
 /// Adopts all sessions, and deletes the stream. Returns their number.

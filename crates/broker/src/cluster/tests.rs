@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::net::{Bytes, Listener, Resolver};
-use phalanx::sim;
-use phalanx::{Graph, SharedStage};
+use phalanx::time::now;
+use phalanx::{Graph, SharedStage, sim, sleep};
 use phalanx_nats::{Access, Client, Expected, JetStream, JetStreamError, ModelServer, Options};
 use phalanx_store::{LocalFuture, Mirror};
 
 use crate::Broker;
 use crate::cluster::adopt::adopt;
-use crate::cluster_names::{ClusterNames, JournalName};
+use crate::cluster::watch::watch;
+use crate::cluster_names::{BATCH, ClusterNames, JournalName};
 use crate::config::Config;
 use crate::context::Context;
 use crate::kept::lease::Record;
@@ -60,6 +61,13 @@ impl Program {
     fn mirror(&self, start: &str) -> (Arc<Kept>, Rc<StreamMirror>) {
         let kept = self.kept(start);
         (kept.clone(), StreamMirror::start(kept, self.stage, self.files))
+    }
+
+    /// Stores a lease of a journal for a node's start.
+    async fn put_lease(&self, journal: &JournalName, record: &Record) {
+        let payload = serde_json::to_vec(record).unwrap();
+        let stored = self.streams.append(&self.names.lease(journal), Expected::Any, &payload);
+        stored.await.unwrap();
     }
 
     /// The lease of the journal.
@@ -112,9 +120,7 @@ fn a_node_whose_journal_was_adopted_creates_no_stream() {
             streams.create(&names.leases()).await.unwrap();
             let (holder, start) = ("b.0000000000000001".to_owned(), "1".to_owned());
             let record = Record { holder, start, is_adopted: true, is_incomplete: false };
-            let payload = serde_json::to_vec(&record).unwrap();
-            let stored = streams.append(&names.lease(&journal()), Expected::Any, &payload);
-            stored.await.unwrap();
+            program.put_lease(&journal(), &record).await;
             let (kept, mirror) = program.mirror("2");
             assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
             let stream = streams.state(&names.stream(&journal()).name).await;
@@ -168,6 +174,49 @@ fn a_journal_that_only_the_disk_has_is_not_adopted() {
             adopt(&program.context, &kept, &program.streams, &journal(), number).await;
             let (_, Record { holder, .. }) = program.lease().await.unwrap();
             assert_eq!(holder, journal().to_string());
+        })
+    });
+}
+
+#[test]
+fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let lease_of = |node: &JournalName| Record {
+                holder: node.to_string(),
+                start: "1".into(),
+                is_adopted: false,
+                is_incomplete: false,
+            };
+            let (lost, joined) = (journal(), JournalName { node: "c".into(), id: 2 });
+            streams.create(&names.leases()).await.unwrap();
+            streams.create(&names.stream(&lost)).await.unwrap();
+            program.put_lease(&lost, &lease_of(&lost)).await;
+            // The adoption fails as long as a batch cannot be read.
+            let subject = names.subject(&lost, BATCH);
+            let last = streams.append(&subject, Expected::Any, b"too short").await.unwrap();
+            let kept = program.kept("2");
+            kept.is_named(JournalName { node: "b".into(), id: 1 });
+            kept.is_complete();
+            let context = Context { kept: Some(kept.clone()), ..program.context.clone() };
+            let client = streams.client().clone();
+            program.stage.dispatch(move |_| watch(context, client)).unwrap();
+            while program.lease().await.unwrap().1.holder == lost.to_string() {
+                kept.is_renewed(now());
+                sleep(Duration::from_millis(100)).await;
+            }
+            program.put_lease(&joined, &lease_of(&joined)).await;
+            sleep(Duration::from_secs(2)).await;
+            streams.purge(&names.stream(&lost).name, last + 1).await.unwrap();
+            loop {
+                let known = kept.journals().unwrap();
+                if !known.contains(&lost.to_string()) {
+                    assert!(known.contains(&joined.to_string()), "{known:?}");
+                    break;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
         })
     });
 }

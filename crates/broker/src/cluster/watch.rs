@@ -24,6 +24,7 @@ pub(super) async fn watch(context: Context, client: Client) {
     let inbox = format!("phalanx.{}.inbox.{}.leases", kept.cluster.name, kept.start);
     let streams = Rc::new(JetStream::new(&client, &inbox, kept.timeout() / 2));
     while kept.opened().await && !is_draining() {
+        let mut has_adopted = false;
         if let Ok(found) = look(&kept, &streams).await {
             let now = now();
             let is_sure = now.saturating_sub(kept.renewed()) <= 2 * kept.timeout() / RENEWALS;
@@ -32,8 +33,12 @@ pub(super) async fn watch(context: Context, client: Client) {
             kept.has_looked();
             for (journal, number) in expired {
                 // One after the other: each may need much memory.
-                adopt(&context, &kept, &streams, &journal, number).await;
+                has_adopted |= adopt(&context, &kept, &streams, &journal, number).await;
             }
+        }
+        if has_adopted {
+            // At once: nodes may have joined meanwhile, and until then the adopted journals remain known.
+            continue;
         }
         select(sleep(kept.timeout() / RENEWALS), draining()).await;
     }
