@@ -17,7 +17,8 @@ impl Runtime {
     /// Reports operations that run for longer than `limit` without suspending. A line on stderr names the
     /// processor, the stage and the operation, once while the operation runs and once when it has ended; the
     /// snapshot counts them (`stalled`). The default is [`DEFAULT_STALL_THRESHOLD`](super::DEFAULT_STALL_THRESHOLD). Detection takes at most
-    /// one and a half times the limit.
+    /// one and a half times the limit, and up to a second longer for the first operation after a pause in which all
+    /// processors slept.
     ///
     /// Also reports operations that [wait for each other](crate::metrics::WaitCycle) in a cycle: when no cohort has
     /// run for a second, and when a drain has reached its limit. [`Duration::ZERO`] disables both.

@@ -1,16 +1,22 @@
 //! Lets the supervisor stop polling while all processors sleep.
 //!
+//! A wake-up of the supervisor takes a system call and often a switch of threads, and it delays the request that has
+//! woken the processor by 100 µs. So the supervisor does not stop at once: while all processors sleep, it polls at growing
+//! distances, up to [`LONGEST`], and stops after [`REST`]. An idle program does not wake up then.
+//!
 //! Each processor stores its state in a flag of its own. The supervisor stores that it is idle and
 //! then loads all flags; a processor that wakes stores its flag and then loads the supervisor's. All four
 //! accesses are sequentially consistent, so at least one side sees the other: either the supervisor keeps
-//! polling, or the processor wakes it. An idle program therefore never wakes up. A busy one pays two stores
-//! for each park, next to a system call.
-//!
-//! A wake-up of the supervisor delays the request that has woken the processor. So the supervisor becomes idle only
-//! after no processor was awake between two polls.
+//! polling, or the processor wakes it. A busy program pays two stores for each park, next to a system call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest time between two polls.
+const LONGEST: Duration = Duration::from_secs(1);
+/// After this time without an awake processor, the supervisor waits to be woken.
+const REST: Duration = Duration::from_secs(60);
 
 /// States of a processor: awake, asleep, and asleep since the supervisor's last poll.
 const AWAKE: u8 = 0;
@@ -53,10 +59,15 @@ impl SupervisorIdle {
         self.supervisor.load(Ordering::SeqCst) && self.supervisor.swap(false, Ordering::SeqCst)
     }
 
+    /// Whether all processors have slept since the last call.
+    fn are_resting(&self) -> bool {
+        self.processors.iter().fold(true, |all, state| all & state.is_resting())
+    }
+
     /// Whether the supervisor may stop polling until a processor wakes it: all have slept since the last call.
-    pub(crate) fn may_idle(&self) -> bool {
+    fn may_idle(&self) -> bool {
         self.supervisor.store(true, Ordering::SeqCst);
-        let all = self.processors.iter().fold(true, |all, state| all & state.is_resting());
+        let all = self.are_resting();
         if !all {
             self.supervisor.store(false, Ordering::SeqCst);
         }
@@ -64,26 +75,78 @@ impl SupervisorIdle {
     }
 }
 
+/// The supervisor's next poll.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NextPoll {
+    /// As planned, because a processor was awake since the last poll.
+    Planned,
+    /// At this time, because all processors sleep.
+    At(Instant),
+    /// When a processor wakes the supervisor.
+    Woken,
+}
+
+/// The supervisor's polls.
+pub(crate) struct Polls {
+    flags: Arc<SupervisorIdle>,
+    /// When all processors were found asleep, if they have slept since.
+    resting_since: Option<Instant>,
+}
+
+impl Polls {
+    pub(crate) fn new(flags: Arc<SupervisorIdle>) -> Self {
+        Self { flags, resting_since: None }
+    }
+
+    /// Called at each poll.
+    pub(crate) fn next(&mut self, now: Instant) -> NextPoll {
+        let rested = match self.resting_since {
+            _ if !self.flags.are_resting() => None,
+            since => Some(now - since.unwrap_or(now)),
+        };
+        let Some(rested) = rested else {
+            self.resting_since = None;
+            return NextPoll::Planned;
+        };
+        self.resting_since.get_or_insert(now);
+        if rested < REST {
+            return NextPoll::At(now + rested.min(LONGEST));
+        }
+        match self.flags.may_idle() {
+            true => NextPoll::Woken,
+            false => NextPoll::Planned,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[test]
-    fn only_who_ends_the_rest_calls() {
-        let idle = SupervisorIdle::new(2);
-        assert!(!idle.may_idle() && !idle.awake(0), "it polls");
-        idle.parked(0);
-        assert!(!idle.may_idle(), "one is awake");
-        idle.parked(1);
-        assert!(!idle.may_idle(), "one was awake since the last poll");
-        assert!(idle.may_idle());
-        assert!(idle.awake(1) && !idle.awake(0));
-        assert!(!idle.may_idle());
-        for _ in 0..3 {
-            idle.parked(0);
-            idle.parked(1);
-            assert!(!idle.may_idle(), "one was awake since the last poll");
-            assert!(!idle.awake(0), "it still polls");
-        }
+    fn the_supervisor_polls_less_and_less_often_and_then_waits() {
+        let flags = SupervisorIdle::new(2);
+        let mut polls = Polls::new(flags.clone());
+        let begun = Instant::now();
+        assert_eq!(polls.next(begun), NextPoll::Planned, "both are awake");
+        flags.parked(0);
+        assert_eq!(polls.next(begun), NextPoll::Planned, "one is awake");
+        flags.parked(1);
+        assert_eq!(polls.next(begun), NextPoll::Planned, "one was awake since the last poll");
+        assert_eq!(polls.next(begun), NextPoll::At(begun));
+        let later = begun + SECOND / 4;
+        assert_eq!(polls.next(later), NextPoll::At(later + SECOND / 4));
+        let later = begun + 2 * SECOND;
+        assert_eq!(polls.next(later), NextPoll::At(later + LONGEST));
+        assert!(!flags.awake(1), "the supervisor polls");
+        flags.parked(1);
+        let later = begun + REST;
+        assert_eq!(polls.next(later), NextPoll::Planned, "one was awake since the last poll");
+        assert_eq!(polls.next(later), NextPoll::At(later));
+        assert_eq!(polls.next(later + REST), NextPoll::Woken);
+        assert!(flags.awake(1) && !flags.awake(0), "the first one wakes the supervisor");
+        assert_eq!(polls.next(later + REST), NextPoll::Planned);
     }
 }

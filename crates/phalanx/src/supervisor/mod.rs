@@ -2,7 +2,7 @@
 //! exit.
 //!
 //! Processors send an [`Event`] for each change. Stalls and loads are the exception: the supervisor polls for them, and
-//! only while at least one processor is awake.
+//! less and less often while all processors sleep ([`idle`]).
 
 mod idle;
 mod signals;
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, LARGE_OPERATION, Phase};
 
 pub(crate) use self::idle::SupervisorIdle;
+use self::idle::{NextPoll, Polls};
 pub(crate) use self::signals::Signals;
 use crate::diagnostics::stuck::{self, Ending};
 use crate::diagnostics::tracing_events::{self, Sheds};
@@ -94,6 +95,7 @@ pub(crate) fn supervise(
     let Watched { mut starting, mut running, drain, mut stalls, mut scaler, idle, exits, .. } =
         watched;
     let mut deadlocks = watched.deadlocks;
+    let mut polls = idle.map(Polls::new);
     let processors = running;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
@@ -145,11 +147,15 @@ pub(crate) fn supervise(
             scaler.look_if_due(now);
             poll = Some(poll.map_or(scaler.next(), |next| next.min(scaler.next())));
         }
-        if let (Some(idle), Some(poll)) = (&idle, poll) {
-            match idle.may_idle() {
-                // All processors sleep: report stalls that have just ended.
-                true => _ = stalls.as_mut().map(|stalls| stalls.check(control)),
-                false => wake = wake.min(poll),
+        if let (Some(polls), Some(poll)) = (&mut polls, poll) {
+            match polls.next(now) {
+                NextPoll::Planned => {
+                    deadlocks.iter_mut().for_each(DeadlockDetector::note_awake);
+                    wake = wake.min(poll);
+                }
+                NextPoll::At(next) => wake = wake.min(poll.max(next)),
+                // Report stalls that have just ended.
+                NextPoll::Woken => _ = stalls.as_mut().map(|stalls| stalls.check(control)),
             }
         }
         match inbox.recv_timeout(wake.saturating_duration_since(now)) {
