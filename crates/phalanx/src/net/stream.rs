@@ -316,8 +316,8 @@ impl Stream {
     /// }
     /// ```
     ///
-    /// A server that limits its connections may find one too many for a moment, because the connection is accepted again
-    /// before it is dropped here. It should accept a connection that [has moved](Self::has_moved) nevertheless.
+    /// The connection is accepted again before or after it is dropped here. A server that limits its connections passes the
+    /// permit of the connection by [`offer_with`](Self::offer_with), so that it is neither counted twice nor missing.
     #[must_use = "the operation of a connection that has moved must end"]
     pub fn offer(&self) -> bool {
         self.0.relocate(|| None)

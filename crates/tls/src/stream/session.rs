@@ -202,14 +202,14 @@ impl TlsStream {
     /// [Offers](Stream::offer) the connection to the other processors. True if it has moved, with its keys, all bytes
     /// that have arrived, and `state`; then only [`finish`](Self::finish) may be called, and fails. It stays while records
     /// wait to be sent.
-    pub(crate) fn offer(&self, state: impl FnOnce() -> Option<Box<dyn Any + Send>>) -> bool {
+    pub(crate) fn offer(&self, state: impl FnOnce() -> Box<dyn Any + Send>) -> bool {
         let is_quiet = !self.writing.get() && !self.session().wants_write();
         is_quiet
             && self.stream.offer_with(|| Moving {
                 session: self.session.take().expect(HERE),
                 early: self.early.take(),
                 records: self.records.take(),
-                passed: state(),
+                passed: Some(state()),
             })
     }
 

@@ -82,21 +82,13 @@ impl Wire {
         }
     }
 
-    /// [Offers](Stream::offer) the connection to the other processors. True if it has moved.
-    #[must_use = "the operation of a connection that has moved must end"]
-    pub fn offer(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.offer(),
-            Self::Tls(stream) => stream.offer(|| None),
-        }
-    }
-
-    /// As [`offer`](Self::offer), with a [state](Stream::offer_with) that the other processor takes.
+    /// [Offers](Stream::offer_with) the connection to the other processors, with a state that the one which accepts it
+    /// takes. True if it has moved.
     #[must_use = "the operation of a connection that has moved must end"]
     pub fn offer_with<S: Send + 'static>(&self, state: impl FnOnce() -> S) -> bool {
         match self {
             Self::Plain(stream) => stream.offer_with(state),
-            Self::Tls(stream) => stream.offer(|| Some(Box::new(state()))),
+            Self::Tls(stream) => stream.offer(|| Box::new(state())),
         }
     }
 

@@ -23,28 +23,24 @@ pub(crate) async fn accept(
         context.stages.control.wait_for_capacity().await;
         let Some(stream) = control.next(&listener).await else { return };
         context.current.refresh(&mut site);
-        // A connection that another processor has served was admitted there, and needs no handshake. It stays as it is
-        // if a reload has changed its listener.
-        let has_moved = stream.has_moved();
-        let (Arrival { kind, proxied: is_proxied }, most_open) = match has_moved {
-            true => (Arrival::PLAIN, usize::MAX),
-            false => (control.kind(), site.max_connections),
-        };
+        if stream.has_moved() {
+            context.resume(stream, &site);
+            continue;
+        }
+        let Arrival { kind, proxied: is_proxied } = control.kind();
         let Some(address) = peer::address(&stream, &site, context.stages) else { continue };
         let is_trusted = site.trusts(address);
         // The clients that a trusted proxy names are admitted or refused later, one by one. A client that is refused gets
         // no response, so that a flood of them costs little and does not displace responses to others.
         let refusal = match is_proxied {
             true => (!is_trusted).then_some(Refused::ProxyProtocol),
-            false => {
-                (!has_moved && !is_trusted && !site.admits(address)).then_some(Refused::Address)
-            }
+            false => (!is_trusted && !site.admits(address)).then_some(Refused::Address),
         };
         if let Some(refusal) = refusal {
             site.metrics.refused(refusal);
             continue;
         }
-        let Some(permit) = context.open.try_acquire(most_open) else {
+        let Some(permit) = context.open.try_acquire(site.max_connections) else {
             site.metrics.refused(Refused::MaxConnections);
             context.reject(kind, stream, &site, Status::ServiceUnavailable);
             continue;

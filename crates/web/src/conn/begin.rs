@@ -16,7 +16,7 @@ use crate::http1::Connection;
 use crate::http2;
 use crate::metrics::Refused;
 use crate::site::{CurrentSite, Place, Site};
-use crate::socket::peer::Peer;
+use crate::socket::peer::{self, Peer};
 use crate::stages::{AcceptStages, HTTP2, Stages};
 use crate::upstream::NamedPools;
 
@@ -67,11 +67,27 @@ impl AcceptContext {
         }
     }
 
-    /// Starts the operation that serves a connection.
+    /// Starts the operation that serves a connection of another processor. It was admitted there, and needs no handshake.
+    /// It stays as it is if a reload has changed its listener.
+    pub(super) fn resume(&self, stream: Stream, site: &Site) {
+        let stages = self.stages;
+        let Some(address) = peer::address(&stream, site, stages) else { return };
+        // It may use TLS.
+        let alt_svc = site.alt_svc().place(|| stream.local_addr().ok());
+        let mut wire = Wire::accepted(stream);
+        let admission = wire.take_state().expect("connections move with their admission");
+        let peer = Peer::admitted(address, admission, site, stages);
+        let peer = Peer { pools: Some(self.pools.clone()), alt_svc, ..peer };
+        let connection = Connection::new(wire, stages, self.current.clone(), peer);
+        // If the operation limit is reached, the connection closes; a later one may fit.
+        let _ = stages.control.dispatch(move |_| connection.serve());
+    }
+
+    /// Starts the operation that serves a new connection.
     pub(super) fn begin(&self, arrived: Arrived, site: &Site) {
         let Arrived { stream, kind, address, permit, is_named, is_anonymous } = arrived;
         let stages = self.stages;
-        let Ok(peer) = Peer::of(address, stream.has_moved(), site, stages) else {
+        let Ok(peer) = Peer::admit(address, permit, site, stages) else {
             site.metrics.refused(Refused::MaxConnectionsPerAddress);
             return self.reject(kind, stream, site, Status::TooManyRequests);
         };
@@ -80,18 +96,17 @@ impl AcceptContext {
             false => self.pools.clone(),
         };
         let proxy = peer.proxy.filter(|_| !is_anonymous);
-        // It has no effect without TLS. A connection that has moved may use TLS.
-        let alt_svc = match kind == ListenerKind::Tls || stream.has_moved() {
-            true => site.alt_svc().place(|| stream.local_addr().ok()),
-            false => Place::default(),
+        // It has no effect without TLS.
+        let alt_svc = match kind {
+            ListenerKind::Tls => site.alt_svc().place(|| stream.local_addr().ok()),
+            _ => Place::default(),
         };
-        let (permit, pools) = (Some(permit), Some(pools));
-        let peer = Peer { permit, is_named, pools, proxy, alt_svc, ..peer };
+        let peer = Peer { is_named, pools: Some(pools), proxy, alt_svc, ..peer };
         let current = self.current.clone();
         // If the operation limit is reached, the connection closes; a later one may fit.
         let _ = match kind {
             ListenerKind::Plain => {
-                let connection = Connection::new(Wire::accepted(stream), stages, current, peer);
+                let connection = Connection::new(stream.into(), stages, current, peer);
                 stages.control.dispatch(move |_| connection.serve())
             }
             // A separate future, so that connections without TLS do not reserve its memory.

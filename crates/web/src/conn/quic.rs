@@ -45,7 +45,7 @@ impl AcceptContext {
         let Some(permit) = self.open.try_acquire(site.max_connections) else {
             return site.metrics.refused(Refused::MaxConnections);
         };
-        let Ok(peer) = Peer::of(address, false, site, self.stages) else {
+        let Ok(peer) = Peer::admit(address, permit, site, self.stages) else {
             return site.metrics.refused(Refused::MaxConnectionsPerAddress);
         };
         if let Some(tls) = self.accept_stages.tls {
@@ -53,9 +53,8 @@ impl AcceptContext {
             tls.check_if_due();
         }
         let Some(connection) = incoming.accept() else { return };
-        let (permit, pools) = (Some(permit), Some(self.pools.clone()));
         let alt_svc = site.alt_svc().place(|| Some(local));
-        let peer = Peer { permit, pools, alt_svc, ..peer };
+        let peer = Peer { pools: Some(self.pools.clone()), alt_svc, ..peer };
         http3::connection::dispatch(connection, self.stages, self.current.clone(), peer);
     }
 }

@@ -12,10 +12,11 @@ use phalanx_http::{Reply, ResponseBuffer, Status};
 
 use crate::respond::refusal::refuse;
 use crate::socket::gauge_guard::GaugeGuard;
+use crate::socket::linger::Linger;
 
-/// Time for which a rejected connection is read, so that the client can read the response before its own
-/// request resets the connection (RFC 9112 §9.6).
-const LINGER: Duration = Duration::from_millis(500);
+/// Time for the response to a rejected connection, and for reading on after it.
+const LIMIT: Duration = Duration::from_millis(500);
+
 /// Rejects a connection above a limit: 503 for the server's limit, 429 for that of the address. While `most`
 /// connections of this processor are being rejected, further ones are closed without a response.
 pub(crate) fn reject(
@@ -36,14 +37,16 @@ pub(crate) fn reject(
         refuse(&mut out, status, Reply::CLOSE);
         let payload = Payload { head: out.take(), body: Bytes::new() };
         let begun = now();
-        let left = || IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
-        if stream.write(payload, left()).await.is_err() {
+        if stream.write(payload, IoTimeout::after(LIMIT).until_shutdown()).await.is_err() {
             return;
         }
         let _ = stream.shutdown(Shutdown::Write);
+        let left = LIMIT.saturating_sub(now() - begun);
         let mut ignored = Vec::new();
-        while now() - begun < LINGER && matches!(stream.read(&mut ignored, left()).await, Ok(1..)) {
+        let read = async |limit| {
             ignored.clear();
-        }
+            matches!(stream.read(&mut ignored, limit).await, Ok(1..))
+        };
+        Linger { pause: left, total: left }.read(read).await;
     });
 }

@@ -142,7 +142,7 @@ impl Connection {
             stages,
             path,
             permit,
-            peer: Peer { open, recorder, proxy, pools, .. },
+            peer: Peer { admission, recorder, proxy, pools, .. },
             https,
             answered: waiting,
             transport,
@@ -185,7 +185,7 @@ impl Connection {
             let prepared = prepare(
                 (&mut *out, &mut *permit, &mut *path),
                 *stages,
-                RequestContext { site, open: open.as_ref(), named, https: *https },
+                RequestContext { site, admission: admission.as_deref(), named, https: *https },
                 group,
                 (&request, reply),
                 Origin::of(
@@ -211,7 +211,8 @@ impl Connection {
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
         let is_admitted = {
-            let context = RequestContext { site, open: open.as_ref(), named, https: *https };
+            let context =
+                RequestContext { site, admission: admission.as_deref(), named, https: *https };
             admit(&mut out.buffer, &context, permit, &request, reply)
         };
         let answered = if is_admitted {

@@ -1,7 +1,6 @@
 //! Input of an HTTP/1.1 connection.
 
 use std::io;
-use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::now;
@@ -10,13 +9,8 @@ use phalanx_http::{Discard, Status};
 use crate::http1::connection::{Connection, Next};
 use crate::respond::refusal::error_page;
 use crate::socket::buffers;
+use crate::socket::linger::Linger;
 use crate::socket::network::{Buffers, Received, send_and_receive};
-
-/// Time for which the server keeps reading after an error response, so that the client can read the response
-/// before the connection is reset (RFC 9112 §9.6).
-const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that the server reads during [`LINGER`].
-const LINGER_BYTES: usize = 256 * 1024;
 
 impl Connection {
     /// Sends the gathered responses, then waits for input.
@@ -59,11 +53,15 @@ impl Connection {
         let sending = self.out.pace.timeout(out.len() as u64);
         self.out.pace.rest();
         let (answered, records) = (std::mem::take(&mut self.answered), self.take_records());
-        let buffers = Buffers { out, input, permit, records, answered };
+        let admission = if MAY_MOVE { self.peer.admission.take() } else { None };
+        let buffers = Buffers { out, input, permit, admission, records, answered };
         let (buffers, received) =
             send_and_receive::<MAY_MOVE>(self.stages, &self.transport, buffers, sending, timeout)
                 .await;
         self.input = buffers.input;
+        if MAY_MOVE {
+            self.peer.admission = buffers.admission;
+        }
         if matches!(received, Received::Bytes(1..)) {
             self.out.buffer.reuse(buffers::get());
         }
@@ -99,17 +97,13 @@ impl Connection {
         }
     }
 
-    /// Shuts down the sending side, then reads and discards for a moment.
+    /// Shuts down the sending side, then reads and discards.
     pub(super) async fn linger(&mut self) {
         self.transport.finish(self.out.pace.timeout(0)).await;
-        let (begun, mut bytes) = (now(), 0);
-        while now() - begun < LINGER && bytes < LINGER_BYTES {
+        let read = async |limit| {
             self.input.clear();
-            let timeout = IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
-            let Received::Bytes(more @ 1..) = self.receive_more::<false>(timeout).await else {
-                return;
-            };
-            bytes += more;
-        }
+            matches!(self.receive_more::<false>(limit).await, Received::Bytes(1..))
+        };
+        Linger::ANSWERED.read(read).await;
     }
 }

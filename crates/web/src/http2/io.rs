@@ -11,19 +11,16 @@ use phalanx::Call;
 use phalanx::metrics::Times;
 use phalanx::net::{Bytes, IoTimeout, Payload};
 use phalanx::stage::Shared;
-use phalanx::time::now;
 use phalanx_tls::Wire;
 
 use crate::http2::SharedConnection;
 use crate::socket::answered::Answered;
 use crate::socket::buffers;
+use crate::socket::linger::Linger;
 use crate::stages::Stages;
 
-/// Time for which the server keeps reading after a connection error, so that the client can read it before
-/// the connection is reset.
-const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that the server reads during [`LINGER`].
-const LINGER_BYTES: usize = 256 * 1024;
+/// After an error of the connection, which may be a flood, the server reads on for a shorter time.
+const LINGER: Linger = Linger { pause: Duration::from_secs(1), total: Duration::from_secs(1) };
 
 /// A connection's byte stream.
 pub(super) struct Io {
@@ -109,16 +106,15 @@ impl Io {
 
     /// Reads and discards for a moment, or until the client closes the connection.
     pub(super) async fn linger(&mut self) {
-        let (begun, mut bytes, mut input) = (now(), 0, Vec::new());
         if let Some(call) = self.reading.take() {
             call.cancel();
         }
-        while now() - begun < LINGER && bytes < LINGER_BYTES {
+        let mut input = Vec::new();
+        let read = async |limit| {
             input.clear();
-            let limit = IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
-            let Ok(more @ 1..) = self.transport.read(&mut input, limit).await else { return };
-            bytes += more;
-        }
+            matches!(self.transport.read(&mut input, limit).await, Ok(1..))
+        };
+        LINGER.read(read).await;
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use phalanx::overload::{Ingress, Permit};
 use phalanx::time::now;
-use phalanx_guard::Open;
 use phalanx_http::{Reply, Request, ResponseBuffer, Status};
 
 use crate::clock;
@@ -14,12 +13,12 @@ use crate::respond::health;
 use crate::respond::redirect::redirect_to_https;
 use crate::respond::refusal::{error_page, refuse, refuse_for};
 use crate::site::Site;
+use crate::socket::peer::Admission;
 
 /// Inputs of the admission decision, except the request.
 pub(crate) struct RequestContext<'a> {
     pub(crate) site: &'a Arc<Site>,
-    /// Limits of the connection's address.
-    pub(crate) open: Option<&'a Open>,
+    pub(crate) admission: Option<&'a Admission>,
     /// The client that a trusted proxy has named.
     pub(crate) named: Option<IpAddr>,
     /// If set, every request is redirected to this TLS port.
@@ -32,9 +31,9 @@ impl RequestContext<'_> {
     /// # Errors
     /// If there are too many: the time until the next one is admitted.
     fn count(&self) -> Result<(), Duration> {
-        match (self.named, &self.site.addresses, self.open) {
+        match (self.named, &self.site.addresses, self.admission) {
             (Some(named), Some(limits), _) => limits.request(self.site.address_key(named), now()),
-            (None, _, Some(open)) => open.request(now()),
+            (None, _, Some(admission)) => admission.count_request(),
             _ => Ok(()),
         }
     }

@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `network.rs` | socket I/O as operations of the network stage |
+//! | `linger.rs` | reading on after the last response |
 //! | `answered.rs` | the latency of requests |
 //! | `buffers.rs` | a pool of buffers |
 //! | `peer.rs` | the client of a connection |
@@ -11,5 +12,6 @@
 pub(crate) mod answered;
 pub(crate) mod buffers;
 pub(crate) mod gauge_guard;
+pub(crate) mod linger;
 pub(crate) mod network;
 pub(crate) mod peer;

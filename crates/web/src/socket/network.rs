@@ -14,6 +14,7 @@ use phalanx_tls::Wire;
 use crate::log::Flush;
 use crate::socket::answered::Answered;
 use crate::socket::buffers;
+use crate::socket::peer::Admission;
 use crate::stages::Stages;
 
 /// Result of waiting for input.
@@ -35,6 +36,8 @@ pub(crate) struct Buffers {
     pub(crate) input: Vec<u8>,
     /// Admission permit of the requests that `out` answers; `None` if they were refused.
     pub(crate) permit: Option<Permit>,
+    /// Moves with the connection, if that may move.
+    pub(crate) admission: Option<Box<Admission>>,
     /// Log records to submit once `out` is sent.
     pub(crate) records: Option<Flush>,
     /// The requests that `out` answers.
@@ -72,7 +75,7 @@ pub(crate) async fn send_and_receive<const MAY_MOVE: bool>(
         // The requests are answered; the wait for the client must not hold a permit.
         drop(permit);
         Flush::submit(records);
-        if MAY_MOVE && transport.offer() {
+        if MAY_MOVE && transport.offer_with(|| buffers.admission.take().expect("it may move")) {
             return (buffers, Received::Ended);
         }
         let received = match transport.read(&mut buffers.input, receiving).await {

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::time::now;
@@ -19,11 +20,7 @@ use crate::upstream::NamedPools;
 /// The client of a connection.
 #[derive(Default)]
 pub(crate) struct Peer {
-    /// The client's slot among the connections of its address.
-    pub(crate) open: Option<Open>,
-    /// Counts this connection.
-    #[expect(dead_code, reason = "it counts until it is dropped")]
-    pub(crate) permit: Option<ConnectionPermit>,
+    pub(crate) admission: Option<Box<Admission>>,
     /// Log records of its requests.
     pub(crate) recorder: Option<Box<AccessRecorder>>,
     /// The connections to other servers.
@@ -34,6 +31,25 @@ pub(crate) struct Peer {
     pub(crate) is_named: bool,
     /// The announcement of HTTP/3 at the address that the client has used.
     pub(crate) alt_svc: Place,
+}
+
+/// The counts of a connection among all of the server and among those of its address. It moves to another processor with
+/// the connection, so that the limits hold at every moment.
+pub(crate) struct Admission {
+    /// None without limits per address.
+    open: Option<Open>,
+    #[expect(dead_code, reason = "it counts until it is dropped")]
+    permit: ConnectionPermit,
+}
+
+impl Admission {
+    /// Counts a request for the limit of the address.
+    ///
+    /// # Errors
+    /// If there are too many: the time until the next one is admitted.
+    pub(crate) fn count_request(&self) -> Result<(), Duration> {
+        self.open.as_ref().map_or(Ok(()), |open| open.request(now()))
+    }
 }
 
 /// The client's address has reached its connection limit.
@@ -76,36 +92,36 @@ pub(crate) fn named_tls(
 }
 
 impl Peer {
-    /// Registers a new connection from `address`, or one that another processor has admitted and served. The connections
-    /// of a trusted proxy are not limited, since they are those of many clients.
-    pub(crate) fn of(
+    /// Admits a new connection from `address`. The connections of a trusted proxy are not limited, since they are those of
+    /// many clients.
+    pub(crate) fn admit(
         address: IpAddr,
-        has_moved: bool,
+        permit: ConnectionPermit,
         site: &Site,
         stages: Stages,
     ) -> Result<Self, TooMany> {
-        let is_proxy = site.trusts(address);
-        let open = match site.addresses.as_ref().filter(|_| !is_proxy) {
+        let open = match site.addresses.as_ref().filter(|_| !site.trusts(address)) {
             Some(addresses) => {
-                let key = site.address_key(address);
-                Some(match has_moved {
-                    true => addresses.open_admitted(key, now()),
-                    false => addresses.open(key, now()).ok_or(TooMany)?,
-                })
+                Some(addresses.open(site.address_key(address), now()).ok_or(TooMany)?)
             }
             None => None,
         };
-        if !has_moved {
-            site.metrics.accepted();
-        }
-        Ok(Self {
-            open,
-            permit: None,
-            pools: None,
+        site.metrics.accepted();
+        Ok(Self::admitted(address, Box::new(Admission { open, permit }), site, stages))
+    }
+
+    /// The client of a connection that was admitted before.
+    pub(crate) fn admitted(
+        address: IpAddr,
+        admission: Box<Admission>,
+        site: &Site,
+        stages: Stages,
+    ) -> Self {
+        Self {
+            admission: Some(admission),
             recorder: stages.log.map(|log| Box::new(AccessRecorder::new(log, address))),
-            proxy: is_proxy.then(|| Box::new(address)),
-            is_named: false,
-            alt_svc: Place::default(),
-        })
+            proxy: site.trusts(address).then(|| Box::new(address)),
+            ..Self::default()
+        }
     }
 }

@@ -109,8 +109,8 @@ pub(crate) async fn serve<S: RequestStream>(
                 let named = named.or(peer.pools.as_ref().and_then(|pools| pools.named));
                 out.client = named.or_else(|| stream.address()).map(Box::new);
             }
-            let (reply, open) = (Reply::to(&request), peer.open.as_ref());
-            let context = RequestContext { site, open, named, https: None };
+            let (reply, admission) = (Reply::to(&request), peer.admission.as_deref());
+            let context = RequestContext { site, admission, named, https: None };
             if let Some(group) = group {
                 // Boxed, so that streams without such requests do not reserve its memory.
                 let proxied = Box::pin(proxied(

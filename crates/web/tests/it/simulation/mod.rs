@@ -3,6 +3,7 @@
 //! must be correct. `proxy.rs` simulates the reverse proxy, `quic.rs` HTTP/3.
 
 mod ask;
+mod moving;
 mod proxy;
 mod quic;
 mod site;
