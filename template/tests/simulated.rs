@@ -1,11 +1,10 @@
 //! The application in simulation: a seed determines the order of events, short reads and writes, and resets. A failing
 //! seed is printed; `PHALANX_SEED=NUMBER cargo test` repeats it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
 use phalanx::Graph;
-use phalanx::net::Listener;
 use phalanx::sim::{self, Client};
 use phalanx_axum::Stages;
 use {{crate_name}}::{Counters, router};
@@ -33,10 +32,9 @@ fn no_addition_is_lost_or_counted_twice() {
         let mut graph = Graph::new();
         let http = Stages::declare(&mut graph);
         let app = router(Counters::declare(&mut graph));
-        let endpoints = RefCell::new(world.listen(address));
-        world.program(graph, move |_| {
-            let endpoint = endpoints.borrow_mut().pop().expect("one for each processor");
-            http.serve(Listener::new(endpoint)?, app.clone())?;
+        let endpoints = world.listen(address);
+        world.program(graph, move |start| {
+            http.serve(endpoints.listener(start)?, app.clone())?;
             Ok(())
         });
         let (sent, confirmed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));

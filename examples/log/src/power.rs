@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::Graph;
-use phalanx::net::Listener;
 use phalanx::sim::{self, Client, Faults, Net, World};
 
 use crate::client::accept;
@@ -30,9 +29,9 @@ fn server(world: &mut World, left: Option<Vec<u8>>) {
     world.set_faults(Faults { disk, full, short, uncached, slow, again, ..Faults::NONE });
     let mut graph = Graph::new();
     let stages = Stages::declare(&mut graph, &world.root(), &Arc::new(Commits::default()));
-    let listeners = RefCell::new(world.listen(ADDRESS));
-    world.program(graph, move |_| {
-        let listener = Listener::new(listeners.borrow_mut().pop().expect("one per item"))?;
+    let listeners = world.listen(ADDRESS);
+    world.program(graph, move |start| {
+        let listener = listeners.listener(start)?;
         stages.clients.dispatch(move |_| accept(listener, stages))?;
         Ok(())
     });

@@ -1,6 +1,4 @@
 //! A `Router` in simulations: every order of events, short reads and writes, resets, and a stage behind the handler.
-
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +6,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
-use phalanx::net::Listener;
 use phalanx::sim::{self, Client};
 use phalanx::{Graph, PartitionedStage};
 use phalanx_axum::Stages;
@@ -65,10 +62,9 @@ fn answers_are_right_whatever_the_network_does() {
         let http = Stages::declare(&mut graph);
         let sums: Sums = graph.partitioned("sums", |_| 0);
         let app = Router::new().route("/add/{number}", post(add)).with_state(sums);
-        let endpoints = RefCell::new(world.listen(address));
-        world.program(graph, move |_| {
-            let listener = Listener::new(endpoints.borrow_mut().pop().expect("one for each"))?;
-            http.serve(listener, app.clone())?;
+        let endpoints = world.listen(address);
+        world.program(graph, move |start| {
+            http.serve(endpoints.listener(start)?, app.clone())?;
             Ok(())
         });
         for _ in 0..3 {
@@ -107,10 +103,9 @@ fn connections_move_between_two_requests() {
         let http = Stages::declare(&mut graph);
         let sums: Sums = graph.partitioned("sums", |_| 0);
         let app = Router::new().route("/processor", get(processor)).with_state(sums);
-        let endpoints = RefCell::new(world.listen(address));
-        world.program(graph, move |_| {
-            let listener = Listener::new(endpoints.borrow_mut().pop().expect("one for each"))?;
-            http.serve(listener, app.clone())?;
+        let endpoints = world.listen(address);
+        world.program(graph, move |start| {
+            http.serve(endpoints.listener(start)?, app.clone())?;
             Ok(())
         });
         for number in 0..8 {

@@ -1,14 +1,12 @@
 //! Races of a client with its own earlier connection, and with an operator, in simulation.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::time::Duration;
-
-use phalanx::net::Listener;
 use phalanx::sim::{self, World};
 use phalanx::time::now;
 use phalanx::{Graph, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Reason};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
 
 use crate::access::bans::Banned;
 use crate::context::Context;
@@ -27,11 +25,10 @@ fn start(world: &mut World, begin: impl Fn(usize, &Context) + 'static) -> Contex
     let mut graph = Graph::new();
     let broker = Broker::declare(&mut graph, &config);
     let context = broker.context().clone();
-    let listeners = RefCell::new(world.listen(address()));
+    let listeners = world.listen(address());
     world.program(graph, move |start| {
-        let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
         begin(start.processor(), broker.context());
-        Ok(broker.accept(Listener::new(listener)?)?)
+        Ok(broker.accept(listeners.listener(start)?)?)
     });
     context
 }

@@ -1,11 +1,10 @@
 //! Many publishers with a large fan-out: deliveries in flight stay limited, and all messages arrive.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::Listener;
 use phalanx::sim::{self, Net};
 use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Properties, Publish, Subscribe, SubscribeOptions,
@@ -35,11 +34,8 @@ fn peak(seed: u64, most: usize) -> usize {
         let mut graph = Graph::new();
         let broker = Broker::declare(&mut graph, &config);
         let looked_at = broker.clone();
-        let listeners = RefCell::new(world.listen(address()));
-        world.program(graph, move |_| {
-            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
-            Ok(broker.accept(Listener::new(listener)?)?)
-        });
+        let listeners = world.listen(address());
+        world.program(graph, move |start| Ok(broker.accept(listeners.listener(start)?)?));
         let (subscribed, published) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         let received = Rc::new(Cell::new(0));
         for number in 0..SUBSCRIBERS {

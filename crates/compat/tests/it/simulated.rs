@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::{Listener, Stream};
+use phalanx::net::Stream;
 use phalanx::sim::{self, Client, Faults, Net, World};
 use phalanx_compat::{Compat, portable};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -37,9 +37,9 @@ fn simulate<S, C>(
         world.set_faults(Faults { reset, accept: 0, ..drawn });
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
-        let endpoints = RefCell::new(world.listen(address));
-        world.program(graph, move |_| {
-            let listener = Listener::new(endpoints.borrow_mut().pop().expect("one processor"))?;
+        let endpoints = world.listen(address);
+        world.program(graph, move |start| {
+            let listener = endpoints.listener(start)?;
             stage.dispatch(move |_| {
                 listener.accept_each(move |stream| {
                     stage.dispatch(move |_| serve(stream)).expect("there is room");

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::{Listener, Resolver};
+use phalanx::net::Resolver;
 use phalanx::runtime::StartError;
 use phalanx::sim::{self, Faults, World};
 use phalanx::{Graph, SharedStage, sleep};
@@ -28,21 +28,21 @@ pub(crate) fn options(name: &str) -> Options {
     }
 }
 
-/// Sets the program: a modelled server, and the clients that `start` dispatches at the stage.
+/// Sets the program: a modelled server, and the clients that `begin` dispatches at the stage.
 pub(crate) fn program(
     world: &mut World,
-    start: impl Fn(ModelServer, SharedStage<()>, Resolver) -> Result<(), StartError> + 'static,
+    begin: impl Fn(ModelServer, SharedStage<()>, Resolver) -> Result<(), StartError> + 'static,
 ) {
     let mut graph = Graph::new();
     let resolver = Resolver::declare(&mut graph);
     let stage = graph.stage("control").shared(());
-    let listeners = RefCell::new(world.listen(address()));
-    world.program(graph, move |_| {
-        let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
+    let listeners = world.listen(address());
+    world.program(graph, move |start| {
+        let listener = listeners.listener(start)?;
         let model = ModelServer::default();
         let accepting = model.clone();
         stage.dispatch(move |_| accepting.accept(listener, stage))?;
-        start(model, stage, resolver)
+        begin(model, stage, resolver)
     });
 }
 

@@ -1,7 +1,7 @@
 //! Deadlock detection: reports operations that wait for each other in a cycle.
 //!
 //! The processors record nothing for it. When no cohort of the program has run for a second, the supervisor asks each
-//! processor once what its operations wait for ([`Control::inspect_waits`]), and asks again to confirm a cycle. It asks
+//! processor once for the waits of its operations ([`Control::inspect_waits`]), and asks again to confirm a cycle. It asks
 //! again only after more cohorts have run, so a sleeping program is woken once. At the end of a drain that has not
 //! completed, it asks as well.
 

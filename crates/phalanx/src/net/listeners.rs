@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use phalanx_core::sleep;
+use phalanx_driver::Endpoint;
 
 use crate::net::{Listener, Stream, bind};
 use crate::program::StartContext;
@@ -79,17 +80,24 @@ impl Listeners {
     /// `NotFound` if the program has more processors than sockets were bound, or the processor's socket was already
     /// taken; else as [`Listener::new`].
     pub fn listener(&self, start: &StartContext) -> io::Result<Listener> {
-        let mut sockets = self.sockets.lock().unwrap_or_else(|poison| poison.into_inner());
-        let socket = sockets.get_mut(start.processor()).and_then(Option::take);
-        let Some(socket) = socket else {
-            let what = format!(
-                "no listening socket for processor {}; bind one for each processor, and take each once",
-                start.processor()
-            );
-            return Err(io::Error::new(io::ErrorKind::NotFound, what));
-        };
-        Listener::new(socket)
+        take(&mut self.sockets.lock().unwrap_or_else(|poison| poison.into_inner()), start)
     }
+}
+
+/// The listener of the starting processor, of one socket for each; `NotFound` if it has none any more.
+pub(crate) fn take<S: Into<Endpoint>>(
+    sockets: &mut [Option<S>],
+    start: &StartContext,
+) -> io::Result<Listener> {
+    let socket = sockets.get_mut(start.processor()).and_then(Option::take);
+    let Some(socket) = socket else {
+        let what = format!(
+            "no listening socket for processor {}; bind one for each processor, and take each once",
+            start.processor()
+        );
+        return Err(io::Error::new(io::ErrorKind::NotFound, what));
+    };
+    Listener::new(socket)
 }
 
 impl Listener {

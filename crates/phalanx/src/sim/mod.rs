@@ -19,8 +19,7 @@
 //! report lists the waiting operations.
 //!
 //! ```
-//! use std::cell::RefCell;
-//! use phalanx::net::{IoTimeout, Listener, Payload, Stream};
+//! use phalanx::net::{IoTimeout, Payload, Stream};
 //! use phalanx::{Graph, sim};
 //!
 //! async fn echo(stream: Stream) {
@@ -38,14 +37,12 @@
 //!     let address = "10.0.0.1:7".parse().unwrap();
 //!     let mut graph = Graph::new();
 //!     let stage = graph.shared("echo", ());
-//!     let listeners = RefCell::new(world.listen(address));
-//!     world.program(graph, move |_| {
-//!         let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
-//!         stage.dispatch(move |_| async move {
-//!             while let Ok(stream) = listener.accept().await {
-//!                 let _ = stage.dispatch(move |_| echo(stream));
-//!             }
-//!         })?;
+//!     let listeners = world.listen(address);
+//!     world.program(graph, move |start| {
+//!         let listener = listeners.listener(start)?;
+//!         stage.dispatch(move |_| listener.accept_each(move |stream| {
+//!             let _ = stage.dispatch(move |_| echo(stream));
+//!         }))?;
 //!         Ok(())
 //!     });
 //!     let net = world.net();
@@ -66,6 +63,7 @@ mod calls;
 mod client;
 mod exhaustive;
 mod fault;
+mod listeners;
 mod oracle;
 mod schedule_bias;
 mod scheduler;
@@ -81,6 +79,7 @@ pub use calls::unobserved_calls;
 pub use client::{Client, Net, UdpClient};
 pub use exhaustive::{Bounds, Coverage, explore_all};
 pub use fault::{fault_point, spend};
+pub use listeners::Listeners;
 pub use phalanx_driver::sim::Faults;
 pub use world::World;
 

@@ -27,7 +27,6 @@ pub(super) struct Run {
     pub(super) control: Control,
     pub(super) places: Vec<SimProcessor>,
     pub(super) clients: Vec<Task>,
-    ends: bool,
     drains: Rc<Cell<bool>>,
     at_rest: Option<Box<dyn FnOnce()>>,
     calls: Option<LookAtCalls>,
@@ -87,7 +86,7 @@ impl Drop for Guard {
 
 impl Run {
     fn start(world: World) -> Result<Self, String> {
-        let World { seed, mut rng, outside, processors, ends, drains, clients, .. } = world;
+        let World { seed, mut rng, outside, processors, drains, clients, .. } = world;
         let World { program, at_rest, calls, exhaustive, is_steady, .. } = world;
         let (graph, start) = program.ok_or("the world has no program; call World::program")?;
         let mut bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::drawn(&mut rng) };
@@ -125,7 +124,6 @@ impl Run {
             control,
             places,
             clients,
-            ends,
             drains,
             at_rest,
             calls,
@@ -194,7 +192,7 @@ impl Run {
     pub(super) fn heed_drain(&mut self) -> bool {
         let drains = self.drains.get() && self.control.phase() == Phase::Running;
         if drains {
-            self.finish();
+            self.drain();
         }
         drains
     }
@@ -232,7 +230,7 @@ impl Run {
             return Ok(());
         }
         if self.control.phase() == Phase::Running && self.clients.iter().all(Task::is_finished) {
-            self.finish();
+            self.drain();
             return Ok(());
         }
         let waiting = self.clients.iter().filter(|task| !task.is_finished()).count();
@@ -240,18 +238,9 @@ impl Run {
         Err(format!("stuck: no event can happen; {waiting} clients wait; remaining:\n{left}"))
     }
 
-    /// Drains or ends the program.
-    fn finish(&mut self) {
-        match self.ends {
-            true => {
-                self.trace.record(Step::Ended);
-                self.control.end();
-            }
-            false => {
-                self.trace.record(Step::Drained);
-                self.control.drain();
-            }
-        }
+    fn drain(&mut self) {
+        self.trace.record(Step::Drained);
+        self.control.drain();
     }
 
     pub(super) fn advance_to(&mut self, then: u64) {
@@ -272,7 +261,7 @@ impl Run {
         let running = self.control.phase() == Phase::Running;
         // Draining at random times finds the program busy in some runs and at rest in others.
         if running && self.clients.iter().all(Task::is_finished) && self.rng.bool() {
-            self.finish();
+            self.drain();
         }
     }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use phalanx_core::{CallGraph, Graph};
-use phalanx_driver::{Endpoint, sim};
+use phalanx_driver::sim;
 
 use super::client::{Net, Task};
-use super::{Faults, fault};
+use super::{Faults, Listeners, fault};
 use crate::fs::Dir;
 use crate::program::{StartContext, StartError};
 
@@ -30,7 +30,6 @@ pub struct World {
     pub(super) processors: usize,
     pub(super) panics: u32,
     pub(super) most_steps: u64,
-    pub(super) ends: bool,
     pub(super) is_steady: bool,
     /// Whether a client has started the drain.
     pub(super) drains: Rc<Cell<bool>>,
@@ -56,7 +55,6 @@ impl World {
             processors,
             panics: 0,
             most_steps: 200_000,
-            ends: false,
             is_steady: false,
             drains: Rc::default(),
             program: None,
@@ -126,29 +124,21 @@ impl World {
         self.most_steps = steps;
     }
 
-    /// Lets time advance only while nothing can run, for programs whose leases expire. Otherwise some seeds let seconds pass
-    /// during few steps.
+    /// Lets time advance only while nothing can run, for programs whose leases expire and for clients that must answer in
+    /// time. Otherwise some seeds let seconds pass during few steps.
     pub fn set_steady(&mut self) {
         self.is_steady = true;
     }
 
-    /// Ends the program at rest instead of draining it, for programs whose operations wait forever and ignore
-    /// the drain.
-    pub fn end_at_rest(&mut self) {
-        self.ends = true;
+    /// Listening sockets at `address`, one for each processor. Call it after [`set_processors`](Self::set_processors).
+    pub fn listen(&mut self, address: SocketAddr) -> Listeners {
+        Listeners::new((0..self.processors).map(|_| self.outside.listen(address)))
     }
 
-    /// Listening sockets at `address`, one for each processor, for
-    /// [`Listener::new`](crate::net::Listener::new).
-    pub fn listen(&mut self, address: SocketAddr) -> Vec<Endpoint> {
-        (0..self.processors).map(|_| self.outside.listen(address)).collect()
-    }
-
-    /// Listening Unix sockets at `path`, one for each processor, for [`Listener::new`](crate::net::Listener::new). The
-    /// path is not on the simulated disk.
-    pub fn listen_unix(&mut self, path: impl AsRef<Path>) -> Vec<Endpoint> {
-        let path = path.as_ref();
-        (0..self.processors).map(|_| self.outside.listen_unix(path)).collect()
+    /// Listening Unix sockets at `path`, one for each processor. The path is not on the simulated disk. Call it after
+    /// [`set_processors`](Self::set_processors).
+    pub fn listen_unix(&mut self, path: impl AsRef<Path>) -> Listeners {
+        Listeners::new((0..self.processors).map(|_| self.outside.listen_unix(path.as_ref())))
     }
 
     /// The root directory of the simulated disk.

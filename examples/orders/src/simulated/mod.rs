@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::Listener;
 use phalanx::sim::{self, Client, Faults, Net, World};
 use phalanx_axum::Stages;
 use phalanx_postgres::Config;
@@ -106,13 +105,11 @@ fn orders(world: &mut World) {
     let servers = graph.shared("servers", ());
     let config = Config::tcp(db).queue_timeout(Duration::from_secs(20));
     let app = router(Batched::declare(&mut graph, config));
-    let listeners = RefCell::new((world.listen(http), world.listen(db)));
+    let (of_http, of_db) = (world.listen(http), world.listen(db));
     let of_program = server.clone();
-    world.program(graph, move |_| {
-        let mut listeners = listeners.borrow_mut();
-        let (of_http, of_db) = (listeners.0.pop(), listeners.1.pop());
-        stages.serve(Listener::new(of_http.expect("one for each"))?, app.clone())?;
-        let (listener, server) = (Listener::new(of_db.expect("one for each"))?, of_program.clone());
+    world.program(graph, move |start| {
+        stages.serve(of_http.listener(start)?, app.clone())?;
+        let (listener, server) = (of_db.listener(start)?, of_program.clone());
         servers.dispatch(move |_| {
             listener.accept_each(move |stream| {
                 let server = server.clone();

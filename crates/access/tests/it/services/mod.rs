@@ -103,7 +103,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
         let mut graph = Graph::new();
         let resolver = Resolver::declare(&mut graph);
         let stage = graph.stage("control").shared(());
-        let listeners = RefCell::new(world.listen(address()));
+        let listeners = world.listen(address());
         let (is_over, has_passed) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
         // The program drains when this client has finished.
         let (over, net) = (is_over.clone(), world.net());
@@ -115,8 +115,8 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
         // A panic ends only its operation.
         let passed = has_passed.clone();
         world.at_rest(move || assert!(passed.get(), "the test has panicked"));
-        world.program(graph, move |_| {
-            let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
+        world.program(graph, move |start| {
+            let listener = listeners.listener(start)?;
             let (service, guard) = (Service::default(), Over(is_over.clone()));
             let passed = has_passed.clone();
             let own = service.clone();

@@ -3,13 +3,13 @@
 //! no session and no acknowledged message is lost, no QoS 2 message arrives twice, and the order is kept.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::Listener;
 use phalanx::sim::{self, Net, World};
 use phalanx_broker::{Broker, Config};
 use phalanx_nats::{ModelServer, Passage};
@@ -17,18 +17,24 @@ use phalanx_store::{Options, Store};
 
 use crate::simulation::clustered::nats;
 use crate::simulation::lives::{Files, handles};
-use crate::simulation::wire::{NODES, until};
+use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
 
 /// Time without a renewal after which a lease may be taken.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The configuration of a node. Each has a gate to NATS of its own.
+/// The address of a node's gate to NATS.
+fn gate_of(number: usize) -> SocketAddr {
+    let mut address = nats();
+    address.set_port(address.port() + number as u16);
+    address
+}
+
+/// The configuration of a node.
 fn node(world: &World, number: usize) -> Config {
     let mut own = config(world);
-    let (mut server, name) = (nats(), ["a", "b", "c"][number]);
-    server.set_port(server.port() + number as u16);
-    own.cluster.servers = vec![server.to_string().parse().unwrap()];
+    let name = ["a", "b", "c"][number];
+    own.cluster.servers = vec![gate_of(number).to_string().parse().unwrap()];
     own.cluster.node = name.to_owned();
     own.cluster.timeout = TIMEOUT;
     own.cluster.keep_sessions = true;
@@ -58,30 +64,24 @@ fn world(world: &mut World) {
     world.set_steady();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
-    shared.publishers_at.set(&NODES);
-    shared.subscribers_at.set(&NODES);
+    shared.publishers_at.set(Brokers::NODES);
+    shared.subscribers_at.set(Brokers::NODES);
     let mut graph = Graph::new();
     let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
     let stage = graph.stage("nats").shared(());
-    let listeners = NODES.map(|own| RefCell::new(world.listen(own)));
+    let listeners = NODES.map(|own| world.listen(own));
     let model = ModelServer::default();
     let gates = [(); 3].map(|()| model.gated());
-    let of_nats = [0, 1, 2].map(|number| {
-        let mut address = nats();
-        address.set_port(address.port() + number);
-        RefCell::new(world.listen(address))
-    });
+    let of_nats = [0, 1, 2].map(|number| world.listen(gate_of(number)));
     let of_program = gates.clone();
     world.program(graph, move |start| {
         for (gate, listeners) in of_program.iter().zip(&of_nats) {
-            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
-            let (own, listener) = (gate.clone(), Listener::new(listener)?);
+            let (own, listener) = (gate.clone(), listeners.listener(start)?);
             stage.dispatch(move |_| own.accept(listener, stage))?;
         }
         for (broker, listeners) in brokers.iter().zip(&listeners) {
             broker.begin(start);
-            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
-            broker.accept(Listener::new(listener)?)?;
+            broker.accept(listeners.listener(start)?)?;
         }
         Ok(())
     });
@@ -110,11 +110,11 @@ async fn nemesis(net: Net, shared: Rc<Shared>, gates: [ModelServer; 3], clients:
     until(|| are_all_known() || are_through()).await;
     let enough = heard() + net.draw(60);
     until(|| heard() >= enough || are_through()).await;
-    let mut cut = BTreeMap::new();
+    let mut cut = BTreeSet::new();
     for number in 0..1 + net.draw(2) as usize {
         let at = if number == 0 { 0 } else { net.draw(3) as usize };
         gates[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
-        cut.insert(at, ());
+        cut.insert(at);
         net.sleep(Duration::from_millis(net.draw(2 * TIMEOUT.as_millis() as u64))).await;
         // A majority of the nodes remains, and either this one returns or others have its sessions.
         if cut.len() > 1 || net.draw(2) == 0 {

@@ -1,19 +1,16 @@
 //! Two brokers and a bridge between them, over a network that fails: publishers at one broker, subscribers at the
 //! other. The guarantees of one broker hold over the bridge.
-
-use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::Listener;
 use phalanx::sim::{self, Faults, Net, World};
 use phalanx_broker::{Bridge, BridgeTopic, Broker, Direction};
 use phalanx_mqtt::Packet;
 
 use crate::simulation::subscriber::ask_for;
-use crate::simulation::wire::{Lost, NODES, Wire, address, until};
+use crate::simulation::wire::{Brokers, Lost, NODES, Wire, address, until};
 use crate::simulation::{PUBLISHERS, Shared, config, lives::handles, publisher, subscriber};
 
 /// The address of the subscribers' broker.
@@ -39,7 +36,7 @@ fn world(world: &mut World) {
         world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
     }
     shared.breaks.set(world.draw(3) > 0);
-    shared.subscribers_at.set(&NODES[1..2]);
+    shared.subscribers_at.set(Brokers::one(1));
     let (mut publishers, mut subscribers) = (config(world), config(world));
     // The bridge is at either broker, or at both: then each stops the messages of the other.
     let sides = world.draw(3);
@@ -51,12 +48,11 @@ fn world(world: &mut World) {
     }
     let mut graph = Graph::new();
     let brokers = [&publishers, &subscribers].map(|own| Broker::declare(&mut graph, own));
-    let listeners = [address(), OTHER].map(|own| RefCell::new(world.listen(own)));
+    let listeners = [address(), OTHER].map(|own| world.listen(own));
     world.program(graph, move |start| {
         for (broker, listeners) in brokers.iter().zip(&listeners) {
             broker.begin(start);
-            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
-            broker.accept(Listener::new(listener)?)?;
+            broker.accept(listeners.listener(start)?)?;
         }
         Ok(())
     });

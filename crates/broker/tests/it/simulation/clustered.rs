@@ -1,12 +1,5 @@
 //! Three brokers as a cluster over a model of NATS, whose connections break, over a network that fails. Publishers are at
 //! one node, subscribers at another one. The guarantees of one broker hold over the cluster.
-
-use std::cell::RefCell;
-use std::net::SocketAddr;
-use std::rc::Rc;
-use std::time::Duration;
-
-use phalanx::net::Listener;
 use phalanx::shutdown::draining;
 use phalanx::sim::{self, Faults, Net, World};
 use phalanx::task::Either;
@@ -14,10 +7,13 @@ use phalanx::{Graph, select, sleep};
 use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Publish, Reason};
 use phalanx_nats::ModelServer;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
 
 use crate::simulation::lives::handles;
 use crate::simulation::subscriber::ask_for;
-use crate::simulation::wire::{Lost, NODES, Wire, address, until};
+use crate::simulation::wire::{Brokers, Lost, NODES, Wire, address, until};
 use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
 
 /// The address of NATS.
@@ -44,18 +40,17 @@ fn world(world: &mut World) {
     }
     shared.breaks.set(world.draw(3) > 0);
     let at = 1 + world.draw(2) as usize;
-    shared.subscribers_at.set(&NODES[at..=at]);
+    shared.subscribers_at.set(Brokers::one(at));
     let mut graph = Graph::new();
     // Either of two nodes may open the lane.
     let names = [["a", "b", "c"], ["c", "b", "a"]][world.draw(2) as usize];
     let brokers = names.map(|name| Broker::declare(&mut graph, &node(world, name)));
     let stage = graph.stage("nats").shared(());
-    let listeners = NODES.map(|own| RefCell::new(world.listen(own)));
-    let of_nats = RefCell::new(world.listen(nats()));
+    let listeners = NODES.map(|own| world.listen(own));
+    let of_nats = world.listen(nats());
     let (cuts, net, model) = (world.draw(3), world.net(), ModelServer::default());
     world.program(graph, move |start| {
-        let listener = of_nats.borrow_mut().pop().expect("one listener for each worker");
-        let (own, listener) = (model.clone(), Listener::new(listener)?);
+        let (own, listener) = (model.clone(), of_nats.listener(start)?);
         stage.dispatch(move |_| own.accept(listener, stage))?;
         if start.processor() == 0 {
             let (model, net) = (model.clone(), net.clone());
@@ -71,8 +66,7 @@ fn world(world: &mut World) {
         }
         for (broker, listeners) in brokers.iter().zip(&listeners) {
             broker.begin(start);
-            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
-            broker.accept(Listener::new(listener)?)?;
+            broker.accept(listeners.listener(start)?)?;
         }
         Ok(())
     });
@@ -97,7 +91,7 @@ async fn begin(net: Net, shared: Rc<Shared>) {
 
 /// Subscribes at the subscribers' node, and waits until the publishers' node has the filter.
 async fn probe(net: &Net, shared: &Shared) -> Result<(), Lost> {
-    let mut there = Wire::connect_at(net, "probe", shared.subscribers_at.get()[0]).await;
+    let mut there = Wire::connect_at(net, "probe", shared.subscribers_at.get().first()).await;
     ask_for(&mut there, &["probe"]).await?;
     while !matches!(there.next().await?.packet(), Packet::SubAck(_)) {}
     let mut here = Wire::connect_at(net, "prober", address()).await;

@@ -1,18 +1,16 @@
 //! A broker with durable state that loses power at any moment, on a disk that writes in pieces; clients
 //! continue with their own state.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::rc::Rc;
-use std::time::Duration;
-
-use phalanx::net::Listener;
 use phalanx::runtime::StartContext;
 use phalanx::sim::{self, Faults, Net, World};
 use phalanx::{CallError, Graph};
 use phalanx_broker::Broker;
 use phalanx_store::{Options, Store};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
 
 use crate::simulation::config;
 use crate::simulation::wire::{address, until};
@@ -167,13 +165,12 @@ fn begin_with(
     let store = store.unwrap_or_else(|error| panic!("{error}"));
     let broker =
         Broker::declare_on(&mut graph, &config(world), store, world.time_of_day()).unwrap();
-    let listeners = RefCell::new(world.listen(address()));
+    let listeners = world.listen(address());
     let begun = broker.clone();
     world.program(graph, move |start| {
         broker.begin(start);
         others(start)?;
-        let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
-        Ok(broker.accept(Listener::new(listener)?)?)
+        Ok(broker.accept(listeners.listener(start)?)?)
     });
     begun
 }

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use phalanx::Graph;
-use phalanx::net::Listener;
 use phalanx::sim::{self, Faults};
 use phalanx_broker::Broker;
 
@@ -23,13 +22,12 @@ fn new_sessions_are_on_the_processors_of_their_clients() {
         let config = config(world);
         let mut graph = Graph::new();
         let broker = Broker::declare(&mut graph, &config);
-        let listeners = RefCell::new(world.listen(address()));
+        let listeners = world.listen(address());
         let control = Rc::new(RefCell::new(None));
         let of_program = control.clone();
         world.program(graph, move |start| {
             of_program.replace(Some(start.control()));
-            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
-            Ok(broker.accept(Listener::new(listener)?)?)
+            Ok(broker.accept(listeners.listener(start)?)?)
         });
         let net = world.net();
         world.client(async move {

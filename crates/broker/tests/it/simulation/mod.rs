@@ -21,21 +21,18 @@ mod subscriber;
 mod wills;
 mod wire;
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::Listener;
 use phalanx::runtime::ActiveProcessors;
 use phalanx::sim::{self, Faults, World};
 use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::QoS;
 
 use crate::simulation::lives::handles;
-use crate::simulation::wire::address;
+use crate::simulation::wire::{Brokers, address};
 
 const PUBLISHERS: usize = 2;
 const MESSAGES: usize = 12;
@@ -47,17 +44,8 @@ struct Shared {
     absent: Cell<usize>,
     /// Whether connections break.
     breaks: Cell<bool>,
-    /// The brokers of the publishers and of the subscribers, if they are others. A client begins its session at the first.
-    publishers_at: Cell<&'static [SocketAddr]>,
-    subscribers_at: Cell<&'static [SocketAddr]>,
-}
-
-/// The brokers that a client tries in turn.
-fn brokers(of: &'static [SocketAddr]) -> VecDeque<SocketAddr> {
-    match of {
-        [] => [address()].into(),
-        of => of.iter().copied().collect(),
-    }
+    publishers_at: Cell<Brokers>,
+    subscribers_at: Cell<Brokers>,
 }
 
 /// The QoS of a publisher's message with this number.
@@ -91,11 +79,10 @@ fn enter(world: &mut World, started: impl Fn(ActiveProcessors) + 'static) {
     let config = config(world);
     let mut graph = Graph::new();
     let broker = Broker::declare(&mut graph, &config);
-    let listeners = RefCell::new(world.listen(address()));
+    let listeners = world.listen(address());
     world.program(graph, move |start| {
         started(start.active());
-        let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
-        Ok(broker.accept(Listener::new(listener)?)?)
+        Ok(broker.accept(listeners.listener(start)?)?)
     });
     let subscribers = 1 + world.draw(3) as usize;
     shared.absent.set(subscribers);

@@ -10,8 +10,8 @@ use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason,
 };
 
-use crate::simulation::wire::{Lost, Wire};
-use crate::simulation::{MESSAGES, Shared, brokers, qos};
+use crate::simulation::wire::{Brokers, Lost, Wire};
+use crate::simulation::{MESSAGES, Shared, qos};
 
 /// The client's persistent state.
 #[derive(Clone, Default)]
@@ -77,19 +77,16 @@ async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Me
         net.sleep(Duration::from_millis(10)).await;
     }
     let (mut breaks, name) = (4, format!("publisher {publisher}"));
-    let mut brokers = brokers(shared.publishers_at.get());
+    let brokers = shared.publishers_at.get();
     while !memory.borrow().is_through() {
         let is_known = memory.borrow().is_known;
-        let mut wire = match is_known {
-            true => Wire::connect_among(&net, &name, &mut brokers).await,
-            false => Wire::connect_at(&net, &name, brokers[0]).await,
-        };
+        let mut wire = brokers.connect(&net, &name, is_known).await;
         let was_known = memory.borrow_mut().is_let_in();
         assert!(wire.is_present || !was_known, "publisher {publisher}'s session is lost");
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
-        let _ = publish(&net, &mut wire, script, &memory, steps).await;
+        let _ = publish((&net, brokers), &mut wire, script, &memory, steps).await;
         if fails && net.draw(2) == 0 {
             wire.reset();
         }
@@ -163,7 +160,7 @@ impl Memory {
 
 /// Continues until all messages are published, the connection is lost, or the number of steps is reached.
 async fn publish(
-    net: &Net,
+    (net, brokers): (&Net, Brokers),
     wire: &mut Wire,
     script: Script,
     memory: &RefCell<Memory>,
@@ -202,13 +199,11 @@ async fn publish(
                 wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
             Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
-            // The disk is slow, or the session is elsewhere.
-            Packet::Disconnect(why)
-                if [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER]
-                    .contains(&why.reason) =>
-            {
+            // The disk is slow.
+            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
                 return Err(Lost);
             }
+            Packet::Disconnect(why) if brokers.may_refuse(why.reason) => return Err(Lost),
             other => panic!("a publisher gets {other:?}"),
         }
     }

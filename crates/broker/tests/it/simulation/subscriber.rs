@@ -15,8 +15,8 @@ use phalanx_mqtt::{
 };
 
 use crate::simulation::inbox::Inbox;
-use crate::simulation::wire::{Lost, Wire, until};
-use crate::simulation::{MESSAGES, PUBLISHERS, Shared, brokers, qos};
+use crate::simulation::wire::{Brokers, Lost, Wire, until};
+use crate::simulation::{MESSAGES, PUBLISHERS, Shared, qos};
 
 /// The client's persistent state.
 #[derive(Clone, Default)]
@@ -78,7 +78,7 @@ pub(crate) fn enter(world: &mut World, shared: &Rc<Shared>, all: &[Rc<RefCell<Me
 /// Subscribes, and receives until `errand` is done.
 pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc<RefCell<Memory>>) {
     let name = &errand.name;
-    let mut brokers = brokers(shared.subscribers_at.get());
+    let brokers = shared.subscribers_at.get();
     let mut breaks = 4;
     let mut done = pin!(async {
         until(|| (errand.is_done)()).await;
@@ -86,15 +86,12 @@ pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc
     });
     loop {
         let was_subscribed = memory.borrow().is_subscribed;
-        let mut wire = match was_subscribed {
-            true => Wire::connect_among(&net, name, &mut brokers).await,
-            false => Wire::connect_at(&net, name, brokers[0]).await,
-        };
+        let mut wire = brokers.connect(&net, name, was_subscribed).await;
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
         assert!(wire.is_present || !was_subscribed, "{name}'s session is lost");
-        if !was_subscribed && subscribe(&mut wire, errand.filter).await.is_err() {
+        if !was_subscribed && subscribe(&mut wire, brokers, errand.filter).await.is_err() {
             continue;
         }
         memory.borrow_mut().is_subscribed = true;
@@ -102,7 +99,7 @@ pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc
         if !was_subscribed {
             shared.absent.set(shared.absent.get() - 1);
         }
-        if receive(&mut wire, &errand, &memory, steps, done.as_mut()).await.is_ok() {
+        if receive((&mut wire, brokers), &errand, &memory, steps, done.as_mut()).await.is_ok() {
             return;
         }
         if fails && net.draw(2) == 0 {
@@ -113,13 +110,12 @@ pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc
 }
 
 /// Subscribes, while no other packet arrives.
-async fn subscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
+async fn subscribe(wire: &mut Wire, brokers: Brokers, filter: &str) -> Result<(), Lost> {
     ask_for(wire, &[filter]).await?;
     let came = wire.next().await?;
     match came.packet() {
         Packet::SubAck(ack) => look_at(&ack),
-        // Its node waits for NATS.
-        Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => Err(Lost),
+        Packet::Disconnect(why) if brokers.may_refuse(why.reason) => Err(Lost),
         other => panic!("{other:?}"),
     }
 }
@@ -154,7 +150,7 @@ async fn unsubscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
 
 /// Receives packets. `Ok` when the errand is done.
 async fn receive(
-    wire: &mut Wire,
+    (wire, brokers): (&mut Wire, Brokers),
     errand: &Errand,
     memory: &RefCell<Memory>,
     steps: u64,
@@ -174,7 +170,7 @@ async fn receive(
         let packet = came.packet();
         memory.borrow_mut().inbox.heard += 1;
         if let Packet::Disconnect(why) = packet
-            && [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER].contains(&why.reason)
+            && brokers.may_refuse(why.reason)
         {
             return Err(Lost);
         }

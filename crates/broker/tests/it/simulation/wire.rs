@@ -1,6 +1,5 @@
 //! A client's connection in the simulated network: packets out, packets in.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -20,6 +19,59 @@ const fn node(number: u8) -> SocketAddr {
 /// The broker's address.
 pub(crate) fn address() -> SocketAddr {
     NODES[0]
+}
+
+/// The brokers of a client: one, or the nodes of a cluster that keeps sessions. A session begins at the first.
+#[derive(Clone, Copy)]
+pub(crate) struct Brokers(&'static [SocketAddr]);
+
+impl Default for Brokers {
+    fn default() -> Self {
+        Self::one(0)
+    }
+}
+
+impl Brokers {
+    /// All nodes.
+    pub(crate) const NODES: Self = Self(&NODES);
+
+    /// The node with this number.
+    pub(crate) fn one(number: usize) -> Self {
+        Self(&NODES[number..=number])
+    }
+
+    /// Where a session begins.
+    pub(crate) fn first(self) -> SocketAddr {
+        self.0[0]
+    }
+
+    /// Whether the session may be at another broker.
+    fn are_several(self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Connects to the broker where a session begins, or, if it `has_begun`, to the one that lets the client in.
+    pub(crate) async fn connect(self, net: &Net, name: &str, has_begun: bool) -> Wire {
+        if !has_begun || !self.are_several() {
+            return Wire::connect_at(net, name, self.first()).await;
+        }
+        loop {
+            for broker in self.0 {
+                if let Ok(wire) = Wire::try_connect(net, name, *broker, self).await {
+                    return wire;
+                }
+            }
+            // An adoption takes a minute.
+            net.sleep(Duration::from_millis(net.draw(4000))).await;
+        }
+    }
+
+    /// Whether a broker may refuse or disconnect a subscriber for this reason: if there are several, it may have lost its
+    /// lease, or the session is elsewhere.
+    pub(crate) fn may_refuse(self, reason: Reason) -> bool {
+        self.are_several()
+            && [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER].contains(&reason)
+    }
 }
 
 /// A connection that resumes the session of the client's name.
@@ -73,36 +125,26 @@ impl Wire {
     /// As [`connect`](Self::connect), to the broker at this address.
     pub(crate) async fn connect_at(net: &Net, name: &str, broker: SocketAddr) -> Self {
         loop {
-            if let Ok(wire) = Self::try_connect(net, name, broker).await {
+            if let Ok(wire) = Self::try_connect(net, name, broker, Brokers::default()).await {
                 return wire;
             }
             net.sleep(Duration::from_millis(net.draw(50))).await;
         }
     }
 
-    /// As [`connect`](Self::connect), to the first of these brokers that lets the client in. Moves it to the front.
-    pub(crate) async fn connect_among(
+    /// Connects once, to one of these brokers.
+    async fn try_connect(
         net: &Net,
         name: &str,
-        brokers: &mut VecDeque<SocketAddr>,
-    ) -> Self {
-        loop {
-            for _ in 0..brokers.len() {
-                if let Ok(wire) = Self::try_connect(net, name, brokers[0]).await {
-                    return wire;
-                }
-                brokers.rotate_left(1);
-            }
-            net.sleep(Duration::from_millis(net.draw(4000))).await;
-        }
-    }
-
-    async fn try_connect(net: &Net, name: &str, broker: SocketAddr) -> Result<Self, Lost> {
+        broker: SocketAddr,
+        brokers: Brokers,
+    ) -> Result<Self, Lost> {
         let asking = Asking { name, expiry: u32::MAX, ..Asking::default() };
         match Self::open_at(net, asking, broker).await? {
             (wire, Reason::SUCCESS) => Ok(wire),
-            // The disk is slow, or the session is or may be elsewhere.
-            (_, Reason::SERVER_UNAVAILABLE | Reason::USE_ANOTHER_SERVER) => Err(Lost),
+            // The disk is slow.
+            (_, Reason::SERVER_UNAVAILABLE) => Err(Lost),
+            (_, reason) if brokers.may_refuse(reason) => Err(Lost),
             (_, reason) => panic!("the CONNECT is refused: {reason:?}"),
         }
     }

@@ -49,14 +49,13 @@ fn two<T: 'static, Fut0, Fut1>(
         world.set_faults(Faults::NONE);
         let mut graph = Graph::new();
         let stage = stage(&mut graph);
-        let endpoints = [0, 1].map(|at| world.listen(address(at)).pop());
-        let endpoints = RefCell::new(endpoints);
+        let listeners = [0, 1].map(|at| world.listen(address(at)));
         let between = Rc::new(RefCell::new(None));
         let done = Rc::new(Cell::new(0));
         let ended = done.clone();
         world.program(graph, move |start| {
-            let endpoint = endpoints.borrow_mut()[start.processor()].take().expect("one start");
-            let here = Here { stage, listener: Rc::new(Listener::new(endpoint)?) };
+            let listener = listeners[start.processor()].listener(start)?;
+            let here = Here { stage, listener: Rc::new(listener) };
             let (between, done) = (between.clone(), done.clone());
             match start.processor() {
                 0 => stage.dispatch(move |_| async move {

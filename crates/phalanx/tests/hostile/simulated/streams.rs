@@ -5,7 +5,7 @@ use std::future::Future;
 use std::task::Poll;
 
 use phalanx::Graph;
-use phalanx::net::{Elsewhere, IoTimeout, Listener, Stream};
+use phalanx::net::{Elsewhere, IoTimeout, Stream};
 use phalanx::sim::{self, Client, Faults, Net};
 
 use super::{Here, SEEDS, address, begun, panics, plain, two};
@@ -106,9 +106,9 @@ fn keeper(world: &mut sim::World) {
     world.set_faults(Faults::NONE);
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let endpoint = RefCell::new(world.listen(address(0)).pop());
-    world.program(graph, move |_| {
-        let listener = Listener::new(endpoint.borrow_mut().take().expect("one processor"))?;
+    let listeners = world.listen(address(0));
+    world.program(graph, move |start| {
+        let listener = listeners.listener(start)?;
         stage.dispatch(move |_| async move {
             let stream = listener.accept().await.unwrap();
             let reading = begun(read(listener.accept().await.unwrap())).await;

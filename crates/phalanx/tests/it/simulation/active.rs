@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::{IoTimeout, Listener};
+use phalanx::net::IoTimeout;
 use phalanx::runtime::ActiveProcessors;
 use phalanx::sim::{self, Faults, World};
 
@@ -28,7 +28,7 @@ struct Outcome {
 
 /// A server that answers each byte, a key, with the number of requests with this key.
 fn server(world: &mut World, outcome: &Rc<Outcome>, address: SocketAddr) {
-    let listeners = RefCell::new(world.listen(address));
+    let listeners = world.listen(address);
     let mut graph = Graph::new();
     let stage = graph.shared("connections", ());
     let table = graph.stage("table").migrating(|_| Counts::new());
@@ -36,7 +36,7 @@ fn server(world: &mut World, outcome: &Rc<Outcome>, address: SocketAddr) {
     world.program(graph, move |start| {
         outcome.active.replace(Some(start.active()));
         let outcome = outcome.clone();
-        let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+        let listener = listeners.listener(start)?;
         stage.dispatch(move |_| {
             listener.accept_each(move |stream| {
                 let outcome = outcome.clone();

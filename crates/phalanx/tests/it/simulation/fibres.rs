@@ -1,6 +1,6 @@
 //! Fibres among asynchronous operations in simulation.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use phalanx::fibre::sync::{Mutex, channel};
 use phalanx::fibre::{Fibre, LocalFibres, net::Stream};
-use phalanx::net::{IoTimeout, Listener};
+use phalanx::net::IoTimeout;
 use phalanx::sim::{self, Faults, World};
 use phalanx::{Graph, Session, SharedStage, sleep};
 
@@ -40,10 +40,10 @@ fn world_of_lines(world: &mut World) {
     let mut graph = Graph::new();
     let clients = graph.shared("clients", ());
     let count = graph.shared("count", Mutex::new(0));
-    let listeners = RefCell::new(world.listen(address));
+    let listeners = world.listen(address);
     world.set_faults(Faults::drawn(world.seed()));
-    world.program(graph, move |_| {
-        let listener = Listener::new(listeners.borrow_mut().pop().unwrap())?;
+    world.program(graph, move |start| {
+        let listener = listeners.listener(start)?;
         clients.dispatch(move |_| {
             listener.accept_each(move |stream| {
                 let serving = clients.fibre(move |_, fibre| serve(&stream.into(), count, fibre));

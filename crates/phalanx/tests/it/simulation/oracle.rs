@@ -233,12 +233,11 @@ fn a_client_without_an_answer_is_stuck() {
     let found = found(1, |world| {
         let mut graph = Graph::new();
         let stage: SharedStage<()> = graph.shared("deaf", ());
-        let listeners = RefCell::new(world.listen(address));
+        let listeners = world.listen(address);
         world.set_faults(Faults::NONE);
-        world.program(graph, move |_| {
-            let listener = listeners.borrow_mut().pop().unwrap();
+        world.program(graph, move |start| {
+            let listener = listeners.listener(start)?;
             stage.dispatch(move |_| async move {
-                let listener = phalanx::net::Listener::new(listener).unwrap();
                 // Accepts the connection and never responds.
                 let _stream = listener.accept().await;
                 phalanx::shutdown::draining().await;

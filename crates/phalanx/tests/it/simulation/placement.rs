@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::{IoTimeout, Listener};
+use phalanx::net::IoTimeout;
 use phalanx::runtime::ActiveProcessors;
 use phalanx::sim::{self, Faults, World};
 
@@ -33,13 +33,13 @@ fn echo(
 ) -> Rc<Cell<usize>> {
     world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(world.seed()) });
     let address: SocketAddr = "10.0.0.1:80".parse().unwrap();
-    let listeners = RefCell::new(world.listen(address));
+    let listeners = world.listen(address);
     let mut graph = Graph::new();
     let stage = graph.shared("echo", ());
     let (count, offers, processors) = (served.clone(), rounds > 1, world.processors());
     world.program(graph, move |start| {
         on_start(start.active());
-        let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+        let listener = listeners.listener(start)?;
         let (processor, count) = (start.processor(), count.clone());
         stage.dispatch(move |_| async move {
             let mut left = if processor == 0 { accepts } else { usize::MAX };

@@ -1,6 +1,4 @@
 //! The same seed gives the same run.
-
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
@@ -35,10 +33,10 @@ fn echo_world(world: &mut World) {
     let address = SocketAddr::from(([10, 0, 0, 1], 7));
     let mut graph = Graph::new();
     let stage = graph.shared("echo", ());
-    let listeners = RefCell::new(world.listen(address));
+    let listeners = world.listen(address);
     world.set_faults(Faults::drawn(world.seed()));
-    world.program(graph, move |_| {
-        let listener = Listener::new(listeners.borrow_mut().pop().unwrap())?;
+    world.program(graph, move |start| {
+        let listener = listeners.listener(start)?;
         stage.dispatch(move |_| accept(listener, stage))?;
         Ok(())
     });

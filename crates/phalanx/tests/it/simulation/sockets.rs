@@ -1,10 +1,10 @@
 //! Unix sockets and datagrams in simulation.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::net::{IoTimeout, Listener, Stream, UdpSocket};
+use phalanx::net::{IoTimeout, Stream, UdpSocket};
 use phalanx::shutdown::draining;
 use phalanx::sim::{self, Faults, World};
 use phalanx::{Graph, select};
@@ -81,9 +81,9 @@ fn connections_by_path() {
     sim::explore(100, |world| {
         let mut graph = Graph::new();
         let stage = graph.shared("echo", ());
-        let listeners = RefCell::new(world.listen_unix("/run/echo"));
+        let listeners = world.listen_unix("/run/echo");
         world.program(graph, move |start| {
-            let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+            let listener = listeners.listener(start)?;
             stage.dispatch(move |_| {
                 listener.accept_each(move |stream| {
                     let echo = stage.dispatch(move |_| async move {
@@ -131,9 +131,9 @@ fn reads_that_the_drain_drops_leave_nothing() {
         world.set_processors(1);
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
-        let endpoints = RefCell::new(world.listen(address));
-        world.program(graph, move |_| {
-            let listener = Listener::new(endpoints.borrow_mut().pop().expect("one processor"))?;
+        let endpoints = world.listen(address);
+        world.program(graph, move |start| {
+            let listener = endpoints.listener(start)?;
             stage.dispatch(move |_| {
                 listener.accept_each(move |stream| {
                     let reads = move |_| async move {

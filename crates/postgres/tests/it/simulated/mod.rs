@@ -2,16 +2,12 @@
 //! protocol, and each query still has one outcome that agrees with the table.
 
 mod server;
-
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use phalanx::net::Listener;
 use phalanx::sim::{self, Faults, World};
 use phalanx::{Graph, sleep};
 use phalanx_postgres::{Config, Database, Error, Statement, Type};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use server::Server;
 
@@ -52,13 +48,13 @@ fn insert_numbers(world: &mut World, faults: u32, config: impl Fn(Config) -> Con
     let config = config(Config::tcp(address).queue_timeout(Duration::from_secs(20)));
     let database = Database::declare(&mut graph, config);
     let insert = Statement::new("INSERT INTO numbers VALUES ($1)", &[Type::INT4]).batchable();
-    let (listeners, processors) = (RefCell::new(world.listen(address)), world.processors());
+    let (listeners, processors) = (world.listen(address), world.processors());
     let outcomes = Arc::new(Mutex::new(Vec::new()));
     let running = Arc::new(AtomicUsize::new(processors * CALLERS as usize));
     let (server_of_program, outcomes_of_program) = (server.clone(), outcomes.clone());
     let running_of_program = running.clone();
     world.program(graph, move |start| {
-        let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+        let listener = listeners.listener(start)?;
         let server = server_of_program.clone();
         servers.dispatch(move |_| async move {
             while let Ok(stream) = listener.accept().await {

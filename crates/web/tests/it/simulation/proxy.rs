@@ -98,7 +98,7 @@ async fn converse(net: Net, weather: Weather, client: u64) {
         let name = |n| format!("{client}-{round}-{n}");
         let asks: Vec<_> = (0..1 + net.draw(4)).map(|n| Ask::drawn(&net, name(n))).collect();
         let text: String = asks.iter().map(|ask| &*ask.text).collect();
-        let (mut rest, begun) = (text.as_bytes(), net.now());
+        let (mut rest, mut is_late) = (text.as_bytes(), false);
         while !rest.is_empty() {
             let length =
                 if net.draw(3) == 0 { rest.len() as u64 } else { 1 + net.draw(rest.len() as u64) };
@@ -107,10 +107,11 @@ async fn converse(net: Net, weather: Weather, client: u64) {
             }
             rest = &rest[length as usize..];
             let pause = if net.draw(8) == 0 { 100_000 } else { 5000 };
+            let written = net.now();
             net.sleep(Duration::from_micros(net.draw(pause))).await;
+            // The time that the server waits for input after a response that closes the connection. Then it resets it.
+            is_late |= net.now() - written >= Duration::from_secs(5);
         }
-        // The server discards input for a second after a response that closes the connection, and then resets it.
-        let is_late = net.now() - begun >= Duration::from_secs(1);
         for ask in &asks {
             if weather.leaves && net.draw(4) == 0 {
                 net.sleep(Duration::from_micros(net.draw(3_000_000))).await;
@@ -370,16 +371,15 @@ fn proxy(world: &mut World) {
     let server = Server::declare(&mut graph, &config, [world.root()]).expect("all is there");
     let stage = graph.shared("servers", ());
     let (net, seen) = (world.net(), Seen::default());
-    let fronts = RefCell::new(world.listen(address()));
-    let backs = RefCell::new(servers().map(|address| world.listen(address)));
-    world.program(graph, move |_| {
-        for back in &mut *backs.borrow_mut() {
-            let listener = Listener::new(back.pop().expect("one for each"))?;
+    let fronts = world.listen(address());
+    let backs = servers().map(|address| world.listen(address));
+    world.program(graph, move |start| {
+        for back in &backs {
+            let listener = back.listener(start)?;
             let context = (net.clone(), weather, seen.clone());
             stage.dispatch(move |_| accept(listener, stage, context))?;
         }
-        let front = fronts.borrow_mut().pop().expect("one for each");
-        Ok(server.accept([Listener::new(front)?])?)
+        Ok(server.accept([fronts.listener(start)?])?)
     });
     if weather.finishes {
         let net = world.net();

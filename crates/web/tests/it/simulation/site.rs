@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::{Bytes, Listener};
+use phalanx::net::Bytes;
 use phalanx::sim::World;
 use phalanx_web::{AccessLog, Config, LogFormat, LogTarget, Scheme, Server, Symlinks, Tls};
 
@@ -169,10 +169,7 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
     let stale = config.timeouts.revalidate + LOADING;
     let mut graph = Graph::new();
     let server = Server::declare(&mut graph, &config, [world.root()]).expect("all is there");
-    let listeners = RefCell::new(world.listen(address()));
-    world.program(graph, move |_| {
-        let listener = listeners.borrow_mut().pop().expect("one for each");
-        Ok(server.accept([Listener::new(listener)?])?)
-    });
+    let listeners = world.listen(address());
+    world.program(graph, move |start| Ok(server.accept([listeners.listener(start)?])?));
     stale
 }
