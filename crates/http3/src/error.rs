@@ -7,8 +7,6 @@ pub struct Code(pub u32);
 impl Code {
     /// No error: the connection or the stream is not needed any more.
     pub const NO_ERROR: Self = Self(0x100);
-    /// The peer violated the protocol.
-    pub const GENERAL_PROTOCOL_ERROR: Self = Self(0x101);
     /// The server failed.
     pub const INTERNAL_ERROR: Self = Self(0x102);
     /// A stream that the peer must not open.

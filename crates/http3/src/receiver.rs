@@ -223,7 +223,7 @@ mod tests {
         [&[kind, payload.len() as u8], payload].concat()
     }
 
-    /// What a stream of these bytes contains, divided in pieces of `piece` bytes.
+    /// The heads and the content of a stream that arrives in pieces of `piece` bytes.
     fn received(stream: &[u8], piece: usize) -> Result<(Vec<String>, Vec<u8>), Error> {
         let (mut receiver, mut heads, mut content) =
             (Receiver::new(LIMITS), Vec::new(), Vec::new());

@@ -51,4 +51,4 @@ pub use model::{ModelServer, Passage};
 pub use options::{Access, Credentials, Metrics, OnState, Options};
 pub use subject::{is_filter, is_subject, matches};
 #[cfg(feature = "client")]
-pub use survey::{Question, ServerInfo, survey};
+pub use survey::{JetStreamUse, Question, ServerInfo, survey};

@@ -21,9 +21,17 @@ pub struct ServerInfo {
     pub max_payload: usize,
     /// Whether it is one of several servers of a NATS cluster.
     pub is_clustered: bool,
-    /// The use of JetStream by the client's account, and whether a stream with the subjects of the question exists; `None`
-    /// if the survey did not ask.
-    pub account: Option<Result<(Account, bool), String>>,
+    /// `None` if the survey did not ask.
+    pub jetstream: Option<Result<JetStreamUse, String>>,
+}
+
+/// The use of JetStream by the client's account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JetStreamUse {
+    /// Limits and use.
+    pub account: Account,
+    /// Whether a stream with the subjects of the question exists.
+    pub has_stream: bool,
 }
 
 /// A question about the use of JetStream.
@@ -55,11 +63,11 @@ pub fn survey(
                         continue;
                     }
                 };
-                let account = match &question {
+                let jetstream = match &question {
                     Some(question) => {
                         let only = Access { servers: vec![server.clone()], ..access.clone() };
                         let options = Options { access: only, ..options.clone() };
-                        Some(Box::pin(account(options, resolver, question)).await)
+                        Some(Box::pin(ask(options, resolver, question)).await)
                     }
                     None => None,
                 };
@@ -67,7 +75,7 @@ pub fn survey(
                     version: info.version,
                     max_payload: info.max_payload,
                     is_clustered: info.cluster.is_some_and(|name| !name.is_empty()),
-                    account,
+                    jetstream,
                 }));
             }
             found
@@ -76,17 +84,18 @@ pub fn survey(
 }
 
 /// Asks a server for the use of JetStream.
-async fn account(
+async fn ask(
     options: Options,
     resolver: Resolver,
     question: &Question,
-) -> Result<(Account, bool), String> {
+) -> Result<JetStreamUse, String> {
     let limit = options.connect_timeout;
     let client = Client::new(options, resolver);
     let asked = Box::pin(async {
         client.connected().await;
         let streams = JetStream::new(&client, &question.inbox, limit);
-        Ok((streams.account().await?, streams.is_stored(&question.subjects).await?))
+        let account = streams.account().await?;
+        Ok(JetStreamUse { account, has_stream: streams.is_stored(&question.subjects).await? })
     });
     let running = Box::pin(client.run());
     match timeout(limit, Box::pin(select(asked, running))).await {

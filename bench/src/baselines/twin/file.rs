@@ -42,8 +42,8 @@ impl File {
         Validators { etag: &self.etag, modified: self.modified }
     }
 
-    /// Appends the fields of the file that a response without its content has too. A prepared
-    /// [`Entity`](phalanx_http::Entity) would contain HTTP/2, and pays only if it is kept.
+    /// Appends the fields of the file that a response without its content has too. An
+    /// [`Entity`](phalanx_http::Entity) would encode them for HTTP/2 as well, for this one response.
     pub(super) fn identify<'h>(&self, head: Head<'h>) -> Head<'h> {
         head.field("ETag", self.etag.as_bytes()).field("Last-Modified", &format_date(self.modified))
     }

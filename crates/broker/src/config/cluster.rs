@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_config::{ConfigError, Given, Keys, Pass, Value, Written};
-use phalanx_nats::{Access, Credentials, Limits, Question, ServerAddress, ServerInfo, survey};
+use phalanx_nats::{
+    Access, Credentials, JetStreamUse, Limits, Question, ServerAddress, ServerInfo, survey,
+};
 use phalanx_tls::Connector;
 
 use crate::cluster_names::ClusterNames;
@@ -170,7 +172,7 @@ impl Cluster {
     /// The name of this node. May block.
     ///
     /// # Errors
-    /// A description of what is unusable.
+    /// A description of the unusable setting.
     pub(crate) fn node_name(&self) -> Result<Arc<str>, String> {
         match self.node.as_str() {
             "" => host_name().map(Into::into),
@@ -181,7 +183,7 @@ impl Cluster {
     /// The servers, and the credentials and authorities as read from their files. May block.
     ///
     /// # Errors
-    /// A description of what is unusable.
+    /// A description of the unusable setting or file.
     pub(crate) fn access(&self) -> Result<Access, String> {
         let secret = self.password_file.as_deref().map(first_line).transpose()?;
         let credentials = match (&self.username, secret) {
@@ -279,7 +281,7 @@ fn unsuitable_for_keeping(
             "it is not part of a NATS cluster, which {replicas} copies of the sessions need; add `cluster {{}}`"
         ));
     }
-    let (account, has_stream) = match info.account.as_ref()? {
+    let JetStreamUse { account, has_stream } = match info.jetstream.as_ref()? {
         Ok(found) => found,
         Err(why) => return Some(format!("it cannot keep sessions: {why}")),
     };
@@ -337,29 +339,33 @@ mod tests {
             version: version.to_owned(),
             max_payload,
             is_clustered: false,
-            account: None,
+            jetstream: None,
         };
         let of = |version: &str, max_payload| unsuitable(&info(version, max_payload));
         assert_eq!(of("2.2.0", MIN_PAYLOAD), None);
         assert_eq!(of("3.0.0-RC.1", MIN_PAYLOAD), None);
         assert!(of("2.1.9", MIN_PAYLOAD).unwrap().contains("2.2 or later"));
         assert!(of("2.10.1", 65_536).unwrap().contains("max_payload is 65536"));
-        let keeps = |version: &str, replicas, account| {
-            let info = ServerInfo { account: Some(account), ..info(version, MIN_PAYLOAD) };
+        let keeps = |version: &str, replicas, found| {
+            let info = ServerInfo { jetstream: Some(found), ..info(version, MIN_PAYLOAD) };
             unsuitable_for_keeping(&info, replicas, 4000).unwrap_or_default()
         };
         let account = |max_streams, max_storage| {
             let limits = Limits { max_streams, max_storage };
-            Ok((Account { streams: 2, storage: 0, limits }, false))
+            JetStreamUse { account: Account { streams: 2, storage: 0, limits }, has_stream: false }
         };
-        let with_stream = |account: Result<(Account, bool), String>| Ok((account?.0, true));
-        assert_eq!(keeps("2.9.0", 1, account(-1, -1)), "");
-        assert_eq!(keeps("2.9.0", 1, account(3, 9000)), "");
-        assert!(keeps("2.8.4", 1, account(-1, -1)).contains("2.9 or later"));
-        assert!(keeps("2.9.0", 3, account(-1, -1)).contains("not part of a NATS cluster"));
-        assert!(keeps("2.9.0", 1, account(2, -1)).contains("all 2 streams"));
-        assert_eq!(keeps("2.9.0", 1, with_stream(account(2, -1))), "", "the node has its stream");
-        assert!(keeps("2.9.0", 1, account(-1, 8999)).contains("may need 9000"));
+        let with_stream = |used| JetStreamUse { has_stream: true, ..used };
+        assert_eq!(keeps("2.9.0", 1, Ok(account(-1, -1))), "");
+        assert_eq!(keeps("2.9.0", 1, Ok(account(3, 9000))), "");
+        assert!(keeps("2.8.4", 1, Ok(account(-1, -1))).contains("2.9 or later"));
+        assert!(keeps("2.9.0", 3, Ok(account(-1, -1))).contains("not part of a NATS cluster"));
+        assert!(keeps("2.9.0", 1, Ok(account(2, -1))).contains("all 2 streams"));
+        assert_eq!(
+            keeps("2.9.0", 1, Ok(with_stream(account(2, -1)))),
+            "",
+            "the node has its stream"
+        );
+        assert!(keeps("2.9.0", 1, Ok(account(-1, 8999))).contains("may need 9000"));
         assert!(keeps("2.9.0", 1, Err("none".into())).contains("cannot keep sessions: none"));
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn serve_accepted(
 impl Connection {
     /// Reads and processes packets until the connection ends.
     async fn listen(&mut self) -> End {
-        // One that could not move reads first.
+        // A connection that could not move reads first.
         let mut has_read = false;
         loop {
             // Pooled: an idle connection holds no memory for processing input.
@@ -148,8 +148,8 @@ impl Connection {
         if !input.is_empty() || input.capacity() <= IDLE_INPUT_BYTES {
             self.client.input = input;
         }
-        // Two nodes that waited for each other would wait for ever. What a node gets is limited: its unacknowledged
-        // messages.
+        // A lane does not wait, because two nodes could wait for each other forever. The number of its unacknowledged
+        // messages is bounded.
         if !self.stream.is_lane() {
             self.outbox.room().await;
         }

@@ -1,6 +1,6 @@
 //! Whether this node owns its sessions, and the other nodes' journals.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +24,9 @@ pub(crate) const ELECTION: Duration = Duration::from_secs(12);
 /// Parts of the timeout after which leases are renewed, and looked at.
 pub(crate) const RENEWALS: u32 = 5;
 
+/// The number of remembered adoptions. They matter while NATS may deliver claims of the lost node, which takes seconds.
+const ADOPTED: usize = 1000;
+
 /// The state of the kept sessions.
 pub(crate) struct Kept {
     pub(crate) names: ClusterNames,
@@ -45,8 +48,8 @@ struct State {
     renewed: Duration,
     /// The journals of other nodes, and which of them this node adopts.
     others: BTreeMap<JournalName, OtherJournal>,
-    /// The starts of the nodes whose sessions this node has adopted, or is adopting.
-    adopted: HashSet<String>,
+    /// The starts of the nodes whose sessions this node has adopted, or is adopting: the last [`ADOPTED`].
+    adopted: VecDeque<String>,
     /// The clients whose sessions this node is adopting.
     arriving: HashSet<Arc<str>>,
     /// Whether the other nodes' journals are known.
@@ -204,13 +207,17 @@ impl Kept {
     /// This node adopts the sessions of another one, which had this start, if that is known.
     pub(crate) fn adopts(&self, start: &str) {
         if !start.is_empty() {
-            lock(&self.state).adopted.insert(start.to_owned());
+            let adopted = &mut lock(&self.state).adopted;
+            if adopted.len() == ADOPTED {
+                adopted.pop_front();
+            }
+            adopted.push_back(start.to_owned());
         }
     }
 
     /// Whether this node has adopted, or is adopting, the sessions of the node with this start.
     pub(crate) fn has_adopted(&self, start: &str) -> bool {
-        lock(&self.state).adopted.contains(start)
+        lock(&self.state).adopted.iter().any(|adopted| adopted == start)
     }
 
     /// The clients whose sessions this node is adopting, until none is.

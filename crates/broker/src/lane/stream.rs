@@ -41,9 +41,9 @@ pub(crate) struct LaneOptions {
     pub(crate) most: usize,
     /// Maximum size of a packet from the other node, in bytes.
     pub(crate) most_packet: usize,
-    /// The same of packets to it.
+    /// Maximum size of a packet to it, in bytes.
     pub(crate) most_sent: usize,
-    /// Time in which something has to arrive of what was sent.
+    /// The lane ends if nothing that was sent is acknowledged for this time.
     pub(crate) timeout: Duration,
     /// The keys of the subscriptions that the other node's session has from an earlier lane.
     pub(crate) known: HashSet<Box<str>>,

@@ -46,7 +46,7 @@ pub(crate) struct Message {
     expires: Option<Duration>,
     /// The publisher; `None` for the broker's own messages and wills.
     pub(crate) from: Option<ClientKey>,
-    /// Where the message came from, as far as it decides who gets it.
+    /// The kind of sender, which restricts the receivers.
     pub(crate) source: Source,
     /// For a QoS 2 message of a client: the ID of its session in the journal, 0 if not persistent, and its
     /// packet identifier.

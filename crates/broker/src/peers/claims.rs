@@ -54,7 +54,7 @@ impl Claims {
     /// wait, so that this one is not sent.
     pub(crate) fn add(&self, client: &Identity, day: Duration, now: Duration) -> bool {
         let mut state = lock(&self.0);
-        // Later than what is known, even if the clock of another node is ahead.
+        // Later than every known claim, even if the clock of another node is ahead.
         let at = (day.as_micros() as u64).max(state.latest.saturating_add(1));
         state.latest = at;
         state.last.insert(client.clone(), at);

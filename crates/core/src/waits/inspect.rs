@@ -128,7 +128,7 @@ impl Control {
 }
 
 impl Processor {
-    /// What the operations of this processor wait for. Visits every slot.
+    /// The waits of this processor's operations. Visits every slot.
     pub fn waits(&self) -> Waits {
         let mut waits =
             Waits { graph: HashMap::new(), operations: HashMap::new(), queues: HashMap::new() };

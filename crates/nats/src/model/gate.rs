@@ -6,7 +6,7 @@ use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::sync::oneshot;
 
-/// What a gate does with data and connections.
+/// The treatment of data and connections by a gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Passage {
     /// They pass.

@@ -260,8 +260,9 @@ fn servers_tell_their_properties() {
     assert_eq!(found[0].as_ref().map(|info| info.max_payload), Ok(70_000));
     let question = Question { inbox: "check".into(), subjects: "a.*".into() };
     let found = survey(with, limit, Some(question));
-    let (account, is_stored) = found[0].as_ref().unwrap().account.clone().unwrap().unwrap();
-    assert_eq!((account.streams, account.limits.max_streams, is_stored), (0, -1, false));
+    let used = found[0].as_ref().unwrap().jetstream.clone().unwrap().unwrap();
+    assert_eq!((used.account.streams, used.account.limits.max_streams), (0, -1));
+    assert!(!used.has_stream);
     assert!(found[1].as_ref().is_err_and(|why| why.contains("refused")), "{found:?}");
     let found = survey(access(&server.url(), Credentials::None), limit, None);
     assert!(found[0].as_ref().is_err_and(|why| why.contains("Authorization")), "{found:?}");

@@ -41,7 +41,7 @@ impl NatsServer {
             return None;
         };
         let address = match host.is_loopback() && host != Ipv4Addr::LOCALHOST {
-            // Nobody else listens there.
+            // No other process listens there.
             true => SocketAddr::from((host, 4222)),
             false => listener().1,
         };

@@ -172,7 +172,7 @@ pub struct Validity {
     pub from: SystemTime,
     /// Its last second.
     pub until: SystemTime,
-    /// Whether the certificate is for all names that were asked for.
+    /// Whether the certificate is for all requested names.
     pub is_for_all: bool,
 }
 

@@ -24,7 +24,7 @@ impl Authority {
     /// Parses `HOST` or `HOST:PORT`. An IPv6 address is in brackets.
     ///
     /// # Errors
-    /// A description of what is wrong.
+    /// A description of the mistake.
     pub fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let (host, port, is_host) = match text.strip_prefix('[') {
             Some(inside) => {

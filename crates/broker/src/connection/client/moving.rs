@@ -21,8 +21,7 @@ use phalanx_service::ListenAddress;
 use phalanx_tls::Wire;
 
 use crate::config::Config;
-use crate::connection::client::sender;
-use crate::connection::client::{Client, Connection, Shared};
+use crate::connection::client::{Client, Connection, Shared, sender};
 use crate::connection::end::End;
 use crate::connection::logging;
 use crate::context::Context;

@@ -1,4 +1,4 @@
-//! What the packets of an accepted client do, as methods of its connection.
+//! The packets of an accepted client, processed by methods of its connection.
 //!
 //! | file | packets |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a partition consists of, and what its changes result in.
+//! The state of a partition, and the results of its changes.
 //!
 //! | file | contents |
 //! |---|---|

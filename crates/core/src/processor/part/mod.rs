@@ -75,6 +75,6 @@ pub(crate) struct Observe {
     pub(crate) counters: Arc<ProcessorCounters>,
     /// The recorded operation types, by stage and vtable.
     pub(crate) types: RefCell<Vec<(u8, &'static VTable)>>,
-    /// What has not been reported to the world.
+    /// Findings that have not been reported to the world.
     pub(crate) reports: RefCell<Vec<Unreported>>,
 }
