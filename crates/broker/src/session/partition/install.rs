@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx_mqtt::RetainHandling;
+use phalanx_mqtt::{PacketId, RetainHandling};
 use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
 use crate::access::Identity;
@@ -21,7 +21,7 @@ pub(crate) struct Arriving {
 }
 
 /// Size from which the records of a session continue in another entry, because entries are limited. After a crash between
-/// two of them, the session lacks the later messages.
+/// two of them, the session lacks its last messages.
 const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 2 - (1 << 20);
 
 const _: () = assert!(MAX_ENTRY_BYTES + MAX_DURABLE_PACKET + (1 << 20) <= Entry::MAX_BYTES);
@@ -53,10 +53,8 @@ impl Sessions {
         let mut append = |records: &mut Entry| {
             self.wal.append(records);
         };
-        put_all(&mut records, (id, &requests, &queued), MAX_ENTRY_BYTES, &mut append);
-        for packet in received {
-            records.push(&Record::Incoming { session: id, packet: packet.get() });
-        }
+        let of_session = (id, &requests[..], &received[..], &queued[..]);
+        put_all(&mut records, of_session, MAX_ENTRY_BYTES, &mut append);
         self.records = records;
         let identity = Identity { user: session.user.clone(), client: session.client_id.clone() };
         self.load.change(SessionLoad::default(), session.load());
@@ -81,10 +79,16 @@ impl Sessions {
     }
 }
 
-/// Adds the records of a session's subscriptions and messages. Passes entries of about `most` bytes to `append`.
+/// Adds the records of a session's subscriptions, packet identifiers and messages. Passes entries of about `most` bytes to
+/// `append`.
 fn put_all(
     records: &mut Entry,
-    (session, requests, queued): (SessionId, &[SubscriptionRequest], &[Renumbered]),
+    (session, requests, received, queued): (
+        SessionId,
+        &[SubscriptionRequest],
+        &[PacketId],
+        &[Renumbered],
+    ),
     most: usize,
     append: &mut dyn FnMut(&mut Entry),
 ) {
@@ -102,6 +106,10 @@ fn put_all(
             condition: "",
         });
         end(records);
+    }
+    // Before the messages, which another entry may continue: without them, a message would be accepted twice.
+    for packet in received {
+        records.push(&Record::Incoming { session, packet: packet.get() });
     }
     for Renumbered { message, how, delivery, phase } in queued {
         let number = message.as_ref().map_or(0, |message| message.number());
@@ -146,8 +154,10 @@ mod tests {
             .collect();
         let (mut records, mut entries) = (Entry::new(), Vec::new());
         let mut append = |records: &mut Entry| entries.push(std::mem::take(records));
-        put_all(&mut records, (SessionId(1), &[], &queued), 3000, &mut append);
+        put_all(&mut records, (SessionId(1), &[], &[PacketId::MIN], &queued), 3000, &mut append);
         entries.push(records);
+        let is_incoming = |record| matches!(record, Record::Incoming { packet: 1, .. });
+        assert!(entries[0].records().any(is_incoming), "{:?}", entries[0]);
         assert!(entries.iter().all(|entry| entry.len() < 3000 + 1100), "{entries:?}");
         let records = entries.iter().flat_map(Entry::records);
         let queued = records.filter_map(|record| match record {
