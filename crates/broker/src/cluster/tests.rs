@@ -159,6 +159,27 @@ fn a_lease_shows_whether_the_stream_has_the_whole_journal() {
 }
 
 #[test]
+fn a_journal_that_was_written_without_its_stream_is_sent_again() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (_, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            for number in [1, 2] {
+                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
+            }
+            mirror.complete().await.unwrap();
+            // The node did not keep its sessions for a time.
+            let (_, mirror) = program.mirror("2");
+            assert!(mirror.open(JOURNAL, 50, 52).await.unwrap() <= 50);
+            assert!(program.lease().await.is_some_and(|(_, own)| own.is_incomplete));
+            let state = streams.state(&names.stream(&journal()).name).await.unwrap();
+            assert_eq!(state.first, state.last, "earlier batches were removed");
+        })
+    });
+}
+
+#[test]
 fn a_journal_that_only_the_disk_has_is_not_adopted() {
     run(|program| {
         Box::pin(async move {

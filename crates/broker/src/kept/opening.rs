@@ -76,13 +76,19 @@ impl StreamMirror {
             Some((head, _)) => head.batch + u64::from(head.place + 1 == head.count),
             None => batches.start,
         };
-        // The batches that the disk alone has were not acknowledged, if the stream was complete before.
+        // The last batch was not acknowledged if the disk alone has it, and the stream was complete before.
         let was_complete = last > 0 && before.is_some_and(|before| !before.is_incomplete);
+        let least = batches.end - u64::from(was_complete && !batches.is_empty());
         let begun = now();
-        lease.take(next < batches.end && !was_complete).await?;
+        lease.take(next < least).await?;
         let head = Head { start: self.start, batch: batches.end, place: 0, count: 0 };
         let subject = names.subject(&journal, OPEN);
         let opened = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await?;
+        if next < batches.start {
+            // The journal was written without this stream for a time: the batches in between do not exist any more, and
+            // those on the disk are the whole journal.
+            streams.purge(&stream.name, opened).await?;
+        }
         self.last.set(opened);
         self.kept.is_renewed(begun);
         if !self.spawn(renew(self.kept.clone(), lease.clone())) {
