@@ -1,13 +1,12 @@
 //! The lease and the stream of a journal, at a model of NATS.
 
-use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::blocking::{BlockingStage, blocking};
-use phalanx::net::{Bytes, Listener, Resolver};
+use phalanx::net::{Bytes, Resolver};
 use phalanx::time::now;
 use phalanx::{Graph, SharedStage, sim, sleep};
 use phalanx_nats::{Access, Client, Expected, JetStream, JetStreamError, ModelServer, Options};
@@ -89,9 +88,9 @@ fn run(test: impl Fn(Program) -> LocalFuture<'static, ()> + Clone + 'static) {
         let resolver = Resolver::declare(&mut graph);
         let files = (blocking(&mut graph, "files").threads(1).state(()), resolver);
         let stage = graph.stage("test").shared(());
-        let (listeners, net) = (RefCell::new(world.listen(nats())), world.net());
-        world.program(graph, move |_| {
-            let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
+        let (listeners, net) = (world.listen(nats()), world.net());
+        world.program(graph, move |start| {
+            let listener = listeners.listener(start)?;
             stage.dispatch(move |_| ModelServer::default().accept(listener, stage))?;
             let access =
                 Access { servers: config().cluster.access().unwrap().servers, ..Access::default() };
