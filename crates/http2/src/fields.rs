@@ -47,6 +47,13 @@ pub(crate) fn is_path(target: &[u8]) -> bool {
         && str::from_utf8(target).is_ok()
 }
 
+/// Whether `scheme` has the syntax of RFC 3986 §3.1.
+pub(crate) fn is_scheme(scheme: &[u8]) -> bool {
+    matches!(scheme, b"https" | b"http")
+        || scheme.first().is_some_and(u8::is_ascii_alphabetic)
+            && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
+}
+
 /// Whether HTTP/2 forbids a field, because it concerns the connection (RFC 9113 §8.2.2).
 pub(crate) fn is_connection_specific(name: &[u8], value: &[u8]) -> bool {
     match name {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::fields::{self, is_connection_specific, is_path, is_token, length};
+use crate::fields::{self, is_connection_specific, is_path, is_scheme, is_token, length};
 use crate::hpack::decoder::Field;
 
 /// Overhead of a field in SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
@@ -119,7 +119,7 @@ impl Head {
                 b":method" => self.method.is_empty() && is_token(value),
                 b":path" => self.path.is_empty() && (is_path(value) || value == b"*"),
                 b":authority" => self.authority.is_none(),
-                b":scheme" => !self.has_scheme && !value.is_empty(),
+                b":scheme" => !self.has_scheme && is_scheme(value),
                 _ => false,
             };
         valid.then_some(())?;
@@ -268,6 +268,11 @@ mod tests {
             (vec![(":method", "CONNECT"), ("host", "h:1")], false, "8.5: authority"),
             (without(":method"), false, "8.3.1"),
             (without(":scheme"), false, "8.3.1"),
+            (replaced(":scheme", "coap+tcp"), true, "RFC 3986 3.1"),
+            (replaced(":scheme", ""), false, "RFC 3986 3.1"),
+            (replaced(":scheme", "ht#tp"), false, "RFC 3986 3.1"),
+            (replaced(":scheme", "http:"), false, "RFC 3986 3.1"),
+            (replaced(":scheme", "1http"), false, "RFC 3986 3.1"),
             (without(":path"), false, "8.3.1"),
             (without(":authority"), false, "a host is required"),
             (replaced(":path", ""), false, "8.3.1"),
