@@ -4,7 +4,7 @@
 //! that site. The browser then sends that name in `Host`. Therefore only names that no such page controls are
 //! accepted: IP addresses, `localhost`, and the names that the program allows.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Accepted names in addition to IP addresses and `localhost`.
 #[derive(Debug, Default)]
@@ -18,18 +18,22 @@ impl Hosts {
 
     /// Whether `authority`, the value of `Host` with or without a port, is accepted.
     pub(super) fn accept(&self, authority: &str) -> bool {
-        let Some(host) = without_port(authority) else { return false };
-        if let Some(address) = host.strip_prefix('[') {
-            return address.strip_suffix(']').is_some_and(|a| a.parse::<Ipv6Addr>().is_ok());
-        }
-        host.parse::<Ipv4Addr>().is_ok()
-            || is_localhost(host)
-            || self.0.iter().any(|name| same_name(name, host))
+        without_port(authority).is_some_and(|host| address(host).is_some() || self.is_named(host))
     }
 
-    /// Whether `origin`, the value of `Origin`, is a page at an accepted host. `null` is not accepted.
-    pub(super) fn accept_origin(&self, origin: &str) -> bool {
-        origin.split_once("://").is_some_and(|(_, authority)| self.accept(authority))
+    /// Whether `origin`, the value of `Origin`, is a page at an accepted name, or at the address to which the request
+    /// was sent according to `authority`, the value of `Host`. Anyone may serve a page at another address. `null` is
+    /// not accepted.
+    pub(super) fn accept_origin(&self, origin: &str, authority: Option<&str>) -> bool {
+        let Some(host) = origin.split_once("://").and_then(|(_, page)| without_port(page)) else {
+            return false;
+        };
+        let own = || authority.and_then(without_port).and_then(address);
+        self.is_named(host) || address(host).is_some_and(|address| own() == Some(address))
+    }
+
+    fn is_named(&self, host: &str) -> bool {
+        is_localhost(host) || self.0.iter().any(|name| same_name(name, host))
     }
 }
 
@@ -42,6 +46,14 @@ fn without_port(authority: &str) -> Option<&str> {
             let (host, port) = authority.split_at(end + colon);
             port[1..].bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
         }
+    }
+}
+
+/// The IP address that `host` is.
+fn address(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[') {
+        Some(v6) => v6.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
     }
 }
 
@@ -98,8 +110,27 @@ mod tests {
             ("é.localhostx", false),
         ] {
             assert_eq!(hosts.accept(host), accepted, "{host:?}");
-            assert_eq!(hosts.accept_origin(&format!("http://{host}")), accepted, "{host:?}");
+            let origin = format!("http://{host}");
+            assert_eq!(hosts.accept_origin(&origin, Some(host)), accepted, "{host:?}");
         }
-        assert!(!hosts.accept_origin("null") && !hosts.accept_origin("localhost"));
+        assert!(!hosts.accept_origin("null", None) && !hosts.accept_origin("localhost", None));
+    }
+
+    /// A web page may be at an IP address, too.
+    #[test]
+    fn pages_at_other_addresses_are_rejected() {
+        let hosts = Hosts::new(vec!["192.0.2.7".into()]);
+        for (origin, host, accepted) in [
+            ("http://127.0.0.1:8081", Some("127.0.0.1:8081"), true),
+            ("http://[::1]", Some("[0::1]:8081"), true),
+            ("http://localhost", Some("127.0.0.1:8081"), true),
+            ("https://192.0.2.7", Some("127.0.0.1:8081"), true),
+            ("http://203.0.113.6", Some("127.0.0.1:8081"), false),
+            ("http://[2001:db8::66]:8081", Some("[::1]:8081"), false),
+            ("http://127.0.0.1", Some("localhost"), false),
+            ("http://127.0.0.1", None, false),
+        ] {
+            assert_eq!(hosts.accept_origin(origin, host), accepted, "{origin} {host:?}");
+        }
     }
 }

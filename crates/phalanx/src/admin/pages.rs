@@ -91,7 +91,7 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
 fn is_accepted(request: &Request, hosts: &Hosts) -> bool {
     let Request { host, origin, .. } = request;
     host.as_ref().is_none_or(|host| hosts.accept(host))
-        && origin.as_ref().is_none_or(|origin| hosts.accept_origin(origin))
+        && origin.as_ref().is_none_or(|origin| hosts.accept_origin(origin, host.as_deref()))
 }
 
 /// Renders a live page from two snapshots, taken shortly one after the other.
