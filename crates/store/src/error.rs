@@ -64,11 +64,13 @@ pub struct Lost {
     pub found_bytes: u64,
     /// Number of missing batches; `None` if the files belong to another journal.
     pub missing: Option<u64>,
+    /// Whether [`Options::accept_loss`](crate::Options::accept_loss) accepted the loss.
+    pub accepted: bool,
 }
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, file, bytes, found_file, found_bytes, missing } = self;
+        let Self { path, file, bytes, found_file, found_bytes, missing, accepted } = self;
         let (path, file) = (path.display(), file.display());
         match (missing, found_file) {
             (None, _) => write!(f, "{path}: the files belong to another journal")?,
@@ -85,13 +87,16 @@ impl fmt::Display for Lost {
         write!(f, ". It extended to byte {bytes} of {file}")?;
         match found_file {
             Some(found) => write!(f, ", and now to byte {found_bytes} of {}", found.display())?,
-            None => write!(f, ", and now has no files")?,
+            None => write!(f, ", and now has no readable file")?,
         }
-        write!(
-            f,
-            ". A crash does not cause this: restore the directory from a backup, or accept the loss with --accept-loss. \
-             Nothing was changed"
-        )
+        match accepted {
+            false => write!(
+                f,
+                ". A crash does not cause this: restore the directory from a backup, or accept the loss with \
+                 --accept-loss. Nothing was changed"
+            ),
+            true => write!(f, ". The loss was accepted with --accept-loss"),
+        }
     }
 }
 
@@ -162,7 +167,7 @@ impl AppendError {
     }
 }
 
-/// An unfinished write at the journal's end, left by a crash. It was never acknowledged.
+/// Bytes at the journal's end that are no complete batch. A crash during a write leaves them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The segment.
@@ -171,16 +176,26 @@ pub struct Torn {
     pub offset: u64,
     /// Number of ignored bytes after it.
     pub bytes: u64,
+    /// Whether the position file shows that they were never acknowledged. Without a valid one, and after an accepted
+    /// loss, they may be the rest of an acknowledged batch.
+    pub unacknowledged: bool,
 }
 
 impl fmt::Display for Torn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, offset, bytes } = self;
+        let Self { file, offset, bytes, unacknowledged } = self;
         let file = file.display();
-        write!(
-            f,
-            "{file}: ignored {bytes} bytes of an unfinished write after byte {offset}; they were never \
-             acknowledged"
-        )
+        match unacknowledged {
+            true => write!(
+                f,
+                "{file}: ignored {bytes} bytes of an unfinished write after byte {offset}; they were never \
+                 acknowledged"
+            ),
+            false => write!(
+                f,
+                "{file}: ignored {bytes} bytes after byte {offset}, which are no complete batch; without a valid \
+                 position it is unknown whether they were acknowledged"
+            ),
+        }
     }
 }

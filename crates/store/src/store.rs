@@ -12,7 +12,7 @@ use phalanx::{Graph, SharedStage};
 use crate::directory::names::{LOCK, POSITION, segment_name};
 use crate::directory::private;
 use crate::directory::source::{Directory, Source, remove};
-use crate::error::{OpenError, Torn};
+use crate::error::{Lost, OpenError, Torn};
 use crate::index::Counts;
 use crate::journal::Journal;
 use crate::mirror::MakeMirror;
@@ -200,16 +200,18 @@ pub fn recover(source: &dyn Source, path: &Path) -> Result<Recovered, OpenError>
     read(source, path, false).map(|(_, recovered)| recovered)
 }
 
-/// Replays `source`, and checks that no acknowledged data is missing.
+/// Replays `source`, and checks that no acknowledged data is missing, or with `accept_loss` reports it as accepted.
 fn read(
     source: &dyn Source,
     path: &Path,
     accept_loss: bool,
 ) -> Result<(Replay, Recovered), OpenError> {
-    let (replay, recovered) = replay(source, path)?;
-    match Position::read(source) {
-        Some(position) if !accept_loss => position.compare(&replay, path)?,
-        _ => (),
+    let (replay, mut recovered) = replay(source, path)?;
+    let Some(position) = Position::read(source) else { return Ok((replay, recovered)) };
+    match position.compare(&replay, path) {
+        Some(lost) if !accept_loss => return Err(OpenError::Lost(lost)),
+        Some(lost) => recovered.lost = Some(Lost { accepted: true, ..lost }),
+        None => recovered.torn.iter_mut().for_each(|torn| torn.unacknowledged = true),
     }
     Ok((replay, recovered))
 }

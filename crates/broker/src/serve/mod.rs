@@ -418,9 +418,8 @@ fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeEr
     }
     let (store, recovered) = Store::open(path, options)?;
     store.warnings().iter().for_each(report);
-    if let Some(torn) = &recovered.torn {
-        report(torn);
-    }
+    recovered.lost.iter().for_each(report);
+    recovered.torn.iter().for_each(report);
     let (sessions, messages) = (recovered.sessions.len(), recovered.messages.len());
     let segments = store.segments();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -13,7 +13,7 @@ use phalanx::fs::{Dir, File};
 
 use crate::directory::names::{POSITION, segment_name};
 use crate::directory::source::Source;
-use crate::error::{Lost, OpenError};
+use crate::error::Lost;
 use crate::recovery::replay::Replay;
 
 const MAGIC: [u8; 8] = *b"PHXPOSN1";
@@ -64,24 +64,22 @@ impl Position {
         Self::decode(&source.read(POSITION, LENGTH as u64).ok()?)
     }
 
-    /// Checks that the journal extends at least to this position.
-    ///
-    /// # Errors
-    /// [`OpenError::Lost`] with the recorded and the actual end.
-    pub(crate) fn compare(self, replay: &Replay, path: &Path) -> Result<(), OpenError> {
+    /// Compares this position with the end of the journal. Returns the loss if the journal ends before it.
+    pub(crate) fn compare(self, replay: &Replay, path: &Path) -> Option<Lost> {
         let is_other = replay.salt.is_some_and(|salt| salt != self.salt);
         if !is_other && replay.next_sequence >= self.next_sequence {
-            return Ok(());
+            return None;
         }
         let last = replay.segments.last();
-        Err(OpenError::Lost(Lost {
+        Some(Lost {
             path: path.into(),
             file: segment_name(self.segment).into(),
             bytes: self.end,
             found_file: last.map(|last| segment_name(last.number).into()),
             found_bytes: last.map_or(0, |last| last.end),
             missing: (!is_other).then(|| self.next_sequence - replay.next_sequence),
-        }))
+            accepted: false,
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phalanx::net::Bytes;
 
-use crate::error::Torn;
+use crate::error::{Lost, Torn};
 use crate::format::record::{DeliveryId, MessageId, Phase, Record, SessionId};
 use crate::index::Index;
 use crate::recovery::live::LiveRecords;
@@ -25,6 +25,8 @@ pub struct Recovered {
     pub next_message: MessageId,
     /// An unfinished write at the journal's end, to be logged.
     pub torn: Option<Torn>,
+    /// A loss of acknowledged data that was [accepted](crate::Options::accept_loss), to be logged.
+    pub lost: Option<Lost>,
 }
 
 /// A session; see [`Record::Session`].

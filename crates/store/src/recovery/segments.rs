@@ -82,7 +82,9 @@ impl Files<'_> {
                 return Err(self.corrupt(number, at as u64, "the batch is corrupt"));
             }
             let file = self.file(number);
-            torn = Some(Torn { file, offset: at as u64, bytes: rest.len() as u64 });
+            let (offset, bytes) = (at as u64, rest.len() as u64);
+            // The position is compared after all segments.
+            torn = Some(Torn { file, offset, bytes, unacknowledged: false });
         }
         let segment = Segment { number, base, end: at as u64, sequence };
         Ok(Batches { segment, bytes, batches, torn })
