@@ -82,7 +82,7 @@ impl Processor {
                 self.discard(slot, CallError::Cancelled);
             }
             catch_panic(|| drop(slot.waiter.take()));
-            catch_panic(|| slot.drop_output());
+            self.watched(slot, || slot.drop_output());
         }
     }
 

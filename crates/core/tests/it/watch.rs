@@ -1,14 +1,14 @@
 //! The current work of a processor, observed from another thread.
 
 use std::cell::RefCell;
-use std::future::{Ready, ready};
+use std::future::{Ready, pending, ready};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use crate::common::{Bench, alone, run, settle};
-use phalanx_core::{Cohort, Control, Graph, Running, Session, World, sleep};
+use phalanx_core::{Cohort, Control, Graph, Running, Session, World, sleep, yield_now};
 
 async fn a_long_one() {
     LOOKED.wait();
@@ -78,6 +78,47 @@ fn cohorts_and_idleness_are_distinguished() {
         });
         assert_eq!(COHORTS.load(Ordering::Relaxed), expected);
     }
+    assert!(control.running().eq([None]));
+}
+
+/// Tells the line of the running operation when it is dropped.
+struct LooksWhenDropped(Sender<u32>, Control);
+
+impl Drop for LooksWhenDropped {
+    fn drop(&mut self) {
+        self.0.send(running_line(&self.1)).unwrap();
+    }
+}
+
+#[test]
+fn a_destructor_is_a_part_of_its_operation() {
+    let mut graph = Graph::new();
+    let work = graph.shared("work", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    let control = processor.control();
+    let (told, lines) = channel();
+    let looks = || LooksWhenDropped(told.clone(), control.clone());
+    let (waits, returns, remains) = (looks(), looks(), looks());
+    let line = line!();
+    settle(&processor, &world, || {
+        let call = work.call(move |_| async move { (waits, pending::<()>().await) });
+        work.dispatch(move |_| async move {
+            yield_now().await;
+            call.cancel(); // drops the future
+        })
+        .unwrap();
+        let returned = work.call(move |_| async move { returns });
+        work.dispatch(move |_| async move {
+            yield_now().await;
+            drop(returned); // drops the result
+        })
+        .unwrap();
+        work.dispatch(move |_| async move { (remains, pending::<()>().await).1 }).unwrap();
+    });
+    assert_eq!(lines.try_iter().collect::<Vec<_>>(), [line + 2, line + 8]);
+    assert!(control.running().eq([None]));
+    drop(processor);
+    assert_eq!(lines.try_iter().collect::<Vec<_>>(), [line + 14]);
     assert!(control.running().eq([None]));
 }
 

@@ -70,7 +70,7 @@ impl Processor {
         slot.clear(QUEUED | WOKEN);
         slot.set(DYING);
         // A panic in the destructor is discarded; the operation fails with the first reason.
-        catch_panic(|| slot.drop_work());
+        self.watched(slot, || slot.drop_work());
         slot.clear(DYING);
         if slot.has(HELD) {
             slot.fail(error);
@@ -118,8 +118,17 @@ impl Processor {
     #[inline(never)]
     fn free_with_output(&self, slot: Slot) {
         // A destructor that panics must neither leak the slot nor end the cohort.
-        catch_panic(|| slot.drop_output());
+        self.watched(slot, || slot.drop_output());
         self.slab().give(slot);
+    }
+
+    /// Runs a destructor as a part of its operation, which a supervisor then names if the destructor does not end.
+    /// Discards a panic.
+    pub(crate) fn watched(&self, slot: Slot, drop: impl FnOnce()) {
+        let watch = &self.observe.counters.watch;
+        let before = watch.enter(usize::from(slot.stage.get()), slot);
+        catch_panic(drop);
+        watch.leave(before);
     }
 
     /// Cancels all operations of this processor.
