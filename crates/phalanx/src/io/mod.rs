@@ -117,6 +117,9 @@ thread_local! {
     static IO: RefCell<Option<Rc<Io>>> = const { RefCell::new(None) };
 }
 
+/// The panic of I/O on a thread that runs no processor.
+const NO_RUNTIME: &str = "I/O belongs to operations of a running Runtime";
+
 /// The error of I/O in a destructor that runs inside the driver.
 #[cold]
 fn in_driver() -> io::Error {
@@ -131,7 +134,12 @@ fn in_driver() -> io::Error {
 /// Outside a runtime's processor.
 #[track_caller]
 pub(crate) fn with<R>(f: impl FnOnce(&Io) -> R) -> R {
-    IO.with_borrow(|io| f(io.as_ref().expect("I/O belongs to operations of a running Runtime")))
+    IO.with_borrow(|io| f(io.as_ref().expect(NO_RUNTIME)))
+}
+
+/// As [`with`], but passes `None` to `f` outside a processor.
+pub(crate) fn with_any<R>(f: impl FnOnce(Option<&Io>) -> R) -> R {
+    IO.with_borrow(|io| f(io.as_deref()))
 }
 
 /// As [`with`], but returns `None` outside a processor: for destructors.

@@ -17,7 +17,7 @@ use phalanx_core::ProcessorId;
 use phalanx_driver::{Done, Driver, Request, Socket};
 
 use super::placement::{PassedState, Target};
-use super::{Io, IoTimeout, try_with, with};
+use super::{Io, IoTimeout, NO_RUNTIME, try_with, with, with_any};
 
 /// No processor.
 const STAYS: u16 = u16::MAX;
@@ -247,17 +247,14 @@ impl HomeSocket {
     /// Calls the driver with this socket.
     ///
     /// # Errors
-    /// [`Elsewhere`], or `f`'s.
-    ///
-    /// # Panics
-    /// Outside a processor.
+    /// [`Elsewhere`], also outside a processor; or `f`'s.
     pub(crate) fn driver<R>(
         &self,
         f: impl FnOnce(&mut dyn Driver, Socket) -> io::Result<R>,
     ) -> io::Result<R> {
-        with(|io| match io.home == self.home {
-            true => io.try_driver(|driver| f(driver, self.socket)),
-            false => Err(elsewhere(self.home)),
+        with_any(|io| match io {
+            Some(io) if io.home == self.home => io.try_driver(|driver| f(driver, self.socket)),
+            _ => Err(elsewhere(self.home)),
         })
     }
 }
@@ -355,6 +352,18 @@ impl<R> Requested<R> {
         drop(Self(self.end()));
         Poll::Ready(Err(elsewhere(home)))
     }
+
+    /// The result of a poll outside a processor.
+    ///
+    /// # Panics
+    /// If the request belongs to no processor yet.
+    #[cold]
+    fn outside(&mut self) -> Poll<io::Result<Done>> {
+        match self.0 {
+            Stage::New { home: Some(home), .. } | Stage::Flying { home, .. } => self.stray(home),
+            Stage::New { home: None, .. } | Stage::Over => panic!("{NO_RUNTIME}"),
+        }
+    }
 }
 
 impl<R: Into<Request> + Unpin> Future for Requested<R> {
@@ -362,27 +371,32 @@ impl<R: Into<Request> + Unpin> Future for Requested<R> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        with(|io| match this.0 {
-            Stage::New { home: Some(home), .. } if home != io.home => this.stray(home),
-            Stage::New { timeout, at_once, .. } => {
-                let Stage::New { request, .. } = this.end() else { unreachable!("matched above") };
-                let mut request = request.into();
-                if at_once && let Some(done) = io.send_now(&mut request, timeout)? {
-                    return Poll::Ready(Ok(done));
+        with_any(|io| {
+            let Some(io) = io else { return this.outside() };
+            match this.0 {
+                Stage::New { home: Some(home), .. } if home != io.home => this.stray(home),
+                Stage::New { timeout, at_once, .. } => {
+                    let Stage::New { request, .. } = this.end() else {
+                        unreachable!("matched above")
+                    };
+                    let mut request = request.into();
+                    if at_once && let Some(done) = io.send_now(&mut request, timeout)? {
+                        return Poll::Ready(Ok(done));
+                    }
+                    let key = io.start(request, timeout, context.waker())?;
+                    this.0 = Stage::Flying { key, home: io.home };
+                    Poll::Pending
                 }
-                let key = io.start(request, timeout, context.waker())?;
-                this.0 = Stage::Flying { key, home: io.home };
-                Poll::Pending
-            }
-            Stage::Flying { home, .. } if home != io.home => this.stray(home),
-            Stage::Flying { key, .. } => {
-                let answer = io.answer(key, context.waker());
-                if answer.is_ready() {
-                    this.0 = Stage::Over;
+                Stage::Flying { home, .. } if home != io.home => this.stray(home),
+                Stage::Flying { key, .. } => {
+                    let answer = io.answer(key, context.waker());
+                    if answer.is_ready() {
+                        this.0 = Stage::Over;
+                    }
+                    answer
                 }
-                answer
+                Stage::Over => panic!("a request is awaited once"),
             }
-            Stage::Over => panic!("a request is awaited once"),
         })
     }
 }

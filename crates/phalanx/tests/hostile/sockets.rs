@@ -1,19 +1,23 @@
 //! Halves of streams and UDP sockets, used and dropped away from their processor.
 
 use std::io::{Read, Write};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use phalanx::net::{Bytes, Elsewhere, IoTimeout, OwnedReadHalf, OwnedWriteHalf, UdpSocket};
+use phalanx::net::{Bytes, Elsewhere, IoTimeout, OwnedReadHalf, OwnedWriteHalf, Stream, UdpSocket};
 use phalanx::runtime::DriverChoice;
 
 use phalanx_testkit::TIMEOUT;
 
-use crate::harness::{closed, elsewhere, on_each_driver, pair, poll_once, program};
+use crate::harness::{
+    Reading, closed, elsewhere, on_each_driver, pair, poll_once, program, read, run,
+};
 
 on_each_driver!(
     halves_on_another_processor,
     a_write_half_is_dropped_elsewhere,
     halves_beyond_their_runtime,
+    a_stream_without_a_processor,
     a_datagram_socket_on_another_processor,
     a_receive_that_has_begun_on_another_processor,
     a_write_half_in_a_payload,
@@ -86,6 +90,29 @@ fn halves_beyond_their_runtime(driver: DriverChoice) {
         drop(write);
         drop(read);
     });
+}
+
+/// On a thread that runs no processor, while the runtime runs and after it has ended.
+fn a_stream_without_a_processor(driver: DriverChoice) {
+    let ((begun, stream, wrong), _) = run(driver, 1, |_| async {
+        let ((one, _one_peer), (other, _other_peer)) = (pair().await, pair().await);
+        let (mut begun, mut moved) = (read(one), read(other));
+        assert!(poll_once(&mut begun).await.is_pending());
+        assert!(poll_once(&mut moved).await.is_pending());
+        let (stream, wrong) = thread::spawn(|| strayed(moved)).join().unwrap();
+        (begun, stream, wrong)
+    });
+    assert_eq!(wrong, [Elsewhere::AnotherProcessor; 2]);
+    assert_eq!(strayed(begun).1, [Elsewhere::Ended; 2]);
+    assert_eq!(strayed(read(stream)).1, [Elsewhere::Ended; 2]);
+}
+
+/// The errors of a read and of a method of its stream, on this thread.
+fn strayed(mut reading: Reading) -> (Stream, [Elsewhere; 2]) {
+    let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready((read, stream)) = polled else { panic!("it waits") };
+    let wrong = [elsewhere(read), elsewhere(stream.local_addr())];
+    (stream, wrong)
 }
 
 fn a_datagram_socket_on_another_processor(driver: DriverChoice) {
