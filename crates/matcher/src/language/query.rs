@@ -20,6 +20,8 @@ const OPERATORS: [(&str, Operator); 7] = [
     (">", Operator::Greater),
 ];
 
+/// Signs of comparisons here and in other languages: a value does not begin with one of them.
+const SIGNS_OF_LANGUAGES: [char; 5] = ['=', '<', '>', '!', '~'];
 const OPERATOR_SIGNS: [char; 4] = ['=', '<', '>', '!'];
 
 /// Parses `text` to a tree.
@@ -67,7 +69,13 @@ fn condition(part: &str, column: usize) -> Result<Expr, FilterError> {
     if name.trim() != name {
         return Err(FilterError::new(column, Reason::Hint(BLANKS)));
     }
+    if name.starts_with('(') {
+        return Err(FilterError::new(column, Reason::Hint(NESTED)));
+    }
     let behind = column + name.chars().count();
+    if name.ends_with(SIGNS_OF_LANGUAGES) {
+        return Err(FilterError::new(behind - 1, Reason::Hint(DOUBLED)));
+    }
     let known = OPERATORS.iter().find(|(text, _)| rest.starts_with(text));
     let Some((text, operator)) = known else {
         return expected(behind, "=, !=, <, <=, > or >=");
@@ -83,6 +91,7 @@ fn condition(part: &str, column: usize) -> Result<Expr, FilterError> {
 
 const BLANKS: &str = "blanks beside an operator are part of the name or the value; leave them out, or put the \
                       value in single quotes";
+const NESTED: &str = "there are no parentheses here: use $where";
 const DOUBLED: &str = "operators are =, !=, <, <=, > and >=; put a value that begins with such a sign in single \
                        quotes";
 const SIGN: &str =
@@ -91,6 +100,7 @@ const EITHER: &str =
     "there is no OR here: use $where, or put a value with | in it in single quotes";
 const WORDS: &str = "conditions are joined by &; AND and OR are for $where, and in a value they stand in single \
                      quotes";
+const NULL: &str = "IS NULL is for $where; put the text in single quotes";
 const CAPITALS: &str =
     "booleans are true and false in small letters; put the text in single quotes";
 const QUOTES: &str = "a string is in single quotes, each within it doubled, or in none";
@@ -117,7 +127,7 @@ fn literal(text: &str, column: usize) -> Result<Literal, FilterError> {
         Err(NumberError::Form) => (),
         Err(error) => return Err(FilterError::new(column, Reason::Number(error))),
     }
-    if text.starts_with(OPERATOR_SIGNS) {
+    if text.starts_with(SIGNS_OF_LANGUAGES) {
         return hint(0, DOUBLED);
     }
     if text.starts_with('"') {
@@ -141,6 +151,7 @@ fn literal(text: &str, column: usize) -> Result<Literal, FilterError> {
         _ if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") => {
             hint(0, CAPITALS)
         }
+        _ if text.eq_ignore_ascii_case("null") => hint(0, NULL),
         _ => Ok(Literal::String(text.into())),
     }
 }

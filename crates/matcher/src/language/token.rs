@@ -63,6 +63,9 @@ impl Token {
     }
 }
 
+/// A comment of SQL, which would otherwise be subtracted.
+const COMMENT: &str = "there are no comments; separate two minus signs by a blank";
+
 /// The tokens of `text`; the last one, and no other, is `End`.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, FilterError> {
     let mut cutter = Cutter { rest: text, column: 1 };
@@ -135,6 +138,9 @@ impl<'a> Cutter<'a> {
             '\'' => Token::String(self.quoted('\'', column, "string")?),
             '"' => Token::Name(self.quoted('"', column, "quoted name")?),
             '+' => Token::Sign(Sign::Plus),
+            '-' if self.rest.starts_with('-') => {
+                return Err(FilterError::new(column, Reason::Hint(COMMENT)));
+            }
             '-' => Token::Sign(Sign::Minus),
             '*' => Token::Sign(Sign::Times),
             '/' => Token::Sign(Sign::Over),

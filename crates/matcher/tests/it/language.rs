@@ -153,6 +153,7 @@ fn errors_name_their_column() {
             7,
             "only =, <>, <, <=, >, >= and BETWEEN apply to a computed value or a constant",
         ),
+        ("a = 1 -- note", 7, "there are no comments; separate two minus signs by a blank"),
         ("a + 1", 6, "expected =, <>, <, <=, >, >= or BETWEEN, found the end"),
         ("(a + 1", 7, "expected =, <>, <, <=, >, >= or BETWEEN, found the end"),
         ("a > (b + 1", 11, "expected an operator or `)`, found the end"),
@@ -259,7 +260,8 @@ fn limits_of_computed_conditions_are_enforced() {
     let deep = |n: usize| format!("a > {}b{}", "(".repeat(n), ")".repeat(n));
     assert!(Filter::parse(&deep(Filter::MAX_DEPTH)).is_ok());
     assert!(error(&deep(Filter::MAX_DEPTH + 1)).contains("nested parentheses"));
-    assert!(error(&format!("a > {}b", "-".repeat(Filter::MAX_TEXT - 5))).contains("nested"));
+    let negated = "- ".repeat(Filter::MAX_TEXT / 2 - 3);
+    assert!(error(&format!("a > {negated}b")).contains("nested"));
     let text = "x".repeat(Filter::MAX_SEARCHED + 1);
     let (short, long) = ([("a", Value::from(&text[1..]))], [("a", Value::from(&*text))]);
     for searches in ["a LIKE '%x'", "a CONTAINS 'x'", "a LIKE 'x%x'"] {
@@ -320,6 +322,7 @@ fn queries_are_short_filters() {
         ("a-b!=2.5&c<>x y&d<=1&e=true", "\"a-b\" <> 2.5 AND c <> 'x y' AND d <= 1 AND e = TRUE"),
         ("k=", "k = ''"),
         ("k='=v'", "k = '=v'"),
+        ("k='~v'&l='NULL'&m=x~&n=a(b)", "k = '~v' AND l = 'NULL' AND m = 'x~' AND n = 'a(b)'"),
         ("k='it''s'&l='a|b&c'&m='5'", "k = 'it''s' AND l = 'a|b&c' AND m = '5'"),
         ("k=''&l=it's&m!='''&'", "k = '' AND l = 'it''s' AND m <> '''&'"),
         ("k=hello!&l=x AND&m=5%", "k = 'hello!' AND l = 'x AND' AND m = '5%'"),
@@ -355,6 +358,10 @@ fn queries_are_short_filters() {
         ("a= 1", 3, "blanks"),
         ("a=x ", 3, "blanks"),
         ("a=TRUE", 3, "small letters"),
+        ("a=~x", 3, "operators are"),
+        ("a~=x", 2, "operators are"),
+        ("a=NULL", 3, "IS NULL"),
+        ("(a=1)", 1, "parentheses"),
         ("a=\"x\"", 3, "single quotes"),
         ("a='x", 3, "single quotes"),
         ("a='x'y'", 3, "single quotes"),
