@@ -3,7 +3,7 @@
 //! # Safety
 //! A pool is one private anonymous mapping, divided into `count` buffers. At any time, each buffer is owned
 //! by exactly one of these: the list `returned`, the driver (for uring: the kernel), or one [`Chunk`].
-//! [`Pool::take`] moves a buffer from the list to a chunk. [`Pool::drain`] moves all buffers of the list to
+//! [`Pool::take`] moves a buffer from the list to a chunk. [`Pool::provide`] moves buffers of the list to
 //! the driver. [`Pool::claim`] moves one from the driver to a chunk; it is unsafe because the caller must
 //! know that the kernel no longer writes to it. Dropping a chunk moves its buffer to the list. Therefore a
 //! chunk may return plain slices. The kernel zeroes the mapping, so it is always initialised. It lives as
@@ -86,10 +86,13 @@ impl Pool {
         })
     }
 
-    /// Moves every buffer of the list to the driver: passes its number and its address to `give`.
+    /// Moves up to `most` buffers of the list to the driver, the last returned first: passes the number and the address of
+    /// each to `give`.
     #[cfg(target_os = "linux")]
-    pub(crate) fn drain(&self, mut give: impl FnMut(u16, *mut u8)) {
-        for id in self.returned.borrow_mut().drain(..) {
+    pub(crate) fn provide(&self, most: usize, mut give: impl FnMut(u16, *mut u8)) {
+        let mut returned = self.returned.borrow_mut();
+        let rest = returned.len().saturating_sub(most);
+        for id in returned.drain(rest..).rev() {
             give(id, self.start(id));
         }
     }

@@ -65,6 +65,7 @@ impl Uring {
             Err(error) => match error.raw_os_error() {
                 Some(libc::ENOBUFS) => {
                     starved = true;
+                    self.buffers.was_starved();
                     None
                 }
                 // Older kernels do not support a limit on consecutive bytes.

@@ -1,5 +1,9 @@
 //! The ring of receive buffers, from which the kernel takes one when bytes have arrived.
 //!
+//! The kernel takes them in turn, so each buffer of the ring is used once before one is used again. The ring therefore
+//! contains only as many as a turn needs ([`window`](super::window)): those stay in the caches, and the others are never
+//! touched.
+//!
 //! # Safety
 //! The kernel reads the entries from its own head up to the tail that we publish. We write only the entry at
 //! the tail, then publish it with release ordering. There are at least as many entries as buffers, and every
@@ -18,6 +22,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::chunk::{Chunk, Pool};
 use crate::uring::ring::queues::Ring;
+use crate::uring::ring::window::Window;
 
 /// The only buffer group of a ring.
 pub(crate) const GROUP: u16 = 0;
@@ -28,10 +33,11 @@ pub(crate) struct Buffers {
     entries: *mut BufRingEntry,
     capacity: u16,
     tail: u16,
+    window: Window,
 }
 
 impl Buffers {
-    /// Registers a buffer ring for `pool` with `ring`, and provides all of the pool's buffers.
+    /// Registers a buffer ring for `pool` with `ring`, and provides the first of the pool's buffers.
     pub(crate) fn register(ring: &mut Ring, pool: Rc<Pool>) -> io::Result<Buffers> {
         let capacity = pool.count().next_power_of_two();
         // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
@@ -43,7 +49,8 @@ impl Buffers {
                 MapFlags::PRIVATE,
             )?
         };
-        let mut buffers = Buffers { pool, entries: entries.cast(), capacity, tail: 0 };
+        let window = Window::new(pool.count());
+        let mut buffers = Buffers { pool, entries: entries.cast(), capacity, tail: 0, window };
         // SAFETY: a page-aligned mapping of `capacity` entries. The kernel pins its pages, so they outlive
         // even a ring that is closed after our mapping was removed.
         unsafe { ring.register_buffers(buffers.entries as u64, capacity, GROUP)? };
@@ -56,14 +63,15 @@ impl Buffers {
         &self.pool
     }
 
-    /// Provides returned buffers to the kernel again.
+    /// Provides returned buffers to the kernel again, up to the window. Called once in each turn.
     pub(crate) fn give(&mut self) {
-        if !self.pool.has_returned() {
+        let missing = self.window.turn().saturating_sub(self.pool.with_driver());
+        if missing == 0 || !self.pool.has_returned() {
             return;
         }
         let (entries, mask, size) = (self.entries, self.capacity - 1, self.pool.size() as u32);
         let tail = &mut self.tail;
-        self.pool.drain(|id, start| {
+        self.pool.provide(missing, |id, start| {
             // SAFETY: within the mapping because of the mask, and not read by the kernel before the tail
             // below is published. Written field by field, because the first entry overlays the tail.
             let entry = unsafe { &mut *entries.add(usize::from(*tail & mask)) };
@@ -78,8 +86,14 @@ impl Buffers {
         published.store(self.tail, Ordering::Release);
     }
 
+    /// Records that a receive found no buffer.
+    pub(crate) fn was_starved(&mut self) {
+        self.window.was_starved();
+    }
+
     /// The buffer `id`, into which the kernel received `length` bytes.
-    pub(crate) fn received(&self, id: u16, length: usize) -> Chunk {
+    pub(crate) fn received(&mut self, id: u16, length: usize) -> Chunk {
+        self.window.used();
         // SAFETY: the kernel named the buffer in a completion. It does that once for each time the buffer is
         // provided, and does not write to it afterwards.
         unsafe { self.pool.claim(id, length) }

@@ -4,3 +4,4 @@ pub(crate) mod buffers;
 pub(crate) mod queues;
 pub(crate) mod setup;
 pub(crate) mod wake;
+pub(crate) mod window;
