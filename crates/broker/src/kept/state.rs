@@ -208,6 +208,8 @@ impl Kept {
     pub(crate) fn adopts(&self, start: &str) {
         if !start.is_empty() {
             let adopted = &mut lock(&self.state).adopted;
+            // An adoption is repeated until it succeeds.
+            adopted.retain(|known| known != start);
             if adopted.len() == ADOPTED {
                 adopted.pop_front();
             }
