@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::operation::published::Site;
 use crate::operation::slot::{Header, Slot};
+use crate::panic::catch_panic;
 
 /// An operation's type and where it was invoked.
 type Named = (&'static str, Site);
@@ -69,6 +70,14 @@ impl Watch {
     pub(crate) fn leave(&self, (cohort, operation): (u64, *mut Header)) {
         self.cohort.store(cohort, Ordering::Release);
         self.operation.store(operation, Ordering::Relaxed);
+    }
+
+    /// Runs a destructor as a part of its operation, which a supervisor then names if the destructor does not end.
+    /// Discards a panic.
+    pub(crate) fn destroy(&self, slot: Slot, drop: impl FnOnce()) {
+        let before = self.enter(usize::from(slot.stage.get()), slot);
+        catch_panic(drop);
+        self.leave(before);
     }
 
     /// Returns the current stage's index, the cohort's number, and the operation's name and place. The

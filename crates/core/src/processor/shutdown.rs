@@ -82,7 +82,7 @@ impl Processor {
                 self.discard(slot, CallError::Cancelled);
             }
             catch_panic(|| drop(slot.waiter.take()));
-            self.watched(slot, || slot.drop_output());
+            self.observe.counters.watch.destroy(slot, || slot.drop_output());
         }
     }
 

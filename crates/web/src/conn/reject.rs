@@ -45,8 +45,8 @@ pub(crate) fn reject(
         let mut ignored = Vec::new();
         let read = async |limit| {
             ignored.clear();
-            matches!(stream.read(&mut ignored, limit).await, Ok(1..))
+            stream.read(&mut ignored, limit).await.unwrap_or(0)
         };
-        Linger { pause: left, total: left }.read(read).await;
+        Linger { pause: left, total: left, bytes: usize::MAX }.read(read).await;
     });
 }

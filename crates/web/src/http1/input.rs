@@ -102,7 +102,10 @@ impl Connection {
         self.transport.finish(self.out.pace.timeout(0)).await;
         let read = async |limit| {
             self.input.clear();
-            matches!(self.receive_more::<false>(limit).await, Received::Bytes(1..))
+            match self.receive_more::<false>(limit).await {
+                Received::Bytes(bytes) => bytes,
+                _ => 0,
+            }
         };
         Linger::ANSWERED.read(read).await;
     }

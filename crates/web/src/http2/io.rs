@@ -19,8 +19,9 @@ use crate::socket::buffers;
 use crate::socket::linger::Linger;
 use crate::stages::Stages;
 
-/// After an error of the connection, which may be a flood, the server reads on for a shorter time.
-const LINGER: Linger = Linger { pause: Duration::from_secs(1), total: Duration::from_secs(1) };
+/// After an error of the connection, which may be a flood, the server reads on for less.
+const LINGER: Linger =
+    Linger { pause: Duration::from_secs(1), total: Duration::from_secs(1), bytes: 256 * 1024 };
 
 /// A connection's byte stream.
 pub(super) struct Io {
@@ -112,7 +113,7 @@ impl Io {
         let mut input = Vec::new();
         let read = async |limit| {
             input.clear();
-            matches!(self.transport.read(&mut input, limit).await, Ok(1..))
+            self.transport.read(&mut input, limit).await.unwrap_or(0)
         };
         LINGER.read(read).await;
     }

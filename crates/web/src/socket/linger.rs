@@ -8,25 +8,34 @@ use std::time::Duration;
 use phalanx::net::IoTimeout;
 use phalanx::time::now;
 
-/// The bounds of the time in which input is discarded.
+/// The bounds of the input that is discarded.
 #[derive(Clone, Copy)]
 pub(crate) struct Linger {
     /// The longest time between two reads.
     pub(crate) pause: Duration,
     pub(crate) total: Duration,
+    pub(crate) bytes: usize,
 }
 
 impl Linger {
-    /// The bounds for connections whose request was answered: the defaults of nginx (`lingering_timeout`,
+    /// The bounds for connections whose request was answered. The times are the defaults of nginx (`lingering_timeout`,
     /// `lingering_time`).
-    pub(crate) const ANSWERED: Self =
-        Self { pause: Duration::from_secs(5), total: Duration::from_secs(30) };
+    pub(crate) const ANSWERED: Self = Self {
+        pause: Duration::from_secs(5),
+        total: Duration::from_secs(30),
+        bytes: 64 * 1024 * 1024,
+    };
 
-    /// Calls `read` with a time limit until it returns false, which means the end of the input, or the time has passed.
+    /// Calls `read` with a time limit until it returns no bytes, because the input has ended, or until a bound is reached.
     /// Returns at once if the program drains.
-    pub(crate) async fn read(self, mut read: impl AsyncFnMut(IoTimeout) -> bool) {
-        let end = now() + self.total;
-        let limit = || IoTimeout::after(self.pause.min(end.saturating_sub(now()))).until_shutdown();
-        while now() < end && read(limit()).await {}
+    pub(crate) async fn read(self, mut read: impl AsyncFnMut(IoTimeout) -> usize) {
+        let (end, mut bytes) = (now() + self.total, 0);
+        while now() < end && bytes < self.bytes {
+            let limit = IoTimeout::after(self.pause.min(end - now())).until_shutdown();
+            match read(limit).await {
+                0 => return,
+                more => bytes += more,
+            }
+        }
     }
 }

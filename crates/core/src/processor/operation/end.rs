@@ -1,12 +1,13 @@
 //! Waking, cancelling and ending operations. Steps 4 to 7 of their [life cycle](super).
 
 use crate::error::CallError;
+#[cfg(feature = "fault-injection")]
+use crate::mailbox::fault_injection::{Fault, fires};
 use crate::operation::id::OperationId;
 use crate::operation::slot::Slot;
 use crate::operation::state::{
     CANCELLED, DYING, HELD, NO_SESSION, OUTER, QUEUED, Serial, SlotState, WOKEN,
 };
-use crate::panic::catch_panic;
 use crate::processor::operation::notify::notify;
 use crate::processor::processor::Processor;
 
@@ -25,17 +26,13 @@ impl Processor {
             && slot.state.get() == SlotState::Started
         {
             #[cfg(feature = "fault-injection")]
-            if crate::mailbox::fault_injection::fires(
-                crate::mailbox::fault_injection::Fault::LostWakeUp,
-            ) {
+            if fires(Fault::LostWakeUp) {
                 return;
             }
             slot.flags.set(flags | QUEUED);
             self.push(slot, usize::from(slot.stage.get()));
             #[cfg(feature = "fault-injection")]
-            if crate::mailbox::fault_injection::fires(
-                crate::mailbox::fault_injection::Fault::DoubleRun,
-            ) {
+            if fires(Fault::DoubleRun) {
                 self.push(slot, usize::from(slot.stage.get()));
             }
         }
@@ -70,7 +67,7 @@ impl Processor {
         slot.clear(QUEUED | WOKEN);
         slot.set(DYING);
         // A panic in the destructor is discarded; the operation fails with the first reason.
-        self.watched(slot, || slot.drop_work());
+        self.observe.counters.watch.destroy(slot, || slot.drop_work());
         slot.clear(DYING);
         if slot.has(HELD) {
             slot.fail(error);
@@ -118,17 +115,8 @@ impl Processor {
     #[inline(never)]
     fn free_with_output(&self, slot: Slot) {
         // A destructor that panics must neither leak the slot nor end the cohort.
-        self.watched(slot, || slot.drop_output());
+        self.observe.counters.watch.destroy(slot, || slot.drop_output());
         self.slab().give(slot);
-    }
-
-    /// Runs a destructor as a part of its operation, which a supervisor then names if the destructor does not end.
-    /// Discards a panic.
-    pub(crate) fn watched(&self, slot: Slot, drop: impl FnOnce()) {
-        let watch = &self.observe.counters.watch;
-        let before = watch.enter(usize::from(slot.stage.get()), slot);
-        catch_panic(drop);
-        watch.leave(before);
     }
 
     /// Cancels all operations of this processor.
