@@ -10,8 +10,10 @@ use crate::access::{Covered, Identity};
 use crate::content::parse::Content;
 use crate::limits::delivery_limiter::Permit;
 use crate::model::client_key::ClientKey;
+use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
+use crate::model::session::Adoptions;
 
 /// A handle to the routing stage.
 pub(crate) type Routes = CohortStage<Item, Answer>;
@@ -36,6 +38,8 @@ pub(crate) enum Item {
     StillRetained(Vec<Arc<Message>>),
     /// Takes this many IDs of messages and of deliveries.
     Reserve(u64),
+    /// Moves messages that were queued for a lost node.
+    HandOver(HandingOver),
     /// A client with shared subscriptions connected or disconnected.
     Presence { client: ClientKey, online: bool },
 }
@@ -44,9 +48,11 @@ impl Item {
     /// Whether the request may append records or make deliveries.
     pub(crate) fn may_be_noted(&self) -> bool {
         match self {
-            Self::Publish(_) | Self::System(_) | Self::Subscribe { .. } | Self::Retained(..) => {
-                true
-            }
+            Self::Publish(_)
+            | Self::System(_)
+            | Self::Subscribe { .. }
+            | Self::Retained(..)
+            | Self::HandOver(_) => true,
             Self::Unsubscribe { .. }
             | Self::Forget { .. }
             | Self::Presence { .. }
@@ -64,6 +70,36 @@ pub(crate) struct Subscriber {
     /// The ID of its session in the journal; 0 if not persistent.
     pub(crate) durable_id: u64,
     pub(crate) identity: Identity,
+    pub(crate) adoptions: Adoptions,
+}
+
+/// Messages that were queued for a lost node, in order.
+#[derive(Clone)]
+pub(crate) struct HandingOver {
+    /// The ID of the lost node's session in the journal.
+    pub(crate) from: u64,
+    /// The node that adopted its sessions; `None` for this node.
+    pub(crate) to: Option<ClientKey>,
+    pub(crate) adoption: u32,
+    pub(crate) messages: Vec<Handed>,
+    /// If these are the last ones.
+    pub(crate) last: Option<LastHanded>,
+}
+
+/// The end of a handover.
+#[derive(Clone)]
+pub(crate) struct LastHanded {
+    /// The lost node's session, and the keys of its subscriptions; `None` without one.
+    pub(crate) session: Option<(ClientKey, Vec<Box<str>>)>,
+}
+
+/// A queued message of a lost node.
+#[derive(Clone)]
+pub(crate) struct Handed {
+    pub(crate) message: Arc<Message>,
+    pub(crate) how: How,
+    /// The delivery's ID in the journal.
+    pub(crate) number: u64,
 }
 
 /// One requested subscription.

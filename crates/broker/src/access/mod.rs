@@ -29,9 +29,12 @@ pub(crate) const BRIDGE_CLIENTS: &str = "$bridge/";
 /// The prefix of the client identifiers of other nodes of the cluster. No client may have such an identifier.
 pub(crate) const NODE_CLIENTS: &str = "$cluster/";
 
-/// Whether an identifier is that of a bridge or of another node.
+/// The prefix of the sessions that stand for handovers: see `peers/handovers.rs`. No client may have such an identifier.
+pub(crate) const ADOPTED_CLIENTS: &str = "$adopted/";
+
+/// Whether an identifier is that of a bridge, of another node, or of a handover.
 pub(crate) fn is_reserved(client: &str) -> bool {
-    client.starts_with(BRIDGE_CLIENTS) || client.starts_with(NODE_CLIENTS)
+    [BRIDGE_CLIENTS, NODE_CLIENTS, ADOPTED_CLIENTS].iter().any(|own| client.starts_with(own))
 }
 
 /// The stages that verify credentials.

@@ -9,14 +9,17 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_nats::{Expected, JetStream, JetStreamError};
 
-use crate::access::is_reserved;
+use crate::access::{NODE_CLIENTS, is_reserved};
 use crate::cluster_names::{BATCH, JournalName, OPEN, SEAL};
 use crate::context::Context;
 use crate::durable::Clocks;
-use crate::durable::recovery::RecoveredState;
+use crate::durable::recovery::{RecoveredSession, RecoveredState};
 use crate::kept::lease::{Failed, Lease, Record};
 use crate::kept::part::{Head, Joined};
 use crate::kept::state::{Kept, RENEWALS};
+use crate::model::handed::adoption_id;
+use crate::model::session::Adoptions;
+use crate::peers::handovers::{handover_client, handover_of};
 use crate::requests::SubscriptionRequest;
 use crate::session::partition::install::Arriving;
 
@@ -83,6 +86,9 @@ pub(super) async fn adopt(
         }
     });
     let adopted = select(work, renewed).await;
+    if let (Either::Left(Ok(_)), Some(peers)) = (&adopted, &context.counters.peers) {
+        peers.handovers.is_adopted(&journal.to_string());
+    }
     kept.set_arriving(HashSet::new());
     let is_adopted = matches!(adopted, Either::Left(Ok(_)));
     let line = match adopted {
@@ -110,7 +116,7 @@ async fn adopt_all(
     let count = match seal(kept, streams, journal).await {
         Ok(last) => {
             let state = read(context, streams, kept, journal, last).await?;
-            install(context, kept, state).await?
+            install(context, kept, journal, state).await?
         }
         // An earlier adoption ended before it was recorded.
         Err(JetStreamError::NoStream) => 0,
@@ -173,7 +179,20 @@ async fn read(
 }
 
 /// Adds all sessions of clients. Returns their number, when they are on disk and in this node's stream.
-async fn install(context: &Context, kept: &Kept, state: RecoveredState) -> Result<usize, Failed> {
+async fn install(
+    context: &Context,
+    kept: &Kept,
+    journal: &JournalName,
+    mut state: RecoveredState,
+) -> Result<usize, Failed> {
+    let (handovers, awaited) = handovers(kept, journal, &mut state);
+    for session in handovers {
+        let arriving = Arriving { session, requests: Vec::new() };
+        match context.stages.sessions.install(arriving, context.stages.routing).await {
+            Ok(Some(_)) => (),
+            _ => return Err(Failed::Again("the broker is busy".into())),
+        }
+    }
     let all = state.sessions.iter().flat_map(|own| &own.sessions);
     kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
     let (stages, mut count) = (context.stages, 0);
@@ -183,12 +202,14 @@ async fn install(context: &Context, kept: &Kept, state: RecoveredState) -> Resul
     let mut wills = Vec::new();
     for partition in state.sessions {
         wills.extend(partition.pending_wills.into_iter().map(|(_, _, will)| will));
-        for session in partition.sessions {
+        for mut session in partition.sessions {
             if is_reserved(&session.client_id) {
                 continue;
             }
             let requests: Vec<SubscriptionRequest> =
                 subscriptions.remove(&session.client_id).unwrap_or_default();
+            session.adoptions =
+                adoptions(&session, journal, &awaited).filter(|_| !requests.is_empty());
             let arriving = Arriving { session, requests };
             match stages.sessions.install(arriving, stages.routing).await {
                 Ok(Some(is_new)) => count += usize::from(is_new),
@@ -208,6 +229,50 @@ async fn install(context: &Context, kept: &Kept, state: RecoveredState) -> Resul
     }
     durable(context).await?;
     Ok(count)
+}
+
+/// Takes the sessions of the lost node for other nodes: each stands for a handover that this node awaits. Returns them
+/// in the order of the adoptions, and the numbers of the adoptions.
+fn handovers(
+    kept: &Kept,
+    journal: &JournalName,
+    state: &mut RecoveredState,
+) -> (Vec<RecoveredSession>, Vec<u32>) {
+    let (own, lost) = (kept.own().map(|own| own.to_string()), journal.to_string());
+    let mut all = Vec::new();
+    for partition in &mut state.sessions {
+        let of_nodes = partition.sessions.extract_if(.., |session| {
+            let client = &*session.client_id;
+            client.starts_with(NODE_CLIENTS) || handover_of(client).is_some()
+        });
+        all.extend(of_nodes);
+    }
+    // Handovers that the lost node awaited itself come first: their adoptions are older.
+    all.sort_by_key(|session| (handover_of(&session.client_id).is_none(), session.number));
+    let (mut handovers, mut awaited) = (Vec::new(), Vec::new());
+    for session in all {
+        let client = session.client_id.clone();
+        let (of, node) = match handover_of(&client) {
+            Some(awaited) => awaited,
+            None => (&*lost, client.strip_prefix(NODE_CLIENTS).unwrap_or_default()),
+        };
+        // The lost node has nothing to hand over any more.
+        if node.is_empty() || node == lost {
+            continue;
+        }
+        let node = if own.as_deref() == Some(node) { "" } else { node };
+        awaited.push(adoption_id(of));
+        handovers.push(session.into_handover(handover_client(of, node)));
+    }
+    (handovers, awaited)
+}
+
+/// The adoptions of a session: those before, and that of the lost node's journal; as far as handovers are awaited.
+fn adoptions(session: &RecoveredSession, journal: &JournalName, awaited: &[u32]) -> Adoptions {
+    let before = session.adoptions.iter().flat_map(|own| own.iter().copied());
+    let all = before.chain([adoption_id(&journal.to_string())]);
+    let all: Vec<_> = all.filter(|own| awaited.contains(own)).collect();
+    (!all.is_empty()).then(|| all.into())
 }
 
 async fn durable(context: &Context) -> Result<(), Failed> {

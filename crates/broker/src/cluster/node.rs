@@ -41,6 +41,12 @@ pub(super) struct Node {
     pub(super) unsynced: RefCell<BTreeSet<Arc<str>>>,
     /// By node without a lane: the time of the runtime's clock from which on it may not have heard claims.
     pub(super) unheard: RefCell<BTreeMap<Arc<str>, Duration>>,
+    /// Journals that were adopted: by this node, with the version of its filters after that; and by any.
+    pub(super) adopted: RefCell<BTreeMap<String, u64>>,
+    pub(super) gone: RefCell<BTreeSet<String>>,
+    /// The journals of lost nodes whose messages this node is handing over, and whether it continues its own handovers.
+    pub(super) handing: RefCell<BTreeSet<String>>,
+    pub(super) is_handing: Cell<bool>,
     /// Time without a message after which a node is lost.
     pub(super) timeout: Duration,
 }
@@ -89,6 +95,10 @@ pub(crate) async fn serve_cluster(
         sessions: RefCell::default(),
         unsynced: RefCell::default(),
         unheard: RefCell::default(),
+        adopted: RefCell::default(),
+        gone: RefCell::default(),
+        handing: RefCell::default(),
+        is_handing: Cell::new(false),
         timeout: cluster.timeout,
         context,
         settings,
@@ -189,11 +199,17 @@ impl Node {
     }
 
     pub(super) fn say_hello(&self) {
+        let kept = self.context.kept.as_ref();
+        let journal = kept.and_then(|kept| kept.own()).map(|own| own.to_string());
+        if kept.is_some() && journal.is_none() {
+            return;
+        }
         let limits = &self.settings.load().limits;
         let hello = Hello {
             version: VERSION,
             node: self.name.to_string(),
             start: self.start.clone(),
+            journal,
             packet_size: limits.packet_size as u32,
             receive_maximum: limits.receive_maximum,
         };

@@ -10,12 +10,14 @@ use phalanx::time::now;
 use phalanx_tls::Backoff;
 use serde::{Deserialize, Serialize};
 
+use crate::access::NODE_CLIENTS;
 use crate::cluster::TICKS;
 use crate::lane::Lane;
 use crate::lane::frame::Side;
+use crate::model::client_key::ClientKey;
 
 /// Version of the protocol between nodes.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Announcement of a node.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -24,6 +26,8 @@ pub(super) struct Hello {
     pub(super) node: String,
     /// Identifies the start of the node.
     pub(super) start: String,
+    /// Its journal, if it keeps its sessions.
+    pub(super) journal: Option<String>,
     /// The maximum packet size of its clients, in bytes, and messages of QoS 2 that it accepts at once.
     pub(super) packet_size: u32,
     pub(super) receive_maximum: u16,
@@ -36,6 +40,10 @@ pub(super) struct Other {
     pub(super) heard: Cell<Duration>,
     /// The lane, from the request for it to its end.
     pub(super) lane: RefCell<Option<Rc<Lane>>>,
+    /// The session that the lane serves.
+    pub(super) session: Cell<Option<ClientKey>>,
+    /// The time of the next question for messages of a lost node.
+    pub(super) next_question: Cell<Duration>,
     /// The number of the connection to NATS that it uses.
     pub(super) connection: Cell<u64>,
     /// Waits for the grant of that lane.
@@ -48,6 +56,14 @@ pub(super) struct Other {
     backoff: RefCell<Backoff>,
 }
 
+impl Hello {
+    /// The client identifier of the session for the node. Sessions that are kept belong to a journal: when they are
+    /// adopted, the node begins another one.
+    pub(super) fn client(&self) -> Arc<str> {
+        format!("{NODE_CLIENTS}{}", self.journal.as_ref().unwrap_or(&self.node)).into()
+    }
+}
+
 impl Other {
     pub(super) fn new(hello: Hello, timeout: Duration) -> Self {
         Self {
@@ -56,6 +72,8 @@ impl Other {
             hello: RefCell::new(hello),
             heard: Cell::new(now()),
             lane: RefCell::default(),
+            session: Cell::new(None),
+            next_question: Cell::default(),
             connection: Cell::new(0),
             granted: RefCell::default(),
             is_busy: Cell::new(false),
@@ -101,6 +119,7 @@ impl Other {
     /// No operation serves a lane. The next one begins later, if lanes end early again and again.
     pub(super) fn release(&self) {
         self.lane.replace(None);
+        self.session.set(None);
         self.is_busy.set(false);
         let mut backoff = self.backoff.borrow_mut();
         backoff.lasted(now().saturating_sub(self.begun.get()));

@@ -75,6 +75,11 @@ impl Node {
                     self.refuse(&other, data.lane, "the lane does not exist");
                 }
             },
+            NodeFrame::HandOver { lane: id, json } => {
+                if lane(id).is_some() {
+                    self.asked(&other, json);
+                }
+            }
             NodeFrame::Close { lane: id, why } => {
                 if let Some(lane) = lane(id) {
                     lane.closed(&format!("closed by the node: {why}"));

@@ -14,6 +14,7 @@ use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
 
 use crate::access::{Identity, NODE_CLIENTS};
+use crate::cluster::handover::ADOPTED;
 use crate::cluster::node::Node;
 use crate::cluster::other::Other;
 use crate::cluster::{HELLOS, retained, takeover};
@@ -106,7 +107,10 @@ fn show(node: &Node, other: &Other, result: Result<(), String>) {
 /// Opens the session of another node for a lane.
 async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached, String> {
     let hello = other.hello.borrow().clone();
-    let client: Arc<str> = format!("{NODE_CLIENTS}{}", other.name).into();
+    let client = hello.client();
+    if hello.journal.is_some_and(|own| node.gone.borrow().contains(&own)) {
+        return Err(ADOPTED.into());
+    }
     let opening = Opening {
         client_id: client.clone(),
         origin: None,
@@ -158,6 +162,7 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         timeout: node.timeout,
         known: keys.into_iter().collect::<HashSet<_>>(),
     });
+    node.peers.status.node(&other.name).serves(&client);
     other.connection.set(node.connections());
     // From now on, data of the lane arrives.
     other.lane.replace(Some(lane.clone()));
@@ -185,12 +190,15 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         node.unsynced.borrow_mut().insert(other.name.clone());
     }
     show(node, other, Ok(()));
+    other.session.set(Some(opened.key));
     let (begun, since) = (now(), node.unheard.borrow_mut().remove(&other.name).unwrap_or_default());
     node.peers.interest.begin(&other.name);
     let config = lane_config(&node.settings.load().config);
     let listen = interned(Scheme::Mqtt.at(([0, 0, 0, 0], 0)));
     let origin = Origin { address: None, listen };
-    let metrics = context.counters.bridges.named(*origin.listen, &client);
+    // Of the node, whose sessions may belong to several journals one after the other.
+    let label = format!("{NODE_CLIENTS}{}", other.name);
+    let metrics = context.counters.bridges.named(*origin.listen, &label);
     let bridged = Bridged {
         stream: Rc::new(Transport::Lane(lane.clone())),
         opened,
@@ -233,6 +241,9 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     let others = select(announcing.as_mut(), ending.as_mut());
     select(Box::pin(served), select(syncing.as_mut(), pin!(others))).await;
     node.peers.interest.end(&other.name);
+    if let Some(journal) = &other.hello.borrow().journal {
+        node.peers.handovers.is_away(journal);
+    }
     lane.close("the session ended");
     // A lost connection is noticed after the timeout. A lane of that length may not have passed the claims either.
     let doubt = 2 * node.timeout;

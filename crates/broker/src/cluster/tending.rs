@@ -46,6 +46,7 @@ impl Node {
             }
         }
         self.peers.status.nodes.set(connected);
+        self.tend_handovers();
         self.forget();
     }
 

@@ -120,7 +120,7 @@ impl Stages {
             &config.limits,
             wal.clone(),
             routes,
-            (&access.load(), counters.drops.clone()),
+            (&access.load(), counters.drops.clone(), counters.peers.clone()),
         );
         let (router, of_routing) =
             ((router, access, counters), (sessions, wal.clone(), delivery_limiter.clone()));

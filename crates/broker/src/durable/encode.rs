@@ -9,7 +9,7 @@ use phalanx_mqtt::{Properties, QoS};
 use phalanx_store::{Entry, MessageId, Record, SessionId};
 
 use crate::model::message::{Message, StoredMessage};
-use crate::model::session::{Session, Will};
+use crate::model::session::{Adoptions, Session, Will};
 
 /// The part of a session's state that the store does not interpret.
 #[derive(Default)]
@@ -19,6 +19,7 @@ pub(crate) struct Extras {
     pub(crate) pending_wills: Vec<Message>,
     /// The owner; `None` for an anonymous client's session.
     pub(crate) user: Option<Arc<str>>,
+    pub(crate) adoptions: Adoptions,
 }
 
 /// The time by two clocks, read at once.
@@ -106,7 +107,10 @@ pub(crate) fn put_session<'m>(
         client: &session.client_id,
         expiry: session.expiry,
         left: session.left,
-        will: &Extras::write(session.will.as_deref(), session.user.as_deref(), pending_wills),
+        will: &Extras::write(
+            (session.will.as_deref(), session.user.as_deref(), session.adoptions.as_deref()),
+            pending_wills,
+        ),
     });
 }
 
@@ -114,6 +118,7 @@ mod tag {
     pub(super) const WILL: u8 = 1;
     pub(super) const USER: u8 = 2;
     pub(super) const PENDING_WILL: u8 = 3;
+    pub(super) const ADOPTIONS: u8 = 4;
 }
 
 /// The expiry of a will's message that does not expire.
@@ -121,8 +126,7 @@ const NEVER: u64 = u64::MAX;
 
 impl Extras {
     fn write<'m>(
-        will: Option<&Will>,
-        user: Option<&str>,
+        (will, user, adoptions): (Option<&Will>, Option<&str>, Option<&[u32]>),
         pending_wills: impl Iterator<Item = &'m Message>,
     ) -> Vec<u8> {
         let mut out = Vec::new();
@@ -131,6 +135,10 @@ impl Extras {
         }
         if let Some(Will { message, delay, .. }) = will {
             field(&mut out, tag::WILL, |out| write_will(message, *delay, out));
+        }
+        if let Some(adoptions) = adoptions {
+            let bytes = adoptions.iter().flat_map(|own| own.to_le_bytes());
+            field(&mut out, tag::ADOPTIONS, |out| out.extend(bytes));
         }
         for message in pending_wills {
             field(&mut out, tag::PENDING_WILL, |out| write_will(message, Duration::ZERO, out));
@@ -147,6 +155,11 @@ impl Extras {
             match *tag {
                 tag::WILL => extras.will = Some(read_will(field)?),
                 tag::PENDING_WILL => extras.pending_wills.push(read_will(field)?.message),
+                tag::ADOPTIONS => {
+                    let (all, rest) = field.as_chunks::<4>();
+                    let all = all.iter().map(|own| u32::from_le_bytes(*own));
+                    extras.adoptions = rest.is_empty().then(|| Some(all.collect()))?;
+                }
                 tag::USER => extras.user = Some(str::from_utf8(field).ok()?.into()),
                 _ => return None,
             }
@@ -229,7 +242,7 @@ mod tests {
     fn wills_read_back() {
         for expires in [None, Some(0), Some(u32::MAX)] {
             let will = will(expires);
-            let bytes = Extras::write(Some(&will), None, [&will.message; 2].into_iter());
+            let bytes = Extras::write((Some(&will), None, None), [&will.message; 2].into_iter());
             let Extras { will: read, pending_wills, .. } = Extras::read(&bytes).unwrap();
             let read = read.unwrap();
             let topics: Vec<_> =
@@ -243,17 +256,19 @@ mod tests {
                 (b.topic, b.payload, b.qos, b.retain)
             );
             assert!(a.properties.iter().eq(b.properties.iter()));
-            let bytes = Extras::write(Some(&will), None, [].into_iter());
+            let bytes = Extras::write((Some(&will), None, None), [].into_iter());
             for end in 1..bytes.len() {
                 assert!(Extras::read(&bytes[..end]).is_none(), "cut at {end}");
             }
         }
-        let (nothing, somebody) =
-            (Extras::read(&[]), Extras::read(&Extras::write(None, Some("eve"), [].into_iter())));
-        assert!(nothing.is_some_and(|own| own.will.is_none() && own.user.is_none()));
-        assert!(
-            somebody.is_some_and(|own| own.will.is_none() && own.user.as_deref() == Some("eve"))
+        let (nothing, somebody) = (
+            Extras::read(&[]),
+            Extras::read(&Extras::write((None, Some("eve"), Some(&[5, 7])), [].into_iter())),
         );
+        assert!(nothing.is_some_and(|own| own.will.is_none() && own.user.is_none()));
+        assert!(somebody.is_some_and(|own| own.will.is_none()
+            && own.user.as_deref() == Some("eve")
+            && own.adoptions.as_deref() == Some(&[5, 7])));
         assert!(Extras::read(&[9, 0, 0, 0, 0]).is_none(), "a later version");
     }
 

@@ -10,14 +10,14 @@ use phalanx::runtime::report;
 use phalanx_mqtt::{PacketId, SubscribeOptions};
 use phalanx_store::{Delivery, Phase, Recovered, SessionId};
 
-use crate::access::{Covered, Identity};
+use crate::access::{ADOPTED_CLIENTS, Covered, Identity};
 use crate::content::parse::{self, ParsedSubscription};
 use crate::durable::encode::{Clocks, Extras, of_flags};
 use crate::durable::recovered_messages::RecoveredMessages;
 use crate::model::client_key::{ClientKey, partition_of};
 use crate::model::delivery::How;
 use crate::model::message::Message;
-use crate::model::session::{Inflight, Queued, Session, Will};
+use crate::model::session::{Adoptions, Inflight, Queued, Session, Will};
 use crate::requests::{Subscriber, SubscriptionRequest};
 
 /// The recovered state.
@@ -52,6 +52,8 @@ pub(crate) struct RecoveredSession {
     will: Option<Will>,
     /// Wills of earlier connections that the router had not accepted.
     pub(crate) pending_wills: Vec<Message>,
+    /// Its adoptions so far.
+    pub(crate) adoptions: Adoptions,
     keys: BTreeSet<Box<str>>,
     queue: VecDeque<Queued>,
     /// In the order in which they were sent.
@@ -68,6 +70,12 @@ impl RecoveredSession {
     /// The packet identifiers of messages that must not be accepted twice.
     pub(crate) fn received(&self) -> &[PacketId] {
         &self.received
+    }
+
+    /// Converts the session of a node to that of an awaited handover from it, with the received packet identifiers.
+    pub(crate) fn into_handover(self, client_id: Arc<str>) -> Self {
+        let (queue, inflight, keys) = Default::default();
+        Self { client_id, queue, inflight, keys, adoptions: None, ..self }
     }
 
     /// Gives new IDs to all deliveries and their messages. Returns them in order.
@@ -105,7 +113,8 @@ impl RecoveredSession {
     /// Converts it to a session of its partition.
     pub(crate) fn into_session(self) -> Session {
         let Self { client_id, user, number, expiry, left, will, .. } = self;
-        let Self { keys, queue, inflight, received, .. } = self;
+        let Self { keys, queue, inflight, received, adoptions, .. } = self;
+        let is_handover = client_id.starts_with(ADOPTED_CLIENTS);
         let mut session = Session {
             number,
             lasts: true,
@@ -113,8 +122,9 @@ impl RecoveredSession {
             left,
             will: will.map(Box::new),
             shared: keys.iter().filter(|key| key.starts_with("$share/")).count(),
-            routed: !keys.is_empty(),
+            routed: !keys.is_empty() || is_handover,
             keys,
+            adoptions,
             sweep: Duration::ZERO,
             queued_bytes: queue.iter().map(|own| own.message.size()).sum(),
             queue,
@@ -206,6 +216,7 @@ impl RecoveredState {
             }
             let mut session = session(*number, stored, &messages).map_err(|what| unknown(&what))?;
             (session.will, session.user) = (extras.will, extras.user);
+            session.adoptions = extras.adoptions;
             session.pending_wills = extras.pending_wills;
             let highest = stored.queue.last_key_value().map_or(0, |(delivery, _)| delivery.0);
             all.routes.next_delivery = all.routes.next_delivery.max(highest + 1);
@@ -216,12 +227,12 @@ impl RecoveredState {
             };
             let requests = requests_of(stored).map_err(|what| unknown(&what))?;
             session.keys = requests.iter().map(|requests| requests.key.clone()).collect();
-            if !requests.is_empty() {
+            if !requests.is_empty() || session.client_id.starts_with(ADOPTED_CLIENTS) {
+                let adoptions = session.adoptions.clone();
                 let (user, client) = (session.user.clone(), stored.client.as_str().into());
                 let identity = Identity { user, client };
-                all.routes
-                    .clients
-                    .push((Subscriber { key, durable_id: number.0, identity }, requests));
+                let client = Subscriber { key, durable_id: number.0, identity, adoptions };
+                all.routes.clients.push((client, requests));
             }
             place.sessions.push(session);
         }
@@ -243,6 +254,7 @@ fn session(
         left: stored.left,
         will: None,
         pending_wills: Vec::new(),
+        adoptions: None,
         keys: BTreeSet::new(),
         queue: VecDeque::new(),
         inflight: Vec::new(),

@@ -15,6 +15,8 @@ pub(crate) enum NodeFrame<'a> {
     Data(Data<'a>),
     /// Claims that the node may not have heard.
     Claims(&'a [u8]),
+    /// Asks for the messages that the node holds for a lost one: see `cluster/handover.rs`.
+    HandOver { lane: u64, json: &'a [u8] },
 }
 
 /// One side of a lane.
@@ -70,6 +72,11 @@ impl<'a> NodeFrame<'a> {
                 }
                 out.extend_from_slice(bytes);
             }
+            Self::HandOver { lane, json } => {
+                out.push(b'H');
+                out.extend_from_slice(&lane.to_be_bytes());
+                out.extend_from_slice(json);
+            }
             Self::Claims(json) => {
                 out.push(b'T');
                 out.extend_from_slice(json);
@@ -93,6 +100,10 @@ impl<'a> NodeFrame<'a> {
                 let (received, rest) = number(rest)?;
                 let (processed, bytes) = number(rest)?;
                 Some(Self::Data(Data { lane, offset, received, processed, bytes }))
+            }
+            b'H' => {
+                let (lane, json) = number(rest)?;
+                Some(Self::HandOver { lane, json })
             }
             b'T' => Some(Self::Claims(rest)),
             _ => None,
@@ -120,6 +131,7 @@ mod tests {
             NodeFrame::Close { lane: 1, why: "" },
             NodeFrame::Data(data),
             NodeFrame::Claims(b"[]"),
+            NodeFrame::HandOver { lane: 1, json: b"{}" },
         ] {
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);

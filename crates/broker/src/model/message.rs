@@ -9,6 +9,7 @@ use phalanx_mqtt::{
 };
 
 use crate::model::client_key::ClientKey;
+use crate::model::handed::MARK_TOPIC;
 use crate::model::trie::is_shallow;
 
 /// Checks whether a message may be forwarded. A strict receiver would close its connection for an invalid
@@ -66,6 +67,10 @@ pub(crate) enum Source {
     Group(u32),
     /// Another node, which retains it: for a topic without a retained message.
     Retained,
+    /// Another node, or this one, which hands it over after the adoption with this number: for the adopted sessions.
+    Handed(u32),
+    /// The end of that handover.
+    Mark(u32),
 }
 
 /// The stored fields of a message.
@@ -223,6 +228,21 @@ impl Message {
             expires,
             ..Self::plain(will.topic.into(), will.payload.into())
         }
+    }
+
+    /// A copy of a message that this node hands over to its own sessions.
+    pub(crate) fn handed(&self, source: Source) -> Self {
+        Self { source, ..self.again() }
+    }
+
+    /// The end of a handover, for another node.
+    pub(crate) fn mark() -> Self {
+        Self { qos: QoS::AtLeastOnce, ..Self::plain(MARK_TOPIC.into(), Vec::new()) }
+    }
+
+    /// Whether it replaces the retained message of its topic. A message that is handed over came over a lane before.
+    pub(crate) fn is_to_be_retained(&self) -> bool {
+        self.retain && !matches!(self.source, Source::Handed(_) | Source::Mark(_))
     }
 
     /// A message of the broker's own, below `$SYS`.

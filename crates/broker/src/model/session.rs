@@ -15,6 +15,9 @@ use crate::model::qos2::Qos2InFlight;
 use crate::model::small_map::SmallMap;
 use phalanx::sync::Notify;
 
+/// The adoptions of a session that another node kept before, oldest first, by number; `None` for most sessions.
+pub(crate) type Adoptions = Option<Arc<[u32]>>;
+
 /// The state of a client beyond a connection.
 pub(crate) struct Session {
     pub(crate) client_id: Arc<str>,
@@ -51,6 +54,8 @@ pub(crate) struct Session {
     pub(crate) ends: Option<Duration>,
     /// Time of its scheduled timer.
     pub(crate) watched: Option<Duration>,
+    /// Its adoptions whose handovers may be awaited.
+    pub(crate) adoptions: Adoptions,
     /// Boxed: most clients have none.
     pub(crate) will: Option<Box<Will>>,
 }
@@ -149,6 +154,7 @@ impl Session {
             left: 0,
             ends: None,
             watched: None,
+            adoptions: None,
             will: None,
         }
     }

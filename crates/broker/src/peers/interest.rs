@@ -114,6 +114,17 @@ impl Interest {
         table.wake_waiting();
     }
 
+    /// The version of the filters.
+    pub(crate) fn version(&self) -> u64 {
+        lock(&self.0).version
+    }
+
+    /// Whether a node with a lane has all filters of this version.
+    pub(crate) fn is_known(&self, node: &str, version: u64) -> bool {
+        let table = lock(&self.0);
+        table.lanes.get(node).is_some_and(|lane| lane.is_complete && lane.version >= version)
+    }
+
     /// Whether there are changes for a node.
     pub(crate) fn has_changes(&self, node: &str) -> bool {
         lock(&self.0).lanes.get(node).is_some_and(|lane| !lane.changes.is_empty())

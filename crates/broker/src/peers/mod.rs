@@ -5,16 +5,19 @@
 //! | `interest.rs` | the topic filters of this node's clients, and which nodes have them |
 //! | `filters.rs` | the filters that are announced: coarse, where a topic filter has many conditions |
 //! | `claims.rs` | clients that connected here |
+//! | `handovers.rs` | messages that other nodes hold for adopted sessions |
 //! | `status.rs` | the states of the other nodes |
 
 mod claims;
 mod filters;
+pub(crate) mod handovers;
 pub(crate) mod interest;
 mod status;
 
 use std::sync::Arc;
 
 use crate::peers::claims::Claims;
+use crate::peers::handovers::Handovers;
 use crate::peers::interest::Interest;
 use crate::peers::status::Status;
 pub(crate) use claims::{Claim, fitting};
@@ -24,6 +27,7 @@ pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
 pub(crate) struct Peers {
     pub(crate) interest: Interest,
     pub(crate) claims: Claims,
+    pub(crate) handovers: Handovers,
     pub(crate) status: Status,
 }
 
@@ -32,6 +36,7 @@ impl Peers {
         Arc::new(Self {
             interest: Interest::default(),
             claims: Claims::default(),
+            handovers: Handovers::default(),
             status: Status::new(),
         })
     }

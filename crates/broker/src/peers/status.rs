@@ -91,6 +91,8 @@ struct NodeState {
     /// Time of the last change, by the runtime's clock.
     since: Duration,
     error: Option<String>,
+    /// The client identifier of this node's session for it.
+    client: Option<Arc<str>>,
 }
 
 /// The cluster as shown.
@@ -108,6 +110,8 @@ pub(crate) struct ClusterView {
 #[derive(Debug, Serialize)]
 struct NodeView {
     name: String,
+    /// The client identifier of this node's session for it; `null` before its first lane.
+    client: Option<String>,
     connected: bool,
     /// Seconds since the last change.
     seconds: u64,
@@ -222,10 +226,16 @@ impl NodeStatus {
         is_new
     }
 
+    /// The session of a lane to the node has this client identifier.
+    pub(crate) fn serves(&self, client: &Arc<str>) {
+        lock(&self.state).client = Some(client.clone());
+    }
+
     fn view(&self, name: &str, now: Duration) -> NodeView {
-        let NodeState { is_connected, since, error } = lock(&self.state).clone();
+        let NodeState { is_connected, since, error, client } = lock(&self.state).clone();
         NodeView {
             name: name.to_owned(),
+            client: client.as_deref().map(str::to_owned),
             connected: is_connected,
             seconds: now.saturating_sub(since).as_secs(),
             error,

@@ -1,16 +1,17 @@
 //! The router: the table of subscriptions and retained messages.
 
+mod clients;
+mod hand_over;
 mod receivers;
 mod send_retained;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_mqtt::{QoS, Reason, RetainHandling, topic};
 
-use crate::access::{Covered, Identity, Policy};
+use crate::access::{Covered, Policy};
 use crate::config::Limits;
 use crate::content::attributes;
 use crate::content::index::{ContentIndex, Owner};
@@ -24,9 +25,11 @@ use crate::model::group_id::group_id;
 use crate::model::message::{Message, Source};
 use crate::model::subscribers::{ClientIndex, Subscribers, Subscription};
 use crate::model::trie::Trie;
+use crate::peers::Peers;
 use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
-use crate::routing::router::receivers::{RETAINING, choose, dropped, how, is_for};
+use crate::routing::router::clients::{Client, node_of};
+use crate::routing::router::receivers::{RETAINING, choose, dropped, how, is_excluded, is_for};
 use crate::routing::router_wal::RouterWal;
 
 /// The table.
@@ -50,6 +53,8 @@ pub(crate) struct Router {
     alone: Vec<(u32, ClientIndex, Subscription)>,
     wal: RouterWal,
     drops: Drops,
+    /// The state of the cluster, if this broker is a node of one.
+    peers: Option<Arc<Peers>>,
     /// Persistent receivers of the current message: the session's ID, its partition, and the index of the
     /// delivery.
     durable: Vec<(u64, u16, u32)>,
@@ -65,26 +70,13 @@ const INITIAL_EVENTS: usize = 64;
 /// Number of minimal messages that fit a client's output buffer before any is queued.
 const SENT_IMMEDIATELY: usize = 16 * 1024;
 
-struct Client {
-    key: ClientKey,
-    identity: Identity,
-    online: bool,
-    /// The ID of its session in the journal; 0 if not persistent.
-    durable_id: u64,
-    /// Whether it is another node of the cluster.
-    is_node: bool,
-    /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
-    /// several subscriptions match.
-    last: Cell<(u64, usize)>,
-}
-
 impl Router {
     /// A router with the recovered state, as far as `policy` permits the subscriptions.
     pub(crate) fn new(
         limits: &Limits,
         wal: Wal,
         restored: RecoveredRoutes,
-        (policy, drops): (&Policy, Drops),
+        (policy, drops, peers): (&Policy, Drops, Option<Arc<Peers>>),
     ) -> Self {
         let RecoveredRoutes { clients, retained, next_message, next_delivery } = restored;
         let mut router = Self {
@@ -102,6 +94,7 @@ impl Router {
             alone: Vec::new(),
             wal: RouterWal::new(wal, next_message, next_delivery),
             drops,
+            peers,
             durable: Vec::new(),
             events_at_once: INITIAL_EVENTS,
         };
@@ -142,7 +135,7 @@ impl Router {
         (room, all_reasons): (usize, &mut Vec<Reason>),
     ) -> usize {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
-        let Self { nodes, wal, durable, events_at_once, drops, .. } = self;
+        let Self { nodes, wal, durable, events_at_once, drops, peers, indices, .. } = self;
         let (keeps, is_full) = (wal.is_on(), wal.is_full());
         let before = all_reasons.len();
         all_reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
@@ -153,12 +146,15 @@ impl Router {
                 break;
             }
             end = n + 1;
+            if let Source::Mark(_) = message.source {
+                continue;
+            }
             if is_full && message.wants_keeping() {
                 reasons[n] = Reason::QUOTA_EXCEEDED;
                 drops.add(wal.full_reason(), 1, || dropped(message));
                 continue;
             }
-            if message.retain {
+            if message.is_to_be_retained() {
                 if message.source == Source::Retained && retained.has(&message.topic) {
                     continue;
                 }
@@ -224,13 +220,22 @@ impl Router {
         let (mut found, mut alone) = (found.drain(..).peekable(), alone.drain(..).peekable());
         for (n, message) in messages[..end].iter().enumerate() {
             *routed += 1;
+            let is_handed = matches!(message.source, Source::Handed(_));
+            if let Source::Mark(adoption) = message.source
+                && let Some(peers) = peers
+                && let Some(node) = node_of(message, indices, clients)
+                && let Some(session) = peers.handovers.marked(adoption, node)
+            {
+                wal.handed_over(session);
+            }
             while let Some((_, client, own)) = found.next_if(|(at, ..)| *at as usize == n) {
                 let client = &clients[client as usize];
                 if own.options.no_local && message.from == Some(client.key) {
                     continue;
                 }
-                // A message of a node has reached all nodes that want it.
-                if client.is_node && message.source != Source::Here {
+                if (client.is_special || is_handed)
+                    && is_excluded(client, message, node_of(message, indices, clients), peers)
+                {
                     continue;
                 }
                 if !policy.may_receive(own.covered, &client.identity, &message.topic) {
@@ -274,7 +279,7 @@ impl Router {
                 drops.add(DropReason::ClusterNoMember, 1, || dropped(message));
             }
             if keeps && !reasons[n].is_failure() {
-                if message.retain
+                if message.is_to_be_retained()
                     && (message.source != Source::Retained || retained.is_current(message))
                 {
                     wal.retain(message);
@@ -303,11 +308,7 @@ impl Router {
             // These messages are few and have no limit.
             let _ = self.system.keep(message);
         }
-        let (mut reasons, mut routed) = (Vec::new(), 0);
-        while routed < messages.len() {
-            let (left, room) = (&messages[routed..], (usize::MAX, &mut reasons));
-            routed += self.publish(left, batches, (policy, now), room);
-        }
+        self.publish_own(messages, batches, (policy, now));
     }
 
     /// Up to `most` retained messages of a filter, from number `from` on, and whether they are the last.
@@ -405,44 +406,5 @@ impl Router {
                 self.subscribers.remove(path.filter);
             }
         }
-    }
-
-    /// Removes a client with its subscriptions.
-    pub(crate) fn forget(&mut self, client: ClientKey, keys: &[Box<str>]) {
-        self.unsubscribe(client, keys);
-        if let Some(index) = self.indices.remove(&client) {
-            self.free.push(index);
-            self.nodes.retain(|node| *node != index);
-        }
-    }
-
-    /// Records that a client connected or disconnected.
-    pub(crate) fn present(&mut self, client: ClientKey, online: bool) {
-        if let Some(index) = self.indices.get(&client) {
-            self.clients[*index as usize].online = online;
-        }
-    }
-
-    fn index(&mut self, subscriber: Subscriber) -> ClientIndex {
-        let Subscriber { key, durable_id, identity } = subscriber;
-        *self.indices.entry(key).or_insert_with(|| {
-            let is_node = identity.is_node();
-            let last = Cell::new((0, 0));
-            let client = Client { key, identity, online: true, durable_id, is_node, last };
-            let index = match self.free.pop() {
-                Some(index) => {
-                    self.clients[index as usize] = client;
-                    index
-                }
-                None => {
-                    self.clients.push(client);
-                    u32::try_from(self.clients.len() - 1).expect("fewer than 2³² clients")
-                }
-            };
-            if is_node {
-                self.nodes.push(index);
-            }
-            index
-        })
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct RouterWal {
     /// Whether a publisher waits for `records`; and the LSN of the cohort's last records for which one waits.
     is_awaited: bool,
     lsn: Lsn,
+    /// The session and the delivery that the next message replaces.
+    moved: Option<(SessionId, DeliveryId)>,
     next_message: u64,
     next_delivery: u64,
 }
@@ -30,7 +32,7 @@ impl RouterWal {
     /// The lowest unused IDs are given.
     pub(crate) fn new(wal: Wal, next_message: u64, next_delivery: u64) -> Self {
         let (records, lsn) = (Entry::new(), Lsn::default());
-        Self { wal, records, is_awaited: false, lsn, next_message, next_delivery }
+        Self { wal, records, is_awaited: false, lsn, moved: None, next_message, next_delivery }
     }
 
     /// Whether persistence is enabled.
@@ -105,8 +107,22 @@ impl RouterWal {
         first
     }
 
+    /// The next message is taken from the queue of a session.
+    pub(crate) fn moves(&mut self, session: u64, delivery: u64) {
+        self.moved = Some((SessionId(session), DeliveryId(delivery)));
+    }
+
+    /// Records the end of a handover, whose session has this ID.
+    pub(crate) fn handed_over(&mut self, session: u64) {
+        self.is_awaited = true;
+        self.records.push(&Record::SessionEnd { session: SessionId(session) });
+    }
+
     /// Records the arrival of a message, after its deliveries.
     pub(crate) fn come(&mut self, message: &Message) {
+        if let Some((session, delivery)) = self.moved.take() {
+            self.records.push(&Record::Done { session, delivery });
+        }
         if let Some((session, packet)) = message.begun.filter(|(session, _)| *session != 0) {
             let (session, packet) = (SessionId(session), packet.get());
             self.is_awaited = true;

@@ -98,6 +98,7 @@ fn route(
                 reply.send(Answer::Retained(messages, is_end));
                 continue;
             }
+            Item::HandOver(own) => router.hand_over(own, &mut batch.batches, (policy, now)),
             Item::Reserve(count) => {
                 reply.send(Answer::Reserved(router.reserve(count)));
                 continue;

@@ -20,6 +20,7 @@ use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::settings::{LiveLimits, Settings};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How, Identifiers};
+use crate::model::handed;
 use crate::model::message::{Message, StoredMessage};
 use crate::model::session::{Queued, Will};
 use crate::requests::SubscriptionRequest;
@@ -62,20 +63,24 @@ fn open(sessions: &mut Sessions, clean_start: bool, now: Duration) -> Opened {
     come(sessions, clean_start, now).0
 }
 
-/// As [`open`], also returning the effects.
-fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, Effects) {
-    let opening = Opening {
+fn opening() -> Opening {
+    Opening {
         client_id: "c".into(),
         user: None,
         origin: None,
         version: Version::V5,
-        clean_start,
+        clean_start: false,
         expiry: 60,
         receive_maximum: 10,
         most: 1 << 20,
         most_aliases: 0,
         will: None,
-    };
+    }
+}
+
+/// As [`open`], also returning the effects.
+fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, Effects) {
+    let opening = Opening { clean_start, ..opening() };
     let (opened, effects, _) = sessions.open(opening, now);
     (opened.expect("the broker accepts the connection"), effects)
 }
@@ -383,4 +388,37 @@ fn invalid_stored_messages_are_not_sent() {
     assert_eq!(dropped(&sessions), [(DropReason::Invalid, 1)]);
     let session = sessions.get(opened.key).unwrap();
     assert!(session.inflight.is_empty() && session.queue.is_empty());
+}
+
+#[test]
+fn messages_for_a_lost_node_are_taken_in_order() {
+    let mut sessions = with(Limits { queued_messages: 3, ..Limits::default() });
+    let client = "$cluster/a.1";
+    let opening = Opening { client_id: client.into(), receive_maximum: 2, ..opening() };
+    let key = sessions.open(opening, at(0)).0.unwrap().key;
+    let deliver = |payload: &[u8], identifiers, sessions: &mut Sessions| {
+        let mut batch = DeliveryBatch::default();
+        let how = How { qos: QoS::ExactlyOnce, retain: false, identifiers };
+        batch.add(key, &message(Delivery::ExactlyOnce(id(1)), payload), how).number = 1;
+        sessions.deliver(&batch, at(0));
+    };
+    for payload in [b"0", b"1", b"2", b"3", b"4"] {
+        deliver(payload, Identifiers::None, &mut sessions);
+    }
+    // The queue is full, but the mark of a handover is not dropped.
+    deliver(b"5", Identifiers::None, &mut sessions);
+    deliver(b"mark", handed::mark(7), &mut sessions);
+    let mut take = |most| {
+        let taken = sessions.take_messages(client, &[id(1)], most).unwrap();
+        let payloads = taken.messages.iter().map(|own| own.message.payload.clone()).collect();
+        (taken.are_all, payloads)
+    };
+    let expected = |all: &[&[u8]]| all.iter().map(|own| own.to_vec()).collect::<Vec<_>>();
+    // The node has received the first one.
+    assert_eq!(take(2), (false, expected(&[b"1", b"2", b"3"])));
+    assert_eq!(take(9), (true, expected(&[b"4", b"mark"])));
+    assert_eq!(take(9), (true, Vec::new()));
+    let session = sessions.get(key).unwrap();
+    assert!(session.attachment.is_none() && session.load() == Default::default());
+    assert!(sessions.take_messages("$cluster/b.2", &[], 9).is_none());
 }

@@ -14,6 +14,7 @@ use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
 use crate::model::client_key::ClientKey;
 use crate::model::group_id::qos_of_sync;
+use crate::model::handed::source_of;
 use crate::model::message::{self, Source};
 use crate::model::message_pool;
 use crate::model::trie::is_shallow;
@@ -63,10 +64,8 @@ impl Publishing {
         (policy, identity, origin, drops): (&Policy, &Identity, Origin, &Drops),
         verdict: Verdict,
     ) -> Result<(), End> {
-        let (mut alias, mut source, mut synced) = (None, Source::Here, None);
-        if identity.is_node() {
-            source = Source::Node;
-        }
+        // Of a message of a node, at most two subscription identifiers.
+        let (mut alias, mut synced, mut ids) = (None, None, ([0; 2], 0));
         // User properties are forwarded without inspection.
         let others = match publish.properties.are_user() {
             true => Properties::NONE,
@@ -77,7 +76,10 @@ impl Publishing {
                 Property::TopicAlias(number) => alias = Some(usize::from(number)),
                 Property::SubscriptionIdentifier(id) if identity.is_node() => {
                     synced = qos_of_sync(id);
-                    source = if synced.is_some() { Source::Retained } else { Source::Group(id) };
+                    let (ids, count) = &mut ids;
+                    if let Some(place) = ids.get_mut(*count) {
+                        (*place, *count) = (id, *count + 1);
+                    }
                 }
                 Property::SubscriptionIdentifier(_) => {
                     let what = "a PUBLISH from a client has a subscription identifier";
@@ -86,6 +88,11 @@ impl Publishing {
                 _ => (),
             }
         }
+        let source = match synced {
+            Some(_) => Source::Retained,
+            None if identity.is_node() => source_of(&ids.0[..ids.1]),
+            None => Source::Here,
+        };
         let topic = match alias {
             None if publish.topic.is_empty() => {
                 let what = "a PUBLISH has neither a topic nor a topic alias";

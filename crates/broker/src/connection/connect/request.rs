@@ -18,7 +18,7 @@ use crate::session::partition::open::Opening;
 /// Maximum length of a client identifier, in bytes.
 const MAX_CLIENT_ID_BYTES: usize = 1024;
 
-pub(super) const RESERVED: &str = "client identifiers that begin with $bridge/ or $cluster/ are those of bridges and of other nodes";
+pub(super) const RESERVED: &str = "client identifiers that begin with $bridge/, $cluster/ or $adopted/ are those of bridges and of nodes";
 
 /// The contents of a CONNECT.
 pub(super) struct ConnectRequest {

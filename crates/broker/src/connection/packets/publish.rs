@@ -178,6 +178,11 @@ impl Connection {
 
     async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
         let Some(id) = delivery.id() else { return Ok(()) };
+        if reason.is_failure() && self.context.kept.as_ref().is_some_and(|own| own.lost().is_some())
+        {
+            // The message is for the node that has the sessions now.
+            return Err(Reason::USE_ANOTHER_SERVER.into());
+        }
         if reason.is_failure() {
             // Boxed: rare.
             Box::pin(self.abandon(exactly_once(&delivery).into_iter().collect())).await;

@@ -107,7 +107,9 @@ impl Connection {
         if let Some(peers) =
             self.context.counters.peers.clone().filter(|_| !self.client.identity.is_node())
         {
-            peers.interest.settled(self.context.config.cluster.timeout).await;
+            let limit = self.context.config.cluster.timeout;
+            peers.interest.settled(limit).await;
+            peers.handovers.settled(limit).await;
         }
         let mut buffer = PropertyBuffer::new();
         let properties = self.reason(&mut buffer, &why);

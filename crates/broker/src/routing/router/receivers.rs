@@ -1,5 +1,7 @@
 //! Receivers of a message: members of groups, and other nodes of the cluster.
 
+use std::sync::Arc;
+
 use phalanx_mqtt::{QoS, RetainHandling, SubscribeOptions};
 
 use crate::access::{Covered, Policy};
@@ -7,7 +9,8 @@ use crate::events::drops::Dropped;
 use crate::model::delivery::{How, Identifiers};
 use crate::model::message::{Message, Source};
 use crate::model::subscribers::{ClientIndex, Group, Subscription};
-use crate::routing::router::Client;
+use crate::peers::Peers;
+use crate::routing::router::clients::Client;
 
 /// The subscription of each other node to all messages that are to be retained.
 pub(super) const RETAINING: Subscription = Subscription {
@@ -42,7 +45,27 @@ pub(super) fn is_for(message: &Message, group: &Group) -> bool {
     match message.source {
         Source::Here => true,
         Source::Group(id) => group.id == id,
-        Source::Node | Source::Retained => false,
+        Source::Node | Source::Retained | Source::Handed(_) | Source::Mark(_) => false,
+    }
+}
+
+/// Whether a client does not get a message that it wants, which came from the node with this journal. Another node does
+/// not: the publisher's node has sent it to all that want it. An adopted session gets what that node hands over, and
+/// after that what it sends; other sessions get what it sends.
+pub(super) fn is_excluded(
+    client: &Client,
+    message: &Message,
+    node: Option<&str>,
+    peers: &Option<Arc<Peers>>,
+) -> bool {
+    if client.is_node {
+        return message.source != Source::Here;
+    }
+    let adoptions = client.adoptions.as_deref().unwrap_or_default();
+    let due = peers.as_ref().zip(node).and_then(|(own, node)| own.handovers.due(adoptions, node));
+    match message.source {
+        Source::Handed(adoption) => due != Some(adoption),
+        _ => due.is_some(),
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use phalanx_mqtt::QoS;
 
-use super::{Client, Router, how};
+use super::clients::Client;
+use super::{Router, how};
 use crate::access::Policy;
 use crate::content::attributes::Attributes;
 use crate::content::parse::Content;

@@ -4,6 +4,7 @@ use phalanx::time::now;
 use phalanx::{Call, sleep};
 
 use crate::model::message::Message;
+use crate::peers::handovers::handover_of;
 use crate::requests::{Answer, Item, Routes};
 use crate::session::operations::{RETRY_DELAY, SessionStage};
 use crate::session::partition::install::Arriving;
@@ -45,8 +46,10 @@ impl SessionStage {
                 }
             };
             let key = subscriber.key;
+            // The router knows a handover as a client without subscriptions.
+            let is_handover = handover_of(&subscriber.identity.client).is_some();
             // The router may be full.
-            while !requests.is_empty() {
+            while !requests.is_empty() || is_handover {
                 let (client, requests) = (subscriber.clone(), requests.clone());
                 if routes.call(Item::Subscribe { client, requests }).await.is_ok() {
                     break;

@@ -5,10 +5,12 @@
 //! | `by_client.rs` | operations on the session of a client identifier |
 //! | `apply.rs` | the effects of changes, and timers |
 //! | `install.rs` | adds the sessions that another node kept |
+//! | `handover.rs` | messages for a lost node |
 //! | `inspect.rs` | sessions for the admin pages |
 
 mod apply;
 mod by_client;
+mod handover;
 mod inspect;
 mod install;
 

@@ -62,7 +62,7 @@ impl Sessions {
         for key in &session.keys {
             self.counters.subscribed(&session.client_id, key);
         }
-        let durable_id = session.durable_id();
+        let (durable_id, adoptions) = (session.durable_id(), session.adoptions.clone());
         let slot = self.add(session);
         let key = self.key(slot);
         let mut effects = Effects::default();
@@ -75,7 +75,7 @@ impl Sessions {
         requests.iter_mut().for_each(|request| {
             request.options.retain_handling = RetainHandling::DoNotSend;
         });
-        Some((Subscriber { key, durable_id, identity }, requests, effects))
+        Some((Subscriber { key, durable_id, identity, adoptions }, requests, effects))
     }
 }
 

@@ -7,9 +7,11 @@
 //! | `subscriptions.rs` | the subscriptions of a session |
 //! | `wills.rs` | wills: from the session to the router |
 //! | `install.rs` | adds the sessions that another node kept |
+//! | `handover.rs` | messages for a lost node, for the one that has adopted its sessions |
 //! | `inspect.rs` | sessions for the admin pages |
 
 pub(crate) mod close;
+pub(crate) mod handover;
 pub(super) mod incoming;
 pub(crate) mod inspect;
 pub(crate) mod install;

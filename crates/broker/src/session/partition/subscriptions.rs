@@ -87,7 +87,8 @@ impl Sessions {
         };
         let reasons = requests.into_iter().map(&mut file).collect();
         session.routed |= !granted.is_empty();
-        let client = Subscriber { key, durable_id, identity: session.identity() };
+        let (identity, adoptions) = (session.identity(), session.adoptions.clone());
+        let client = Subscriber { key, durable_id, identity, adoptions };
         let granted = (!granted.is_empty()).then_some((client, granted));
         self.records = records;
         self.append();

@@ -9,10 +9,12 @@ use phalanx_mqtt::{
 
 use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
+use crate::access::NODE_CLIENTS;
 use crate::config::{Limits, WhenFull};
 use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
 use crate::model::delivery::How;
+use crate::model::handed::is_mark;
 use crate::model::message::Message;
 use crate::model::session::{Attachment, Inflight, Queued, Session};
 
@@ -68,7 +70,8 @@ impl Session {
         let size = message.size();
         let Limits { queued_messages, queued_bytes, when_full, .. } = *context.limits;
         let is_full = |own: &Self| {
-            own.queue.len() >= queued_messages || own.queued_bytes + size > queued_bytes
+            (own.queue.len() >= queued_messages || own.queued_bytes + size > queued_bytes)
+                && !(own.client_id.starts_with(NODE_CLIENTS) && is_mark(&how.identifiers))
         };
         if is_full(self) && self.sweep <= context.now {
             self.sweep(context);

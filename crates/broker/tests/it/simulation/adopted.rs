@@ -15,13 +15,17 @@ use phalanx_broker::{Broker, Config};
 use phalanx_nats::{ModelServer, Passage};
 use phalanx_store::{Options, Store};
 
-use crate::simulation::clustered::nats;
+use crate::simulation::clustered::{begin, nats};
 use crate::simulation::lives::{Files, handles};
 use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
 
 /// Time without a renewal after which a lease may be taken.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Maximum times between messages of a publisher: all are sent before the loss of a node is noticed, or some after its
+/// sessions were adopted.
+const PACES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(15), Duration::from_secs(40)];
 
 /// The address of a node's gate to NATS.
 fn gate_of(number: usize) -> SocketAddr {
@@ -59,12 +63,26 @@ fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
     Broker::declare_on(graph, &config, store, world.time_of_day()).unwrap()
 }
 
-fn world(world: &mut World) {
+/// Publishers and subscribers begin at the same node, which is lost.
+fn together(world: &mut World) {
+    enter(world, None);
+}
+
+/// Publishers are at a node that is not lost.
+fn apart(world: &mut World) {
+    let publishers = 1 + world.draw(2) as usize;
+    enter(world, Some(publishers));
+}
+
+fn enter(world: &mut World, publishers_at: Option<usize>) {
     world.set_most_steps(1_000_000);
     world.set_steady();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
-    shared.publishers_at.set(Brokers::NODES);
+    shared.publishers_at.set(publishers_at.map_or(Brokers::NODES, Brokers::one));
+    if publishers_at.is_some() {
+        shared.pace.set(PACES[world.draw(PACES.len() as u64) as usize]);
+    }
     shared.subscribers_at.set(Brokers::NODES);
     let mut graph = Graph::new();
     let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
@@ -86,19 +104,30 @@ fn world(world: &mut World) {
         Ok(())
     });
     let count = 1 + world.draw(2) as usize;
-    shared.absent.set(count);
+    shared.absent.set(count + usize::from(publishers_at.is_some()));
+    if publishers_at.is_some() {
+        // The publishers' node has to know the subscriptions.
+        world.client(begin(world.net(), shared.clone()));
+    }
     let subscribers = handles(&vec![Default::default(); count]);
     subscriber::enter(world, &shared, &subscribers);
     let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
     publisher::enter(world, &shared, publisher::number, &publishers);
-    world.client(nemesis(world.net(), shared, gates, (publishers, subscribers)));
+    let stays = publishers_at.unwrap_or(usize::MAX);
+    world.client(nemesis(world.net(), (shared, stays), gates, (publishers, subscribers)));
 }
 
 /// The publishers and the subscribers.
 type Clients = (Vec<Rc<RefCell<publisher::Memory>>>, Vec<Rc<RefCell<subscriber::Memory>>>);
 
-/// Cuts nodes off: first that of all clients. Drains the brokers when all clients have finished.
-async fn nemesis(net: Net, shared: Rc<Shared>, gates: [ModelServer; 3], clients: Clients) {
+/// Cuts nodes off, first that of all subscribers, but not the one that `stays`. Drains the brokers when all clients have
+/// finished.
+async fn nemesis(
+    net: Net,
+    (shared, stays): (Rc<Shared>, usize),
+    gates: [ModelServer; 3],
+    clients: Clients,
+) {
     let (publishers, subscribers) = clients;
     let heard = || -> u64 {
         let of_publishers = publishers.iter().map(|own| own.borrow().heard());
@@ -113,6 +142,9 @@ async fn nemesis(net: Net, shared: Rc<Shared>, gates: [ModelServer; 3], clients:
     let mut cut = BTreeSet::new();
     for number in 0..1 + net.draw(2) as usize {
         let at = if number == 0 { 0 } else { net.draw(3) as usize };
+        if at == stays {
+            continue;
+        }
         gates[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
         cut.insert(at);
         net.sleep(Duration::from_millis(net.draw(2 * TIMEOUT.as_millis() as u64))).await;
@@ -129,5 +161,10 @@ async fn nemesis(net: Net, shared: Rc<Shared>, gates: [ModelServer; 3], clients:
 
 #[test]
 fn acknowledged_messages_survive_the_loss_of_nodes() {
-    sim::explore(24, world);
+    sim::explore(24, together);
+}
+
+#[test]
+fn messages_of_other_nodes_reach_adopted_sessions() {
+    sim::explore(24, apart);
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::simulation::lives::handles;
 use crate::simulation::subscriber::ask_for;
-use crate::simulation::wire::{Brokers, Lost, NODES, Wire, address, until};
+use crate::simulation::wire::{Brokers, Lost, NODES, Wire, until};
 use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
 
 /// The address of NATS.
@@ -81,7 +81,7 @@ fn world(world: &mut World) {
 }
 
 /// Lets the publishers begin when their node knows the subscribers. Its own filter is announced after theirs.
-async fn begin(net: Net, shared: Rc<Shared>) {
+pub(crate) async fn begin(net: Net, shared: Rc<Shared>) {
     until(|| shared.absent.get() == 1).await;
     while probe(&net, &shared).await.is_err() {
         net.sleep(Duration::from_millis(50)).await;
@@ -94,7 +94,7 @@ async fn probe(net: &Net, shared: &Shared) -> Result<(), Lost> {
     let mut there = Wire::connect_at(net, "probe", shared.subscribers_at.get().first()).await;
     ask_for(&mut there, &["probe"]).await?;
     while !matches!(there.next().await?.packet(), Packet::SubAck(_)) {}
-    let mut here = Wire::connect_at(net, "prober", address()).await;
+    let mut here = Wire::connect_at(net, "prober", shared.publishers_at.get().first()).await;
     loop {
         let (topic, payload, retain, duplicate) = ("probe", &b""[..], false, false);
         let delivery = Delivery::AtLeastOnce(PacketId::MIN);

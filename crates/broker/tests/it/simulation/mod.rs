@@ -44,6 +44,8 @@ struct Shared {
     absent: Cell<usize>,
     /// Whether connections break.
     breaks: Cell<bool>,
+    /// Maximum time between the messages of a publisher.
+    pace: Cell<Duration>,
     publishers_at: Cell<Brokers>,
     subscribers_at: Cell<Brokers>,
 }

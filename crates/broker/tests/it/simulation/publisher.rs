@@ -86,6 +86,7 @@ async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Me
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
+        let steps = (shared.pace.get(), steps);
         let _ = publish((&net, brokers), &mut wire, script, &memory, steps).await;
         if fails && net.draw(2) == 0 {
             wire.reset();
@@ -164,7 +165,7 @@ async fn publish(
     wire: &mut Wire,
     script: Script,
     memory: &RefCell<Memory>,
-    steps: u64,
+    (pace, steps): (Duration, u64),
 ) -> Result<(), Lost> {
     let again = memory.borrow().own.clone();
     for message in again {
@@ -178,6 +179,9 @@ async fn publish(
             return Ok(());
         }
         if memory.borrow().may_begin() && net.draw(2) == 0 {
+            if !pace.is_zero() {
+                net.sleep(Duration::from_millis(net.draw(pace.as_millis() as u64))).await;
+            }
             let message = memory.borrow_mut().begin();
             send((net, wire), script, memory, &message, false).await?;
             continue;

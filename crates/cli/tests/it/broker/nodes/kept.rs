@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use phalanx_mqtt::{Delivery, Packet, QoS, Reason, Version};
+use phalanx_mqtt::{Ack, Delivery, Packet, QoS, Reason, Version};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Begin, Client, id};
 use phalanx_testkit::nats::NatsServer;
@@ -17,7 +17,8 @@ crate::on_each_driver!(
     a_killed_nodes_sessions_are_adopted,
     a_stopped_node_finds_that_its_sessions_were_adopted,
     a_node_that_returns_in_time_keeps_its_sessions,
-    a_client_gets_its_session_or_is_refused
+    a_client_gets_its_session_or_is_refused,
+    messages_of_other_nodes_reach_adopted_sessions
 );
 
 /// The exit code of a node whose sessions were adopted.
@@ -201,4 +202,107 @@ fn a_client_gets_its_session_or_is_refused(driver: &'static str) {
             }
         });
     receives_all(client.as_mut().unwrap());
+}
+
+/// A publisher at a node, which numbers its messages of QoS 2.
+struct Publisher {
+    client: Client,
+    topic: String,
+    sent: usize,
+}
+
+impl Publisher {
+    fn new(node: &Broker, name: &str) -> Self {
+        Self { client: Client::new(node, name), topic: format!("of/{name}"), sent: 0 }
+    }
+
+    /// Publishes 40 messages, of which each is acknowledged.
+    fn publish(&mut self) {
+        for _ in 0..40 {
+            let (payload, number) = (self.sent.to_string(), id(1));
+            let delivery = Delivery::ExactlyOnce(number);
+            self.client.publish_with(&self.topic, &payload, delivery, false, &[]);
+            match self.client.next().packet() {
+                Packet::PubRec(ack) => assert_eq!(ack.reason, Reason::SUCCESS, "{payload}"),
+                other => panic!("expected a PUBREC, got {other:?}"),
+            }
+            self.client.say(&Packet::PubRel(Ack::of(number)));
+            assert!(matches!(self.client.next().packet(), Packet::PubComp(_)));
+            self.sent += 1;
+        }
+    }
+
+    /// The client receives all messages from number `first` on once, in order.
+    fn receives(&self, payloads: &[(String, usize)], first: usize) {
+        let own = payloads.iter().filter(|(topic, _)| *topic == self.topic).map(|(_, own)| *own);
+        assert!(own.eq(first..self.sent), "{}: {payloads:?}", self.topic);
+    }
+}
+
+/// Receives messages of QoS 2: their topics and numbers.
+fn receives_numbers(client: &mut Client, count: usize) -> Vec<(String, usize)> {
+    let (mut all, mut released) = (Vec::new(), 0);
+    while released < count {
+        match client.next().packet() {
+            Packet::Publish(publish) => {
+                let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
+                all.push((publish.topic.to_owned(), number));
+                let Delivery::ExactlyOnce(id) = publish.delivery else { panic!("{publish:?}") };
+                client.say(&Packet::PubRec(Ack::of(id)));
+            }
+            Packet::PubRel(ack) => {
+                client.say(&Packet::PubComp(Ack::of(ack.id)));
+                released += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    all
+}
+
+fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
+    let Some(nodes) = Nodes::new(driver) else { return };
+    let [first, mut adopter, mut other] = ["a", "b", "c"].map(|name| nodes.start(name));
+    [&adopter, &other].iter().for_each(|node| says(node, "node a: connected"));
+    let (mut client, _) = subscriber(&first);
+    client.subscribe("of/+", QoS::ExactlyOnce);
+    client.leave();
+    let mut at_adopter = Publisher::new(&adopter, "b");
+    let mut at_other = Publisher::new(&other, "c");
+    let mut publish = || {
+        at_adopter.publish();
+        at_other.publish();
+    };
+    publish();
+    first.crashes();
+    publish();
+    eventually("the sessions are adopted", || {
+        let mut both = [&adopter, &other].into_iter();
+        both.any(|node| node.stderr().contains("adopted 1 sessions of node a")).then_some(())
+    });
+    publish();
+    [&adopter, &other].iter().for_each(|node| says(node, "handed over"));
+    publish();
+    if other.stderr().contains("adopted 1 sessions of node a") {
+        std::mem::swap(&mut adopter, &mut other);
+        std::mem::swap(&mut at_adopter, &mut at_other);
+    }
+    let (mut client, is_present) = subscriber(&adopter);
+    assert!(is_present);
+    let came = receives_numbers(&mut client, at_adopter.sent + at_other.sent);
+    at_adopter.receives(&came, 0);
+    at_other.receives(&came, 0);
+    client.receives_nothing();
+    client.leave();
+    // The adopting node is lost, too.
+    let before = at_other.sent;
+    adopter.crashes();
+    at_other.publish();
+    says(&other, "adopted 1 sessions of node");
+    at_other.publish();
+    let (mut client, is_present) = subscriber(&other);
+    assert!(is_present);
+    let came = receives_numbers(&mut client, at_other.sent - before);
+    at_other.receives(&came, before);
+    client.receives_nothing();
 }

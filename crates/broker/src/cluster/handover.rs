@@ -1,0 +1,242 @@
+//! Handovers: the messages that nodes hold for a lost node reach the node that has adopted its sessions.
+//!
+//! A node queues the messages that a lost node wants in the session that it has for it, `$cluster/JOURNAL`. The lost
+//! node's journal has the packet identifiers of those messages of QoS 2 that it has received. L is the lost node, A the
+//! node that has adopted its sessions, and P any other node, or A itself.
+//!
+//! 1. A adopts L's session for each P as an awaited handover, `$adopted/L/P`, before the sessions of clients, which note
+//!    the adoption. From then on A's router gives the adopted sessions nothing that P sends as usual: P has it in its
+//!    queue for L, too.
+//! 2. When the adoption has ended and P has the filters of the adopted sessions, A asks P for L's messages, with the
+//!    received packet identifiers, and repeats this until the handover has ended.
+//! 3. P ends its lane to L, and moves the queue for L to the end of its queue for A, in parts. Each message has the number
+//!    of the adoption, and the router of A delivers it to the adopted sessions only. A received message of QoS 2 is left
+//!    out.
+//! 4. When few messages are left, P's publishers wait for a moment. P's router moves the last ones, ends the subscriptions
+//!    of L, and appends the *mark* to the queue for A. So each message that P has routed is either in the queue for L or
+//!    behind the mark.
+//! 5. The mark ends the handover at A: its router delivers what P sends from now on as usual.
+//!
+//! All of this is recorded: each message moves with its removal from the queue for L, and the mark is recorded with the
+//! end of `$adopted/L/P`. A step that is repeated after a crash does nothing twice. A P without messages for L, or that has
+//! handed them over, sends the mark only. A handover that is not complete after an hour ends, as P's queue for L does.
+//!
+//! If A is lost, too, the node that adopts its sessions awaits the handovers that A awaited, and those of A's own messages.
+//! A session then has several adoptions; it gets the messages of the oldest one whose handover from P is awaited. P hands
+//! its queue for A over before that for L, because parts of the latter may be in the former.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::runtime::report;
+use phalanx::shutdown::is_draining;
+use phalanx::sleep;
+use phalanx::time::now;
+use phalanx_mqtt::{PacketId, Reason};
+use serde::{Deserialize, Serialize};
+
+use crate::access::NODE_CLIENTS;
+use crate::cluster::HELLOS;
+use crate::cluster::node::Node;
+use crate::cluster::other::Other;
+use crate::kept::state::Kept;
+use crate::lane::frame::NodeFrame;
+use crate::limits::delivery_limiter::Permit;
+use crate::model::client_key::ClientKey;
+use crate::model::handed::adoption_id;
+use crate::peers::handovers::Awaited;
+use crate::requests::{HandingOver, Item, LastHanded};
+use crate::session::operations::RETRY_DELAY;
+
+/// Queued messages that are moved at once.
+const PART: usize = 256;
+
+/// A node asks for the messages that another one holds for the node with this journal.
+#[derive(Deserialize, Serialize)]
+struct Asked {
+    journal: String,
+    /// Packet identifiers of received messages of QoS 2.
+    received: Vec<u16>,
+}
+
+impl Node {
+    /// Continues the handovers that this node awaits.
+    pub(super) fn tend_handovers(self: &Rc<Self>) {
+        if self.peers.handovers.is_idle() || self.is_handing.replace(true) {
+            return;
+        }
+        let own = self.clone();
+        let tended = self.context.stages.control.dispatch(move |_| async move {
+            own.continue_handovers().await;
+            own.is_handing.set(false);
+        });
+        if tended.is_err() {
+            self.is_handing.set(false);
+        }
+    }
+
+    async fn continue_handovers(self: &Rc<Self>) {
+        let Some(kept) = self.context.kept.clone() else { return };
+        let stages = self.context.stages;
+        for client in self.peers.handovers.take_done() {
+            end_session(self, &client).await;
+        }
+        let others: Vec<_> = self.others.borrow().values().cloned().collect();
+        for own in self.peers.handovers.awaited().iter().rev() {
+            let Some(version) = self.is_adopted(&kept, own) else { continue };
+            self.ends_lane(&own.journal);
+            if own.node.is_empty() {
+                self.peers.handovers.is_asked(&own.client);
+                let Ok(received) = stages.sessions.received(own.client.clone()).await else {
+                    return;
+                };
+                hand_over(self, &own.journal, received.into(), None).await;
+                continue;
+            }
+            let is_of =
+                |other: &&Rc<Other>| other.hello.borrow().journal.as_deref() == Some(&*own.node);
+            if let Some(other) = others.iter().find(is_of) {
+                self.ask(other, own, version).await;
+            }
+        }
+    }
+
+    /// The version of this node's filters that includes those of the adopted sessions, once the adoption has ended.
+    fn is_adopted(&self, kept: &Kept, own: &Awaited) -> Option<u64> {
+        let mut adopted = self.adopted.borrow_mut();
+        if let Some(version) = adopted.get(&*own.journal) {
+            return Some(*version);
+        }
+        if kept.journals()?.contains(&*own.journal) {
+            return None;
+        }
+        let version = self.peers.interest.version();
+        adopted.insert(own.journal.to_string(), version);
+        Some(version)
+    }
+
+    /// Asks a node, if it has the filters of the adopted sessions. Of several adoptions, the last one comes first.
+    async fn ask(&self, other: &Other, own: &Awaited, version: u64) {
+        let lane = other.lane.borrow().clone();
+        let Some(lane) = lane.filter(|lane| !lane.is_closed()) else { return };
+        self.peers.handovers.is_asked(&own.client);
+        let is_due = now() >= other.next_question.get();
+        if !is_due || !self.peers.interest.is_known(&other.name, version) {
+            return;
+        }
+        let sessions = self.context.stages.sessions;
+        let Ok(received) = sessions.received(own.client.clone()).await else { return };
+        let received = received.into_iter().map(PacketId::get).collect();
+        let asked = Asked { journal: own.journal.to_string(), received };
+        let json = serde_json::to_vec(&asked).unwrap_or_default();
+        lane.send_frame(&NodeFrame::HandOver { lane: lane.id(), json: &json });
+        other.next_question.set(now() + self.timeout / HELLOS);
+    }
+
+    /// A node that has adopted the sessions of a lost one asks for the messages that this node holds for it.
+    pub(super) fn asked(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
+        let Ok(Asked { journal, received }) = serde_json::from_slice::<Asked>(json) else { return };
+        let Some(to) = other.session.get() else { return };
+        self.ends_lane(&journal);
+        if !self.handing.borrow_mut().insert(journal.clone()) {
+            return;
+        }
+        let (own, received) =
+            (self.clone(), received.into_iter().filter_map(PacketId::new).collect());
+        let of = journal.clone();
+        let handing = self.context.stages.control.dispatch(move |_| async move {
+            hand_over(&own, &of, received, Some(to)).await;
+            own.handing.borrow_mut().remove(&of);
+        });
+        if handing.is_err() {
+            self.handing.borrow_mut().remove(&journal);
+        }
+    }
+
+    /// The sessions of the node with this journal were adopted: it gets no messages any more.
+    fn ends_lane(&self, journal: &str) {
+        if !self.gone.borrow_mut().insert(journal.to_owned()) {
+            return;
+        }
+        for other in self.others.borrow().values() {
+            if other.hello.borrow().journal.as_deref() == Some(journal) {
+                other.close(ADOPTED);
+            }
+        }
+    }
+}
+
+/// Why a node gets no lane.
+pub(super) const ADOPTED: &str = "another node has adopted its sessions";
+
+/// Hands the messages for the node with this journal over to a node; `None` for this one.
+async fn hand_over(
+    node: &Rc<Node>,
+    journal: &str,
+    received: Arc<[PacketId]>,
+    to: Option<ClientKey>,
+) {
+    let (sessions, adoption) = (node.context.stages.sessions, adoption_id(journal));
+    let client: Arc<str> = format!("{NODE_CLIENTS}{journal}").into();
+    let (mut permit, mut count) = (None, 0);
+    loop {
+        let taken = loop {
+            match sessions.take_messages(client.clone(), received.clone(), PART).await {
+                Ok(taken) => break taken,
+                Err(_) if is_draining() => return,
+                Err(_) => sleep(RETRY_DELAY).await,
+            }
+        };
+        let are_all = taken.as_ref().is_none_or(|taken| taken.are_all);
+        let is_last = are_all && (permit.is_some() || taken.is_none());
+        let mut part = HandingOver { from: 0, to, adoption, messages: Vec::new(), last: None };
+        let mut session = None;
+        if let Some(taken) = taken {
+            count += taken.messages.len();
+            (part.from, part.messages) = (taken.number, taken.messages);
+            session = Some((taken.key, taken.keys));
+        }
+        part.last = is_last.then_some(LastHanded { session });
+        // The router may be full.
+        while node.context.stages.routing.call(Item::HandOver(part.clone())).await.is_err() {
+            if is_draining() {
+                return;
+            }
+            sleep(RETRY_DELAY).await;
+        }
+        if is_last {
+            break;
+        }
+        if are_all {
+            permit = Some(pause(node).await);
+        }
+    }
+    drop(permit);
+    end_session(node, &client).await;
+    if count > 0 {
+        report(format_args!("cluster: handed over {count} messages for {journal}"));
+    }
+}
+
+/// Lets publishers wait until the permit is dropped. All messages that were routed before are in the queues.
+async fn pause(node: &Node) -> Option<Permit> {
+    let permit = node.context.delivery_limiter.acquire(usize::MAX, 1).await?;
+    // A cohort that began before may be under way.
+    let _ = node.context.stages.routing.call(Item::Reserve(0)).await;
+    while !permit.is_alone() && !is_draining() {
+        sleep(RETRY_DELAY).await;
+    }
+    Some(permit)
+}
+
+/// Ends a session that has no messages any more.
+async fn end_session(node: &Node, client: &str) {
+    let stages = node.context.stages;
+    while !is_draining() {
+        let ended = stages.sessions.end_session(client.into(), Reason::SUCCESS, stages.routing);
+        if ended.await.is_ok_and(|ended| ended.is_ok()) {
+            return;
+        }
+        sleep(RETRY_DELAY).await;
+    }
+}

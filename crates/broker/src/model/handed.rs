@@ -1,0 +1,64 @@
+//! The messages that a node hands over to another one, and the mark after them: two subscription identifiers, of which
+//! the first is the number of the adoption.
+
+use crate::model::delivery::Identifiers;
+use crate::model::group_id::group_id;
+use crate::model::message::Source;
+
+/// The second identifier of a message that is handed over, and of the mark.
+const HANDED: u32 = 1;
+const MARK: u32 = 2;
+
+/// The topic of the mark.
+pub(crate) const MARK_TOPIC: &str = "$cluster/mark";
+
+/// The number of a journal's adoption in messages between nodes.
+pub(crate) fn adoption_id(journal: &str) -> u32 {
+    group_id(journal)
+}
+
+/// The identifiers of a queued message when it is handed over after this adoption. Messages of groups, those that were
+/// handed over before, and marks keep theirs.
+pub(crate) fn handed_over(queued: &Identifiers, adoption: u32) -> Identifiers {
+    match queued {
+        Identifiers::None => Identifiers::Many(vec![adoption, HANDED]),
+        other => other.clone(),
+    }
+}
+
+/// The identifiers of the mark.
+pub(crate) fn mark(adoption: u32) -> Identifiers {
+    Identifiers::Many(vec![adoption, MARK])
+}
+
+/// Whether these identifiers of a message for another node are those of a mark.
+pub(crate) fn is_mark(identifiers: &Identifiers) -> bool {
+    matches!(source_of(identifiers.get()), Source::Mark(_))
+}
+
+/// Where a message with these identifiers came from, for the node that receives it.
+pub(crate) fn source_of(identifiers: &[u32]) -> Source {
+    match *identifiers {
+        [] => Source::Node,
+        [adoption, HANDED] => Source::Handed(adoption),
+        [adoption, MARK] => Source::Mark(adoption),
+        [group, ..] => Source::Group(group),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_survive_a_second_handover() {
+        let (first, second) = (adoption_id("a.1"), adoption_id("b.2"));
+        let handed = handed_over(&Identifiers::None, first);
+        assert_eq!(source_of(handed.get()), Source::Handed(first));
+        for identifiers in [handed, mark(first), Identifiers::One([7])] {
+            assert_eq!(handed_over(&identifiers, second), identifiers);
+        }
+        assert!(is_mark(&mark(first)) && !is_mark(&Identifiers::One([MARK])));
+        assert_eq!([&[][..], &[7]].map(source_of), [Source::Node, Source::Group(7)]);
+    }
+}

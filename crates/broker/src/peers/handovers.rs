@@ -1,0 +1,195 @@
+//! Handovers that this node awaits. After an adoption, each other node hands over the messages that it holds for the lost
+//! node; `cluster/handover.rs` describes the protocol.
+//!
+//! A handover is a session `$adopted/JOURNAL/NODE`, so that it survives a restart and is adopted with this node's other
+//! sessions. It has the packet identifiers of messages of QoS 2 that the lost node received from that node. This node's
+//! own messages are a handover too, of a node without a name. Only the router changes the table, so that a change has a
+//! place in the order of messages.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::sleep;
+use phalanx::time::now;
+
+use crate::access::ADOPTED_CLIENTS;
+use crate::lock::lock;
+use crate::model::handed::adoption_id;
+
+/// Part of the limit after which [`Handovers::settled`] looks again.
+const POLLS: u32 = 25;
+
+/// The awaited handovers.
+#[derive(Default)]
+pub(crate) struct Handovers {
+    state: Mutex<State>,
+    /// The number of awaited ones.
+    count: AtomicUsize,
+    /// The number of those whose sessions remain to be ended.
+    done: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the session's ID in the journal: in the order of adoptions.
+    awaited: BTreeMap<u64, Awaited>,
+    /// Clients of the sessions of those that have ended.
+    done: Vec<Arc<str>>,
+}
+
+/// An awaited handover.
+#[derive(Clone, Debug)]
+pub(crate) struct Awaited {
+    /// The client identifier of its session.
+    pub(crate) client: Arc<str>,
+    adoption: u32,
+    pub(crate) journal: Box<str>,
+    /// The journal of the node that hands over; empty for this node.
+    pub(crate) node: Box<str>,
+    /// The time at which the node was last asked for the first time over a lane.
+    asked: Option<Duration>,
+}
+
+/// The client identifier of the session of a handover.
+pub(crate) fn handover_client(journal: &str, node: &str) -> Arc<str> {
+    format!("{ADOPTED_CLIENTS}{journal}/{node}").into()
+}
+
+/// The adopted journal and the node of a handover's session.
+pub(crate) fn handover_of(client: &str) -> Option<(&str, &str)> {
+    client.strip_prefix(ADOPTED_CLIENTS)?.split_once('/')
+}
+
+impl Handovers {
+    /// Awaits the handover of a session with this client identifier and ID.
+    pub(crate) fn begin(&self, client: &Arc<str>, session: u64) {
+        let Some((journal, node)) = handover_of(client) else { return };
+        let own = Awaited {
+            client: client.clone(),
+            adoption: adoption_id(journal),
+            journal: journal.into(),
+            node: node.into(),
+            asked: None,
+        };
+        self.change(|state| _ = state.awaited.insert(session, own));
+    }
+
+    /// The session of a handover has ended.
+    pub(crate) fn end(&self, client: &str) {
+        if handover_of(client).is_none() {
+            return;
+        }
+        self.change(|state| state.awaited.retain(|_, own| *own.client != *client));
+    }
+
+    /// A node has handed over everything, so that its messages reach the adopted sessions as usual. Returns the ID of the
+    /// session, which is to end; `None` if the handover is not awaited.
+    pub(crate) fn marked(&self, adoption: u32, node: &str) -> Option<u64> {
+        let mut session = None;
+        self.change(|state| {
+            let mut all = state.awaited.iter();
+            let found = all.find(|(_, own)| own.adoption == adoption && *own.node == *node);
+            session = found.map(|(session, _)| *session);
+            let own = session.and_then(|session| state.awaited.remove(&session));
+            state.done.extend(own.map(|own| own.client));
+        });
+        session
+    }
+
+    /// Of the adoptions of a session, the oldest one whose handover from this node is awaited: until it ends, the session
+    /// gets only what that node hands over.
+    pub(crate) fn due(&self, adoptions: &[u32], node: &str) -> Option<u32> {
+        if adoptions.is_empty() || self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let state = lock(&self.state);
+        let is_awaited = |adoption: &u32| {
+            state.awaited.values().any(|own| own.adoption == *adoption && *own.node == *node)
+        };
+        adoptions.iter().copied().find(is_awaited)
+    }
+
+    /// Whether nothing is awaited, and no session remains to be ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0 && self.done.load(Ordering::Acquire) == 0
+    }
+
+    /// The awaited handovers, in the order of the adoptions.
+    pub(crate) fn awaited(&self) -> Vec<Awaited> {
+        lock(&self.state).awaited.values().cloned().collect()
+    }
+
+    /// The clients of sessions that remain to be ended.
+    pub(crate) fn take_done(&self) -> Vec<Arc<str>> {
+        let mut done = Vec::new();
+        self.change(|state| done = std::mem::take(&mut state.done));
+        done
+    }
+
+    /// A journal was adopted: the nodes are asked next.
+    pub(crate) fn is_adopted(&self, journal: &str) {
+        self.change(|state| {
+            let of_journal = state.awaited.values_mut().filter(|own| *own.journal == *journal);
+            of_journal.for_each(|own| own.asked = Some(now()));
+        });
+    }
+
+    /// The node of a handover can be asked.
+    pub(crate) fn is_asked(&self, client: &str) {
+        self.change(|state| {
+            let found = state.awaited.values_mut().find(|own| *own.client == *client);
+            found.map(|own| own.asked.get_or_insert_with(now));
+        });
+    }
+
+    /// The lane to a node ended.
+    pub(crate) fn is_away(&self, node: &str) {
+        self.change(|state| {
+            let of_node = state.awaited.values_mut().filter(|own| *own.node == *node);
+            of_node.for_each(|own| own.asked = None);
+        });
+    }
+
+    /// Waits until the nodes that can be asked have handed over, for at most `limit` from the first question: a new
+    /// subscription of an adopted session gets their messages only then.
+    pub(crate) async fn settled(&self, limit: Duration) {
+        let is_near = |own: &Awaited| own.asked.is_some_and(|at| now() < at + limit);
+        while self.count.load(Ordering::Acquire) > 0
+            && lock(&self.state).awaited.values().any(is_near)
+        {
+            sleep(limit / POLLS).await;
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = lock(&self.state);
+        change(&mut state);
+        self.count.store(state.awaited.len(), Ordering::Release);
+        self.done.store(state.done.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_awaited_adoption_is_due() {
+        let (handovers, [a, b]) = (Handovers::default(), ["a.1", "b.2"].map(adoption_id));
+        for (session, journal, node) in [(7, "b.2", "c.3"), (5, "a.1", "c.3"), (6, "a.1", "")] {
+            handovers.begin(&handover_client(journal, node), session);
+        }
+        let chain = [a, b];
+        let due = |node| handovers.due(&chain, node);
+        assert_eq!([due("c.3"), due(""), due("d.4")], [Some(a), Some(a), None]);
+        assert_eq!(handovers.due(&[], "c.3"), None);
+        assert_eq!(handovers.marked(a, "c.3"), Some(5));
+        assert_eq!((due("c.3"), handovers.marked(a, "c.3")), (Some(b), None));
+        assert_eq!(handovers.take_done(), [handover_client("a.1", "c.3")]);
+        handovers.end(&handover_client("b.2", "c.3"));
+        assert_eq!((due("c.3"), handovers.marked(a, "")), (None, Some(6)));
+        assert!(!handovers.is_idle() && handovers.take_done().len() == 1 && handovers.is_idle());
+    }
+}

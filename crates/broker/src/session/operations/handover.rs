@@ -1,0 +1,32 @@
+//! The messages that the session of a lost node holds.
+
+use std::sync::Arc;
+
+use phalanx::CallError;
+use phalanx_mqtt::PacketId;
+
+use crate::session::operations::SessionStage;
+use crate::session::partition::handover::TakenMessages;
+
+impl SessionStage {
+    /// Takes messages from a client's session: see [`Sessions::take_messages`](crate::session::partition::Sessions).
+    pub(crate) async fn take_messages(
+        self,
+        client: Arc<str>,
+        received: Arc<[PacketId]>,
+        most: usize,
+    ) -> Result<Option<TakenMessages>, CallError> {
+        let taken = self.call_client(client.clone(), move |sessions| async move {
+            sessions.with(|sessions| sessions.take_messages(&client, &received, most))
+        });
+        taken.await.flatten()
+    }
+
+    /// The packet identifiers of the messages of QoS 2 that a client has sent and not released.
+    pub(crate) async fn received(self, client: Arc<str>) -> Result<Vec<PacketId>, CallError> {
+        let received = self.call_client(client.clone(), move |sessions| async move {
+            sessions.with(|sessions| sessions.received(&client))
+        });
+        received.await.flatten()
+    }
+}

@@ -1,0 +1,80 @@
+//! The messages that the session of a lost node holds, for the node that has adopted its sessions.
+
+use phalanx_mqtt::{PacketId, QoS};
+
+use crate::events::drops::DropReason;
+use crate::model::client_key::ClientKey;
+use crate::model::session::Queued;
+use crate::requests::Handed;
+use crate::session::partition::Sessions;
+
+/// Messages taken from a session.
+pub(crate) struct TakenMessages {
+    pub(crate) key: ClientKey,
+    /// The session's ID in the journal, and the keys of its subscriptions.
+    pub(crate) number: u64,
+    pub(crate) keys: Vec<Box<str>>,
+    pub(crate) messages: Vec<Handed>,
+    /// Whether the session has no more.
+    pub(crate) are_all: bool,
+}
+
+impl Sessions {
+    /// Detaches a session, and takes up to `most` queued messages from it, after those in flight, in their order. Messages
+    /// of QoS 2 that the client has received according to `received` are forgotten. `None` if there is no such session.
+    pub(in crate::session) fn take_messages(
+        &mut self,
+        client: &str,
+        received: &[PacketId],
+        most: usize,
+    ) -> Option<TakenMessages> {
+        let slot = self.names.get(client).copied()?;
+        let (key, drops) = (self.key(slot), self.counters.drops.clone());
+        let session = self.at(slot)?;
+        let before = session.load();
+        session.detach(&drops);
+        // It ends with its last message.
+        session.ends = None;
+        let mut ids: Vec<_> =
+            session.inflight.iter().map(|(id, own)| (own.sequence, *id)).collect();
+        ids.sort_unstable();
+        let mut messages = Vec::new();
+        for (_, id) in ids {
+            let Some(own) = session.inflight.remove(&id) else { continue };
+            let Some((message, how)) = own.message else { continue };
+            if how.qos != QoS::ExactlyOnce || !received.contains(&id) {
+                messages.push(Handed { message, how, number: own.number });
+            }
+        }
+        for _ in 0..most {
+            let Some(Queued { message, how, number }) = session.queue.pop_front() else { break };
+            session.queued_bytes -= message.size();
+            match number {
+                // Of QoS 0.
+                0 => drops.add(DropReason::Offline, 1, || session.dropped_message(&message)),
+                _ => messages.push(Handed { message, how, number }),
+            }
+        }
+        let taken = TakenMessages {
+            key,
+            number: session.number,
+            keys: session.keys.iter().cloned().collect(),
+            messages,
+            are_all: session.queue.is_empty(),
+        };
+        let after = session.load();
+        self.load.change(before, after);
+        self.load.show();
+        self.watch(key);
+        Some(taken)
+    }
+
+    /// The packet identifiers of the messages of QoS 2 that a client has sent and not released.
+    pub(in crate::session) fn received(&mut self, client: &str) -> Vec<PacketId> {
+        let session = self.names.get(client).copied().and_then(|slot| self.at(slot));
+        let mut ids: Vec<_> =
+            session.map_or_else(Vec::new, |session| session.received.keys().copied().collect());
+        ids.sort_unstable();
+        ids
+    }
+}
