@@ -87,7 +87,7 @@ pub(super) async fn adopt(
     });
     let adopted = select(work, renewed).await;
     if let (Either::Left(Ok(_)), Some(peers)) = (&adopted, &context.counters.peers) {
-        peers.handovers.is_adopted(&journal.to_string());
+        peers.handovers.note_adopted(&journal.to_string());
     }
     kept.set_arriving(HashSet::new());
     let is_adopted = matches!(adopted, Either::Left(Ok(_)));

@@ -83,10 +83,10 @@ impl Node {
         }
         let others: Vec<_> = self.others.borrow().values().cloned().collect();
         for own in self.peers.handovers.awaited().iter().rev() {
-            let Some(version) = self.is_adopted(&kept, own) else { continue };
-            self.ends_lane(&own.journal);
+            let Some(version) = self.version_with_adopted(&kept, own) else { continue };
+            self.end_lane(&own.journal);
             if own.node.is_empty() {
-                self.peers.handovers.is_asked(&own.client);
+                self.peers.handovers.note_reachable(&own.client);
                 let Ok(received) = stages.sessions.received(own.client.clone()).await else {
                     return;
                 };
@@ -102,7 +102,7 @@ impl Node {
     }
 
     /// The version of this node's filters that includes those of the adopted sessions, once the adoption has ended.
-    fn is_adopted(&self, kept: &Kept, own: &Awaited) -> Option<u64> {
+    fn version_with_adopted(&self, kept: &Kept, own: &Awaited) -> Option<u64> {
         let mut adopted = self.adopted.borrow_mut();
         if let Some(version) = adopted.get(&*own.journal) {
             return Some(*version);
@@ -119,7 +119,7 @@ impl Node {
     async fn ask(&self, other: &Other, own: &Awaited, version: u64) {
         let lane = other.lane.borrow().clone();
         let Some(lane) = lane.filter(|lane| !lane.is_closed()) else { return };
-        self.peers.handovers.is_asked(&own.client);
+        self.peers.handovers.note_reachable(&own.client);
         let is_due = now() >= other.next_question.get();
         if !is_due || !self.peers.interest.is_known(&other.name, version) {
             return;
@@ -137,7 +137,7 @@ impl Node {
     pub(super) fn asked(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
         let Ok(Asked { journal, received }) = serde_json::from_slice::<Asked>(json) else { return };
         let Some(to) = other.session.get() else { return };
-        self.ends_lane(&journal);
+        self.end_lane(&journal);
         if !self.handing.borrow_mut().insert(journal.clone()) {
             return;
         }
@@ -154,7 +154,7 @@ impl Node {
     }
 
     /// The sessions of the node with this journal were adopted: it gets no messages any more.
-    fn ends_lane(&self, journal: &str) {
+    fn end_lane(&self, journal: &str) {
         if !self.gone.borrow_mut().insert(journal.to_owned()) {
             return;
         }

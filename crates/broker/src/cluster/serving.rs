@@ -242,7 +242,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     select(Box::pin(served), select(syncing.as_mut(), pin!(others))).await;
     node.peers.interest.end(&other.name);
     if let Some(journal) = &other.hello.borrow().journal {
-        node.peers.handovers.is_away(journal);
+        node.peers.handovers.note_away(journal);
     }
     lane.close("the session ended");
     // A lost connection is noticed after the timeout. A lane of that length may not have passed the claims either.

@@ -129,7 +129,7 @@ impl Handovers {
     }
 
     /// A journal was adopted: the nodes are asked next.
-    pub(crate) fn is_adopted(&self, journal: &str) {
+    pub(crate) fn note_adopted(&self, journal: &str) {
         self.change(|state| {
             let of_journal = state.awaited.values_mut().filter(|own| *own.journal == *journal);
             of_journal.for_each(|own| own.asked = Some(now()));
@@ -137,7 +137,7 @@ impl Handovers {
     }
 
     /// The node of a handover can be asked.
-    pub(crate) fn is_asked(&self, client: &str) {
+    pub(crate) fn note_reachable(&self, client: &str) {
         self.change(|state| {
             let found = state.awaited.values_mut().find(|own| *own.client == *client);
             found.map(|own| own.asked.get_or_insert_with(now));
@@ -145,7 +145,7 @@ impl Handovers {
     }
 
     /// The lane to a node ended.
-    pub(crate) fn is_away(&self, node: &str) {
+    pub(crate) fn note_away(&self, node: &str) {
         self.change(|state| {
             let of_node = state.awaited.values_mut().filter(|own| *own.node == *node);
             of_node.for_each(|own| own.asked = None);
