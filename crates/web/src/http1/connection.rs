@@ -23,6 +23,7 @@ use crate::respond::respond;
 use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
+use crate::socket::linger::Linger;
 use crate::socket::peer::{Peer, named, named_tls, own_address};
 use crate::stages::Stages;
 
@@ -95,7 +96,7 @@ impl Connection {
     pub(crate) async fn reject_plain_http(mut self) {
         if let Ok(Next::Linger) = self.refuse(Status::BadRequest, plain_http_page).await {
             Flush::submit(self.take_records());
-            self.linger().await;
+            self.linger(Linger::ANSWERED).await;
         }
     }
 
@@ -109,7 +110,7 @@ impl Connection {
                     // Boxed: this path is rare, and its future would enlarge every connection.
                     Ok(Next::Linger) => {
                         Flush::submit(self.take_records());
-                        return Box::pin(self.linger()).await;
+                        return Box::pin(self.linger(Linger::ANSWERED)).await;
                     }
                     Ok(Next::Http2) => return self.http2(),
                     Ok(Next::Close) => {

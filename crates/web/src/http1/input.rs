@@ -92,13 +92,14 @@ impl Connection {
                 Received::Bytes(1..)
             ) {
                 self.out.send().await?;
-                return Ok(Next::Linger);
+                Box::pin(self.linger(Linger::BRIEF)).await;
+                return Ok(Next::Close);
             }
         }
     }
 
     /// Shuts down the sending side, then reads and discards.
-    pub(super) async fn linger(&mut self) {
+    pub(super) async fn linger(&mut self, bounds: Linger) {
         self.transport.finish(self.out.pace.timeout(0)).await;
         let read = async |limit| {
             self.input.clear();
@@ -107,6 +108,6 @@ impl Connection {
                 _ => 0,
             }
         };
-        Linger::ANSWERED.read(read).await;
+        bounds.read(read).await;
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use phalanx::Call;
 use phalanx::metrics::Times;
@@ -18,10 +17,6 @@ use crate::socket::answered::Answered;
 use crate::socket::buffers;
 use crate::socket::linger::Linger;
 use crate::stages::Stages;
-
-/// After an error of the connection, which may be a flood, the server reads on for less.
-const LINGER: Linger =
-    Linger { pause: Duration::from_secs(1), total: Duration::from_secs(1), bytes: 256 * 1024 };
 
 /// A connection's byte stream.
 pub(super) struct Io {
@@ -115,7 +110,7 @@ impl Io {
             input.clear();
             self.transport.read(&mut input, limit).await.unwrap_or(0)
         };
-        LINGER.read(read).await;
+        Linger::BRIEF.read(read).await;
     }
 }
 

@@ -26,6 +26,10 @@ impl Linger {
         bytes: 64 * 1024 * 1024,
     };
 
+    /// The bounds for clients that have been too slow, or may be a flood.
+    pub(crate) const BRIEF: Self =
+        Self { pause: Duration::from_secs(1), total: Duration::from_secs(1), bytes: 256 * 1024 };
+
     /// Calls `read` with a time limit until it returns no bytes, because the input has ended, or until a bound is reached.
     /// Returns at once if the program drains.
     pub(crate) async fn read(self, mut read: impl AsyncFnMut(IoTimeout) -> usize) {

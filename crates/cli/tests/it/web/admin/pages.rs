@@ -147,7 +147,9 @@ fn hosts(driver: &'static str) {
         ("Host: 127.0.0.1.evil.test:80", 403),
         ("Host: localhost\r\nOrigin: http://evil.test", 403),
         ("Host: localhost\r\nOrigin: null", 403),
-        ("Host: localhost\r\nOrigin: http://127.0.0.1:8081", 200),
+        // A page at another address may be anyone's.
+        ("Host: localhost\r\nOrigin: http://127.0.0.1:8081", 403),
+        ("Host: 127.0.0.1:80\r\nOrigin: http://127.0.0.1:8081", 200),
         ("Host: metrics.test:9100", 200),
         ("Host: m2.", 200),
         ("Host: 192.0.2.1", 200),
