@@ -15,11 +15,20 @@ use crate::kept::mirror::{StreamMirror, renew};
 use crate::kept::part::Head;
 
 impl StreamMirror {
-    /// Takes the lease and the stream of journal `id`, which has these batches. Returns the number of the first batch that the stream lacks.
+    /// Takes the lease and the stream of journal `id`, which has these batches. Returns the number of the first batch that
+    /// the stream lacks.
     pub(super) async fn open_stream(&self, id: u64, own: Range<u64>) -> Result<u64, MirrorLost> {
+        self.repeated(async || self.try_open(id, own.clone()).await).await
+    }
+
+    /// Repeats a step until it succeeds, the sessions are lost, or the broker drains.
+    async fn repeated<T>(
+        &self,
+        step: impl AsyncFn() -> Result<T, Failed>,
+    ) -> Result<T, MirrorLost> {
         loop {
-            match self.try_open(id, own.clone()).await {
-                Ok(next) => return Ok(next),
+            match step().await {
+                Ok(done) => return Ok(done),
                 Err(Failed::Lost(why)) => {
                     self.kept.fence(&why);
                     return Err(MirrorLost(why));
@@ -102,22 +111,7 @@ impl StreamMirror {
     pub(super) async fn show_complete(&self) -> Result<(), MirrorLost> {
         let lease = self.lease.borrow().clone();
         if let Some(lease) = lease.filter(|lease| lease.is_incomplete()) {
-            loop {
-                match lease.complete().await {
-                    Ok(()) => break,
-                    Err(Failed::Lost(why)) => {
-                        self.kept.fence(&why);
-                        return Err(MirrorLost(why));
-                    }
-                    Err(Failed::Again(why)) => {
-                        self.kept.tell(&format!("the sessions wait for NATS: {why}; trying again"));
-                    }
-                }
-                select(self.pause(), draining()).await;
-                if is_draining() {
-                    return Err(MirrorLost("the broker shut down before NATS was reached".into()));
-                }
-            }
+            self.repeated(async || lease.complete().await).await?;
         }
         self.kept.is_complete();
         Ok(())

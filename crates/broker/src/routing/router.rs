@@ -233,7 +233,7 @@ impl Router {
                 if own.options.no_local && message.from == Some(client.key) {
                     continue;
                 }
-                if (client.is_special || is_handed)
+                if (client.is_special() || is_handed)
                     && is_excluded(client, message, node_of(message, indices, clients), peers)
                 {
                     continue;

@@ -22,11 +22,16 @@ pub(super) struct Client {
     pub(super) is_node: bool,
     /// The adoptions of its session, if another node kept it before, oldest first.
     pub(super) adoptions: Adoptions,
-    /// Whether it is a node, or its session was adopted.
-    pub(super) is_special: bool,
     /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
     /// several subscriptions match.
     pub(super) last: Cell<(u64, usize)>,
+}
+
+impl Client {
+    /// Whether it does not get every message that it wants: it is a node, or its session was adopted.
+    pub(super) fn is_special(&self) -> bool {
+        self.is_node || self.adoptions.is_some()
+    }
 }
 
 impl Router {
@@ -54,21 +59,12 @@ impl Router {
         let Subscriber { key, durable_id, identity, adoptions } = subscriber;
         *self.indices.entry(key).or_insert_with(|| {
             let is_node = identity.is_node();
-            let is_special = is_node || adoptions.is_some();
             if let Some(peers) = &self.peers {
                 peers.handovers.begin(&identity.client, durable_id);
             }
             let last = Cell::new((0, 0));
-            let client = Client {
-                key,
-                identity,
-                online: true,
-                durable_id,
-                is_node,
-                adoptions,
-                is_special,
-                last,
-            };
+            let client =
+                Client { key, identity, online: true, durable_id, is_node, adoptions, last };
             let index = match self.free.pop() {
                 Some(index) => {
                     self.clients[index as usize] = client;
