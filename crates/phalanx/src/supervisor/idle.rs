@@ -100,15 +100,11 @@ impl Polls {
 
     /// Called at each poll.
     pub(crate) fn next(&mut self, now: Instant) -> NextPoll {
-        let rested = match self.resting_since {
-            _ if !self.flags.are_resting() => None,
-            since => Some(now - since.unwrap_or(now)),
-        };
-        let Some(rested) = rested else {
+        if !self.flags.are_resting() {
             self.resting_since = None;
             return NextPoll::Planned;
-        };
-        self.resting_since.get_or_insert(now);
+        }
+        let rested = now - *self.resting_since.get_or_insert(now);
         if rested < REST {
             return NextPoll::At(now + rested.min(LONGEST));
         }

@@ -63,7 +63,7 @@ impl Buffers {
         &self.pool
     }
 
-    /// Provides returned buffers to the kernel again, up to the window. Called once in each turn.
+    /// Provides returned buffers to the kernel again, up to the window. Called before each submission.
     pub(crate) fn give(&mut self) {
         let missing = self.window.turn().saturating_sub(self.pool.with_driver());
         if missing == 0 || !self.pool.has_returned() {

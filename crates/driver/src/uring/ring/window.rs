@@ -1,5 +1,5 @@
 //! The number of receive buffers that the kernel has: twice as many as a recent turn has used, so that the buffers in use
-//! are few, and receives find one.
+//! are few, and receives find one. A turn is the time between two calls of [`Window::turn`].
 
 /// The fewest buffers.
 const LEAST: usize = 16;
@@ -41,10 +41,8 @@ impl Window {
     pub(crate) fn turn(&mut self) -> usize {
         self.peak = self.peak.max(std::mem::take(&mut self.used));
         self.turns += 1;
-        let wanted = (2 * self.peak).clamp(LEAST, self.most.max(LEAST)).min(self.most);
-        if wanted > self.size {
-            self.size = wanted;
-        }
+        let wanted = (2 * self.peak).max(LEAST).min(self.most);
+        self.size = self.size.max(wanted);
         if self.turns == TURNS {
             (self.size, self.peak, self.turns) = (wanted, 0, 0);
         }
