@@ -1,9 +1,9 @@
 //! Requests to the routing stage, and its answers.
 
-use phalanx::stage::CohortStage;
 use std::num::NonZero;
 use std::sync::Arc;
 
+use phalanx::stage::CohortStage;
 use phalanx_mqtt::{Reason, SubscribeOptions};
 
 use crate::access::{Covered, Identity};

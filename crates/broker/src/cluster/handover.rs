@@ -166,7 +166,7 @@ impl Node {
     }
 }
 
-/// Why a node gets no lane.
+/// The error for a node that asks for a lane after its sessions were adopted.
 pub(super) const ADOPTED: &str = "another node has adopted its sessions";
 
 /// Hands the messages for the node with this journal over to a node; `None` for this one.

@@ -1,12 +1,13 @@
 //! Races of a client with its own earlier connection, and with an operator, in simulation.
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
 use phalanx::sim::{self, World};
 use phalanx::time::now;
 use phalanx::{Graph, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Reason};
-use std::cell::Cell;
-use std::rc::Rc;
-use std::time::Duration;
 
 use crate::access::bans::Banned;
 use crate::context::Context;

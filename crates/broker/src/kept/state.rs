@@ -227,8 +227,8 @@ impl Kept {
         lock(&self.state).arriving = clients;
     }
 
-    /// Whether this node is adopting the session of a client. If the client is let in before all are
-    /// adopted, its messages may miss the other sessions.
+    /// Whether this node is adopting the session of a client. The messages of a client that connects before all are
+    /// adopted may miss the other sessions.
     pub(crate) fn is_arriving(&self, client: &str) -> bool {
         lock(&self.state).arriving.contains(client)
     }

@@ -1,4 +1,4 @@
-//! What the stages know about the other nodes of a cluster, and what they tell the operation that serves them.
+//! The state that the stages share with the operation that serves the other nodes of a cluster.
 //!
 //! | file | contents |
 //! |---|---|

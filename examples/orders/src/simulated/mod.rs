@@ -23,7 +23,7 @@ use crate::router::router;
 const CLIENTS: i64 = 3;
 const ORDERS: i64 = 5;
 
-/// What a client knows of an order.
+/// The outcome of an order, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Placed(i64),

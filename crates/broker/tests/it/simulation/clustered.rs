@@ -1,5 +1,9 @@
 //! Three brokers as a cluster over a model of NATS, whose connections break, over a network that fails. Publishers are at
 //! one node, subscribers at another one. The guarantees of one broker hold over the cluster.
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
 use phalanx::shutdown::draining;
 use phalanx::sim::{self, Faults, Net, World};
 use phalanx::task::Either;
@@ -7,9 +11,6 @@ use phalanx::{Graph, select, sleep};
 use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Publish, Reason};
 use phalanx_nats::ModelServer;
-use std::net::SocketAddr;
-use std::rc::Rc;
-use std::time::Duration;
 
 use crate::simulation::lives::handles;
 use crate::simulation::subscriber::ask_for;

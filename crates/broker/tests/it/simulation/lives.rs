@@ -1,16 +1,17 @@
 //! A broker with durable state that loses power at any moment, on a disk that writes in pieces; clients
 //! continue with their own state.
 
-use phalanx::runtime::StartContext;
-use phalanx::sim::{self, Faults, Net, World};
-use phalanx::{CallError, Graph};
-use phalanx_broker::Broker;
-use phalanx_store::{Options, Store};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
+
+use phalanx::runtime::StartContext;
+use phalanx::sim::{self, Faults, Net, World};
+use phalanx::{CallError, Graph};
+use phalanx_broker::Broker;
+use phalanx_store::{Options, Store};
 
 use crate::simulation::config;
 use crate::simulation::wire::{address, until};

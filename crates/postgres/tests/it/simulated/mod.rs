@@ -2,13 +2,13 @@
 //! protocol, and each query still has one outcome that agrees with the table.
 
 mod server;
-use phalanx::sim::{self, Faults, World};
-use phalanx::{Graph, sleep};
-use phalanx_postgres::{Config, Database, Error, Statement, Type};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use phalanx::sim::{self, Faults, World};
+use phalanx::{Graph, sleep};
+use phalanx_postgres::{Config, Database, Error, Statement, Type};
 use server::Server;
 
 const CALLERS: i32 = 8;
