@@ -20,7 +20,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// A connection that was accepted: encrypted if another processor has [offered](Self::offer) it as such.
+    /// A connection that was accepted: encrypted if another processor has [offered](Self::offer_with) it as such.
     pub fn accepted(stream: Stream) -> Self {
         match TlsStream::resume(stream) {
             Ok(stream) => Self::Tls(Box::new(stream)),
