@@ -245,7 +245,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends, the entry that a trusted proxy appends is believed.
+        /// The entry that a trusted proxy appends is believed, regardless of the client's own.
         #[test]
         fn what_a_client_sends_does_not_matter(sent in "[ -~]{0,60}", own_line in any::<bool>()) {
             for (field, entry) in [

@@ -108,7 +108,7 @@ impl ReceiveStream {
 }
 
 impl ReceiveStream {
-    /// Asks the client to stop sending; what has arrived is discarded. Reading then returns the end of the stream.
+    /// Asks the client to stop sending; received data are discarded. Reading then returns the end of the stream.
     pub fn stop(&mut self) {
         let state = &mut *self.shared.state.borrow_mut();
         if let Some(waiting) = state.waiting.get_mut(&self.id) {

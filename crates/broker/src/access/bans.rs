@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of bans.
 const MAX_BANS: usize = 10_000;
 
-/// Who is banned.
+/// The banned clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Banned {

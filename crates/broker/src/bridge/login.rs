@@ -20,7 +20,7 @@ const SUBSCRIBE_ID: PacketId = PacketId::MAX;
 /// Maximum size of the complete packets before SUBACK, in bytes. A broker may send retained messages first.
 const MAX_BEFORE_SUBACK: usize = 16 << 20;
 
-/// What the remote broker grants a bridge.
+/// Limits and features that the remote broker grants a bridge.
 pub(super) struct Granted {
     /// Whether the remote broker has resumed the bridge's session.
     pub(super) is_present: bool,

@@ -47,7 +47,7 @@ impl StateTopic {
         self.changed.notify();
     }
 
-    /// Publishes each change. One that the broker has no room for is repeated until the topic shows it. A state that
+    /// Publishes each change. A state that the broker has no room for is repeated until the topic shows it. A state that
     /// changes again meanwhile is left out.
     pub(super) async fn publish(&self) {
         let mut shown = None;

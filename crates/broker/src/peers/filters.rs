@@ -41,7 +41,7 @@ impl Own {
 }
 
 impl Filters {
-    /// Adds a client's subscription. Passes the changes of what is announced to `tell`.
+    /// Adds a client's subscription. Passes the changes of the announced filters to `tell`.
     pub(super) fn add(&mut self, key: &str, mut tell: impl FnMut(&str, bool)) {
         let Some(path) = path(key).filter(|path| is_announced(path.filter)) else { return };
         if path.group.is_some() {

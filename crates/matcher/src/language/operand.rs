@@ -1,4 +1,4 @@
-//! Operands of a comparison: constants, attributes, and what is computed from them.
+//! Operands of a comparison: constants, attributes, and expressions of them.
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of this machine. What the system does not tell is empty or zero.
+    /// Of this machine. A value is empty or zero if the system does not provide it.
     pub fn of_this_machine() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let information = read("/proc/cpuinfo");

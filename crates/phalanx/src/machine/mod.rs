@@ -1,4 +1,4 @@
-//! What the runtime asks of the machine: cache sizes, memory, limits and clocks.
+//! Properties and services of the machine: cache sizes, memory, limits and clocks.
 
 mod cache;
 mod cpu_time;

@@ -22,7 +22,7 @@ fn counters_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<u64> {
     after.counters.iter().enumerate().map(increase).collect()
 }
 
-/// Increases of the program's histograms. One that is new was empty.
+/// Increases of the program's histograms. A new one was empty.
 fn times_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<Histogram> {
     let increase = |own: &HistogramSnapshot| {
         let old = before.and_then(|old| old.times.iter().find(|old| old.name == own.name));

@@ -173,7 +173,7 @@ impl Incoming {
         }
     }
 
-    /// Nobody reads the rest.
+    /// Discards the rest.
     fn stop(&mut self) {
         (self.is_done, self.input) = (true, Bytes::new());
         self.stream.set_stop_code(self.outgoing.borrow().stop_code().into());

@@ -29,7 +29,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    /// Opens the logs of a configuration. Those that are open in `old` stay open.
+    /// Opens the logs of a configuration. Outputs that are open in `old` stay open.
     ///
     /// # Errors
     /// The log that cannot be opened, and why.

@@ -115,7 +115,7 @@ async fn relay(
         },
         Err(Broken::Client(error)) => Outcome::Broken(None, error),
         Err(Broken::Server) => {
-            // What has arrived is for the client, also without its end.
+            // The client gets the received part, also without its end.
             let sent = out.send().await;
             let error = sent.err().unwrap_or(io::ErrorKind::UnexpectedEof.into());
             Outcome::Broken(Some(Failure::Truncated), error)

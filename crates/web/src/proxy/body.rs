@@ -98,7 +98,7 @@ pub(crate) trait StreamContent {
     /// Waits until the client has reset the stream, or the connection has ended.
     fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Nobody reads the rest.
+    /// Discards the rest.
     fn discard(&self);
 
     /// Sends 100 (Continue).
@@ -209,7 +209,7 @@ impl RequestBody {
         }
     }
 
-    /// Nobody reads the rest. That of a stream is discarded, so that the bodies of other streams have its memory.
+    /// Discards the rest of a stream, so that the bodies of other streams have its memory.
     pub(super) fn abandon(&self) {
         if let Self::Stream(body) = self {
             body.content.discard();

@@ -27,7 +27,7 @@ pub(super) struct Server {
 /// The server ends the connection.
 struct Ended;
 
-/// What a connection knows.
+/// State of a connection.
 #[derive(Default)]
 struct Session {
     has_started: bool,

@@ -24,7 +24,7 @@ const MAX_MIXES: usize = 64;
 /// The first pause between two comparisons, and the longest, in nanoseconds.
 const PAUSES: (u64, u64) = (10_000_000_000, 1_280_000_000_000);
 
-/// What was seen in an interval.
+/// Observations of an interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     /// The traffic.
@@ -157,7 +157,7 @@ impl Guide {
         self.setting
     }
 
-    /// The profile, with what was learned.
+    /// The profile, with the learned times.
     pub fn profile(&self) -> &TrafficProfile {
         &self.profile
     }

@@ -12,7 +12,7 @@ pub(super) const DIRECTIONS: usize = 6;
 const MAX_SPIN: u64 = 1_000_000_000;
 const MAX_COALESCING: u64 = 10_000_000;
 
-/// What can be changed while a program runs: the number of active processors, and two dials.
+/// Settings of a running program: the number of active processors, and two dials.
 ///
 /// ```
 /// use phalanx_core::Setting;

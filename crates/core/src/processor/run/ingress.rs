@@ -1,4 +1,4 @@
-//! What enters a processor, and what happens at its limits.
+//! Input of a processor, and its limits.
 //!
 //! - **Input throttle**: I/O is not reaped while a stage has a backlog larger than its last cohort. Input that is
 //!   reaped early only waits elsewhere: in a stage's queue, as received bytes that have left the cache again when they
