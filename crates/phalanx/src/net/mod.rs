@@ -29,6 +29,7 @@ pub use self::bind::{bind, bind_quic, bind_udp};
 pub use self::bind_unix::{bind_unix, bind_unix_with_mode};
 pub use self::listener::Listener;
 pub use self::listeners::Listeners;
+#[cfg(feature = "sim")]
 pub(crate) use self::listeners::take;
 pub use self::poll::{PollStream, Polled};
 pub use self::resolver::Resolver;
