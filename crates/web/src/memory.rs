@@ -16,8 +16,7 @@ use phalanx::net::Bytes;
 
 /// Minimum memory for content outside the cache, in bytes.
 const MIN_SPARE: usize = 32 << 20;
-/// File bytes in the queue of the compression or being compressed: about half a second of work, which also
-/// bounds the delay of a shutdown.
+/// File bytes in the queue of the compression or being compressed: some seconds of work.
 const MAX_COMPRESSING: usize = 64 << 20;
 
 /// Size of a read of a large file at the limit, in bytes.
@@ -107,6 +106,8 @@ pub(crate) struct Memory {
     pub(crate) compressing: Budget,
     /// Files sent uncompressed because of a limit.
     pub(crate) uncompressed: Counter,
+    /// Compressions given up because no client waited for them.
+    pub(crate) abandoned: Counter,
     /// Reads of large files in small pieces.
     pub(crate) small_reads: Counter,
     /// Listings refused.
@@ -124,6 +125,10 @@ impl Memory {
             uncompressed: Counter::new(
                 "phalanx_web_compressions_rejected",
                 "Files sent uncompressed because too many wait for compression or too much content is in memory.",
+            ),
+            abandoned: Counter::new(
+                "phalanx_web_compressions_abandoned",
+                "Compressions given up because all clients that waited had left, or at shutdown.",
             ),
             small_reads: Counter::new(
                 "phalanx_web_small_reads",
@@ -146,8 +151,8 @@ impl Memory {
     }
 
     /// The counters for the metrics.
-    pub(crate) fn counters(&self) -> [&Counter; 3] {
-        [&self.uncompressed, &self.small_reads, &self.listings_rejected]
+    pub(crate) fn counters(&self) -> [&Counter; 4] {
+        [&self.uncompressed, &self.abandoned, &self.small_reads, &self.listings_rejected]
     }
 }
 

@@ -117,7 +117,7 @@ impl Stages {
         graph.calls(control, (network, http2, control, log, accept_stages, passwords));
         graph.calls(control, (files.index, files.cache, files.aggregator));
         graph.calls(upstream, (network, upstream, resolver));
-        graph.calls(files.cache, (slow, compression));
+        graph.calls(files.cache, (files.cache, slow, compression));
         current.load().set_blocking(blocking_stages);
         (stages, accept_stages)
     }

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use phalanx::net::Bytes;
 use phalanx::stage::{Offer, Published};
-use phalanx::sync::oneshot;
 
 use crate::files::cached::{CachedFile, FileRef};
 use crate::files::entry::FileId;
-use crate::files::found::LoadResult;
+use crate::files::loads::Loads;
 use crate::site::HostId;
 
 /// A cached value with its identity.
@@ -79,14 +78,7 @@ pub(crate) struct FileCache {
     /// Keys of values that keep a file open, oldest first. Descriptors are scarcer than memory.
     open: VecDeque<u64>,
     max_open: usize,
-    loading: HashMap<u64, Loading>,
-}
-
-/// A file being loaded, and the operations that wait for it.
-struct Loading {
-    host: HostId,
-    path: Box<[u8]>,
-    waiting: Vec<oneshot::LocalSender<LoadResult>>,
+    pub(crate) loads: Loads,
 }
 
 /// A cache hit.
@@ -106,7 +98,7 @@ impl FileCache {
             budget,
             open: VecDeque::new(),
             max_open,
-            loading: HashMap::new(),
+            loads: Loads::default(),
         }
     }
 
@@ -243,39 +235,6 @@ impl FileCache {
             self.open.retain(|other| *other != key);
         }
     }
-
-    /// Starts loading `path`. Returns false if a path with this key is already being loaded.
-    pub(crate) fn begin_loading(&mut self, key: u64, host: HostId, path: &[u8]) -> bool {
-        match self.loading.entry(key) {
-            std::collections::hash_map::Entry::Occupied(_) => false,
-            std::collections::hash_map::Entry::Vacant(vacant) => {
-                vacant.insert(Loading { host, path: path.into(), waiting: Vec::new() });
-                true
-            }
-        }
-    }
-
-    /// Waits for `path` to be loaded. Returns false if the load in progress is for another path.
-    pub(crate) fn wait_for(
-        &mut self,
-        key: u64,
-        host: HostId,
-        path: &[u8],
-        sender: oneshot::LocalSender<LoadResult>,
-    ) -> bool {
-        match self.loading.get_mut(&key) {
-            Some(loading) if (loading.host, &*loading.path) == (host, path) => {
-                loading.waiting.push(sender);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Ends a load, whether it succeeded or not. Returns the operations that wait for it.
-    pub(crate) fn end_loading(&mut self, key: u64) -> Vec<oneshot::LocalSender<LoadResult>> {
-        self.loading.remove(&key).map(|loading| loading.waiting).unwrap_or_default()
-    }
 }
 
 /// Identity hasher: keys already are hashes.
@@ -340,15 +299,5 @@ mod tests {
         assert!(cache.block(1, FileId::of_length(2), 0).is_none());
         assert!(cache.block(1, FileId::of_length(1), 1).is_none());
         assert!(cache.file(1, HostId(0), b"x", Duration::ZERO, Duration::ZERO).is_none());
-        assert!(
-            cache.begin_loading(9, HostId(0), b"a") && !cache.begin_loading(9, HostId(0), b"b")
-        );
-        let (sender, _receiver) = oneshot::local();
-        assert!(!cache.wait_for(9, HostId(0), b"b", sender), "another path of the same key");
-        let (sender, _receiver) = oneshot::local();
-        assert!(cache.wait_for(9, HostId(0), b"a", sender));
-        let (sender, _receiver) = oneshot::local();
-        assert!(!cache.wait_for(9, HostId(1), b"a", sender), "another host's");
-        assert_eq!(cache.end_loading(9).len(), 1);
     }
 }

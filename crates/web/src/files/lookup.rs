@@ -20,6 +20,7 @@ use crate::files::entry::{Content, Entry, Fields, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::found::{Found, LoadResult, Loaded, LookupResult};
 use crate::files::list;
+use crate::files::loads::Loading;
 use crate::files::read::read;
 use crate::files::stages::FileStages;
 use crate::site::{Host, HostId, HostIndex, Site};
@@ -83,6 +84,7 @@ async fn load_or_revalidate(lookup: Lookup) -> (Vec<u8>, LookupResult) {
 }
 
 /// A path to look up.
+#[derive(Clone)]
 pub(crate) struct Lookup {
     pub(crate) stages: FileStages,
     pub(crate) site: Arc<Site>,
@@ -146,9 +148,9 @@ impl Lookup {
     async fn load(&self, cache: &Partition<FileCache>) -> LoadResult {
         let Self { key, path, .. } = self;
         let (key, host) = (*key, self.id());
-        while !cache.with(|cache| cache.begin_loading(key, host, path)) {
+        while !cache.with(|cache| cache.loads.begin(key, host, path)) {
             let (sender, loaded) = oneshot::local();
-            if !cache.with(|cache| cache.wait_for(key, host, path, sender)) {
+            if !cache.with(|cache| cache.loads.wait_for(key, host, path, sender)) {
                 // Another path with the same key, which is very rare: bypass the cache.
                 return self.fetch().await.map(|entry| self.published(entry).1);
             }
@@ -222,25 +224,5 @@ impl Lookup {
     pub(crate) fn fields(&self, path: &[u8], made: bool) -> Fields {
         let fields = self.host().rules.fields(path, made);
         fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
-    }
-}
-
-/// Ends a load when it is dropped, also if the operation is terminated. The waiting operations then retry.
-pub(crate) struct Loading<'a> {
-    pub(crate) cache: &'a Partition<FileCache>,
-    pub(crate) key: u64,
-}
-
-impl Loading<'_> {
-    pub(crate) fn end(self, result: &LoadResult) {
-        for sender in self.cache.with(|cache| cache.end_loading(self.key)) {
-            sender.send(result.clone());
-        }
-    }
-}
-
-impl Drop for Loading<'_> {
-    fn drop(&mut self) {
-        drop(self.cache.with(|cache| cache.end_loading(self.key)));
     }
 }

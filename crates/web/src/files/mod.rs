@@ -10,6 +10,7 @@ pub(crate) mod entry;
 pub(crate) mod failure;
 pub(crate) mod found;
 pub(crate) mod list;
+pub(crate) mod loads;
 pub(crate) mod lookup;
 pub(crate) mod read;
 pub(crate) mod stages;

@@ -84,6 +84,10 @@ impl ResponseStream for StreamAnswer {
         }
     }
 
+    fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.connection.borrow_mut().poll_closed(context, self.stream)
+    }
+
     fn end(&mut self, result: io::Result<()>) {
         match (self.state, result) {
             (State::Content(None), Ok(())) => {

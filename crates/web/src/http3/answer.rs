@@ -126,6 +126,10 @@ impl ResponseStream for StreamAnswer {
         Poll::Ready(Ok(sent))
     }
 
+    fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.outgoing.borrow_mut().poll_stopped(context)
+    }
+
     fn end(&mut self, result: io::Result<()>) {
         match (self.state, result) {
             (State::Pieces(0), Ok(())) => self.finish(),

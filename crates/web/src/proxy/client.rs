@@ -2,15 +2,11 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::time::Duration;
 
-use phalanx::sleep;
 use phalanx_tls::Wire;
 
 use crate::proxy::body::StreamContent;
-
-/// Time between two checks of an HTTP/1.1 connection. Most responses arrive before the first.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+use crate::socket::disconnected::disconnected;
 
 /// The client of a request.
 pub(super) enum Client {
@@ -21,16 +17,10 @@ pub(super) enum Client {
 }
 
 impl Client {
-    /// Waits until the client has disconnected or reset its stream. An HTTP/1.1 client that closes its sending direction
-    /// counts as disconnected, as the two cannot be distinguished.
+    /// Waits until the client has disconnected or reset its stream.
     pub(super) async fn gone(self) {
         match self {
-            Self::Connection(wire) => {
-                sleep(CHECK_INTERVAL).await;
-                while !wire.stream().is_closed_by_peer() {
-                    sleep(CHECK_INTERVAL).await;
-                }
-            }
+            Self::Connection(wire) => disconnected(&wire).await,
             Self::Stream(content) => poll_fn(|context| content.poll_closed(context)).await,
         }
     }

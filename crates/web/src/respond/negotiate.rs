@@ -32,8 +32,8 @@ pub(super) async fn negotiate(
         Some(variants) => match choose(variants, ask, path, entry) {
             Chosen::Entry(chosen) => chosen,
             Chosen::Wait(coding) => {
-                match Box::pin(obtain(ask.stages.files, site, ask.host, path, entry, coding)).await
-                {
+                let obtained = obtain(ask.stages.files, site, ask.host, path, entry, coding);
+                match Box::pin(out.unless_left(obtained)).await? {
                     Ok(obtained) => {
                         other = obtained;
                         &other

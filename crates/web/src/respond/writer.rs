@@ -3,13 +3,15 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use phalanx::net::{Bytes, Payload};
+use phalanx::task::Either;
 use phalanx::time::now;
-use phalanx::timeout;
+use phalanx::{select, timeout};
 use phalanx_http::ResponseBuffer;
 use phalanx_tls::Wire;
 
@@ -19,6 +21,7 @@ use crate::log::AccessRecorder;
 use crate::metrics::HttpMetrics;
 use crate::respond::pace::Pace;
 use crate::site::Place;
+use crate::socket::disconnected::disconnected;
 use crate::socket::network::send;
 use crate::stages::Stages;
 
@@ -47,6 +50,9 @@ pub(crate) trait ResponseStream {
     /// # Errors
     /// If the stream has ended, or if there is more content than [`start`](Self::start) declared.
     fn poll_send(&mut self, content: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>>;
+
+    /// Waits until the client has reset the stream, or the connection has ended.
+    fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
     /// Ends the response. After an error, or if the content is not complete, the stream is reset.
     fn end(&mut self, result: io::Result<()>);
@@ -111,6 +117,23 @@ impl ResponseWriter {
     pub(crate) fn set_begun(&mut self, has_begun: bool) {
         if let To::Stream(stream) = &mut self.to {
             stream.set_begun(has_begun);
+        }
+    }
+
+    /// Waits for `work`, which may take long, before the response begins.
+    ///
+    /// # Errors
+    /// If the client disconnects or resets its stream meanwhile; `work` is dropped.
+    pub(super) async fn unless_left<T>(&mut self, work: impl Future<Output = T>) -> io::Result<T> {
+        let left = async {
+            match &mut self.to {
+                To::Connection(transport) => disconnected(transport).await,
+                To::Stream(stream) => poll_fn(|context| stream.poll_closed(context)).await,
+            }
+        };
+        match select(pin!(work), pin!(left)).await {
+            Either::Left(done) => Ok(done),
+            Either::Right(()) => Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `network.rs` | socket I/O as operations of the network stage |
 //! | `linger.rs` | reading on after the last response |
+//! | `disconnected.rs` | whether a client still waits |
 //! | `answered.rs` | the latency of requests |
 //! | `buffers.rs` | a pool of buffers |
 //! | `peer.rs` | the client of a connection |
@@ -11,6 +12,7 @@
 
 pub(crate) mod answered;
 pub(crate) mod buffers;
+pub(crate) mod disconnected;
 pub(crate) mod gauge_guard;
 pub(crate) mod linger;
 pub(crate) mod network;

@@ -2,6 +2,7 @@
 
 mod active;
 mod common;
+mod compression;
 mod configuration;
 mod guard;
 mod http3;

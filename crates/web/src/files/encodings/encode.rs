@@ -1,6 +1,6 @@
 //! Compression of file content, on a thread that may block, once per version of a file.
 
-use std::io::{self, Write};
+use std::io::{self, Read};
 
 use phalanx_http::Coding;
 
@@ -18,42 +18,78 @@ const GZIP_LEVEL: u32 = 7;
 /// 4 MiB: no file here is larger.
 const BROTLI_WINDOW: i32 = 22;
 
-/// Compresses `content`. Returns `None` if that saves less than 5 %.
-pub(crate) fn encode(content: &[u8], coding: Coding) -> Option<Vec<u8>> {
-    let encoded = match coding {
-        Coding::Brotli => brotli(content),
-        Coding::Zstd => zstd::bulk::compress(content, ZSTD_LEVEL),
-        Coding::Gzip => gzip(content),
-        Coding::Identity => return None,
+/// Compresses `content` while `is_wanted`, which is asked before each block. Returns `None` if that saves less than 5 %.
+///
+/// # Errors
+/// If the result was no longer wanted.
+pub(crate) fn encode(
+    content: &[u8],
+    coding: Coding,
+    is_wanted: &dyn Fn() -> bool,
+) -> io::Result<Option<Vec<u8>>> {
+    let blocks = Blocks { rest: content, is_wanted };
+    let mut encoded = match coding {
+        Coding::Brotli => brotli(blocks)?,
+        Coding::Zstd => zstd(blocks)?,
+        Coding::Gzip => gzip(blocks)?,
+        Coding::Identity => return Ok(None),
     };
-    // Writing to memory does not fail; if it did, the file would be sent uncompressed.
-    let mut encoded = encoded.ok()?;
     encoded.shrink_to_fit();
-    (encoded.len() <= content.len() - content.len() / 20).then_some(encoded)
+    Ok((encoded.len() <= content.len() - content.len() / 20).then_some(encoded))
 }
 
-fn brotli(content: &[u8]) -> io::Result<Vec<u8>> {
+/// Content that is read in blocks, whose size the reader chooses.
+struct Blocks<'a> {
+    rest: &'a [u8],
+    is_wanted: &'a dyn Fn() -> bool,
+}
+
+impl Blocks<'_> {
+    /// Memory for the result.
+    fn out(&self) -> Vec<u8> {
+        Vec::with_capacity(self.rest.len() / 3)
+    }
+}
+
+impl Read for Blocks<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !(self.is_wanted)() {
+            return Err(io::Error::other("the result is no longer wanted"));
+        }
+        self.rest.read(buffer)
+    }
+}
+
+fn brotli(mut content: Blocks<'_>) -> io::Result<Vec<u8>> {
     let parameters = brotli::enc::BrotliEncoderParams {
         quality: BROTLI_QUALITY,
         lgwin: BROTLI_WINDOW,
-        size_hint: content.len(),
+        size_hint: content.rest.len(),
         ..Default::default()
     };
-    let mut out = Vec::with_capacity(content.len() / 3);
-    brotli::BrotliCompress(&mut &content[..], &mut out, &parameters)?;
+    let mut out = content.out();
+    brotli::BrotliCompress(&mut content, &mut out, &parameters)?;
     Ok(out)
 }
 
-fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
-    let out = Vec::with_capacity(content.len() / 3);
-    let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::new(GZIP_LEVEL));
-    encoder.write_all(content)?;
+fn zstd(mut content: Blocks<'_>) -> io::Result<Vec<u8>> {
+    let mut encoder = zstd::stream::Encoder::new(content.out(), ZSTD_LEVEL)?;
+    // The parameters of the level depend on the length, which the frame then contains.
+    encoder.set_pledged_src_size(Some(content.rest.len() as u64))?;
+    io::copy(&mut content, &mut encoder)?;
+    encoder.finish()
+}
+
+fn gzip(mut content: Blocks<'_>) -> io::Result<Vec<u8>> {
+    let level = flate2::Compression::new(GZIP_LEVEL);
+    let mut encoder = flate2::write::GzEncoder::new(content.out(), level);
+    io::copy(&mut content, &mut encoder)?;
     encoder.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::cell::Cell;
 
     use super::*;
 
@@ -72,13 +108,16 @@ mod tests {
         out
     }
 
+    fn text() -> Vec<u8> {
+        let lines = (0..20_000).map(|n: u32| format!("line {} of it\n", n * n % 977));
+        lines.flat_map(String::into_bytes).collect()
+    }
+
     #[test]
     fn encoded_content_decodes() {
-        let text: Vec<u8> = (0..20_000)
-            .flat_map(|n: u32| format!("line {} of it\n", n * n % 977).into_bytes())
-            .collect();
+        let text = text();
         for coding in Coding::ENCODED {
-            let encoded = encode(&text, coding).expect("text becomes smaller");
+            let encoded = encode(&text, coding, &|| true).unwrap().expect("text becomes smaller");
             assert!(encoded.len() < text.len() / 2, "{coding:?}: {}", encoded.len());
             assert!(decode(&encoded, coding) == text, "{coding:?}");
         }
@@ -94,8 +133,19 @@ mod tests {
             })
             .collect();
         for coding in Coding::ENCODED {
-            assert_eq!(encode(&noise, coding), None, "{coding:?}");
-            assert_eq!(encode(b"", coding), None, "{coding:?}");
+            assert_eq!(encode(&noise, coding, &|| true).unwrap(), None, "{coding:?}");
+            assert_eq!(encode(b"", coding, &|| true).unwrap(), None, "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn it_stops_at_the_next_block() {
+        let text = text();
+        for coding in Coding::ENCODED {
+            let blocks = Cell::new(0);
+            let is_wanted = || blocks.replace(blocks.get() + 1) < 5;
+            assert!(encode(&text, coding, &is_wanted).is_err(), "{coding:?}");
+            assert_eq!(blocks.get(), 6, "{coding:?}");
         }
     }
 }

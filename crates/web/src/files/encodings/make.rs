@@ -5,11 +5,11 @@ use std::sync::Arc;
 use phalanx::blocking::BlockingError;
 use phalanx::fs::{File, FileKind};
 use phalanx::net::Bytes;
-use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx::stage::{Offer, Partition};
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
+use phalanx::{Call, select};
 use phalanx_http::Coding;
 
 use crate::files::cache::FileCache;
@@ -21,13 +21,15 @@ use crate::files::encodings::variants::{Source, Variants};
 use crate::files::entry::{Content, Entry, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::found::Loaded;
-use crate::files::lookup::{Loading, Lookup};
+use crate::files::loads::{Loading, Waiting};
+use crate::files::lookup::Lookup;
 use crate::files::read::read;
 use crate::files::stages::FileStages;
 use crate::memory::Budget;
 use crate::site::{HostIndex, Site};
 
-/// Returns `file`, which is at `path`, in this encoding, waiting for it if necessary.
+/// Returns `file`, which is at `path`, in this encoding, waiting for it if necessary. If the future is dropped, and no other
+/// request waits, the encoding is not created.
 ///
 /// # Errors
 /// [`Failure::Busy`] if too much is being compressed; others if the encoding is unavailable.
@@ -44,7 +46,17 @@ pub(crate) async fn obtain(
     let call = stages.cache.call(lookup.key, move |cache| async move {
         make(&lookup, &cache, &file, coding, true).await
     });
-    call.await.unwrap_or(Err(Failure::Busy))
+    let mut call = CancelGuard(call);
+    (&mut call.0).await.unwrap_or(Err(Failure::Busy))
+}
+
+/// A call that is cancelled when its caller stops waiting.
+struct CancelGuard<T>(Call<T>);
+
+impl<T> Drop for CancelGuard<T> {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// Starts creating an encoding for later requests.
@@ -78,8 +90,8 @@ impl Drop for AttemptGuard {
     }
 }
 
-/// Creates an encoding, or waits for the operation that already does. With `waited_for`, a client needs it
-/// now; it is then created even if it cannot be cached.
+/// Returns an encoding. If nobody creates it yet, starts an operation that does. With `waited_for`, a client needs it now; it
+/// is then created even if it cannot be cached.
 async fn make(
     lookup: &Lookup,
     cache: &Partition<FileCache>,
@@ -97,14 +109,24 @@ async fn make(
             return Ok(variant.clone());
         }
         variants.pending_source(coding).ok_or(Failure::Missing)?;
-        if cache.with(|cache| cache.begin_loading(key, host, &path)) {
-            break;
+        if cache.with(|cache| cache.loads.begin(key, host, &path)) {
+            let (stages, lookup, file) = (lookup.stages, lookup.clone(), file.clone());
+            // An operation of its own, as several clients may wait for it, each of which may leave.
+            let begun = stages.cache.dispatch(lookup.key, move |cache| async move {
+                let loading = Loading { cache: &cache, key };
+                let made = create(&lookup, &cache, &file, (coding, key), waited_for).await;
+                loading.end(&made.map(Loaded::Variant));
+            });
+            if begun.is_err() {
+                drop(Loading { cache, key });
+                return Err(Failure::Busy);
+            }
         }
         let (sender, loaded) = oneshot::local();
-        if !cache.with(|cache| cache.wait_for(key, host, &path, sender)) {
+        if !cache.with(|cache| cache.loads.wait_for(key, host, &path, sender)) {
             return Err(Failure::Missing);
         }
-        match loaded.await {
+        match (Waiting { cache, key, loaded, is_over: false }).result().await {
             Some(Ok(Loaded::Variant(variant))) => return Ok(variant),
             Some(Ok(_)) => return Err(Failure::Missing),
             Some(Err(failure)) => return Err(failure),
@@ -112,30 +134,37 @@ async fn make(
             None => (),
         }
     }
-    let loading = Loading { cache, key };
+}
+
+/// Creates an encoding, whose key among the loads is given.
+async fn create(
+    lookup: &Lookup,
+    cache: &Partition<FileCache>,
+    file: &Offer<CachedFile>,
+    (coding, key): (Coding, u64),
+    waited_for: bool,
+) -> Result<Arc<Entry>, Failure> {
+    let variants: &Variants = file.variants.as_deref().ok_or(Failure::Missing)?;
     let kept = cache.with(|cache| cache.holds(lookup.key, file));
     let made = match variants.pending_source(coding).ok_or(Failure::Missing)? {
-        Source::Precompressed(id) => read_precompressed(lookup, file, coding, id).await,
+        Source::Precompressed(id) => read_precompressed(lookup, file, coding, id).await?,
         Source::Compressed if kept || waited_for => {
-            compress(lookup, file, coding, waited_for).await
+            let unwanted = cache.with(|cache| cache.loads.unwanted(key));
+            compress(lookup, file, coding, unwanted).await?
         }
         Source::Compressed | Source::None => return Err(Failure::Missing),
     };
-    if let Ok(variant) = &made {
-        cache.with(|cache| {
-            let bytes = variant.as_ref().map_or(0, |variant| variant.bytes());
-            if cache.holds(lookup.key, file) && cache.has_room(bytes) {
-                variants.set(coding, variant.clone());
-                cache.weigh(lookup.key);
-            } else if cache.holds(lookup.key, file) && !waited_for {
-                // Too large to cache: record it as unavailable, so that it is not created again and again.
-                variants.set(coding, None);
-            }
-        });
-    }
-    let made = made.and_then(|made| made.ok_or(Failure::Missing));
-    loading.end(&made.clone().map(Loaded::Variant));
-    made
+    cache.with(|cache| {
+        let bytes = made.as_ref().map_or(0, |variant| variant.bytes());
+        if cache.holds(lookup.key, file) && cache.has_room(bytes) {
+            variants.set(coding, made.clone());
+            cache.weigh(lookup.key);
+        } else if cache.holds(lookup.key, file) && !waited_for {
+            // Too large to cache: record it as unavailable, so that it is not created again and again.
+            variants.set(coding, None);
+        }
+    });
+    made.ok_or(Failure::Missing)
 }
 
 /// Reads the precompressed file, unless it has changed since it was found.
@@ -167,13 +196,13 @@ async fn read_precompressed(
     Ok(Some(Arc::new(entry.precompressed(coding, metadata, content))))
 }
 
-/// Compresses the file. Returns `None` if that is not worthwhile. The thread that compresses the file also
-/// reads it, so a file in the queue takes no memory.
+/// Compresses the file, unless it becomes `unwanted` or the program shuts down. Returns `None` if that is not worthwhile. The
+/// thread that compresses the file also reads it, so a file in the queue takes no memory.
 async fn compress(
     lookup: &Lookup,
     entry: &Entry,
     coding: Coding,
-    waited_for: bool,
+    unwanted: oneshot::LocalReceiver<()>,
 ) -> Result<Option<Arc<Entry>>, Failure> {
     let memory = &lookup.site.memory;
     let refused = || {
@@ -184,17 +213,18 @@ async fn compress(
     let turn = memory.compressing.try_reserve(length).ok_or_else(refused)?;
     let (content, id, budget) = (entry.content.clone(), entry.id, memory.content.clone());
     let stage = lookup.site.blocking().ok_or(Failure::Busy)?.compression;
+    // Dropping this operation interrupts the thread.
+    let waiting = Arc::new(());
+    let waits = Arc::downgrade(&waiting);
     let call = stage.call(move |()| {
         let _turn = turn;
-        read_and_encode(content, id, length, coding, &budget)
+        read_and_encode((content, id, length), coding, &budget, &|| waits.strong_count() > 0)
     });
-    let encoded = if waited_for {
-        call.await
-    } else {
-        // No client waits for this job, so it is dropped at shutdown.
-        match select(call, draining()).await {
-            Either::Left(encoded) => encoded,
-            Either::Right(()) => return Err(Failure::Busy),
+    let encoded = match select(call, select(unwanted, draining())).await {
+        Either::Left(encoded) => encoded,
+        Either::Right(_) => {
+            memory.abandoned.add(1);
+            return Err(Failure::Busy);
         }
     };
     match encoded {
@@ -205,13 +235,13 @@ async fn compress(
     }
 }
 
-/// Runs on a thread of the compression stage. Fails with [`Failure::Busy`] if `budget` is exhausted.
+/// Runs on a thread of the compression stage. Fails with [`Failure::Busy`] if `budget` is exhausted, or if the result is no
+/// longer wanted.
 fn read_and_encode(
-    content: Content,
-    id: FileId,
-    length: usize,
+    (content, id, length): (Content, FileId, usize),
     coding: Coding,
     budget: &Budget,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Bytes>, Failure> {
     // For the file and its compressed form.
     let room = budget.try_reserve(2 * length).ok_or(Failure::Busy)?;
@@ -219,7 +249,8 @@ fn read_and_encode(
         Content::Whole(bytes) => bytes,
         Content::Blocks(file) => read_all(&file, id, length)?.into(),
     };
-    Ok(encode(&bytes, coding).map(|encoded| room.hold(encoded)))
+    let encoded = encode(&bytes, coding, is_wanted).map_err(|_| Failure::Busy)?;
+    Ok(encoded.map(|encoded| room.hold(encoded)))
 }
 
 /// Reads all of a large file in version `id`. Blocks.

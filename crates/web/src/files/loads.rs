@@ -1,0 +1,134 @@
+//! The files and encodings that a partition of the cache is loading, and the operations that wait for them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use phalanx::stage::Partition;
+use phalanx::sync::oneshot;
+
+use crate::files::cache::FileCache;
+use crate::files::found::LoadResult;
+use crate::site::HostId;
+
+/// Loads in progress, by the keys of their paths.
+#[derive(Default)]
+pub(crate) struct Loads(HashMap<u64, Load>);
+
+struct Load {
+    host: HostId,
+    path: Box<[u8]>,
+    waiting: Vec<oneshot::LocalSender<LoadResult>>,
+    /// Operations that have stopped waiting, although their senders are in `waiting`.
+    left: usize,
+    /// Used when no operation waits any more.
+    unwanted: Option<oneshot::LocalSender<()>>,
+}
+
+impl Loads {
+    /// Starts loading `path`. Returns false if a path with this key is already being loaded.
+    pub(crate) fn begin(&mut self, key: u64, host: HostId, path: &[u8]) -> bool {
+        let Entry::Vacant(vacant) = self.0.entry(key) else { return false };
+        let (path, waiting) = (path.into(), Vec::new());
+        vacant.insert(Load { host, path, waiting, left: 0, unwanted: None });
+        true
+    }
+
+    /// Waits for `path` to be loaded. Returns false if the load in progress is for another path.
+    pub(crate) fn wait_for(
+        &mut self,
+        key: u64,
+        host: HostId,
+        path: &[u8],
+        sender: oneshot::LocalSender<LoadResult>,
+    ) -> bool {
+        match self.0.get_mut(&key) {
+            Some(load) if (load.host, &*load.path) == (host, path) => {
+                load.waiting.push(sender);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An event that occurs when all operations that waited for a load have left. It has occurred if none waits.
+    pub(crate) fn unwanted(&mut self, key: u64) -> oneshot::LocalReceiver<()> {
+        let (sender, unwanted) = oneshot::local();
+        if let Some(load) = self.0.get_mut(&key).filter(|load| load.left < load.waiting.len()) {
+            load.unwanted = Some(sender);
+        }
+        unwanted
+    }
+
+    /// Records that an operation no longer waits. Returns the sender to drop if it was the last one.
+    fn leave(&mut self, key: u64) -> Option<oneshot::LocalSender<()>> {
+        let load = self.0.get_mut(&key)?;
+        load.left += 1;
+        load.unwanted.take_if(|_| load.left == load.waiting.len())
+    }
+
+    /// Ends a load, whether it succeeded or not. Returns the operations that wait for it.
+    pub(crate) fn end(&mut self, key: u64) -> Vec<oneshot::LocalSender<LoadResult>> {
+        self.0.remove(&key).map(|load| load.waiting).unwrap_or_default()
+    }
+}
+
+/// Ends a load when it is dropped, also if the operation is terminated. The waiting operations then retry.
+pub(crate) struct Loading<'a> {
+    pub(crate) cache: &'a Partition<FileCache>,
+    pub(crate) key: u64,
+}
+
+impl Loading<'_> {
+    pub(crate) fn end(self, result: &LoadResult) {
+        for sender in self.cache.with(|cache| cache.loads.end(self.key)) {
+            sender.send(result.clone());
+        }
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        drop(self.cache.with(|cache| cache.loads.end(self.key)));
+    }
+}
+
+/// An operation that waits for a load, and leaves when it is dropped.
+pub(crate) struct Waiting<'a> {
+    pub(crate) cache: &'a Partition<FileCache>,
+    pub(crate) key: u64,
+    pub(crate) loaded: oneshot::LocalReceiver<LoadResult>,
+    pub(crate) is_over: bool,
+}
+
+impl Waiting<'_> {
+    /// Waits for the result; `None` if the operation that loaded was terminated.
+    pub(crate) async fn result(mut self) -> Option<LoadResult> {
+        let result = (&mut self.loaded).await;
+        self.is_over = true;
+        result
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.cache.with(|cache| cache.loads.leave(self.key)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_for_one_path() {
+        let mut loads = Loads::default();
+        assert!(loads.begin(9, HostId(0), b"a") && !loads.begin(9, HostId(0), b"b"));
+        let mut waits = |host, path| loads.wait_for(9, HostId(host), path, oneshot::local().0);
+        assert!(!waits(0, b"b"), "another path of the same key");
+        assert!(waits(0, b"a"));
+        assert!(!waits(1, b"a"), "another host's");
+        assert_eq!(loads.end(9).len(), 1);
+    }
+}
