@@ -47,6 +47,20 @@ pub(crate) async fn is_permitted(
     }
 }
 
+/// Writes the response to `OPTIONS` into `out`.
+fn options(out: &mut ResponseWriter, ask: Ask<'_>) {
+    let (rules, request) = (&ask.host().rules, ask.request);
+    let head = match is_preflight(request) && rules.has_protected() {
+        // No password was required.
+        true => ask.preflight_head(out),
+        false => ask.head(out, Status::NoContent),
+    };
+    match rules.cors.as_ref().and_then(|cors| cors.preflight(request)) {
+        Some(fields) => head.fields(fields.all()).finish(),
+        None => head.field("Allow", ALLOW.as_bytes()).finish(),
+    }
+}
+
 /// Writes the response to one request into `out`.
 pub(crate) async fn respond(
     out: &mut ResponseWriter,
@@ -65,11 +79,9 @@ pub(crate) async fn respond(
     match request.method {
         Method::Get | Method::Head => (),
         Method::Options => {
-            let preflight = here.rules.cors.as_ref().and_then(|cors| cors.preflight(request));
-            let head = ask.head(out, Status::NoContent);
-            match preflight {
-                Some(fields) => head.fields(fields.all()).finish(),
-                None => head.field("Allow", ALLOW.as_bytes()).finish(),
+            let is_open = !here.rules.has_protected() || request.path == "*";
+            if is_open || Box::pin(is_permitted(out, stages, site, path, request, reply)).await? {
+                options(out, ask);
             }
             return Ok(());
         }

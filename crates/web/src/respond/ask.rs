@@ -6,6 +6,7 @@ use phalanx_http::{Head, Reply, Request, Status};
 
 use crate::clock;
 use crate::respond::writer::ResponseWriter;
+use crate::site::rules::Page;
 use crate::site::{Host, HostIndex, Site};
 use crate::stages::Stages;
 
@@ -27,8 +28,19 @@ impl<'a> Ask<'a> {
 
     /// Starts the head of a response that is not a file, with all of the host's fields.
     pub(super) fn head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {
+        let page = if status.code() >= 400 { Page::Error } else { Page::Other };
+        self.page_head(out, status, page)
+    }
+
+    /// As [`head`](Self::head), for the response to a preflight request, without the fields that only a client with a
+    /// password may see.
+    pub(super) fn preflight_head(self, out: &mut ResponseWriter) -> Head<'_> {
+        self.page_head(out, Status::NoContent, Page::Preflight)
+    }
+
+    fn page_head(self, out: &mut ResponseWriter, status: Status, page: Page) -> Head<'_> {
         let rules = &self.host().rules;
-        let fields = rules.page_fields(self.request.path, status.code() >= 400);
+        let fields = rules.page_fields(self.request.path, page);
         self.file_head(out, status).fields(fields.as_ref().unwrap_or(&rules.security).all())
     }
 

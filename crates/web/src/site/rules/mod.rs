@@ -58,6 +58,27 @@ pub(crate) enum Route {
     Answered,
 }
 
+/// A response without a file.
+#[derive(Clone, Copy)]
+pub(crate) enum Page {
+    Error,
+    /// The response to a browser's question which requests a script may send.
+    Preflight,
+    Other,
+}
+
+impl Page {
+    /// Whether the response has a field that a rule adds, although not to errors.
+    fn has(self, name: &str) -> bool {
+        match self {
+            Self::Error => false,
+            Self::Preflight => name.to_ascii_lowercase().starts_with("access-control-"),
+            // Caching by path is for files.
+            Self::Other => !name.eq_ignore_ascii_case("cache-control"),
+        }
+    }
+}
+
 impl Rules {
     pub(crate) fn new(host: &HostConfig) -> Result<Self, Wrong> {
         let mut wrong = Wrong::new();
@@ -259,12 +280,10 @@ impl Rules {
         fields
     }
 
-    /// Fields of a response without a file, an error or not, to a request for `path`, a path as clients send it, with the
-    /// security fields. `None` if only these apply.
-    pub(crate) fn page_fields(&self, path: &str, is_error: bool) -> Option<FieldBlock> {
-        // Caching by path is for files.
-        let is_file_only = |own: &Header| own.name.eq_ignore_ascii_case("cache-control");
-        let applies = |own: &&Header| own.errors || !is_error && !is_file_only(own);
+    /// Fields of a response without a file to a request for `path`, a path as clients send it, with the security fields.
+    /// `None` if only these apply.
+    pub(crate) fn page_fields(&self, path: &str, page: Page) -> Option<FieldBlock> {
+        let applies = |own: &&Header| own.errors || page.has(&own.name);
         let mut headers = self.headers.iter().filter(applies).peekable();
         headers.peek()?;
         // A path that cannot be resolved has only the fields of all paths.

@@ -54,6 +54,7 @@ fn paths_are_for_some_addresses() {
                 ("GET /api/x", 204),
                 ("POST /api/admin", 204),
                 ("OPTIONS /api/admin", 204),
+                ("OPTIONS /admin/", 204),
             ] {
                 let is_open = matches!(line, "GET /small" | "GET /api/x");
                 let otherwise = if is_open { when_admitted } else { 403 };

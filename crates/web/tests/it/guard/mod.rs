@@ -6,5 +6,6 @@ mod addresses;
 mod harness;
 mod health;
 mod log;
+mod options;
 mod proxies;
 mod slow;

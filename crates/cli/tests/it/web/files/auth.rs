@@ -135,9 +135,9 @@ fn every_spelling_is_protected(driver: &'static str) {
     {
         assert_eq!(client.get(path).status, status, "{path}");
     }
-    // OPTIONS and an unsupported method need no password.
     client.send("OPTIONS /private/file HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert_eq!(client.response().status, 204);
+    assert_eq!(client.response().status, 401);
+    // An unsupported method needs no password.
     client.send("DELETE /private/file HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.response().status, 405);
 }
