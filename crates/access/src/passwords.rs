@@ -12,14 +12,18 @@ use phalanx::stage::Handles;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
-use phalanx::{Graph, select};
-use phalanx_guard::{Login, Logins, Refusal};
+use phalanx::{Graph, select, timeout};
+use phalanx_guard::{Login, Logins, Refusal, network};
 
 use crate::memory_pool::MemoryPool;
 use crate::users::Users;
 
 /// Passwords verified concurrently; each takes 19 MiB of memory.
 const THREADS: usize = 2;
+
+/// Longest wait for the result of a check. Clients give up later, and do better to try again: the newest logins come
+/// first.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Each waiting login has a waiting call; [`Logins`] limits them.
 const QUEUE: usize = 4096;
@@ -66,7 +70,7 @@ impl Passwords {
         Self { stage, queue: Arc::default() }
     }
 
-    /// Verifies a user's password, without blocking the processor.
+    /// Verifies a user's password, without blocking the processor, within 10 s.
     ///
     /// # Errors
     /// The reason why it was not verified: the client should try again later.
@@ -76,6 +80,15 @@ impl Passwords {
         let job = Job { users: users.clone(), attempt, reply };
         self.queue.latest.fetch_max(at.as_nanos() as u64, Ordering::Relaxed);
         refuse(self.queue.logins.enter(login, job, at));
+        // The check of a login that nobody awaits any more is skipped.
+        timeout(MAX_WAIT, self.answer(answer)).await.unwrap_or(Err(Refusal::Busy))
+    }
+
+    /// Verifies passwords until there is an answer.
+    async fn answer(
+        &self,
+        answer: oneshot::Receiver<Result<bool, Refusal>>,
+    ) -> Result<bool, Refusal> {
         let mut answer = pin!(answer);
         // There are as many calls as waiting logins; each verifies whichever login is next.
         loop {
@@ -106,6 +119,7 @@ impl Passwords {
 impl LoginQueue {
     fn login(&self, Attempt { name, password, client }: &Attempt) -> Login {
         Login {
+            network: self.keys.hash_one(("network", network(*client))),
             client: self.keys.hash_one(client),
             pair: self.keys.hash_one((client, name)),
             secret: self.keys.hash_one((client, name, password)),

@@ -38,6 +38,14 @@ pub fn client(address: IpAddr) -> u64 {
     }
 }
 
+/// The network of a [`client`]: /24 for IPv4, /48 for IPv6. Its addresses usually belong to one organization.
+pub fn network(client: u64) -> u64 {
+    match client >> 63 {
+        0 => client >> 8,
+        _ => client >> 16 | 1 << 63,
+    }
+}
+
 /// Limits per address.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
@@ -293,6 +301,12 @@ mod tests {
         assert_eq!(of("10.0.0.1"), of("::ffff:10.0.0.1"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
+        assert_ne!(of("::1"), of("0.0.0.0"));
+        let of = |text: &str| network(client(text.parse().unwrap()));
+        assert_eq!(of("10.0.0.1"), of("10.0.0.255"));
+        assert_ne!(of("10.0.0.1"), of("10.0.1.1"));
+        assert_eq!(of("2001:db8:1:1::1"), of("2001:db8:1:ffff::1"));
+        assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
         assert_ne!(of("::1"), of("0.0.0.0"));
     }
 }

@@ -21,7 +21,7 @@ mod logins;
 mod networks;
 pub mod proxy_protocol;
 
-pub use addresses::{AddressKey, Addresses, Bounds, Open, client};
+pub use addresses::{AddressKey, Addresses, Bounds, Open, client, network};
 pub use forwarded::{ForwardedField, TrustedProxies};
 pub use logins::{CLIENT_FAILURES, Login, Logins, PAIR_FAILURES, Refusal};
 pub use networks::{AddressRules, Network, Networks};

@@ -6,14 +6,19 @@
 //! - A login that succeeded before, with the same password from the same address, comes first and is never
 //!   locked out. An attacker cannot imitate it.
 //! - All other logins are queued by address, and the addresses take turns. Addresses without failures come
-//!   first, except at every fourth turn. Of an address with failures, the newest login comes first, because
-//!   the older ones are likely to be wrong.
+//!   first, except at every fourth turn, and of these the addresses of networks without failures, except at
+//!   another fourth turn. Of an address with failures, the newest login comes first, because the older ones are
+//!   likely to be wrong.
+//! - Every second turn goes to the address that has begun to wait last. An attacker with many addresses therefore
+//!   delays a client by a few checks, as long as fewer than half as many new addresses arrive as passwords are
+//!   checked. Otherwise the client may have to try again.
 //! - A user name with [`PAIR_FAILURES`] failures from one address is locked out there, for a second that
 //!   doubles up to a minute; so is an address with [`CLIENT_FAILURES`] failures. Other addresses are not
 //!   affected.
 //!
 //! All state is bounded, and expires ten minutes after the last failure.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,6 +43,8 @@ const MAX_REMEMBERED: usize = 8192;
 /// A login's user and address, hashed with a key unknown to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login {
+    /// Hash of the address's [network](crate::network).
+    pub network: u64,
     /// Hash of the address.
     pub client: u64,
     /// Hash of the address and the user name.
@@ -62,8 +69,10 @@ pub struct Logins<T>(Mutex<State<T>>);
 #[derive(Debug)]
 struct State<T> {
     known: VecDeque<(Login, T)>,
-    /// Other logins by address; no queue is empty.
-    others: BTreeMap<u64, VecDeque<(Login, T)>>,
+    /// Other logins by address.
+    others: BTreeMap<u64, Waiting<T>>,
+    /// Number of the address that begins to wait next.
+    next: u64,
     /// Logins in all of these.
     waiting: usize,
     /// The address that had the last turn, and the number of turns.
@@ -75,11 +84,31 @@ struct State<T> {
     failures: Failures,
 }
 
+/// Logins of an address; never empty.
+#[derive(Debug)]
+struct Waiting<T> {
+    network: u64,
+    /// The order in which addresses have begun to wait.
+    number: u64,
+    logins: VecDeque<(Login, T)>,
+}
+
+/// Reputation of an address, the best first.
+#[derive(Clone, Copy, PartialEq)]
+enum Reputation {
+    /// Its network has no failures.
+    Clean,
+    /// Other addresses of its network have failed.
+    Neighbours,
+    Failed,
+}
+
 impl<T> Default for Logins<T> {
     fn default() -> Self {
         Self(Mutex::new(State {
             known: VecDeque::new(),
             others: BTreeMap::new(),
+            next: 0,
             waiting: 0,
             last: 0,
             turns: 0,
@@ -109,7 +138,10 @@ impl<T> Logins<T> {
             return vec![(item, Refusal::LockedOut)];
         }
         let has_failed = state.failures.has_failed(login.client, now);
-        let own = state.others.entry(login.client).or_default();
+        let (network, number) = (login.network, state.next);
+        state.next += 1;
+        let begin = || Waiting { network, number, logins: VecDeque::new() };
+        let own = &mut state.others.entry(login.client).or_insert_with(begin).logins;
         own.push_back((login, item));
         state.waiting += 1;
         let most = if has_failed { MAX_WAITING_FAILED } else { MAX_WAITING };
@@ -132,18 +164,15 @@ impl<T> Logins<T> {
         if !state.known.is_empty() && (state.others.is_empty() || !state.turns.is_multiple_of(8)) {
             return state.known.pop_front();
         }
-        let failing_first = state.turns.is_multiple_of(4);
-        let State { others, failures, last, .. } = state;
-        let after = others.range(last.saturating_add(1)..).chain(others.range(..=*last));
-        let in_turn: Vec<u64> = after.map(|(client, _)| *client).collect();
-        let is_first = |client: &&u64| failures.has_failed(**client, now) == failing_first;
-        let client = *in_turn.iter().find(is_first).or(in_turn.first())?;
-        let has_failed = failures.has_failed(client, now);
-        *last = client;
-        let own = others.get_mut(&client)?;
-        let next = if has_failed { own.pop_back() } else { own.pop_front() };
+        let (client, reputation) = state.next_address(now)?;
+        state.last = client;
+        let own = &mut state.others.get_mut(&client)?.logins;
+        let next = match reputation {
+            Reputation::Failed => own.pop_back(),
+            Reputation::Clean | Reputation::Neighbours => own.pop_front(),
+        };
         if own.is_empty() {
-            others.remove(&client);
+            state.others.remove(&client);
         }
         state.waiting -= usize::from(next.is_some());
         next
@@ -166,15 +195,16 @@ impl<T> Logins<T> {
         state.right.remove(&login.secret);
         state.failures.failed(login.pair, now);
         state.failures.failed(login.client, now);
+        state.failures.failed(login.network, now);
         if !state.is_locked_out(login, now) {
             return Vec::new();
         }
         let Some(own) = state.others.remove(&login.client) else { return Vec::new() };
         let (refused, kept): (VecDeque<_>, VecDeque<_>) =
-            own.into_iter().partition(|(own, _)| state.is_locked_out(*own, now));
+            own.logins.into_iter().partition(|(own, _)| state.is_locked_out(*own, now));
         state.waiting -= refused.len();
         if !kept.is_empty() {
-            state.others.insert(login.client, kept);
+            state.others.insert(login.client, Waiting { logins: kept, ..own });
         }
         refused.into_iter().map(|(_, item)| (item, Refusal::LockedOut)).collect()
     }
@@ -205,11 +235,47 @@ impl<T> State<T> {
             || self.failures.is_locked_out(client, Threshold(CLIENT_FAILURES), now)
     }
 
-    /// Removes the oldest login of the address with the longest queue.
+    /// The address that has the next turn.
+    fn next_address(&self, now: Duration) -> Option<(u64, Reputation)> {
+        use Reputation::{Clean, Failed, Neighbours};
+        let order = match self.turns % 4 {
+            0 => [Failed, Clean, Neighbours],
+            2 => [Neighbours, Clean, Failed],
+            _ => [Clean, Neighbours, Failed],
+        };
+        let after = self.others.range(self.last.saturating_add(1)..);
+        let in_turn = after.chain(self.others.range(..=self.last));
+        let all: Vec<_> = in_turn
+            .map(|(client, own)| (*client, self.reputation(*client, own.network, now), own.number))
+            .collect();
+        order.into_iter().find_map(|wanted| {
+            let mut these = all.iter().filter(|(_, own, _)| *own == wanted);
+            let next = match wanted {
+                Clean | Neighbours if !self.turns.is_multiple_of(2) => {
+                    these.max_by_key(|(_, _, number)| *number)
+                }
+                _ => these.next(),
+            };
+            next.map(|(client, own, _)| (*client, *own))
+        })
+    }
+
+    fn reputation(&self, client: u64, network: u64, now: Duration) -> Reputation {
+        if self.failures.has_failed(client, now) {
+            Reputation::Failed
+        } else if self.failures.has_failed(network, now) {
+            Reputation::Neighbours
+        } else {
+            Reputation::Clean
+        }
+    }
+
+    /// Removes the oldest login of the address with the longest queue, of several the one that has waited longest.
     fn pop_from_longest(&mut self) -> Option<(Login, T)> {
-        let (client, own) = self.others.iter_mut().max_by_key(|(_, own)| own.len())?;
-        let (client, dropped) = (*client, own.pop_front());
-        if own.is_empty() {
+        let longest = |own: &Waiting<T>| (own.logins.len(), Reverse(own.number));
+        let (client, own) = self.others.iter_mut().max_by_key(|(_, own)| longest(own))?;
+        let (client, dropped) = (*client, own.logins.pop_front());
+        if own.logins.is_empty() {
             self.others.remove(&client);
         }
         self.waiting -= usize::from(dropped.is_some());
@@ -236,9 +302,14 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(5);
 
+    /// Ten clients share a network.
+    fn network_of(client: u64) -> u64 {
+        u64::MAX - client / 10
+    }
+
     fn login(client: u64, user: u64, password: u64) -> Login {
         let pair = client << 32 | user << 16;
-        Login { client, pair, secret: pair | password }
+        Login { network: network_of(client), client, pair, secret: pair | password }
     }
 
     fn enters<T>(logins: &Logins<T>, login: Login, item: T) {
@@ -265,11 +336,41 @@ mod tests {
         (0..50).for_each(|n| enters(&logins, login(1, n, n), n));
         (50..53).for_each(|n| enters(&logins, login(2, n, n), n));
         let next = || logins.next(NOW).unwrap().1;
-        assert_eq!([(); 6].map(|()| next()), [0, 50, 1, 51, 2, 52]);
+        // Every second turn goes to the address that came last, the others to each in turn.
+        assert_eq!([(); 6].map(|()| next()), [50, 0, 51, 1, 52, 2]);
         logins.record_result(login(1, 0, 0), false, NOW);
         (60..66).for_each(|n| enters(&logins, login(2, n, n), n));
         // They get every fourth turn, newest first.
         assert_eq!([(); 6].map(|()| next()), [60, 49, 61, 62, 63, 48]);
+    }
+
+    #[test]
+    fn a_new_address_does_not_wait_for_many_others() {
+        let logins = Logins::default();
+        // The order of the addresses is that of the numbers, and the last comes last.
+        (1..=400).for_each(|client| enters(&logins, login(client, 1, 1), client));
+        enters(&logins, login(9999, 1, 1), 9999);
+        assert_eq!(logins.next(NOW).unwrap().1, 9999);
+        // Also if others arrive behind it, more slowly than passwords are checked.
+        enters(&logins, login(9999, 1, 1), 9999);
+        let turns = (500..510).flat_map(|client| {
+            enters(&logins, login(client, 1, 1), client);
+            [(); 4].map(|()| logins.next(NOW).unwrap().1)
+        });
+        assert!(turns.take_while(|next| *next != 9999).count() < 4);
+    }
+
+    #[test]
+    fn networks_with_failures_come_later() {
+        let logins = Logins::default();
+        logins.record_result(login(11, 1, 1), false, NOW);
+        enters(&logins, login(500, 1, 1), 500);
+        (12..20).for_each(|client| enters(&logins, login(client, 1, 1), client));
+        assert_eq!(logins.next(NOW).unwrap().1, 500, "although the others are newer");
+        enters(&logins, login(501, 1, 1), 501);
+        enters(&logins, login(502, 1, 1), 502);
+        // Every fourth turn is theirs.
+        assert_eq!([(); 3].map(|()| logins.next(NOW).unwrap().1), [12, 502, 501]);
     }
 
     #[test]
@@ -332,7 +433,7 @@ mod tests {
         for n in 0..100 {
             logins.enter(login(9, 10 + n, 1), n, NOW);
         }
-        assert_eq!(logins.state().others[&9].len(), MAX_WAITING_FAILED);
+        assert_eq!(logins.state().others[&9].logins.len(), MAX_WAITING_FAILED);
         let mut left = 0;
         while logins.next(NOW).is_some() {
             left += 1;

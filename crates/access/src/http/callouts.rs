@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use phalanx::time::now;
-use phalanx_guard::{Login, Logins, Refusal};
+use phalanx_guard::{Login, Logins, Refusal, network};
 
 use super::answers::Answers;
 use super::pool::{CallOutOptions, Job, Pool, Queue, Undecided, lock};
@@ -67,6 +67,7 @@ impl CallOuts {
         let client_id = Some(client_id).filter(|_| !is_assigned);
         let answer = own.keys.hash_one((address, user, password, client_id));
         let login = Login {
+            network: own.keys.hash_one(("network", network(client))),
             client: own.keys.hash_one(client),
             pair: own.keys.hash_one((client, user)),
             secret: own.keys.hash_one((client, user, password, client_id)),

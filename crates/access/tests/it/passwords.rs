@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Graph, Runtime, SharedStage, sleep};
+use phalanx::time::now;
+use phalanx::{Graph, Runtime, SharedStage, join, sim, sleep};
 use phalanx_access::{Attempt, Passwords, Users, passwd};
 use phalanx_guard::{PAIR_FAILURES, Refusal};
 
@@ -105,4 +106,29 @@ fn failed_logins_lock_out_a_user_per_address() {
             assert_eq!(right, Ok(true), "{name}");
         }
     });
+}
+
+/// A client at each address of a crowd, more than are verified in time.
+#[test]
+fn a_login_waits_for_a_bounded_time() {
+    // Mosquitto's salted SHA-512, which takes microseconds.
+    let users = Users::parse(&format!("eve:$6$c2FsdA==${}==\n", "A".repeat(86))).unwrap();
+    let users = Arc::new(users);
+    let declare = |graph: &mut Graph| (graph.shared("test", ()), Passwords::declare(graph));
+    let waits = sim::block_on(0, None, declare, |(stage, passwords)| async move {
+        let calls = (0..3 * CROWD as u64).map(|client| {
+            let (passwords, users) = (passwords.clone(), users.clone());
+            stage.call(move |_| async move {
+                let begun = now();
+                let found = passwords.verify(&users, attempt("adam", "apple", client)).await;
+                (found, now() - begun)
+            })
+        });
+        join(calls.collect::<Vec<_>>()).await
+    });
+    let waits: Vec<_> = waits.into_iter().map(Result::unwrap).collect();
+    let refused = waits.iter().filter(|(found, _)| *found == Err(Refusal::Busy)).count();
+    assert!((1..waits.len()).contains(&refused), "{refused}");
+    let longest = waits.iter().map(|(_, wait)| *wait).max().unwrap();
+    assert!(longest < Duration::from_secs(11), "{longest:?}");
 }
