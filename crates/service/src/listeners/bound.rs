@@ -61,7 +61,7 @@ impl Bound {
     fn new<S: Scheme>(
         address: ListenAddress,
         processors: usize,
-        inherited: &mut Inherited<S>,
+        inherited: &Inherited<S>,
     ) -> io::Result<Self> {
         let address = match address {
             ListenAddress::Ip(address) => address,
@@ -72,7 +72,7 @@ impl Bound {
                 return Ok(Self { address, sockets, file });
             }
         };
-        let open = inherited.take(address.into(), processors);
+        let open = inherited.duplicates(address.into(), processors);
         let sockets = open.unwrap_or_else(|| bind(address, processors))?;
         let address = sockets[0].local_addr()?.into();
         Ok(Self { address, sockets: sockets.into_iter().map(OwnedFd::from).collect(), file: None })
@@ -141,7 +141,7 @@ impl<S: Scheme> Listeners<S> {
                 bound_addresses.push(BoundAddress { listen, address, ..known });
                 continue;
             }
-            let new = Bound::new(listen.address, self.workers, &mut self.inherited)
+            let new = Bound::new(listen.address, self.workers, &self.inherited)
                 .map_err(|source| BindError { address: listen.address, source })?;
             bound_addresses.push(BoundAddress { id: self.next, listen, address: new.address });
             bound.push((self.next, new));
@@ -164,6 +164,7 @@ impl<S: Scheme> Listeners<S> {
             match bound.next_if(|(new, _)| *new == id) {
                 Some((_, Bound { sockets, file, .. })) => {
                     added.push(entry.url());
+                    self.inherited.close(entry.listen.address);
                     file.into_iter().for_each(|file| self.files.insert(id, file));
                     for (processor, socket) in sockets.into_iter().enumerate() {
                         self.commands.push(processor, ListenerCommand::Open { id, socket, kind });
@@ -185,5 +186,48 @@ impl<S: Scheme> Listeners<S> {
         }
         self.bound_addresses = bound_addresses;
         added
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Tcp;
+
+    impl Scheme for Tcp {
+        type Kind = ();
+
+        const ALL: &'static [(&'static str, Self)] = &[("tcp", Self)];
+
+        fn is_tls(self) -> bool {
+            false
+        }
+
+        fn kind(_: Listen<Self>, _: ListenAddress, _: Option<u16>) {}
+    }
+
+    /// A change that fails, or is not applied, loses no inherited socket: its clients are accepted later.
+    #[test]
+    fn an_inherited_socket_survives_a_failed_change() {
+        let (socket, occupied) = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap()).into();
+        let [own, other] = [&socket, &occupied].map(|socket| socket.local_addr().unwrap());
+        let listen =
+            |address: SocketAddr| Listen { address: address.into(), scheme: Tcp, proxied: false };
+        let client = TcpStream::connect(own).unwrap();
+        let inherited = Inherited::of(vec![(listen(own), socket)]);
+        let mut listeners = Listeners::bind(&[], 2, inherited).unwrap();
+        assert!(listeners.prepare(&[listen(own), listen(other)]).is_err(), "one is occupied");
+        drop(listeners.prepare(&[listen(own)]).unwrap());
+        let change = listeners.prepare(&[listen(own)]).unwrap();
+        listeners.apply(change);
+        let Ok(ListenerCommand::Open { socket, .. }) = listeners.commands.take(1) else {
+            panic!("the second processor gets a socket")
+        };
+        let (_, from) = TcpListener::from(socket).accept().unwrap();
+        assert_eq!(from, client.local_addr().unwrap());
     }
 }

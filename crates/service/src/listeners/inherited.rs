@@ -60,21 +60,24 @@ impl<S: Scheme> Inherited<S> {
         (!self.0.is_empty()).then(|| self.0.iter().map(|(listen, _)| *listen).collect())
     }
 
-    /// Removes the socket bound to `address` and returns one duplicate per processor. All processors then
-    /// accept from one queue.
-    pub(super) fn take(
-        &mut self,
+    /// One duplicate per processor of the socket bound to `address`, if there is one. All processors then accept from one
+    /// queue.
+    pub(super) fn duplicates(
+        &self,
         address: ListenAddress,
         processors: usize,
     ) -> Option<io::Result<Vec<TcpListener>>> {
-        let at = self.0.iter().position(|(listen, _)| listen.address == address)?;
-        let (_, socket) = self.0.remove(at);
-        let others = (1..processors).map(|_| socket.try_clone());
-        let mut sockets = match others.collect::<io::Result<Vec<_>>>() {
-            Ok(sockets) => sockets,
-            Err(error) => return Some(Err(error)),
-        };
-        sockets.push(socket);
-        Some(Ok(sockets))
+        let (_, socket) = self.0.iter().find(|(listen, _)| listen.address == address)?;
+        Some((0..processors).map(|_| socket.try_clone()).collect())
+    }
+
+    /// Closes the socket bound to `address`, if there is one.
+    pub(super) fn close(&mut self, address: ListenAddress) {
+        self.0.retain(|(listen, _)| listen.address != address);
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(sockets: Vec<(Listen<S>, TcpListener)>) -> Self {
+        Self(sockets)
     }
 }
