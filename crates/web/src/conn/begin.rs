@@ -98,7 +98,10 @@ impl AcceptContext {
         let proxy = peer.proxy.filter(|_| !is_anonymous);
         // It has no effect without TLS.
         let alt_svc = match kind {
-            ListenerKind::Tls => site.alt_svc().place(|| stream.local_addr().ok()),
+            // Behind a load balancer, the local address is not the one that the client uses.
+            ListenerKind::Tls => {
+                site.alt_svc().place(|| stream.local_addr().ok().filter(|_| !is_named))
+            }
             _ => Place::default(),
         };
         let peer = Peer { is_named, pools: Some(pools), proxy, alt_svc, ..peer };
