@@ -276,7 +276,7 @@ impl<T: Value> Value for Vec<T> {
     }
 
     fn expected() -> String {
-        format!("a list in brackets; each element is {}", T::expected())
+        format!("{}; or several, as a list in brackets", T::expected())
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
@@ -285,7 +285,7 @@ impl<T: Value> Value for Vec<T> {
                 let one = |item: &DeValue<'_>| {
                     // Name the invalid element of a long list.
                     let which = |why: String| match item.as_str() {
-                        Some(text) if why.is_empty() => format!("not {text:?}"),
+                        Some(text) if why.is_empty() && array.len() > 1 => format!("not {text:?}"),
                         _ => why,
                     };
                     T::read(item).map_err(which)

@@ -99,7 +99,7 @@ impl<S: Scheme> Value for Listen<S> {
         let names: Vec<_> = S::ALL.iter().map(|(name, _)| format!("{name}://")).collect();
         format!(
             "an address and a port such as \"127.0.0.1:8080\", \"[::]:8080\" for all addresses of the machine, \
-             or a port alone or of localhost, which is one of 127.0.0.1{}; optionally after {}",
+             \"8080\" or \"localhost:8080\" for 127.0.0.1{}; optionally after {}",
             if S::BEHIND_PROXIES { ", or \"unix:/path\"" } else { "" },
             names.join(", ")
         )

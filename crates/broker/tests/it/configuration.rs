@@ -29,7 +29,7 @@ fn errors_name_their_position() {
             "did you mean `max-queued-messages`?",
         ),
         ("zzzzzzzzz = 1", "1:1: zzzzzzzzz: ", "expected one of listen, include,"),
-        ("listen = 'x'", "1:10: listen: found 'x', expected a list", "mqtts://"),
+        ("listen = 'x'", "1:10: listen: found 'x', expected an address", "mqtts://"),
         ("listen = 'http://127.0.0.1:1'", "1:10: listen: ", "wss://"),
         ("listen = []", "1:10: listen: ", "no listen address"),
         (

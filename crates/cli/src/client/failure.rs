@@ -58,7 +58,9 @@ pub(super) fn reason_text(reason: Reason, properties: Properties<'_>) -> String 
         Reason::BAD_USER_NAME_OR_PASSWORD => {
             "give the user name in --broker mqtt://USER@HOST, the password in PHALANX_PASSWORD or --password-file"
         }
-        Reason::NOT_AUTHORIZED => "ask the broker's operator for access",
+        Reason::NOT_AUTHORIZED => {
+            "ask the broker's operator for access, or log in: the user name in --broker mqtt://USER@HOST, the password in PHALANX_PASSWORD or --password-file"
+        }
         Reason::CLIENT_IDENTIFIER_NOT_VALID => "choose another --client-id",
         Reason::SERVER_BUSY | Reason::QUOTA_EXCEEDED => "the broker is full: try again later",
         _ => return text,

@@ -273,7 +273,10 @@ impl Value for Upstream {
     }
 
     fn read(value: &Given<'_>) -> Result<Self, String> {
-        value.as_str().ok_or("")?.parse()
+        let text = value.as_str().ok_or("")?;
+        let has_scheme = SCHEMES.iter().any(|(scheme, _)| text.starts_with(scheme));
+        let why = |why: String| if has_scheme { why } else { String::new() };
+        text.parse().map_err(why)
     }
 
     fn print(upstream: &Self) -> Written {

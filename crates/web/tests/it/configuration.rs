@@ -30,7 +30,8 @@ fn errors_name_their_position() {
         ("a = 1\nb = ]", "2:", ""),
         ("listn = 'x'", "1:1: listn: ", "did you mean `listen`?"),
         ("zzzzzz = 1", "1:1: zzzzzz: ", "expected one of listen, include, h2c,"),
-        ("listen = 'x'", "1:10: listen: found 'x', expected a list", "127.0.0.1:8080"),
+        ("listen = 'x'", "1:10: listen: found 'x', expected an address", "127.0.0.1:8080"),
+        ("listen = [':80']", "1:10: listen: found [':80'], expected an address", "\"8080\""),
         ("listen = []", "1:10: listen: ", "at least one address"),
         ("cache = '1T'", "1:9: cache: found '1T' (unknown unit \"T\"", "256M"),
         ("cache = -1", "1:9: cache: found -1, expected", ""),
@@ -59,7 +60,7 @@ fn errors_name_their_position() {
         (
             "listen = ['127.0.0.1:80', '127.0.0.1', '127.0.0.1:81']",
             "1:10: listen: found ['127.0.0.1:80', '127.0.0.1', '127.0.0.1… (not \"127.0.0.1\"), ",
-            "expected a list",
+            "as a list in brackets",
         ),
         ("allow = '10.0.0.1/8'", "1:9: allow: ", "did you mean \"10.0.0.0/8\"?"),
         ("deny = ['::1', 'example.org']", "1:8: deny: ", "\"example.org\" is not an IP address"),
@@ -77,6 +78,11 @@ fn errors_name_their_position() {
             "[[host]]\nserver-names = ['a']\n[[host]]\nserver-names = 'A'",
             "4:16: host[1].server-names: \"A\" is also a name of host 1",
             "",
+        ),
+        (
+            "[[host.proxy]]\nprefix = '/a'\nto = '127.0.0.1:1'",
+            "3:6: host.proxy[0].to: found '127.0.0.1:1', expected a URL",
+            "http://127.0.0.1:3000",
         ),
         ("[[host.redirect]]\nfrom = '/a'", "1:1: host.redirect[0]: `to` is missing", ""),
         (

@@ -75,7 +75,7 @@ fn bad_arguments_are_named() {
         (&["--listen", "localhost"], "--listen"),
         (&["--listen", ":8080"], "[::]:8080"),
         (&["--listen", "*:8080"], "[::]:8080"),
-        (&["--listen", "https://99999"], "a port alone"),
+        (&["--listen", "https://99999"], "\"localhost:8080\""),
         (&["--proxy", "/api=127.0.0.1:3000"], "expected a URL such as http://127.0.0.1:3000"),
         (&["--proxy", "api/=http://127.0.0.1:3000"], "expected a path such as \"/api\""),
         (&["--workers", "0"], "--workers"),
