@@ -1,5 +1,7 @@
 //! The memory of a peak is freed, and returned to the system: by the bytes of the allocator, and by those of the process.
 
+#![cfg(target_os = "linux")]
+
 #[path = "it/common.rs"]
 mod common;
 

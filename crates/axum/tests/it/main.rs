@@ -3,6 +3,7 @@
 mod clients;
 mod connections;
 mod harness;
+#[cfg(target_os = "linux")]
 mod idle;
 mod requests;
 mod simulated;

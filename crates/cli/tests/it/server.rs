@@ -59,7 +59,7 @@ pub(crate) fn bare() -> Command {
     clean(env!("CARGO_BIN_EXE_phalanx"))
 }
 
-/// The command with a stderr that accepts nothing.
+/// The command with a stderr that accepts nothing. Only Linux has such a device.
 pub(crate) fn without_stderr(own: &Command) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>/dev/full", "sh"]).arg(own.get_program());

@@ -127,7 +127,7 @@ fn drop_with_requests_in_flight(io: &mut Harness) {
     inner.send(socket, b"head", vec![1; 64 << 20]);
     inner.receive(busy);
     inner.driver.submit().unwrap();
-    let file = std::fs::File::open("/proc/self/exe").unwrap().into();
+    let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap().into();
     inner.start(Request::ReadAt { file, buffer: Vec::new(), offset: 0, length: 1 << 20 });
     let writer = write_all(&busy_peer, vec![3; 100_000]);
     inner.idle(Duration::from_millis(20));

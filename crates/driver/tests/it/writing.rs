@@ -128,6 +128,9 @@ fn parts_are_continued(io: &mut Harness) {
 }
 
 fn a_full_disk_is_an_error(io: &mut Harness) {
+    if !cfg!(target_os = "linux") {
+        return eprintln!("left out: this system has no /dev/full");
+    }
     let full = File::from(fs::File::options().write(true).open("/dev/full").unwrap());
     assert_eq!(write(io, &full, &b"x"[..], 0), Err(libc::ENOSPC));
 }
