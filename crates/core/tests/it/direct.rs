@@ -1,9 +1,10 @@
 //! Inline execution: direct calls run in their callers, and otherwise behave like any operation.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::common::{Bench, alone, settle};
@@ -255,6 +256,32 @@ fn a_caller_cancelled_by_its_child_stops_at_its_next_wait() {
     });
     assert_eq!(*log.borrow(), ["child is done"]);
     assert_eq!(view.cancelled, 1);
+}
+
+#[test]
+fn an_operation_ends_with_the_future_of_its_run() {
+    for direct in [true, false] {
+        let mut graph = Graph::new();
+        let a = graph.shared("a", ());
+        let b = graph.stage("b");
+        let b = if direct { b.direct().shared(()) } else { b.shared(()) };
+        let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+        let inner = log.clone();
+        settle(&processor, &world, || {
+            a.dispatch(move |_| async move {
+                let mut run = Box::pin(b.run(move |_| async move {
+                    yield_now().await;
+                    yield_now().await;
+                    inner.borrow_mut().push("went on");
+                }));
+                let mut begin = |context: &mut Context<'_>| Poll::Ready(run.as_mut().poll(context));
+                assert!(poll_fn(&mut begin).await.is_pending());
+            })
+            .unwrap();
+        });
+        assert!(!log.borrow().contains(&"went on"), "direct: {direct}");
+        assert_eq!((processor.live(), processor.check_invariants()), (0, Ok(())));
+    }
 }
 
 #[test]

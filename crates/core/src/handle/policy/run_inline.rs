@@ -36,8 +36,8 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
     /// awaited. If the stage is [direct](crate::StageOptions::direct), the operation then runs as a part of
     /// the caller, like an `async` function.
     ///
-    /// A recursive operation uses `call` or a box, because a future that contains itself has no size. A part
-    /// of the caller ends with the caller.
+    /// A recursive operation uses `call` or a box, because a future that contains itself has no size. If the
+    /// future is dropped, the operation ends: a part of the caller is dropped, another one is cancelled.
     ///
     /// ```
     /// # use phalanx_core::{CallError, SharedStage};
@@ -192,7 +192,11 @@ impl<F, Fut, T> Run<F, Fut, T> {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Begun => ManuallyDrop::drop(&mut self.place.invocation),
                 State::Inside => ManuallyDrop::drop(&mut self.place.future),
-                State::Called => ManuallyDrop::drop(&mut self.place.call),
+                State::Called => {
+                    // No effect after the result.
+                    self.place.call.cancel();
+                    ManuallyDrop::drop(&mut self.place.call);
+                }
                 State::Over => (),
             }
         }
