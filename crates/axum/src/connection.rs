@@ -14,7 +14,7 @@ use phalanx_compat::{Compat, OnStage, Timer, portable};
 use crate::io::{Io, plain};
 use crate::offered::Offered;
 use crate::progress::Progress;
-use crate::requests::Requests;
+use crate::requests::requests;
 use crate::services::Services;
 use crate::stages::{Stages, peer_of};
 
@@ -56,7 +56,7 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
     let Some(io) = encrypt(stream, *stages, offers).await else { return };
     // An upgraded connection may move to another thread, for axum spawns a task of tokio for each WebSocket.
     let (io, relay) = portable(io);
-    let requests = Requests { service, stage: stages.requests, progress };
+    let requests = requests(service, stages.requests, progress);
     {
         let served = builder.serve_connection_with_upgrades(Compat::new(io), requests);
         let (mut served, mut draining, mut drains) = (pin!(served), draining(), false);

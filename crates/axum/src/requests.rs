@@ -1,69 +1,48 @@
-//! Requests as calls on a stage.
+//! Requests as operations of a stage.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::future::poll_fn;
 
 use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::Request;
 use hyper::body::Incoming;
-use phalanx::{Call, CallError, SharedStage};
+use hyper::service::service_fn;
+use phalanx::{CallError, SharedStage};
 
 use crate::progress::{Answered, Progress};
 use crate::services::HttpService;
 use crate::span::RequestSpan;
 
-/// The service that hyper calls: each request becomes a call on the stage *requests*.
-pub(crate) struct Requests<S> {
-    pub(crate) service: S,
-    pub(crate) stage: SharedStage<()>,
-    pub(crate) progress: Progress,
-}
-
-impl<S: HttpService> hyper::service::Service<Request<Incoming>> for Requests<S> {
-    type Response = Response<Answered>;
-    type Error = Infallible;
-    type Future = Answer;
-
-    fn call(&self, request: Request<Incoming>) -> Answer {
-        self.progress.called(&request);
-        let (mut service, span) = (self.service.clone(), RequestSpan::new(&request));
-        let call = self.stage.call(move |_| async move {
-            let handler = async move {
+/// The service that hyper calls: each request becomes an operation of `stage`. If the client leaves before the answer,
+/// the handler is dropped, as it is by other servers.
+pub(crate) fn requests<S: HttpService>(
+    service: S,
+    stage: SharedStage<()>,
+    progress: Progress,
+) -> impl hyper::service::Service<
+    Request<Incoming>,
+    Response = Response<Answered>,
+    Error = Infallible,
+    Future: 'static,
+> {
+    service_fn(move |request: Request<Incoming>| {
+        progress.called(&request);
+        let (mut service, span) = (service.clone(), RequestSpan::new(&request));
+        let answer = stage.run(move |_| {
+            span.around(async move {
                 let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
                 let Ok(response) = service.call(request.map(Body::new)).await;
                 response
-            };
-            span.around(handler).await
+            })
         });
-        Answer { call, progress: self.progress.clone() }
-    }
-}
-
-/// The answer to a request. If the client leaves first, the handler is dropped, as it is by other servers.
-pub(crate) struct Answer {
-    call: Call<Response>,
-    progress: Progress,
-}
-
-impl Future for Answer {
-    type Output = Result<Response<Answered>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answered = ready!(Pin::new(&mut self.call).poll(context));
-        let response = answered.unwrap_or_else(|error| refusal(&error));
-        Poll::Ready(Ok(response.map(|body| Answered::new(body, self.progress.clone()))))
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        // No effect after the answer.
-        self.call.cancel();
-    }
+        let progress = progress.clone();
+        async move {
+            let response = answer.await.unwrap_or_else(|error| refusal(&error));
+            Ok(response.map(|body| Answered::new(body, progress)))
+        }
+    })
 }
 
 /// The response to a request whose handler gave none.

@@ -48,18 +48,18 @@ impl Options {
     }
 
     /// Runs handlers in cohorts of the stage *requests*, each of which takes up the requests that have arrived together.
-    /// Otherwise a handler runs inside its connection's operation until it waits for something, which costs less: small
-    /// handlers gain nothing by cohorts, and the stages that they call form cohorts in both cases. Try it if the handlers
-    /// have much code of their own.
+    /// Otherwise a handler runs as a part of its connection's operation, which costs less: small handlers gain nothing by
+    /// cohorts, and the stages that they call form cohorts in both cases. Try it if the handlers have much code of their
+    /// own.
     #[must_use]
     pub fn cohorts(mut self) -> Self {
         self.cohorts = true;
         self
     }
 
-    /// The most requests of one processor that may wait for their turn; those beyond get a response 503. The default is
-    /// 1024. Requests that wait for something else, such as a database, do not count. Without [`cohorts`](Self::cohorts),
-    /// requests over HTTP/1.1 have no turn to wait for.
+    /// With [`cohorts`](Self::cohorts), the most requests of one processor that may wait for their turn; those beyond get a
+    /// response 503. The default is 1024. Requests that wait for something else, such as a database, do not count. Without
+    /// cohorts, requests have no turn to wait for.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -89,10 +89,9 @@ impl Options {
 
     /// Declares the stages as the next of `graph`.
     pub fn declare(self, graph: &mut Graph) -> Stages {
-        let requests = |graph: &mut Graph| {
-            let stage = graph.stage("requests").capacity(self.capacity);
-            let stage = if self.cohorts { stage } else { stage.direct() };
-            stage.shared(())
+        let requests = |graph: &mut Graph| match graph.stage("requests") {
+            stage if self.cohorts => stage.capacity(self.capacity).shared(()),
+            stage => stage.direct().shared(()),
         };
         Stages {
             #[cfg(feature = "tls")]
