@@ -86,6 +86,9 @@ struct Found {
 #[derive(Deserialize)]
 struct DescribedConfig {
     num_replicas: u32,
+    subjects: Vec<String>,
+    #[serde(default = "unlimited")]
+    max_msgs_per_subject: i64,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +101,13 @@ struct DescribedState {
 /// Time in which the servers recognize repeated messages by a header, which this client does not send.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(1);
 
+fn unlimited() -> i64 {
+    -1
+}
+
+/// The error for a stream that exists with other settings.
+const OTHER_SETTINGS: u32 = 10058;
+
 impl From<Described> for StreamState {
     fn from(Described { config, state }: Described) -> Self {
         let DescribedState { first_seq, last_seq, bytes } = state;
@@ -107,12 +117,35 @@ impl From<Described> for StreamState {
 }
 
 impl JetStream {
-    /// Creates a stream, or finds that it exists with the same settings.
+    /// Creates a stream, or finds that it exists with the same settings. One with fewer replicas gets more; one with more
+    /// keeps them.
     ///
     /// # Errors
     /// [`JetStreamError`]; [`Refused`](JetStreamError::Refused) if the stream exists with other settings, or if there
     /// are fewer servers than replicas.
     pub async fn create(&self, config: &StreamConfig) -> Result<StreamState, JetStreamError> {
+        let created = self.configure("CREATE", config).await;
+        if !matches!(created, Err(JetStreamError::Refused(OTHER_SETTINGS, _))) {
+            return created;
+        }
+        let described: Described = self.ask("INFO", &config.name, b"").await?;
+        let DescribedConfig { num_replicas, subjects, max_msgs_per_subject } = &described.config;
+        let per_subject = config.per_subject.map_or(-1, i64::from);
+        if *subjects != config.subjects || *max_msgs_per_subject != per_subject {
+            return created;
+        }
+        match *num_replicas < config.replicas {
+            true => self.configure("UPDATE", config).await,
+            false => Ok(described.into()),
+        }
+    }
+
+    /// Creates or updates a stream.
+    async fn configure(
+        &self,
+        what: &str,
+        config: &StreamConfig,
+    ) -> Result<StreamState, JetStreamError> {
         let StreamConfig { name, subjects, replicas, per_subject } = config;
         let encoded = Config {
             name,
@@ -130,7 +163,7 @@ impl JetStream {
             allow_direct: true,
         };
         let payload = serde_json::to_vec(&encoded).unwrap_or_default();
-        let described: Described = self.ask("CREATE", name, &payload).await?;
+        let described: Described = self.ask(what, name, &payload).await?;
         Ok(described.into())
     }
 
@@ -168,6 +201,15 @@ impl JetStream {
     /// [`JetStreamError`].
     pub async fn purge(&self, stream: &str, first: u64) -> Result<(), JetStreamError> {
         let payload = format!("{{\"seq\":{first}}}");
+        self.ask::<Value>("PURGE", stream, payload.as_bytes()).await.map(drop)
+    }
+
+    /// Removes the messages of a subject.
+    ///
+    /// # Errors
+    /// [`JetStreamError`].
+    pub async fn purge_subject(&self, stream: &str, subject: &str) -> Result<(), JetStreamError> {
+        let payload = serde_json::json!({ "filter": subject }).to_string();
         self.ask::<Value>("PURGE", stream, payload.as_bytes()).await.map(drop)
     }
 

@@ -80,6 +80,11 @@ impl ModelServer {
         clients.len()
     }
 
+    /// Loses all streams, as if the disk were replaced.
+    pub fn lose_streams(&self) {
+        self.lock().streams = Streams::default();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Model> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -95,6 +95,13 @@ impl Streams {
         let Some(stream) = self.0.get_mut(name) else { return error(10059, "stream not found") };
         match what {
             "INFO" => stream.described(),
+            "UPDATE" => match serde_json::from_slice(payload) {
+                Ok(config) => {
+                    stream.config = config;
+                    stream.described()
+                }
+                Err(_) => error(10025, "invalid JSON"),
+            },
             "PURGE" => match serde_json::from_slice(payload) {
                 Ok(Wanted { filter: Some(filter), .. }) => {
                     stream.messages.retain(|_, own| !matches(&filter, &own.subject));

@@ -84,6 +84,9 @@ fn messages_are_appended_as_expected_and_read_in_order() {
         assert_eq!((last.number, &*last.payload), (3, &b"j.a"[..]));
         assert_eq!(streams.get("journal", 1).await, Ok(None));
         assert_eq!(streams.last("journal", "j.c").await, Ok(None));
+        streams.purge_subject("journal", "j.a").await.unwrap();
+        let left = streams.next("journal", 1, "j.*").await.unwrap().map(|own| own.subject);
+        assert_eq!(left.as_deref(), Some("j.b"));
         drop(streams);
         client.stop();
     });
@@ -111,6 +114,23 @@ fn replicas_keep_what_was_acknowledged() {
             phalanx::sleep(Duration::from_millis(50)).await;
         }
         assert_eq!(streams.state("journal").await.unwrap().replicas, 3);
+        // A stream grows with the servers, and does not shrink.
+        let grown = StreamConfig {
+            name: "grown".into(),
+            subjects: vec!["grown".into()],
+            ..config(1, None)
+        };
+        for (replicas, has) in [(1, 1), (3, 3), (1, 3)] {
+            let config = StreamConfig { replicas, ..grown.clone() };
+            // More replicas need time.
+            let created = loop {
+                match streams.create(&config).await {
+                    Err(JetStreamError::Timeout(_)) => (),
+                    created => break created,
+                }
+            };
+            assert_eq!(created.map(|state| state.replicas), Ok(has));
+        }
         let mut payloads = Vec::new();
         for number in 0..200u64 {
             if number == 100 {
