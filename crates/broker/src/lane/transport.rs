@@ -16,13 +16,15 @@ impl Lane {
         let before = buffer.len();
         loop {
             buffer.append(&mut self.injected.borrow_mut());
-            let input = self.input.take();
-            let taken = self.take(&input, buffer);
-            // More may have arrived, but not while this operation ran.
-            let rest = taken.as_ref().map_or(&[][..], |taken| &input[*taken..]).to_vec();
-            self.input.replace(rest);
-            match taken {
-                Ok(taken) => self.processed(taken),
+            let mut input = self.input.take();
+            match self.take(&input, buffer) {
+                Ok(taken) => {
+                    // The rest stays in place: a large packet arrives in many parts.
+                    input.drain(..taken);
+                    // Nothing arrives while this operation runs.
+                    self.input.replace(input);
+                    self.processed(taken);
+                }
                 Err(why) => self.close(&why),
             }
             if buffer.len() > before {

@@ -202,6 +202,29 @@ mod tests {
     }
 
     #[test]
+    fn a_large_packet_stays_in_place_until_it_is_complete() {
+        sim::block_on(
+            0,
+            None,
+            |_| (),
+            |()| async {
+                let (lane, _) = lane();
+                // The fixed header of a PUBLISH with 128 KiB.
+                let head = [0x30, 0x80, 0x80, 0x08];
+                lane.receive(data(0, &head));
+                lane.input.borrow_mut().reserve_exact(1 << 20);
+                let (capacity, mut packets) = (lane.input.borrow().capacity(), Vec::new());
+                for part in 0..2 {
+                    lane.receive(data(4 + part * 1000, &[0; 1000]));
+                    let reading = Box::pin(lane.read(&mut packets));
+                    phalanx::select(reading, sleep(Duration::from_millis(1))).await;
+                    assert_eq!(lane.input.borrow().capacity(), capacity, "it was copied");
+                }
+            },
+        );
+    }
+
+    #[test]
     fn a_node_that_exceeds_its_window_is_left() {
         run(|| {
             let (lane, _) = lane();
