@@ -184,6 +184,20 @@ impl JournalTask {
         (entries, replies)
     }
 
+    /// Opens the mirror if it is not open or lacks batches, and sends these.
+    async fn open_mirror(&self, writer: &Writer) -> Result<(), AppendError> {
+        let Some(mirror) = self.mirror.as_deref() else { return Ok(()) };
+        while !self.is_mirrored.get() || mirror.is_behind() {
+            self.is_mirrored.set(false);
+            match writer.open_mirror(mirror).await {
+                Ok(()) => self.is_mirrored.set(true),
+                Err(_) if mirror.is_behind() => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Answers all queued entries with an error.
     fn reject_all(&self, error: &AppendError) {
         let pending = std::mem::take(&mut self.queue.borrow_mut().pending);
@@ -216,16 +230,13 @@ impl Committing {
             let what = "a commit was interrupted".to_owned();
             return task.reject_all(&AppendError::Broken { what });
         };
-        if let Some(mirror) = task.mirror.as_ref().filter(|_| !task.is_mirrored.get()) {
-            if let Err(error) = writer.open_mirror(&**mirror).await {
-                return task.reject_all(&error);
-            }
-            task.is_mirrored.set(true);
-        }
         let mirror = task.mirror.as_deref();
         let mut is_urgent = false;
         while is_urgent || task.has_pending() {
             writer.reserve.ensure(&task.directory, task.remover).await;
+            if let Err(error) = task.open_mirror(writer).await {
+                return task.reject_all(&error);
+            }
             let (entries, replies) = task.take(writer);
             self.is_writing = true;
             let mut kept = writer.commit(&entries, mirror).await;
@@ -233,6 +244,12 @@ impl Committing {
                 && writer.reserve.release(&task.directory, task.remover).await
             {
                 kept = writer.commit(&entries, mirror).await;
+            }
+            while kept.is_err() && mirror.is_some_and(Mirror::is_behind) {
+                kept = task.open_mirror(writer).await;
+                if kept.is_ok() {
+                    kept = writer.commit(&entries, mirror).await;
+                }
             }
             self.is_writing = false;
             task.counters.committed(writer, entries.len(), &kept);

@@ -28,7 +28,11 @@ pub trait Mirror {
     /// ones in the copy are no longer valid. Returns the number of the first batch that the copy lacks.
     fn open(&self, id: u64, first: u64, next: u64) -> LocalFuture<'_, Result<u64, MirrorLost>>;
 
-    /// The copy has all batches that were stored before the start. Completes when others may rely on it.
+    /// Whether the copy has lost batches. Then [`append`](Self::append) fails, and the copy is opened again. False after
+    /// [`open`](Self::open), also if that has failed.
+    fn is_behind(&self) -> bool;
+
+    /// The copy has all batches that were stored before it was opened. Completes when others may rely on it.
     fn complete(&self) -> LocalFuture<'_, Result<(), MirrorLost>>;
 
     /// Sends a batch. The future completes when it is stored; it is sent even before it is polled.

@@ -16,8 +16,14 @@ pub(super) async fn guard(context: Context) {
     let mut was_open = true;
     while kept.opened().await && !is_draining() {
         let is_open = kept.is_open();
+        if kept.is_behind() {
+            context.wal.begin();
+        }
         if was_open && !is_open {
             kept.tell("the lease was not renewed in time: disconnecting all clients");
+        }
+        if !is_open {
+            // Again and again: a client that was let in just before may connect after the others were disconnected.
             disconnect_all(&context, Reason::SERVER_UNAVAILABLE).await;
         }
         was_open = is_open;

@@ -13,6 +13,7 @@
 //! | `retained.rs` | the retained messages for a node that joins |
 //! | `watch.rs` | finds leases of journals that are not renewed |
 //! | `adopt.rs` | adopts the sessions of a lost node |
+//! | `installing.rs` | adds these sessions to those of this node |
 //! | `handover.rs` | messages that nodes hold for a lost one, for its adopted sessions |
 //! | `find.rs` | finds the node that has a client's session |
 //! | `guard.rs` | disconnects clients when the lease runs out |
@@ -22,6 +23,7 @@ mod adopt;
 mod find;
 mod guard;
 mod handover;
+mod installing;
 mod node;
 mod other;
 mod receiving;

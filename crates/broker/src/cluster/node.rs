@@ -56,12 +56,23 @@ pub(crate) async fn serve_cluster(
     (context, settings): (Context, SharedSettings),
     (cluster, peers): (Cluster, Arc<Peers>),
 ) {
-    let of_cluster = cluster.clone();
-    let read = move |_: &()| Ok::<_, String>((of_cluster.node_name()?, of_cluster.access()?));
-    let (name, access) = match context.bridges.files.call(read).await {
-        Ok(Ok(read)) => read,
-        Ok(Err(why)) => return report(format_args!("cluster: {why}; correct it, and start again")),
-        Err(error) => return report(format_args!("cluster: cannot start: {error}; start again")),
+    let mut told = String::new();
+    let (name, access) = loop {
+        let of_cluster = cluster.clone();
+        let read = move |_: &()| Ok::<_, String>((of_cluster.node_name()?, of_cluster.access()?));
+        let why = match context.bridges.files.call(read).await {
+            Ok(Ok(read)) => break read,
+            Ok(Err(why)) => why,
+            Err(error) => error.to_string(),
+        };
+        if told != why {
+            report(format_args!("cluster: {why}; trying again"));
+            told = why;
+        }
+        let pause = sleep(cluster.timeout / TICKS);
+        if let Either::Right(()) = select(pause, draining()).await {
+            return;
+        }
     };
     let of_status = peers.clone();
     let options = Options {

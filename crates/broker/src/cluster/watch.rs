@@ -2,8 +2,11 @@
 //!
 //! A lease has expired if its message has not changed for the timeout, while this node renewed its own: without a
 //! majority of the NATS servers nobody can.
+//!
+//! The lease of an adopted journal tells the lost node that it was adopted. It is removed a day after that node has begun
+//! another journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,15 +21,34 @@ use crate::context::Context;
 use crate::kept::lease::{Failed, Record};
 use crate::kept::state::{Kept, OtherJournal, RENEWALS};
 
+/// Time for which the lease of an adopted journal is kept while its node has another journal.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// The leases as last seen.
+#[derive(Default)]
+pub(super) struct Leases {
+    /// The number of the first lease that may change, if there is any: those of adopted journals do not.
+    pub(super) from: Option<u64>,
+    /// The adopted journals, and since when their nodes are known to have others.
+    adopted: BTreeMap<JournalName, Option<Duration>>,
+}
+
 /// Looks at the leases until shutdown.
 pub(super) async fn watch(context: Context, client: Client) {
     let Some(kept) = context.kept.clone() else { return };
     let inbox = format!("phalanx.{}.inbox.{}.leases", kept.cluster.name, kept.start);
     let streams = Rc::new(JetStream::new(&client, &inbox, kept.timeout() / 2));
+    let mut leases = Leases::default();
     while kept.opened().await && !is_draining() {
         let mut has_adopted = false;
-        if let Ok(found) = look(&kept, &streams).await {
+        if let Ok(found) = leases.look(&kept, &streams).await {
             let now = now();
+            for journal in leases.outdated(kept.own(), &found, now) {
+                let (stream, subject) = (kept.names.leases().name, kept.names.lease(&journal));
+                if streams.purge_subject(&stream, &subject).await.is_ok() {
+                    leases.adopted.remove(&journal);
+                }
+            }
             let is_sure = now.saturating_sub(kept.renewed()) <= 2 * kept.timeout() / RENEWALS;
             let limit = if is_sure { kept.timeout() } else { Duration::MAX };
             let expired = kept.others(|others| update(others, found, (now, limit)));
@@ -44,54 +66,86 @@ pub(super) async fn watch(context: Context, client: Client) {
     }
 }
 
-/// The journals of other nodes that are not adopted: the numbers and contents of their leases.
-async fn look(
-    kept: &Kept,
-    streams: &JetStream,
-) -> Result<BTreeMap<JournalName, (u64, Record)>, Failed> {
-    let (stream, filter) = (kept.names.leases().name, kept.names.all_leases());
-    let (mut found, mut from) = (BTreeMap::new(), 1);
-    while let Some(lease) = streams.next(&stream, from, &filter).await? {
-        from = lease.number + 1;
-        let journal = ClusterNames::journal_of(&lease.subject);
-        let record = serde_json::from_slice::<Record>(&lease.payload).ok();
-        if let (Some(journal), Some(record)) = (journal, record)
-            && !record.is_adopted
-            && Some(&journal) != kept.own().as_ref()
-        {
-            found.insert(journal, (lease.number, record));
+/// The leases of other nodes' journals that are not adopted: their numbers and contents.
+type Found = BTreeMap<JournalName, (u64, Record)>;
+
+impl Leases {
+    /// Reads the leases that may have changed.
+    pub(super) async fn look(&mut self, kept: &Kept, streams: &JetStream) -> Result<Found, Failed> {
+        let (stream, filter) = (kept.names.leases().name, kept.names.all_leases());
+        loop {
+            let before = self.from;
+            let (mut found, mut next, mut first) = (Found::new(), before.unwrap_or(1), None);
+            while let Some(lease) = streams.next(&stream, next, &filter).await? {
+                next = lease.number + 1;
+                let journal = ClusterNames::journal_of(&lease.subject);
+                let record = serde_json::from_slice::<Record>(&lease.payload).ok();
+                let (Some(journal), Some(record)) = (journal, record) else { continue };
+                if record.is_adopted {
+                    self.adopted.entry(journal).or_default();
+                    continue;
+                }
+                first.get_or_insert(lease.number);
+                if Some(&journal) != kept.own().as_ref() {
+                    found.insert(journal, (lease.number, record));
+                }
+            }
+            self.from = first;
+            if first.is_some() || before.is_none() {
+                return Ok(found);
+            }
+            // Not even this node's own: NATS has lost its data, and the numbers begin again.
         }
     }
-    Ok(found)
+
+    /// The adopted journals whose leases have to be removed.
+    fn outdated(
+        &mut self,
+        own: Option<JournalName>,
+        found: &Found,
+        now: Duration,
+    ) -> Vec<JournalName> {
+        let nodes: BTreeSet<_> = found.keys().chain(&own).map(|journal| &*journal.node).collect();
+        for (journal, since) in &mut self.adopted {
+            if nodes.contains(&*journal.node) {
+                since.get_or_insert(now);
+            }
+        }
+        let is_due = |since: &Option<Duration>| since.is_some_and(|since| now >= since + KEPT);
+        let due = self.adopted.iter().filter(|(_, since)| is_due(since));
+        due.map(|(journal, _)| journal.clone()).collect()
+    }
 }
 
 /// Updates the known leases at `now`. Returns those that have not changed for `limit`, with their numbers. Without a limit
 /// their times begin again.
 fn update(
     others: &mut BTreeMap<JournalName, OtherJournal>,
-    found: BTreeMap<JournalName, (u64, Record)>,
+    found: Found,
     (now, limit): (Duration, Duration),
 ) -> Vec<(JournalName, u64)> {
     let mut expired = Vec::new();
     let mut updated = BTreeMap::new();
-    for (journal, (number, record)) in found {
-        let Record { holder, start, is_incomplete, .. } = record;
+    for (journal, (number, lease)) in found {
         let known = others.remove(&journal);
-        let start = match holder == journal.to_string() {
-            true => start,
+        let start = match lease.holder == journal.to_string() {
+            true => lease.start.clone(),
             false => known.as_ref().map_or_else(String::new, |known| known.start.clone()),
         };
+        // Until the node starts again.
+        let is_unreadable =
+            known.as_ref().is_some_and(|known| known.is_unreadable && known.start == start);
         let unchanged = known.filter(|known| known.number == number);
         let since = unchanged.filter(|_| limit < Duration::MAX).map_or(now, |known| known.since);
         if now.saturating_sub(since) > limit {
             expired.push((journal.clone(), number));
         }
-        updated.insert(journal, OtherJournal { holder, start, is_incomplete, number, since });
+        updated.insert(journal, OtherJournal { lease, start, is_unreadable, number, since });
     }
     // A node that is lost while it adopts has added messages to the sessions, in its own journal: that one comes first.
     let is_lost = |other: &OtherJournal| now.saturating_sub(other.since) > limit / RENEWALS * 2;
     expired.retain(|(journal, _)| {
-        let holder = &updated[journal].holder;
+        let holder = &updated[journal].lease.holder;
         let mut others = updated.iter().filter(|(own, _)| *own != journal);
         !others.any(|(own, other)| own.to_string() == *holder && is_lost(other))
     });
@@ -109,8 +163,7 @@ mod tests {
         let journal = JournalName { node: "a".into(), id: 7 };
         let mut look = |number, second, limit| {
             let holder = journal.to_string();
-            let start = String::new();
-            let record = Record { holder, start, is_adopted: false, is_incomplete: false };
+            let record = Record { holder, ..Record::default() };
             let found = BTreeMap::from([(journal.clone(), (number, record))]);
             update(&mut others, found, (Duration::from_secs(second), limit))
         };
@@ -123,18 +176,31 @@ mod tests {
         assert_eq!(look(2, 18, limit), [(journal.clone(), 2)]);
     }
 
+    #[test]
+    fn the_lease_of_an_adopted_journal_is_removed_when_its_node_has_another_one() {
+        let journal = |node: &str, id| JournalName { node: node.into(), id };
+        let adopted = [journal("a", 1), journal("b", 1), journal("c", 1)];
+        let mut leases = Leases {
+            adopted: adopted.into_iter().map(|journal| (journal, None)).collect(),
+            ..Leases::default()
+        };
+        let found = Found::from([(journal("b", 2), (7, Record::default()))]);
+        let mut due = |hours: u64| {
+            let now = Duration::from_secs(hours * 3600);
+            leases.outdated(Some(journal("a", 2)), &found, now)
+        };
+        assert_eq!((due(1), due(24)), (vec![], vec![]));
+        assert_eq!(due(25), [journal("a", 1), journal("b", 1)]);
+    }
+
     /// Node b is lost while it adopts journal a.
     #[test]
     fn the_journal_of_a_lost_adopter_is_adopted_first() {
         let (mut others, limit) = (BTreeMap::new(), Duration::from_secs(5));
         let [a, b] = ["a", "b"].map(|node| JournalName { node: node.into(), id: 7 });
         let mut look = |of_a: u64, of_b: Option<u64>, second| {
-            let record = |holder: &JournalName| Record {
-                holder: holder.to_string(),
-                start: String::new(),
-                is_adopted: false,
-                is_incomplete: false,
-            };
+            let record =
+                |holder: &JournalName| Record { holder: holder.to_string(), ..Record::default() };
             let mut found = BTreeMap::from([(a.clone(), (of_a, record(&b)))]);
             found.extend(of_b.map(|of_b| (b.clone(), (of_b, record(&b)))));
             update(&mut others, found, (Duration::from_secs(second), limit))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::runtime::report;
-use phalanx_mqtt::{PacketId, SubscribeOptions};
+use phalanx_mqtt::{PacketId, QoS, SubscribeOptions};
 use phalanx_store::{Delivery, Phase, Recovered, SessionId};
 
 use crate::access::{ADOPTED_CLIENTS, Covered, Identity};
@@ -62,6 +62,37 @@ pub(crate) struct RecoveredSession {
 }
 
 impl RecoveredSession {
+    fn new(client_id: Arc<str>, number: u64) -> Self {
+        Self {
+            client_id,
+            user: None,
+            number,
+            expiry: 0,
+            left: 0,
+            will: None,
+            pending_wills: Vec::new(),
+            adoptions: None,
+            keys: BTreeSet::new(),
+            queue: VecDeque::new(),
+            inflight: Vec::new(),
+            received: Vec::new(),
+        }
+    }
+
+    /// A session that holds messages for others, for an hour at most.
+    pub(crate) fn holder(client_id: Arc<str>, messages: Vec<Arc<Message>>) -> Self {
+        let how = How { qos: QoS::AtLeastOnce, ..How::default() };
+        let queued = |message| Queued { message, how: how.clone(), number: 0 };
+        let queue = messages.into_iter().map(queued).collect();
+        Self { queue, expiry: 3600, ..Self::new(client_id, 0) }
+    }
+
+    /// The messages that it holds.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &Arc<Message>> {
+        let inflight = self.inflight.iter().filter_map(|(_, own)| own.message.as_ref());
+        inflight.map(|(message, _)| message).chain(self.queue.iter().map(|own| &own.message))
+    }
+
     /// The number of its deliveries.
     pub(crate) fn deliveries(&self) -> usize {
         self.queue.len() + self.inflight.len()
@@ -78,7 +109,7 @@ impl RecoveredSession {
         Self { client_id, queue, inflight, keys, adoptions: None, ..self }
     }
 
-    /// Gives new IDs to all deliveries and their messages. Returns them in order.
+    /// Gives new IDs to all deliveries, and to their messages that have none. Returns them in order.
     pub(crate) fn renumber(
         &mut self,
         (messages, deliveries): &mut (RangeFrom<u64>, RangeFrom<u64>),
@@ -90,22 +121,23 @@ impl RecoveredSession {
             let (message, delivery) = next();
             own.number = delivery;
             let packet = packet.get();
-            let (phase, held) = match &own.message {
+            let (phase, is_new, held) = match &own.message {
                 Some((held, how)) => {
-                    held.set_number(message);
-                    (Phase::Sent(packet), Some((held.clone(), how.clone())))
+                    let is_new = numbered(held, message);
+                    (Phase::Sent(packet), is_new, Some((held.clone(), how.clone())))
                 }
-                None => (Phase::Received(packet), None),
+                None => (Phase::Received(packet), false, None),
             };
             let (message, how) = held.unzip();
-            all.push(Renumbered { message, how: how.unwrap_or_default(), delivery, phase });
+            let how = how.unwrap_or_default();
+            all.push(Renumbered { message, is_new, how, delivery, phase });
         }
         for own in &mut self.queue {
             let (message, delivery) = next();
             own.number = delivery;
-            own.message.set_number(message);
+            let is_new = numbered(&own.message, message);
             let (message, how) = (Some(own.message.clone()), own.how.clone());
-            all.push(Renumbered { message, how, delivery, phase: Phase::Queued });
+            all.push(Renumbered { message, is_new, how, delivery, phase: Phase::Queued });
         }
         all
     }
@@ -138,10 +170,21 @@ impl RecoveredSession {
     }
 }
 
+/// Gives a message this number, unless it has one. Returns whether it had none.
+fn numbered(message: &Message, number: u64) -> bool {
+    let is_new = message.number() == 0;
+    if is_new {
+        message.set_number(number);
+    }
+    is_new
+}
+
 /// A delivery with its new number.
 pub(crate) struct Renumbered {
     /// `None` if the receiver has it.
     pub(crate) message: Option<Arc<Message>>,
+    /// The journal does not have the message.
+    pub(crate) is_new: bool,
     pub(crate) how: How,
     pub(crate) delivery: u64,
     pub(crate) phase: Phase,
@@ -246,20 +289,8 @@ fn session(
     stored: &phalanx_store::Session,
     messages: &RecoveredMessages,
 ) -> Result<RecoveredSession, String> {
-    let mut session = RecoveredSession {
-        client_id: stored.client.as_str().into(),
-        user: None,
-        number,
-        expiry: stored.expiry,
-        left: stored.left,
-        will: None,
-        pending_wills: Vec::new(),
-        adoptions: None,
-        keys: BTreeSet::new(),
-        queue: VecDeque::new(),
-        inflight: Vec::new(),
-        received: Vec::new(),
-    };
+    let mut session = RecoveredSession::new(stored.client.as_str().into(), number);
+    (session.expiry, session.left) = (stored.expiry, stored.left);
     let packet_id = |packet| PacketId::new(packet).ok_or("a packet identifier");
     for packet in &stored.incoming {
         session.received.push(packet_id(*packet)?);

@@ -105,7 +105,7 @@ impl Wal {
         })))
     }
 
-    /// Starts to set aside the journal's reserve. Called when the program starts.
+    /// Starts the journal's maintenance. Called when the program starts, and when the mirror is behind.
     pub(crate) fn begin(&self) {
         if let Some(shared) = &self.0 {
             shared.watch();

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster_names::{ClusterNames, JournalName};
 
 /// The contents of a lease.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Record {
     /// The journal whose node has the lease, and the start of that node.
     pub(crate) holder: String,
@@ -22,6 +22,9 @@ pub(crate) struct Record {
     /// The stream lacks batches of the journal. Unknown to earlier versions.
     #[serde(default)]
     pub(crate) is_incomplete: bool,
+    /// The journal of a node that reads the stream before it takes the lease. Unknown to earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reader: Option<String>,
 }
 
 /// Why a step failed.
@@ -79,6 +82,11 @@ impl Lease {
         Ok(Some((found.number, record)))
     }
 
+    /// The same lease, to be held by `own` from now on.
+    pub(crate) fn passed_to(self, own: Record) -> Self {
+        Self { is_incomplete: Cell::new(own.is_incomplete), own, ..self }
+    }
+
     /// Checks that no other node has the lease of this node's own journal. Returns the record of an earlier start.
     pub(crate) async fn check(&self) -> Result<Option<Record>, Failed> {
         let found = self.current().await?;
@@ -115,10 +123,11 @@ impl Lease {
         Record { is_incomplete: self.is_incomplete.get(), ..self.own.clone() }
     }
 
-    /// Whether this process has stored a record that shows that it lives.
-    fn has_stored(&self, record: &Record) -> bool {
-        let Record { holder, start, is_adopted, .. } = &self.own;
+    /// Whether a record is that of this process, perhaps renewed by a node that reads the stream.
+    fn is_own(&self, record: &Record) -> bool {
+        let Record { holder, start, is_adopted, reader, .. } = &self.own;
         (&record.holder, &record.start, &record.is_adopted) == (holder, start, is_adopted)
+            && (reader.is_none() || *reader == record.reader)
     }
 
     /// Replaces the last known message.
@@ -137,14 +146,12 @@ impl Lease {
         };
         // An attempt without an answer may have been stored. An earlier record is that of a replica that lags behind.
         match self.current().await? {
-            Some((number, record)) if number > self.number.get() => {
-                match self.has_stored(&record) {
-                    true => self.number.set(number),
-                    false => {
-                        return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
-                    }
+            Some((number, record)) if number > self.number.get() => match self.is_own(&record) {
+                true => self.number.set(number),
+                false => {
+                    return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
                 }
-            }
+            },
             _ => (),
         }
         Err(failed)

@@ -10,7 +10,7 @@ use phalanx::net::{Bytes, Resolver};
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::time::now;
 use phalanx::{SharedStage, select, sleep};
-use phalanx_nats::{Client, Expected, JetStream, Options};
+use phalanx_nats::{Client, Expected, JetStream, JetStreamError, Options};
 use phalanx_store::{LocalFuture, Mirror, MirrorLost};
 
 use crate::cluster_names::{BATCH, JournalName};
@@ -151,6 +151,9 @@ impl StreamMirror {
                     }
                     Err(Failed::Again(why)) => Some(why),
                 };
+                if self.is_behind() {
+                    return Err(MirrorLost("NATS has lost the journal".into()));
+                }
                 if is_draining() && now().saturating_sub(self.appended.get()) > ELECTION {
                     return Err(MirrorLost("NATS did not store it before the shutdown".into()));
                 }
@@ -170,7 +173,14 @@ impl StreamMirror {
         let Some(stream) = journal.map(|own| self.kept.names.stream(&own).name) else {
             return Err(Failed::Again("the stream is not open".into()));
         };
-        let last = self.streams.state(&stream).await?.last;
+        // The leader answers: an earlier message shows that it was restored from an earlier state.
+        let last = match self.streams.state(&stream).await {
+            Err(JetStreamError::NoStream) => 0,
+            state => state?.last,
+        };
+        if last < self.last.get() {
+            self.kept.set_behind(true);
+        }
         if last <= self.last.get() {
             return Ok(());
         }
@@ -222,12 +232,29 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
     }
 }
 
+/// Looks for the stream of the journal and that of the leases, until shutdown. An operator may delete them, and NATS
+/// may lose them.
+pub(super) async fn look_for_streams(kept: Arc<Kept>, streams: JetStream, stream: String) {
+    while kept.lost().is_none() && !is_draining() {
+        for stream in [&stream, &kept.names.leases().name] {
+            if streams.state(stream).await == Err(JetStreamError::NoStream) {
+                kept.set_behind(true);
+            }
+        }
+        select(sleep(kept.timeout() / RENEWALS), draining()).await;
+    }
+}
+
 /// A part that is being stored.
-type Appended = std::pin::Pin<Box<dyn Future<Output = Result<u64, phalanx_nats::JetStreamError>>>>;
+type Appended = std::pin::Pin<Box<dyn Future<Output = Result<u64, JetStreamError>>>>;
 
 impl Mirror for StreamMirror {
     fn open(&self, id: u64, first: u64, next: u64) -> LocalFuture<'_, Result<u64, MirrorLost>> {
         Box::pin(self.open_stream(id, first..next))
+    }
+
+    fn is_behind(&self) -> bool {
+        self.kept.is_behind()
     }
 
     fn complete(&self) -> LocalFuture<'_, Result<(), MirrorLost>> {

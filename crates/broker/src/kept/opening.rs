@@ -1,4 +1,4 @@
-//! Takes this node's lease and stream at the start.
+//! Takes this node's lease and stream: at the start, and after NATS has lost them.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -6,19 +6,21 @@ use std::rc::Rc;
 use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::time::now;
-use phalanx_nats::Expected;
+use phalanx_nats::{Expected, JetStreamError, StreamConfig, StreamState};
 use phalanx_store::MirrorLost;
 
 use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::kept::lease::{Failed, Lease, Record};
-use crate::kept::mirror::{StreamMirror, renew};
+use crate::kept::mirror::{StreamMirror, look_for_streams, renew};
 use crate::kept::part::Head;
 
 impl StreamMirror {
     /// Takes the lease and the stream of journal `id`, which has these batches. Returns the number of the first batch that
     /// the stream lacks.
     pub(super) async fn open_stream(&self, id: u64, own: Range<u64>) -> Result<u64, MirrorLost> {
-        self.repeated(async || self.try_open(id, own.clone()).await).await
+        let opened = self.repeated(async || self.try_open(id, own.clone()).await).await;
+        self.kept.set_behind(false);
+        opened
     }
 
     /// Repeats a step until it succeeds, the sessions are lost, or the broker drains.
@@ -70,15 +72,17 @@ impl StreamMirror {
             return Err(Failed::Again("it is not connected".into()));
         }
         let (streams, names) = (&self.streams, &self.kept.names);
-        streams.create(&names.leases()).await?;
+        self.create(&names.leases()).await?;
         let stream = names.stream(&journal);
         let (holder, start) = (journal.to_string(), self.kept.start.clone());
-        let own = Record { holder, start, is_adopted: false, is_incomplete: false };
-        let lease = Rc::new(Lease::new(streams, names, &journal, own, 0));
+        let own = Record { holder, start, ..Record::default() };
+        let known = self.lease.borrow().clone();
+        let is_first = known.is_none();
+        let lease = known.unwrap_or_else(|| Rc::new(Lease::new(streams, names, &journal, own, 0)));
         // First: a node that has adopted the journal has deleted the stream, which nobody would delete again.
         let before = lease.check().await?;
         // Before the lease is taken: a node that takes it from now on appends a seal after this message.
-        let last = streams.create(&stream).await?.last;
+        let last = self.create(&stream).await?.last;
         // A replica that lags behind knows an earlier one, from which on all batches are sent again.
         let stored = streams.last(&stream.name, &names.subject(&journal, BATCH)).await?;
         let next = match stored.as_ref().and_then(|own| Head::decode(&own.payload)) {
@@ -100,11 +104,26 @@ impl StreamMirror {
         }
         self.last.set(opened);
         self.kept.is_renewed(begun);
-        if !self.spawn(renew(self.kept.clone(), lease.clone())) {
-            return Err(Failed::Again("the processor is full".into()));
+        if is_first {
+            let looking = look_for_streams(self.kept.clone(), streams.clone(), stream.name);
+            if !self.spawn(renew(self.kept.clone(), lease.clone())) || !self.spawn(looking) {
+                return Err(Failed::Again("the processor is full".into()));
+            }
+            self.lease.replace(Some(lease));
         }
-        self.lease.replace(Some(lease));
         Ok(next)
+    }
+
+    /// Creates a stream, unless it exists.
+    async fn create(&self, stream: &StreamConfig) -> Result<StreamState, Failed> {
+        let created = self.streams.create(stream).await;
+        created.map_err(|error| match (&error, stream.replicas) {
+            (JetStreamError::Refused(..), 2..) => Failed::Again(format!(
+                "{error}; three servers or more in `cluster` have to be one NATS cluster (`cluster {{}}`); name one \
+                 server for one copy of the sessions"
+            )),
+            _ => error.into(),
+        })
     }
 
     /// Shows the other nodes that the stream has the whole journal. From then on clients may connect.

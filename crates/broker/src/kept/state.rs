@@ -1,6 +1,7 @@
 //! Whether this node owns its sessions, and the other nodes' journals.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use phalanx_nats::Access;
 
 use crate::cluster_names::{ClusterNames, JournalName};
 use crate::config::Cluster;
+use crate::kept::lease::Record;
 use crate::kept::questions::Questions;
 use crate::lock::lock;
 use crate::peers::{KeptMetrics, KeptView, LeaseView};
@@ -35,6 +37,8 @@ pub(crate) struct Kept {
     pub(crate) start: String,
     pub(crate) questions: Questions,
     pub(crate) metrics: KeptMetrics,
+    /// NATS has lost batches of this node's journal.
+    is_behind: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -71,12 +75,11 @@ enum Phase {
 /// A journal that is not adopted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OtherJournal {
-    /// The node that has the lease.
-    pub(crate) holder: String,
+    pub(crate) lease: Record,
     /// The last known start of the journal's own node; empty if none is known.
     pub(crate) start: String,
-    /// The stream lacks batches of the journal.
-    pub(crate) is_incomplete: bool,
+    /// This process cannot read the stream.
+    pub(crate) is_unreadable: bool,
     /// The number of the lease's last message, and since when it is known.
     pub(crate) number: u64,
     pub(crate) since: Duration,
@@ -90,6 +93,7 @@ impl Kept {
             start: start.to_owned(),
             questions: Questions::default(),
             metrics,
+            is_behind: AtomicBool::new(false),
             state: Mutex::default(),
         })
     }
@@ -181,6 +185,17 @@ impl Kept {
         self.tell(&format!("this node has lost its sessions: {why}"));
     }
 
+    /// Whether NATS has lost batches of this node's journal, which are to be sent again.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_behind(&self, is_behind: bool) {
+        if !self.is_behind.swap(is_behind, Ordering::Relaxed) && is_behind {
+            self.tell("NATS does not have this node's journal any more: opening it again");
+        }
+    }
+
     /// The lease was renewed, by a request of this time.
     pub(crate) fn is_renewed(&self, at: Duration) {
         lock(&self.state).renewed = at;
@@ -255,7 +270,7 @@ impl Kept {
         });
         let others = state.others.iter().map(|(journal, other)| LeaseView {
             journal: journal.to_string(),
-            holder: other.holder.clone(),
+            holder: other.lease.holder.clone(),
             seconds: seconds(other.since),
         });
         KeptView {

@@ -160,7 +160,10 @@ impl Writer {
         if let Some(mirrored) = mirrored
             && let Err(MirrorLost(what)) = mirrored.await
         {
-            self.broken = Some(what.clone());
+            // Otherwise this batch, which is not acknowledged, is written again, after the mirror has the earlier ones.
+            if mirror.is_none_or(|mirror| !mirror.is_behind()) {
+                self.broken = Some(what.clone());
+            }
             return Err(AppendError::Mirror { what });
         }
         let first = base + end + FRAME_BYTES as u64;

@@ -48,8 +48,10 @@ impl SessionStage {
             let key = subscriber.key;
             // The router knows a handover as a client without subscriptions.
             let is_handover = handover_of(&subscriber.identity.client).is_some();
-            // The router may be full.
-            while !requests.is_empty() || is_handover {
+            // The router may be full, and meanwhile the session may have ended. Otherwise, its end follows the call.
+            while (!requests.is_empty() || is_handover)
+                && sessions.with(|sessions| sessions.get(key).is_some())
+            {
                 let (client, requests) = (subscriber.clone(), requests.clone());
                 if routes.call(Item::Subscribe { client, requests }).await.is_ok() {
                     break;

@@ -111,9 +111,9 @@ fn put_all(
     for packet in received {
         records.push(&Record::Incoming { session, packet: packet.get() });
     }
-    for Renumbered { message, how, delivery, phase } in queued {
+    for Renumbered { message, is_new, how, delivery, phase } in queued {
         let number = message.as_ref().map_or(0, |message| message.number());
-        if let Some(message) = message {
+        if let Some(message) = message.as_ref().filter(|_| *is_new) {
             put_message(records, number, message);
         }
         records.push(&Record::Queue {
@@ -147,6 +147,7 @@ mod tests {
         let queued: Vec<_> = (1..=10)
             .map(|delivery| Renumbered {
                 message: Some(Arc::new(Message::from_stored(delivery, &stored, None))),
+                is_new: true,
                 how: How::default(),
                 delivery,
                 phase: Phase::Queued,

@@ -65,16 +65,28 @@ fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
 
 /// Publishers and subscribers begin at the same node, which is lost.
 fn together(world: &mut World) {
-    enter(world, None);
+    enter(world, None, Loss::Nodes);
 }
 
 /// Publishers are at a node that is not lost.
 fn apart(world: &mut World) {
     let publishers = 1 + world.draw(2) as usize;
-    enter(world, Some(publishers));
+    enter(world, Some(publishers), Loss::Nodes);
 }
 
-fn enter(world: &mut World, publishers_at: Option<usize>) {
+/// NATS loses all streams.
+fn emptied(world: &mut World) {
+    let publishers = (world.draw(2) == 0).then_some(1);
+    enter(world, publishers, Loss::Streams);
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Loss {
+    Nodes,
+    Streams,
+}
+
+fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
     world.set_most_steps(1_000_000);
     world.set_steady();
     let shared = Rc::new(Shared::default());
@@ -114,7 +126,8 @@ fn enter(world: &mut World, publishers_at: Option<usize>) {
     let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
     publisher::enter(world, &shared, publisher::number, &publishers);
     let stays = publishers_at.unwrap_or(usize::MAX);
-    world.client(nemesis(world.net(), (shared, stays), gates, (publishers, subscribers)));
+    let clients = (publishers, subscribers);
+    world.client(nemesis(world.net(), (shared, stays, loss), (model, gates), clients));
 }
 
 /// The publishers and the subscribers.
@@ -124,8 +137,8 @@ type Clients = (Vec<Rc<RefCell<publisher::Memory>>>, Vec<Rc<RefCell<subscriber::
 /// finished.
 async fn nemesis(
     net: Net,
-    (shared, stays): (Rc<Shared>, usize),
-    gates: [ModelServer; 3],
+    (shared, stays, loss): (Rc<Shared>, usize, Loss),
+    (model, gates): (ModelServer, [ModelServer; 3]),
     clients: Clients,
 ) {
     let (publishers, subscribers) = clients;
@@ -140,7 +153,11 @@ async fn nemesis(
     let enough = heard() + net.draw(60);
     until(|| heard() >= enough || are_through()).await;
     let mut cut = BTreeSet::new();
-    for number in 0..1 + net.draw(2) as usize {
+    if loss == Loss::Streams {
+        model.lose_streams();
+    }
+    let nodes = if loss == Loss::Nodes { 1 + net.draw(2) as usize } else { 0 };
+    for number in 0..nodes {
         let at = if number == 0 { 0 } else { net.draw(3) as usize };
         if at == stays {
             continue;
@@ -162,6 +179,11 @@ async fn nemesis(
 #[test]
 fn acknowledged_messages_survive_the_loss_of_nodes() {
     sim::explore(24, together);
+}
+
+#[test]
+fn acknowledged_messages_survive_the_loss_of_nats_streams() {
+    sim::explore(24, emptied);
 }
 
 #[test]

@@ -12,15 +12,30 @@ use phalanx_store::{Batches, LocalFuture, Mirror, MirrorLost};
 pub(crate) type Stored = Vec<(u64, Vec<u8>)>;
 
 #[derive(Clone, Default)]
-pub(crate) struct Copies(Arc<Mutex<Stored>>);
+pub(crate) struct Copies(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    stored: Stored,
+    /// The number of the batch at which all are lost, once.
+    loses: Option<u64>,
+    is_behind: bool,
+    is_complete: bool,
+}
 
 impl Copies {
-    pub(crate) fn of(stored: Stored) -> Self {
-        Self(Arc::new(Mutex::new(stored)))
+    pub(crate) fn of(stored: Stored, loses: Option<u64>) -> Self {
+        Self(Arc::new(Mutex::new(State { stored, loses, ..State::default() })))
     }
 
     pub(crate) fn stored(&self) -> Stored {
-        self.0.lock().unwrap().clone()
+        self.0.lock().unwrap().stored.clone()
+    }
+
+    /// Whether all batches were lost, and whether others may rely on the copy.
+    pub(crate) fn state(&self) -> (bool, bool) {
+        let state = self.0.lock().unwrap();
+        (state.loses.is_none(), state.is_complete)
     }
 }
 
@@ -33,13 +48,19 @@ pub(crate) fn batches(id: u64, stored: &Stored) -> Batches {
 
 impl Mirror for Copies {
     fn open(&self, _: u64, first: u64, next: u64) -> LocalFuture<'_, Result<u64, MirrorLost>> {
-        let mut stored = self.0.lock().unwrap();
-        stored.retain(|(number, _)| *number < next);
-        let lacks = stored.last().map_or(first, |(number, _)| number + 1);
+        let mut state = self.0.lock().unwrap();
+        state.stored.retain(|(number, _)| *number < next);
+        state.is_behind = false;
+        let lacks = state.stored.last().map_or(first, |(number, _)| number + 1);
         Box::pin(async move { Ok(lacks) })
     }
 
+    fn is_behind(&self) -> bool {
+        self.0.lock().unwrap().is_behind
+    }
+
     fn complete(&self) -> LocalFuture<'_, Result<(), MirrorLost>> {
+        self.0.lock().unwrap().is_complete = true;
         Box::pin(async { Ok(()) })
     }
 
@@ -47,13 +68,22 @@ impl Mirror for Copies {
         Box::pin(async move {
             // Sometimes before the disk, and sometimes after it.
             sleep(Duration::from_micros(number % 5 * 100)).await;
-            self.0.lock().unwrap().push((number, batch.to_vec()));
+            {
+                let mut state = self.0.lock().unwrap();
+                if state.loses.is_some_and(|at| number >= at) {
+                    *state = State { is_behind: true, ..State::default() };
+                    return Err(MirrorLost("all batches are lost".into()));
+                }
+                state.stored.push((number, batch.to_vec()));
+            }
             sleep(Duration::from_micros(number % 7 * 100)).await;
             Ok(())
         })
     }
 
     fn trim(self: Rc<Self>, first: u64) -> LocalFuture<'static, ()> {
-        Box::pin(async move { self.0.lock().unwrap().retain(|(number, _)| *number >= first) })
+        Box::pin(
+            async move { self.0.lock().unwrap().stored.retain(|(number, _)| *number >= first) },
+        )
     }
 }

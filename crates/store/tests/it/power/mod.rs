@@ -30,8 +30,11 @@ type Files = BTreeMap<String, Vec<u8>>;
 /// A user's appends in order, with their results.
 type Told = Rc<RefCell<Vec<(Entry, Fate)>>>;
 
-/// The files after a power cut, the mirror's batches, and the results known to users at that moment.
-type Cut = (Files, Stored, Vec<Vec<(Entry, Fate)>>);
+/// The mirror's batches; whether it has lost all once, and whether it is complete.
+type Copied = (Stored, (bool, bool));
+
+/// The files after a power cut, the mirror, and the results known to users at that moment.
+type Cut = (Files, Copied, Vec<Vec<(Entry, Fate)>>);
 
 /// One life of a store, from the files of the previous one to the next power cut.
 struct Life {
@@ -39,7 +42,7 @@ struct Life {
     begin: Vec<Model>,
     told: Vec<Told>,
     left: Files,
-    copied: Stored,
+    copied: Copied,
     segments: u64,
 }
 
@@ -149,7 +152,7 @@ fn live(
             let names = (1..highest + 2000).map(name).chain(["position".to_owned()]);
             let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
             let told = told.iter().map(|told| told.borrow().clone()).collect();
-            let copied = copies.map(|own| own.stored()).unwrap_or_default();
+            let copied = copies.map(|own| (own.stored(), own.state())).unwrap_or_default();
             *cut.borrow_mut() = Some((left.collect(), copied, told));
             segments.set(observed.status().segments);
         });
@@ -225,29 +228,30 @@ fn acknowledged_entries_survive_power_cuts() {
 /// The first cut is before most of the disk's state, the others are after a start from it.
 #[test]
 fn acknowledged_entries_are_on_the_disk_and_in_the_mirror() {
-    let (differing, trimmed) = (Cell::new(0), Cell::new(0));
+    let (differing, trimmed, lost) = (Cell::new(0), Cell::new(0), Cell::new(0));
     sim::explore_each(40, |seed| {
         let (mut files, mut copied, mut recovered) =
             (Files::new(), Stored::new(), Recovered::default());
         for cut in 0..3 {
             let options = options(seed);
-            let (source, copies) = (files.clone(), Some(Copies::of(copied)));
+            let loses = (seed % 2 == 1).then_some(seed % 30 + 100 * cut);
+            let (source, copies) = (files.clone(), Some(Copies::of(copied, loses)));
             let life = live(seed * 3 + cut, files, &recovered, copies, |root| {
                 Store::open_in(&source, root, Path::new("/"), options).unwrap().0
             });
-            (files, copied) = (life.left, life.copied);
+            let (has_lost, is_complete);
+            (files, (copied, (has_lost, is_complete))) = (life.left, life.copied);
             recovered = recover(&files, Path::new("/")).unwrap();
+            lost.set(lost.get() + usize::from(loses.is_some() && has_lost && is_complete));
             let id = options.salt.unwrap_or_default();
             let mirrored = batches(id, &copied).recover(Path::new("mirror"));
             let mirrored =
                 mirrored.unwrap_or_else(|error| panic!("seed {seed}, cut {cut}: {error}"));
             for (user, (begin, told)) in life.begin.iter().zip(&life.told).enumerate() {
-                // The mirror is opened before the first acknowledgement.
-                let is_open = life
-                    .told
-                    .iter()
-                    .any(|told| told.borrow().iter().any(|(_, fate)| *fate == Fate::Kept));
-                for from in [Some(&recovered), is_open.then_some(&mirrored)].into_iter().flatten() {
+                // Others rely on a complete mirror only.
+                for from in
+                    [Some(&recovered), is_complete.then_some(&mirrored)].into_iter().flatten()
+                {
                     let (told, found) = (told.borrow(), Model::recovered(from, of(user)));
                     assert!(
                         agrees(begin, &told, &found),
@@ -262,5 +266,6 @@ fn acknowledged_entries_are_on_the_disk_and_in_the_mirror() {
         }
     });
     // The test reached the intended situations.
-    assert!(differing.get() > 0 && trimmed.get() > 0, "{differing:?} {trimmed:?}");
+    let figures = [&differing, &trimmed, &lost].map(Cell::get);
+    assert!(figures.iter().all(|figure| *figure > 0), "{figures:?}");
 }

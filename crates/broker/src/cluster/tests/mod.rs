@@ -1,5 +1,7 @@
 //! The lease and the stream of a journal, at a model of NATS.
 
+mod lost;
+
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use phalanx_store::{LocalFuture, Mirror};
 use crate::Broker;
 use crate::cluster::adopt::adopt;
 use crate::cluster::watch::watch;
-use crate::cluster_names::{BATCH, ClusterNames, JournalName};
+use crate::cluster_names::{BATCH, ClusterNames, JournalName, OPEN, SEAL};
 use crate::config::Config;
 use crate::context::Context;
 use crate::kept::lease::Record;
@@ -69,12 +71,54 @@ impl Program {
         stored.await.unwrap();
     }
 
+    /// Stores a lease of the journal that is not renewed, and its stream, with a batch unless that is empty. Returns the
+    /// stream's name.
+    async fn put_stream(&self, batch: &[u8]) -> String {
+        let Self { streams, names, .. } = self;
+        let stream = names.stream(&journal());
+        streams.create(&names.leases()).await.unwrap();
+        streams.create(&stream).await.unwrap();
+        if !batch.is_empty() {
+            let subject = names.subject(&journal(), BATCH);
+            streams.append(&subject, Expected::Any, batch).await.unwrap();
+        }
+        self.put_lease(&journal(), &lease_of(&journal())).await;
+        stream.name
+    }
+
+    /// Appends three messages, and removes the second. Returns the number of the last one.
+    async fn put_gap(&self, stream: &str) -> u64 {
+        let mut last = 0;
+        for kind in [SEAL, OPEN, SEAL] {
+            let subject = self.names.subject(&journal(), kind);
+            last = self.streams.append(&subject, Expected::Any, b"").await.unwrap();
+        }
+        let missing = self.names.subject(&journal(), OPEN);
+        self.streams.purge_subject(stream, &missing).await.unwrap();
+        last
+    }
+
+    /// Starts to watch the leases as another node.
+    fn watched(&self) -> Arc<Kept> {
+        let kept = self.kept("2");
+        kept.is_named(JournalName { node: "b".into(), id: 1 });
+        kept.is_complete();
+        let context = Context { kept: Some(kept.clone()), ..self.context.clone() };
+        let client = self.streams.client().clone();
+        self.stage.dispatch(move |_| watch(context, client)).unwrap();
+        kept
+    }
+
     /// The lease of the journal.
     async fn lease(&self) -> Option<(u64, Record)> {
         let subject = self.names.lease(&journal());
         let found = self.streams.last(&self.names.leases().name, &subject).await.unwrap()?;
         Some((found.number, serde_json::from_slice(&found.payload).unwrap()))
     }
+}
+
+fn lease_of(node: &JournalName) -> Record {
+    Record { holder: node.to_string(), start: "1".into(), ..Record::default() }
 }
 
 /// Runs a test as an operation.
@@ -118,7 +162,7 @@ fn a_node_whose_journal_was_adopted_creates_no_stream() {
             let Program { streams, names, .. } = &program;
             streams.create(&names.leases()).await.unwrap();
             let (holder, start) = ("b.0000000000000001".to_owned(), "1".to_owned());
-            let record = Record { holder, start, is_adopted: true, is_incomplete: false };
+            let record = Record { holder, start, is_adopted: true, ..Record::default() };
             program.put_lease(&journal(), &record).await;
             let (kept, mirror) = program.mirror("2");
             assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
@@ -184,12 +228,12 @@ fn a_journal_that_only_the_disk_has_is_not_adopted() {
         Box::pin(async move {
             let (_, mirror) = program.mirror("1");
             mirror.open(JOURNAL, 1, 3).await.unwrap();
-            let (number, Record { holder, start, is_incomplete, .. }) =
-                program.lease().await.unwrap();
+            let (number, lease) = program.lease().await.unwrap();
             let kept = program.kept("2");
             kept.is_named(JournalName { node: "b".into(), id: 1 });
             let since = Duration::ZERO;
-            let other = OtherJournal { holder, start, is_incomplete, number, since };
+            let (start, is_unreadable) = (lease.start.clone(), false);
+            let other = OtherJournal { lease, start, is_unreadable, number, since };
             kept.others(|others| others.insert(journal(), other));
             adopt(&program.context, &kept, &program.streams, &journal(), number).await;
             let (_, Record { holder, .. }) = program.lease().await.unwrap();
@@ -202,33 +246,19 @@ fn a_journal_that_only_the_disk_has_is_not_adopted() {
 fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
     run(|program| {
         Box::pin(async move {
-            let Program { streams, names, .. } = &program;
-            let lease_of = |node: &JournalName| Record {
-                holder: node.to_string(),
-                start: "1".into(),
-                is_adopted: false,
-                is_incomplete: false,
-            };
+            let streams = &program.streams;
             let (lost, joined) = (journal(), JournalName { node: "c".into(), id: 2 });
-            streams.create(&names.leases()).await.unwrap();
-            streams.create(&names.stream(&lost)).await.unwrap();
-            program.put_lease(&lost, &lease_of(&lost)).await;
-            // The adoption fails as long as a batch cannot be read.
-            let subject = names.subject(&lost, BATCH);
-            let last = streams.append(&subject, Expected::Any, b"too short").await.unwrap();
-            let kept = program.kept("2");
-            kept.is_named(JournalName { node: "b".into(), id: 1 });
-            kept.is_complete();
-            let context = Context { kept: Some(kept.clone()), ..program.context.clone() };
-            let client = streams.client().clone();
-            program.stage.dispatch(move |_| watch(context, client)).unwrap();
-            while program.lease().await.unwrap().1.holder == lost.to_string() {
+            let stream = program.put_stream(b"").await;
+            // The adoption cannot continue as long as a message is missing.
+            let last = program.put_gap(&stream).await;
+            let kept = program.watched();
+            while program.lease().await.unwrap().1.reader.is_none() {
                 kept.is_renewed(now());
                 sleep(Duration::from_millis(100)).await;
             }
             program.put_lease(&joined, &lease_of(&joined)).await;
             sleep(Duration::from_secs(2)).await;
-            streams.purge(&names.stream(&lost).name, last + 1).await.unwrap();
+            streams.purge(&stream, last).await.unwrap();
             loop {
                 let known = kept.journals().unwrap();
                 if !known.contains(&lost.to_string()) {

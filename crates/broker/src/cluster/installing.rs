@@ -1,0 +1,202 @@
+//! Adds the sessions of an adopted journal to this node's.
+//!
+//! A message that is queued for several sessions is stored once. The sessions are added one after the other, and those
+//! that are here may complete the message before the last one is. Meanwhile a session `$adopted/JOURNAL` holds such
+//! messages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use phalanx_mqtt::Reason;
+
+use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS, is_reserved};
+use crate::cluster_names::JournalName;
+use crate::context::Context;
+use crate::durable::recovery::{RecoveredSession, RecoveredState};
+use crate::kept::lease::Failed;
+use crate::kept::state::Kept;
+use crate::model::handed::adoption_id;
+use crate::model::session::Adoptions;
+use crate::peers::handovers::{handover_client, handover_of};
+use crate::requests::SubscriptionRequest;
+use crate::session::partition::install::Arriving;
+
+/// Adds all sessions of clients. Returns when they are on disk and in this node's stream.
+pub(super) async fn install(
+    context: &Context,
+    kept: &Kept,
+    journal: &JournalName,
+    mut state: RecoveredState,
+) -> Result<(), Failed> {
+    let (handovers, awaited) = handovers(kept, journal, &mut state);
+    for session in handovers {
+        add(context, Arriving { session, requests: Vec::new() }).await?;
+    }
+    let all = state.sessions.iter().flat_map(|own| &own.sessions);
+    kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
+    // That of an earlier attempt.
+    release(context, journal).await?;
+    if let Some(session) = holder(journal, &mut state) {
+        add(context, Arriving { session, requests: Vec::new() }).await?;
+    }
+    let subscriptions = state.routes.clients.into_iter();
+    let mut subscriptions: HashMap<_, _> =
+        subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
+    let mut wills = Vec::new();
+    for partition in state.sessions {
+        wills.extend(partition.pending_wills.into_iter().map(|(_, _, will)| will));
+        for mut session in partition.sessions {
+            if is_reserved(&session.client_id) {
+                continue;
+            }
+            let requests: Vec<SubscriptionRequest> =
+                subscriptions.remove(&session.client_id).unwrap_or_default();
+            session.adoptions =
+                adoptions(&session, journal, &awaited).filter(|_| !requests.is_empty());
+            let is_new = add(context, Arriving { session, requests }).await?;
+            // At once: this attempt may fail.
+            kept.metrics.adopted.add(u64::from(is_new));
+            if context.wal.is_backlogged() {
+                durable(context).await?;
+            }
+        }
+    }
+    release(context, journal).await?;
+    let stages = context.stages;
+    // The sessions get these wills, and from now on what is published at other nodes.
+    if !wills.is_empty() && stages.sessions.publish_wills(wills, stages.routing).await.is_err() {
+        return Err(busy());
+    }
+    if let Some(peers) = &context.counters.peers {
+        peers.interest.settled(kept.timeout()).await;
+    }
+    durable(context).await
+}
+
+fn busy() -> Failed {
+    Failed::Again("the broker is busy".into())
+}
+
+/// Adds a session, unless its client has one here. Returns whether it was added.
+async fn add(context: &Context, arriving: Arriving) -> Result<bool, Failed> {
+    let stages = context.stages;
+    let added = stages.sessions.install(arriving, stages.routing).await;
+    added.ok().flatten().ok_or_else(busy)
+}
+
+/// A session with the messages that several sessions have, if there are any. From then on only those messages have a
+/// number that are stored with it.
+fn holder(journal: &JournalName, state: &mut RecoveredState) -> Option<RecoveredSession> {
+    // Only sessions refer to messages from here on.
+    state.routes.retained.clear();
+    let sessions = || state.sessions.iter().flat_map(|own| &own.sessions);
+    let is_alone = |message: &&Arc<_>| Arc::strong_count(message) == 1;
+    let all = || sessions().flat_map(RecoveredSession::messages);
+    all().filter(is_alone).for_each(|message| message.set_number(0));
+    let mut held = Vec::new();
+    for message in all().filter(|message| message.number() != 0) {
+        message.set_number(0);
+        held.push(message.clone());
+    }
+    (!held.is_empty()).then(|| RecoveredSession::holder(holding_client(journal), held))
+}
+
+fn holding_client(journal: &JournalName) -> Arc<str> {
+    format!("{ADOPTED_CLIENTS}{journal}").into()
+}
+
+/// Ends the session that holds messages of several sessions.
+pub(super) async fn release(context: &Context, journal: &JournalName) -> Result<(), Failed> {
+    let (stages, client) = (context.stages, holding_client(journal));
+    // Without messages, none counts as dropped.
+    let taken = stages.sessions.take_messages(client.clone(), [].into(), usize::MAX).await;
+    if taken.map_err(|_| busy())?.is_some() {
+        let client = client.to_string();
+        let ended = stages.sessions.end_session(client, Reason::SUCCESS, stages.routing).await;
+        ended.ok().and_then(Result::ok).ok_or_else(busy)?;
+    }
+    Ok(())
+}
+
+/// Takes the sessions of the lost node for other nodes: each stands for a handover that this node awaits. Returns them
+/// in the order of the adoptions, and the numbers of the adoptions.
+fn handovers(
+    kept: &Kept,
+    journal: &JournalName,
+    state: &mut RecoveredState,
+) -> (Vec<RecoveredSession>, Vec<u32>) {
+    let (own, lost) = (kept.own().map(|own| own.to_string()), journal.to_string());
+    let mut all = Vec::new();
+    for partition in &mut state.sessions {
+        let of_nodes = partition.sessions.extract_if(.., |session| {
+            let client = &*session.client_id;
+            client.starts_with(NODE_CLIENTS) || handover_of(client).is_some()
+        });
+        all.extend(of_nodes);
+    }
+    // Handovers that the lost node awaited itself come first: their adoptions are older.
+    all.sort_by_key(|session| (handover_of(&session.client_id).is_none(), session.number));
+    let (mut handovers, mut awaited) = (Vec::new(), Vec::new());
+    for session in all {
+        let client = session.client_id.clone();
+        let (of, node) = match handover_of(&client) {
+            Some(awaited) => awaited,
+            None => (&*lost, client.strip_prefix(NODE_CLIENTS).unwrap_or_default()),
+        };
+        // The lost node has nothing to hand over any more.
+        if node.is_empty() || node == lost {
+            continue;
+        }
+        let node = if own.as_deref() == Some(node) { "" } else { node };
+        awaited.push(adoption_id(of));
+        handovers.push(session.into_handover(handover_client(of, node)));
+    }
+    (handovers, awaited)
+}
+
+/// The adoptions of a session: those before, and that of the lost node's journal; as far as handovers are awaited.
+fn adoptions(session: &RecoveredSession, journal: &JournalName, awaited: &[u32]) -> Adoptions {
+    let before = session.adoptions.iter().flat_map(|own| own.iter().copied());
+    let all = before.chain([adoption_id(&journal.to_string())]);
+    let all: Vec<_> = all.filter(|own| awaited.contains(own)).collect();
+    (!all.is_empty()).then(|| all.into())
+}
+
+async fn durable(context: &Context) -> Result<(), Failed> {
+    let kept = context.wal.durable(context.wal.latest()).await;
+    kept.map_err(|_| Failed::Lost("this node's journal is closed".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::{Properties, QoS};
+
+    use super::*;
+    use crate::durable::recovery::RecoveredSessions;
+    use crate::model::message::{Message, StoredMessage};
+
+    #[test]
+    fn a_message_of_several_sessions_is_stored_once() {
+        let (payload, properties) = (&b"x"[..], Properties::NONE);
+        let stored =
+            StoredMessage { topic: "t", payload, properties, qos: QoS::AtLeastOnce, retain: false };
+        let message = |number| Arc::new(Message::from_stored(number, &stored, None));
+        let (shared, own) = (message(5), message(6));
+        let sessions = vec![
+            RecoveredSession::holder("a".into(), vec![shared.clone(), own]),
+            RecoveredSession::holder("b".into(), vec![shared]),
+        ];
+        let sessions = vec![RecoveredSessions { sessions, ..RecoveredSessions::default() }];
+        let mut state = RecoveredState { sessions, ..RecoveredState::default() };
+        let held = holder(&JournalName { node: "a".into(), id: 7 }, &mut state).unwrap();
+        assert_eq!(&*held.client_id, "$adopted/a.0000000000000007");
+        let mut ids = (20.., 40..);
+        let all = [held].into_iter().chain(state.sessions.remove(0).sessions);
+        let records = all.map(|mut session| {
+            let all = session.renumber(&mut ids).into_iter();
+            all.map(|own| (own.message.unwrap().number(), own.is_new)).collect::<Vec<_>>()
+        });
+        let records: Vec<_> = records.collect();
+        assert_eq!(records, [vec![(20, true)], vec![(20, false), (22, true)], vec![(20, false)]]);
+    }
+}

@@ -1,0 +1,189 @@
+//! Nodes and streams that are lost or return, leases and credentials.
+
+use std::time::Duration;
+
+use phalanx::net::Bytes;
+use phalanx::time::now;
+use phalanx::{Graph, sim, sleep};
+use phalanx_mqtt::{Reason, Version};
+use phalanx_nats::ModelServer;
+use phalanx_store::Mirror;
+
+use crate::Broker;
+use crate::cluster::guard::guard;
+use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, nats, run};
+use crate::cluster::watch::Leases;
+use crate::cluster_names::JournalName;
+use crate::context::Context;
+use crate::kept::lease::Record;
+use crate::session::partition::open::Opening;
+use crate::session::state::effects::Pulled;
+
+#[test]
+fn a_journal_that_cannot_be_read_remains_its_nodes() {
+    run(|program| {
+        Box::pin(async move {
+            let stream = program.put_stream(b"too short").await;
+            let before = program.streams.state(&stream).await;
+            let kept = program.watched();
+            for _ in 0..300 {
+                kept.is_renewed(now());
+                sleep(Duration::from_millis(100)).await;
+            }
+            let (_, lease) = program.lease().await.unwrap();
+            assert!(lease.reader.is_some() && lease.holder == journal().to_string(), "{lease:?}");
+            assert_eq!(program.streams.state(&stream).await, before, "there is no seal");
+            // Its disk has what the stream lacks.
+            program.streams.delete(&stream).await.unwrap();
+            let (kept, mirror) = program.mirror("3");
+            assert_eq!(mirror.open(JOURNAL, 1, 3).await, Ok(1));
+            assert_eq!(kept.lost(), None);
+        })
+    });
+}
+
+#[test]
+fn a_node_that_returns_while_its_journal_is_read_keeps_it() {
+    run(|program| {
+        Box::pin(async move {
+            let streams = &program.streams;
+            let stream = program.put_stream(b"").await;
+            // Reading takes until no message is missing.
+            let last = program.put_gap(&stream).await;
+            let watching = program.watched();
+            while program.lease().await.unwrap().1.reader.is_none() {
+                watching.is_renewed(now());
+                sleep(Duration::from_millis(100)).await;
+            }
+            let (kept, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            streams.purge(&stream, last).await.unwrap();
+            for _ in 0..100 {
+                watching.is_renewed(now());
+                sleep(Duration::from_millis(100)).await;
+            }
+            let (_, lease) = program.lease().await.unwrap();
+            assert!(lease.holder == journal().to_string() && kept.lost().is_none(), "{lease:?}");
+        })
+    });
+}
+
+#[test]
+fn a_stream_that_nats_has_lost_is_opened_again() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (kept, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            mirror.append(1, Bytes::from(vec![7])).await.unwrap();
+            mirror.complete().await.unwrap();
+            streams.delete(&names.stream(&journal()).name).await.unwrap();
+            assert!(mirror.append(2, Bytes::from(vec![7])).await.is_err() && mirror.is_behind());
+            assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(1));
+            assert!(program.lease().await.unwrap().1.is_incomplete && !mirror.is_behind());
+            for number in [1, 2] {
+                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
+            }
+            mirror.complete().await.unwrap();
+            assert!(!program.lease().await.unwrap().1.is_incomplete);
+            // An idle node notices it, too.
+            for stream in [names.leases(), names.stream(&journal())] {
+                streams.delete(&stream.name).await.unwrap();
+                while !mirror.is_behind() {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                mirror.open(JOURNAL, 1, 3).await.unwrap();
+                mirror.complete().await.unwrap();
+            }
+            sleep(Duration::from_secs(10)).await;
+            assert!(kept.is_open() && kept.lost().is_none());
+        })
+    });
+}
+
+#[test]
+fn leases_of_adopted_journals_are_read_once() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (stream, live) = (names.leases(), JournalName { node: "c".into(), id: 2 });
+            let kept = program.kept("2");
+            let mut leases = Leases::default();
+            for from in [Some(2), Some(1)] {
+                streams.create(&stream).await.unwrap();
+                if from == Some(2) {
+                    let adopted = Record { is_adopted: true, ..lease_of(&journal()) };
+                    program.put_lease(&journal(), &adopted).await;
+                }
+                program.put_lease(&live, &lease_of(&live)).await;
+                let found = leases.look(&kept, streams).await.unwrap();
+                assert!(found.keys().eq([&live]) && leases.from == from, "{found:?}");
+                // NATS loses all, and numbers begin again.
+                streams.delete(&stream.name).await.unwrap();
+            }
+        })
+    });
+}
+
+/// A client may be let in just before the lease runs out, and connect after the others were disconnected.
+#[test]
+fn clients_that_connect_without_a_lease_are_disconnected() {
+    run(|program| {
+        Box::pin(async move {
+            let kept = program.kept("1");
+            kept.is_complete();
+            kept.is_renewed(now());
+            let context = Context { kept: Some(kept.clone()), ..program.context.clone() };
+            program.stage.dispatch(move |_| guard(context)).unwrap();
+            sleep(kept.timeout() + Duration::from_secs(1)).await;
+            assert!(!kept.is_open());
+            let stages = program.context.stages;
+            let opening = Opening {
+                client_id: "late".into(),
+                origin: None,
+                user: None,
+                version: Version::V5,
+                clean_start: false,
+                expiry: 60,
+                receive_maximum: 1,
+                most: 1000,
+                most_aliases: 0,
+                will: None,
+            };
+            let opened = stages.sessions.open(opening, stages.routing).await.unwrap().unwrap();
+            let pulled = stages.sessions.pull((opened.key, opened.connection_id), Vec::new());
+            let pulled = pulled.await.unwrap();
+            assert!(matches!(pulled, Pulled::Closed(Reason::SERVER_UNAVAILABLE)));
+        })
+    });
+}
+
+#[test]
+fn a_node_waits_for_its_credentials() {
+    let home = tempfile::tempdir().unwrap();
+    let password = home.path().join("password");
+    sim::run(0, move |world| {
+        world.set_processors(1);
+        world.set_steady();
+        let mut config = config();
+        config.cluster.password_file = Some(password.clone());
+        let mut graph = Graph::new();
+        let broker = Broker::declare(&mut graph, &config);
+        let stage = graph.stage("nats").shared(());
+        let (listeners, net) = (world.listen(nats()), world.net());
+        let peers = broker.context().counters.peers.clone().unwrap();
+        world.program(graph, move |start| {
+            let listener = listeners.listener(start)?;
+            stage.dispatch(move |_| ModelServer::default().accept(listener, stage))?;
+            broker.begin(start);
+            Ok(())
+        });
+        world.client(async move {
+            net.sleep(Duration::from_secs(2)).await;
+            std::fs::write(&password, "token\n").unwrap();
+            while peers.status.messages.connections.count() == 0 {
+                net.sleep(Duration::from_secs(1)).await;
+            }
+        });
+    });
+}
