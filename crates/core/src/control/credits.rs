@@ -17,9 +17,9 @@
 
 /// Consecutive intervals above the target before a limit is set.
 const INTERVALS_BEFORE_CUT: u32 = 3;
-/// Consecutive intervals below the target and without a rejection before the limit is lifted. A short
-/// lull does not end an overload.
-const INTERVALS_BEFORE_LIFTING: u32 = 10;
+/// The time below the target and without a rejection, in nanoseconds, before the limit is lifted. A short
+/// lull does not end an overload. Time without requests counts, because it ends no interval.
+const CALM_BEFORE_LIFTING: u64 = 100_000_000;
 /// The share of the highest throughput during this overload below which the limit never falls. It
 /// leaves room for the cost of rejections and for a machine that has slowed down since.
 const MIN_CAPACITY_SHARE: f64 = 0.25;
@@ -47,8 +47,8 @@ pub(crate) struct Credits {
     refused: u64,
     /// Consecutive intervals above the target.
     above: u32,
-    /// Consecutive intervals below the target without a rejection.
-    calm: u32,
+    /// The time below the target without a rejection, in nanoseconds.
+    calm: u64,
     /// Moving averages of the throughput per nanosecond, and of the operations in flight.
     rate: f64,
     held: f64,
@@ -111,9 +111,10 @@ impl Credits {
         self.held += (peak - self.held) / SMOOTHING_INTERVALS;
         let excess = (wait - self.target) / self.target;
         let is_kept = peak <= self.limit.ceil();
-        let is_calm = excess <= 0.0 && self.refused == 0;
+        // A rejection in a long interval was at its beginning: the interval ended with the first request after that.
+        let is_calm = excess <= 0.0 && (self.refused == 0 || length >= CALM_BEFORE_LIFTING);
         self.above = if excess > 0.0 { self.above + 1 } else { 0 };
-        self.calm = if is_calm { self.calm + 1 } else { 0 };
+        self.calm = if is_calm { self.calm.saturating_add(length) } else { 0 };
         let is_new = self.limit.is_infinite() && self.above <= 1;
         self.capacity = if is_new { self.rate } else { self.capacity.max(self.rate) };
         if self.limit.is_infinite() {
@@ -122,7 +123,7 @@ impl Credits {
             if self.above >= INTERVALS_BEFORE_CUT {
                 self.limit = peak * (self.target / wait).max(MIN_CAPACITY_SHARE);
             }
-        } else if self.calm >= INTERVALS_BEFORE_LIFTING {
+        } else if self.calm >= CALM_BEFORE_LIFTING {
             self.limit = f64::INFINITY;
         } else if excess <= 0.0 {
             self.grow(-excess);

@@ -221,6 +221,16 @@ fn a_quiet_moment_is_not_the_end() {
         credits.interval_over(0, INTERVAL);
         assert!(credits.limit().is_some());
     }
-    (5..INTERVALS_BEFORE_LIFTING).for_each(|_| credits.interval_over(0, INTERVAL));
+    (5..CALM_BEFORE_LIFTING / INTERVAL).for_each(|_| credits.interval_over(0, INTERVAL));
     assert_eq!(credits.limit(), None);
+}
+
+#[test]
+fn a_limit_does_not_outlive_a_time_without_requests() {
+    let mut credits = limited(8);
+    assert!(!credits.take());
+    // Eight slow clients keep their credits. No other request arrives for a second.
+    credits.interval_over(0, 100 * INTERVAL);
+    assert_eq!(credits.limit(), None);
+    assert!(credits.take(), "the first request after it is admitted");
 }
