@@ -71,15 +71,22 @@ fn code(code: i32) -> io::Error {
 
 impl Sim {
     /// Attempts all requests, in random order. Unless `eager`, some are left for the next time, as after an
-    /// interrupted call.
+    /// interrupted call. Requests that all have to wait are attempted again when the world has changed.
     pub(super) fn attempt(&mut self, eager: bool) {
+        let changes = self.world.changes();
+        if self.all_wait_since == Some(changes) {
+            return;
+        }
         let mut flights = std::mem::take(&mut self.flights);
         self.world.state().rng.shuffle(&mut flights);
         let mut left = Vec::with_capacity(flights.len());
+        let mut postponed = false;
         for mut flight in flights {
             let later = {
                 let state = &mut *self.world.state();
-                flight.at > state.clock.now || !eager && state.chance(state.faults.again)
+                let later = !eager && state.chance(state.faults.again);
+                postponed |= later;
+                later || flight.at > state.clock.now
             };
             let result = match later {
                 true => Err(io::ErrorKind::WouldBlock.into()),
@@ -91,6 +98,7 @@ impl Sim {
             }
         }
         self.flights = left;
+        self.all_wait_since = (!postponed).then_some(changes);
     }
 
     pub(super) fn try_once(&mut self, op: &mut Op) -> io::Result<Done> {

@@ -31,6 +31,8 @@ pub struct Sim {
     /// Started but not submitted, so not in the world yet.
     new: Vec<InFlight>,
     pub(super) flights: Vec<InFlight>,
+    /// The [changes](World::changes) of the world since which every request in `flights` has to wait.
+    pub(super) all_wait_since: Option<u64>,
     pub(super) done: Vec<Completion>,
     /// Connections that another driver has accepted, with the listeners that return them.
     taken_over: VecDeque<(Socket, Socket)>,
@@ -80,6 +82,7 @@ impl Sim {
             sockets: SocketTable::new(),
             new: Vec::new(),
             flights: Vec::new(),
+            all_wait_since: None,
             done: Vec::new(),
             taken_over: VecDeque::new(),
             bell: Arc::default(),
@@ -273,6 +276,7 @@ impl Driver for Sim {
         }
         let connection = self.adopt(connection)?;
         self.taken_over.push_back((listener, connection));
+        self.all_wait_since = None;
         Ok(connection)
     }
 
@@ -342,6 +346,7 @@ impl Driver for Sim {
             (None, Some(at)) => self.flights.remove(at),
             (None, None) => return,
         };
+        self.all_wait_since = None;
         match flight.op.is_of_a_file() && self.world.chance(500) {
             // A file's request may already be in progress, and then continues.
             true => self.flights.push(flight),
@@ -350,8 +355,11 @@ impl Driver for Sim {
     }
 
     fn submit(&mut self) -> io::Result<()> {
-        self.calls += u64::from(!self.new.is_empty());
-        self.flights.append(&mut self.new);
+        if !self.new.is_empty() {
+            self.calls += 1;
+            self.flights.append(&mut self.new);
+            self.all_wait_since = None;
+        }
         Ok(())
     }
 

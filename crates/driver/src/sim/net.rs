@@ -243,6 +243,7 @@ pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usiz
         }
         let at = state.arrival();
         state.net.connections[end.connection].sides[end.side].reset = Some(at);
+        state.changed();
         return Ok(bytes.len().min(state.net.pipe_capacity));
     }
     let room = state.net.pipe_capacity.saturating_sub(connection.pipes[1 - end.side].bytes);
@@ -270,6 +271,7 @@ pub(super) fn shutdown(state: &mut State, end: End, how: Shutdown) -> io::Result
     }
     if how != Shutdown::Write {
         state.net.connections[end.connection].sides[end.side].read_shut_down = true;
+        state.changed();
     }
     Ok(())
 }
