@@ -71,10 +71,11 @@ fn code(code: i32) -> io::Error {
 
 impl Sim {
     /// Attempts all requests, in random order. Unless `eager`, some are left for the next time, as after an
-    /// interrupted call. Requests that all have to wait are attempted again when the world has changed.
+    /// interrupted call. If all have to wait, they are attempted again when the world has changed
+    /// or a buffer was returned.
     pub(super) fn attempt(&mut self, eager: bool) {
-        let changes = self.world.changes();
-        if self.all_wait_since == Some(changes) {
+        let now = (self.world.changes(), self.pool.lent());
+        if self.all_wait_since == Some(now) {
             return;
         }
         let mut flights = std::mem::take(&mut self.flights);
@@ -98,7 +99,7 @@ impl Sim {
             }
         }
         self.flights = left;
-        self.all_wait_since = (!postponed).then_some(changes);
+        self.all_wait_since = (!postponed).then_some(now);
     }
 
     pub(super) fn try_once(&mut self, op: &mut Op) -> io::Result<Done> {

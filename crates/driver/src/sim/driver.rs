@@ -31,8 +31,8 @@ pub struct Sim {
     /// Started but not submitted, so not in the world yet.
     new: Vec<InFlight>,
     pub(super) flights: Vec<InFlight>,
-    /// The [changes](World::changes) of the world since which every request in `flights` has to wait.
-    pub(super) all_wait_since: Option<u64>,
+    /// The [changes](World::changes) of the world and the lent buffers with which all `flights` had to wait.
+    pub(super) all_wait_since: Option<(u64, usize)>,
     pub(super) done: Vec<Completion>,
     /// Connections that another driver has accepted, with the listeners that return them.
     taken_over: VecDeque<(Socket, Socket)>,
