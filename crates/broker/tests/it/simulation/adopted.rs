@@ -183,7 +183,7 @@ fn acknowledged_messages_survive_the_loss_of_nodes() {
 
 #[test]
 fn acknowledged_messages_survive_the_loss_of_nats_streams() {
-    sim::explore(24, emptied);
+    sim::explore(8, emptied);
 }
 
 #[test]
