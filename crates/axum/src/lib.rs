@@ -21,8 +21,8 @@
 //!
 //! Each connection is an operation that runs hyper's HTTP/1.1 or HTTP/2. Each request is a call on the stage *requests*,
 //! which runs as a part of the connection's operation, or in one cohort with all requests that arrived together
-//! ([`Options::cohorts`]). A handler that panics is answered with 500, a request that finds the stage
-//! full with 503. When the program drains, connections end after their current requests.
+//! ([`Options::cohorts`]). A handler that panics is answered with 500, and with cohorts a request
+//! that finds the stage full with 503. When the program drains, connections end after their current requests.
 //!
 //! | feature | content |
 //! |---|---|

@@ -23,7 +23,7 @@ pub(super) async fn guard(context: Context) {
             kept.tell("the lease was not renewed in time: disconnecting all clients");
         }
         if !is_open {
-            // Again and again: a client that was let in just before may connect after the others were disconnected.
+            // Repeatedly: a client that was accepted just before may connect after the others were disconnected.
             disconnect_all(&context, Reason::SERVER_UNAVAILABLE).await;
         }
         was_open = is_open;

@@ -54,15 +54,16 @@ pub(super) fn reason_text(reason: Reason, properties: Properties<'_>) -> String 
     if let Some(own) = own {
         text = format!("{text}: {own}");
     }
+    let login = "the user name in --broker mqtt://USER@HOST, the password in PHALANX_PASSWORD or --password-file";
     let hint = match reason {
-        Reason::BAD_USER_NAME_OR_PASSWORD => {
-            "give the user name in --broker mqtt://USER@HOST, the password in PHALANX_PASSWORD or --password-file"
-        }
+        Reason::BAD_USER_NAME_OR_PASSWORD => format!("give {login}"),
         Reason::NOT_AUTHORIZED => {
-            "ask the broker's operator for access, or log in: the user name in --broker mqtt://USER@HOST, the password in PHALANX_PASSWORD or --password-file"
+            format!("ask the broker's operator for access, or log in: {login}")
         }
-        Reason::CLIENT_IDENTIFIER_NOT_VALID => "choose another --client-id",
-        Reason::SERVER_BUSY | Reason::QUOTA_EXCEEDED => "the broker is full: try again later",
+        Reason::CLIENT_IDENTIFIER_NOT_VALID => "choose another --client-id".into(),
+        Reason::SERVER_BUSY | Reason::QUOTA_EXCEEDED => {
+            "the broker is full: try again later".into()
+        }
         _ => return text,
     };
     format!("{text}\n  {hint}")

@@ -74,8 +74,8 @@ impl Sim {
     /// interrupted call. If all have to wait, they are attempted again when the world has changed
     /// or a buffer was returned.
     pub(super) fn attempt(&mut self, eager: bool) {
-        let now = (self.world.changes(), self.pool.lent());
-        if self.all_wait_since == Some(now) {
+        let seen = (self.world.changes(), self.pool.lent());
+        if self.all_wait_since == Some(seen) {
             return;
         }
         let mut flights = std::mem::take(&mut self.flights);
@@ -99,7 +99,7 @@ impl Sim {
             }
         }
         self.flights = left;
-        self.all_wait_since = (!postponed).then_some(now);
+        self.all_wait_since = (!postponed).then_some(seen);
     }
 
     pub(super) fn try_once(&mut self, op: &mut Op) -> io::Result<Done> {

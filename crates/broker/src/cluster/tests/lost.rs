@@ -11,7 +11,7 @@ use phalanx_store::Mirror;
 
 use crate::Broker;
 use crate::cluster::guard::guard;
-use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, nats, run};
+use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, nats, renewed, run};
 use crate::cluster::watch::Leases;
 use crate::cluster_names::JournalName;
 use crate::context::Context;
@@ -27,8 +27,7 @@ fn a_journal_that_cannot_be_read_remains_its_nodes() {
             let before = program.streams.state(&stream).await;
             let kept = program.watched();
             for _ in 0..300 {
-                kept.is_renewed(now());
-                sleep(Duration::from_millis(100)).await;
+                renewed(&kept).await;
             }
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease.reader.is_some() && lease.holder == journal().to_string(), "{lease:?}");
@@ -52,15 +51,13 @@ fn a_node_that_returns_while_its_journal_is_read_keeps_it() {
             let last = program.put_gap(&stream).await;
             let watching = program.watched();
             while program.lease().await.unwrap().1.reader.is_none() {
-                watching.is_renewed(now());
-                sleep(Duration::from_millis(100)).await;
+                renewed(&watching).await;
             }
             let (kept, mirror) = program.mirror("1");
             mirror.open(JOURNAL, 1, 1).await.unwrap();
             streams.purge(&stream, last).await.unwrap();
             for _ in 0..100 {
-                watching.is_renewed(now());
-                sleep(Duration::from_millis(100)).await;
+                renewed(&watching).await;
             }
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease.holder == journal().to_string() && kept.lost().is_none(), "{lease:?}");
@@ -125,7 +122,7 @@ fn leases_of_adopted_journals_are_read_once() {
     });
 }
 
-/// A client may be let in just before the lease runs out, and connect after the others were disconnected.
+/// A client that was accepted just before the lease ran out may connect after the others were disconnected.
 #[test]
 fn clients_that_connect_without_a_lease_are_disconnected() {
     run(|program| {

@@ -117,6 +117,12 @@ impl Program {
     }
 }
 
+/// Renews the lease of a node that watches the others, and waits.
+async fn renewed(kept: &Kept) {
+    kept.is_renewed(now());
+    sleep(Duration::from_millis(100)).await;
+}
+
 fn lease_of(node: &JournalName) -> Record {
     Record { holder: node.to_string(), start: "1".into(), ..Record::default() }
 }
@@ -253,8 +259,7 @@ fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
             let last = program.put_gap(&stream).await;
             let kept = program.watched();
             while program.lease().await.unwrap().1.reader.is_none() {
-                kept.is_renewed(now());
-                sleep(Duration::from_millis(100)).await;
+                renewed(&kept).await;
             }
             program.put_lease(&joined, &lease_of(&joined)).await;
             sleep(Duration::from_secs(2)).await;
