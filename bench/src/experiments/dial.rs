@@ -13,7 +13,7 @@ use crate::measure::run::Run;
 use crate::measure::sample::Sample;
 use crate::measure::stats::{Rounds as _, median};
 use crate::runner::servers::ours;
-use crate::runner::slice::{Shot, Slice, sample};
+use crate::runner::slice::{self, Shot, Slice, sample};
 use crate::runner::{Plan, Runner, RunnerOptions};
 use clap::Args;
 
@@ -98,7 +98,7 @@ record! {
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (slices, slice) = match options.quick {
-        true => (1, Duration::from_millis(300)),
+        true => (1, slice::QUICK),
         false => (options.slices, options.slice),
     };
     let (driver, ours) = ours();

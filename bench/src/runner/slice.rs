@@ -18,6 +18,8 @@ use crate::system::process::Group;
 /// Time limit of the load process beyond the length of its load.
 const LOAD_OVERHEAD: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Length of a slice in a quick run, which only checks that the benchmark runs.
+pub(crate) const QUICK: Duration = Duration::from_millis(100);
 
 /// Parameters of load common to all slices.
 pub(crate) struct Load<'a> {

@@ -10,7 +10,7 @@ use crate::measure::record::record;
 use crate::measure::sample::Misses;
 use crate::measure::stats::{Rounds as _, maximum, minimum};
 use crate::runner::servers::ours;
-use crate::runner::slice::{Shot, Slice};
+use crate::runner::slice::{self, Shot, Slice};
 use crate::runner::{Plan, Runner};
 
 /// Maximum response time.
@@ -19,9 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const SECONDS: [u32; 2] = [2, 8];
 /// Maximum number of connections under valgrind, which needs some of the 20,000 open files.
 const MAX_CONNECTIONS: usize = 5000;
-/// Length of a slice, and of a slice of a quick run.
+/// Length of a slice.
 const SLICE: Duration = Duration::from_millis(800);
-const QUICK: Duration = Duration::from_millis(200);
 
 record! {
     /// One server with a number of connections in closed loop.
@@ -62,7 +61,7 @@ pub(super) fn times(options: &Options) -> Result<Vec<WebRow>, Error> {
     let servers = servers();
     let wants = |name: &str| servers.iter().any(|(_, server, _)| server == name);
     let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
-    let slice = if options.quick { QUICK } else { SLICE };
+    let slice = if options.quick { slice::QUICK } else { SLICE };
     let title = |connections: &usize| format!("servers with {connections} connections");
     let turns = (runner.servers.len(), rounds);
     let (measured, _) = measure_arms(&in_flight, title, turns, |connections, server, round| {

@@ -17,7 +17,7 @@ use crate::measure::run::Run;
 use crate::measure::stats::Rounds as _;
 use crate::runner::server::Server;
 use crate::runner::site::Site;
-use crate::runner::slice::Shot;
+use crate::runner::slice::{self, Shot};
 use crate::runner::surge::SurgeSite;
 use crate::runner::{Plan, Runner};
 use crate::system::cachegrind::Counts;
@@ -58,7 +58,7 @@ enum Measured {
 /// are ended.
 pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (slices, slice, seconds) = match options.quick {
-        true => (1, Duration::from_millis(300), [1, 2]),
+        true => (1, slice::QUICK, [1, 2]),
         false => (options.slices, options.slice, SECONDS),
     };
     let has_users = options.connections.is_empty();

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::time::Instant;
 
-use super::arms::{Arm, Line, MAX_WARM_UP_REQUESTS};
+use super::arms::{Arm, Line};
 use super::calls::Setting;
 use super::code;
 use super::options::Plan;
@@ -45,7 +45,7 @@ fn size(kib: u64, plan: &Plan) -> Size {
         let count = (plan.requests / fewer).max(1);
         (Line::new(arm, kib, count), count)
     });
-    let found = lines[AUTO].0.settle(MAX_WARM_UP_REQUESTS);
+    let found = lines[AUTO].0.settle(plan.settle);
     let round = || {
         let mut times = [0.0; ARMS.len()];
         for ((line, count), time) in lines.iter_mut().zip(&mut times) {

@@ -1,7 +1,9 @@
 //! The command line of `phalanx-bench pipeline`.
 
-use crate::arguments::{kib, number};
 use clap::Args;
+
+use super::arms::MAX_WARM_UP_REQUESTS;
+use crate::arguments::{kib, number};
 
 /// Measure when cohorts pay: eight stages of generated code, run in different orders.
 ///
@@ -48,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) kib: Vec<u64>,
     pub(crate) rounds: usize,
     pub(crate) requests: usize,
+    /// Maximum number of requests until the tuner must have found a size.
+    pub(crate) settle: usize,
     pub(crate) processes: usize,
 }
 
@@ -55,11 +59,12 @@ impl Options {
     pub(crate) fn plan(&self) -> Plan {
         let kib = self.kib.clone();
         match self.quick {
-            true => Plan { kib, rounds: 3, requests: 256, processes: 0 },
+            true => Plan { kib, rounds: 3, requests: 256, settle: 256, processes: 0 },
             false => Plan {
                 kib,
                 rounds: self.rounds,
                 requests: self.requests,
+                settle: MAX_WARM_UP_REQUESTS,
                 processes: self.processes,
             },
         }

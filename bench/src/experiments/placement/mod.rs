@@ -36,7 +36,7 @@ use crate::error::Error;
 use crate::measure::partial::Partial;
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::runner::{Runner, RunnerOptions};
+use crate::runner::{Runner, RunnerOptions, slice};
 
 /// Maximum response time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -168,7 +168,7 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let lengths = match options.quick {
         true => Lengths {
             slices: 1,
-            slice: Duration::from_millis(300),
+            slice: slice::QUICK,
             calm: Duration::from_millis(100),
             learn: Duration::from_millis(500),
             quick: true,

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::scene::Scene;
 use crate::arguments::{number, seconds};
-use crate::runner::RunnerOptions;
+use crate::runner::{RunnerOptions, slice};
 
 /// Measure the web server, a bare loop, its threaded twin, nginx and other servers.
 ///
@@ -59,7 +59,7 @@ impl Options {
     /// Number of slices, and their length.
     pub(crate) fn slices(&self) -> (usize, Duration) {
         match self.quick {
-            true => (2, Duration::from_millis(300)),
+            true => (2, slice::QUICK),
             false => (self.slices, self.slice),
         }
     }
