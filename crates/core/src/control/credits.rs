@@ -2,7 +2,7 @@
 //!
 //! The law follows Breakwater (Cho et al., OSDI 2020): while the delay is below its target, credits
 //! grow; above it, they shrink in proportion to the excess, at most by half. It differs from Breakwater
-//! in four ways.
+//! in five ways.
 //!
 //! - Without congestion there is no limit. One congested interval does not set one, because a machine
 //!   that stalled for a moment has a queue as well.
@@ -12,6 +12,8 @@
 //!   intervals.
 //! - A minimum share of the capacity is always admitted. Where a rejection costs as much as the
 //!   service, rejecting does not shorten the delay, and the limit would otherwise fall to zero.
+//! - Operations that are older than [`MAX_AGE`] intervals do not count. They are responses to slow clients: a limit
+//!   derived from their number would say nothing about the work of this processor.
 //!
 //! The law uses no clock and no randomness: the caller reports the end of each interval.
 
@@ -30,6 +32,9 @@ const SMOOTHING_INTERVALS: f64 = 10.0;
 /// is roughly proportional to the operations in flight, so a factor below one converges without
 /// oscillating.
 const SHRINK_FACTOR: f64 = 0.5;
+/// The intervals after which an operation in flight is not limited any more. An operation that takes longer waits for its
+/// client, not for this processor: an overloaded server completes its own work earlier.
+const MAX_AGE: usize = 16;
 /// The relative growth of credits per interval when the delay is zero.
 const MAX_GROWTH: f64 = 0.25;
 
@@ -40,7 +45,13 @@ pub(crate) struct Credits {
     /// The limit; infinite for none.
     limit: f64,
     in_flight: u32,
-    /// Operations in flight when this interval began, and the peak since then.
+    /// The number of completed intervals.
+    intervals: u64,
+    /// The operations in flight that began in each of the last [`MAX_AGE`] intervals, and their sum: the concurrency that
+    /// is limited.
+    recent: [u32; MAX_AGE],
+    limited: u32,
+    /// Operations in flight when this interval began, and the peak of the limited ones since then.
     began_with: u32,
     peak: u32,
     admitted: u64,
@@ -62,6 +73,9 @@ impl Credits {
             target: target.max(1) as f64,
             limit: f64::INFINITY,
             in_flight: 0,
+            intervals: 0,
+            recent: [0; MAX_AGE],
+            limited: 0,
             began_with: 0,
             peak: 0,
             admitted: 0,
@@ -74,23 +88,29 @@ impl Credits {
         }
     }
 
-    /// Takes a credit. False if none is left.
+    /// Takes a credit. Returns the current interval; `None` if no credit is left.
     #[inline]
-    pub(crate) fn take(&mut self) -> bool {
-        if f64::from(self.in_flight) >= self.limit {
+    pub(crate) fn take(&mut self) -> Option<u64> {
+        if f64::from(self.limited) >= self.limit {
             self.refused += 1;
-            return false;
+            return None;
         }
         self.admitted += 1;
         self.in_flight += 1;
-        self.peak = self.peak.max(self.in_flight);
-        true
+        self.limited += 1;
+        self.recent[place(self.intervals)] += 1;
+        self.peak = self.peak.max(self.limited);
+        Some(self.intervals)
     }
 
-    /// Returns a credit.
+    /// Returns a credit of this interval.
     #[inline]
-    pub(crate) fn give(&mut self) {
+    pub(crate) fn give(&mut self, interval: u64) {
         self.in_flight -= 1;
+        if self.intervals - interval < MAX_AGE as u64 {
+            self.limited -= 1;
+            self.recent[place(interval)] -= 1;
+        }
     }
 
     #[cfg(test)]
@@ -132,7 +152,9 @@ impl Credits {
             self.limit = shrunk.max(self.floor().min(self.limit)).max(1.0);
         }
         (self.admitted, self.refused) = (0, 0);
-        (self.began_with, self.peak) = (self.in_flight, self.in_flight);
+        self.intervals += 1;
+        self.limited -= std::mem::take(&mut self.recent[place(self.intervals)]);
+        (self.began_with, self.peak) = (self.in_flight, self.limited);
     }
 
     /// The lowest limit: enough to serve the minimum share of the capacity at the current residence
@@ -144,6 +166,12 @@ impl Credits {
     fn grow(&mut self, part: f64) {
         self.limit += (self.limit * MAX_GROWTH * part).max(1.0);
     }
+}
+
+/// The place of an interval among the recent ones.
+#[inline]
+fn place(interval: u64) -> usize {
+    (interval % MAX_AGE as u64) as usize
 }
 
 #[cfg(all(test, not(loom)))]

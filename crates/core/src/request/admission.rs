@@ -19,7 +19,11 @@ use crate::processor::processor::Processor;
 /// }
 /// ```
 #[must_use = "dropping the permit returns its credit"]
-pub struct Permit(Rc<Admission>);
+pub struct Permit {
+    admission: Rc<Admission>,
+    /// The interval in which its credit was taken.
+    interval: u64,
+}
 
 /// The reason for a rejected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +46,9 @@ impl Ingress {
     /// the delay. The delay is added over the stages, and for each stage is the smallest of an interval, so that
     /// bursts which are served before the next one do not count. With any other ingress, only requests past their
     /// deadline are rejected.
+    ///
+    /// A permit counts for its first sixteen intervals, of at least 10 ms each. If it is held longer, its request waits for
+    /// the client rather than for this processor, and a limit would reject others because of clients that read slowly.
     ///
     /// ```
     /// use phalanx_core::{Graph, Ingress};
@@ -75,8 +82,8 @@ impl Ingress {
                 delay.note_limit();
             }
             match admission.credits.borrow_mut().take() {
-                true => Ok(Permit(admission.clone())),
-                false => Err(shed(p, Shed::NoCredit)),
+                Some(interval) => Ok(Permit { admission: admission.clone(), interval }),
+                None => Err(shed(p, Shed::NoCredit)),
             }
         })
     }
@@ -113,7 +120,7 @@ impl fmt::Debug for Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        self.0.credits.borrow_mut().give();
+        self.admission.credits.borrow_mut().give(self.interval);
     }
 }
 
@@ -164,7 +171,7 @@ mod tests {
         run();
         assert_eq!(in_flight(), 5, "those that wait");
         // Long waits limit the requests in flight to fewer than there are.
-        (0..20).for_each(|_| credits.borrow_mut().interval_over(u64::MAX, 1));
+        (0..10).for_each(|_| credits.borrow_mut().interval_over(u64::MAX, 1));
         let limit = processor.enter(Ingress::limit);
         assert!(limit.is_some_and(|limit| limit <= 5), "{limit:?}");
         processor.enter(|| {

@@ -66,12 +66,15 @@ struct Job {
     intended: u64,
     queued: u64,
     passes: u64,
+    /// The interval in which it was admitted.
+    interval: u64,
 }
 
 /// A response that the client has not read yet.
 struct Answer {
     read: u64,
-    admitted: bool,
+    /// The interval in which its request was admitted; `None` for a rejection.
+    admitted: Option<u64>,
 }
 
 /// The results of one run.
@@ -184,8 +187,8 @@ impl Server {
     fn outside(&mut self) {
         while self.answers.front().is_some_and(|answer| answer.read <= self.now) {
             let Some(answer) = self.answers.pop_front() else { break };
-            if answer.admitted {
-                self.credits.give();
+            if let Some(interval) = answer.admitted {
+                self.credits.give(interval);
             }
             match self.gap {
                 None => self.arrived.push_back((answer.read, self.now)),
@@ -211,8 +214,8 @@ impl Server {
     }
 
     /// Sends a response. Returns the time at which the client has read it.
-    fn answer(&mut self, admitted: bool) -> u64 {
-        let reading = if admitted { self.world.reading } else { self.world.reading / 4 };
+    fn answer(&mut self, admitted: Option<u64>) -> u64 {
+        let reading = if admitted.is_some() { self.world.reading } else { self.world.reading / 4 };
         let read = self.answers.back().map_or(0, |last| last.read).max(self.now) + reading;
         self.answers.push_back(Answer { read, admitted });
         read
@@ -237,13 +240,13 @@ impl Server {
         }
         for _ in 0..self.arrived.len().min(COHORT) {
             let Some((intended, _)) = self.arrived.pop_front() else { break };
-            if self.credits.take() {
+            if let Some(interval) = self.credits.take() {
                 let large = if self.uniform() < 0.1 { self.world.large } else { 1 };
                 let passes = self.world.passes * large;
-                self.work.push_back(Job { intended, queued: self.now, passes });
+                self.work.push_back(Job { intended, queued: self.now, passes, interval });
             } else {
                 self.spend(self.world.refusal);
-                self.answer(false);
+                self.answer(None);
                 outcome.refused += 1;
             }
         }
@@ -258,7 +261,7 @@ impl Server {
                 self.work.push_back(job);
                 continue;
             }
-            let latency = self.answer(true) - job.intended;
+            let latency = self.answer(Some(job.interval)) - job.intended;
             outcome.good += usize::from(latency <= OBJECTIVE);
             outcome.latency.push(latency);
         }

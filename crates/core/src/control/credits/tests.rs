@@ -156,16 +156,17 @@ fn refusing_what_costs_nothing_less_ends_somewhere() {
     let mut credits = Credits::new(TARGET);
     let mut served = Vec::new();
     for _ in 0..50 {
-        (0..1500).for_each(|_| assert!(credits.take()));
-        (0..1500).for_each(|_| credits.give());
+        let taken: Vec<_> = (0..1500).filter_map(|_| credits.take()).collect();
+        assert_eq!(taken.len(), 1500);
+        taken.into_iter().for_each(|interval| credits.give(interval));
         credits.interval_over(0, INTERVAL);
     }
     for _ in 0..1000 {
-        let admitted = (0..1500).filter(|_| credits.take()).count();
-        (0..admitted).for_each(|_| credits.give());
+        let admitted: Vec<_> = (0..1500).filter_map(|_| credits.take()).collect();
+        admitted.iter().for_each(|interval| credits.give(*interval));
         // The delay does not react to the limit.
         credits.interval_over(5 * TARGET, INTERVAL);
-        served.push(admitted);
+        served.push(admitted.len());
     }
     let last = &served[500..];
     let mean = last.iter().sum::<usize>() / last.len();
@@ -175,7 +176,7 @@ fn refusing_what_costs_nothing_less_ends_somewhere() {
 /// Credits with `in_flight` taken and a limit of half of that.
 fn limited(in_flight: u32) -> Credits {
     let mut credits = Credits::new(TARGET);
-    assert!((0..in_flight).all(|_| credits.take()));
+    assert!((0..in_flight).all(|_| credits.take().is_some()));
     (0..INTERVALS_BEFORE_CUT).for_each(|_| credits.interval_over(2 * TARGET, 1000 * INTERVAL));
     assert_eq!(credits.limit(), Some(in_flight / 2));
     credits
@@ -184,13 +185,13 @@ fn limited(in_flight: u32) -> Credits {
 #[test]
 fn a_limit_is_judged_only_while_it_is_kept() {
     let mut credits = limited(80);
-    for _ in 0..100 {
+    for _ in 0..9 {
         credits.interval_over(9 * TARGET, INTERVAL);
     }
     assert_eq!(credits.limit(), Some(40), "all of that wait came before it");
-    assert!(!credits.take());
-    (0..41).for_each(|_| credits.give());
-    assert!(credits.take() && !credits.take());
+    assert_eq!(credits.take(), None);
+    (0..41).for_each(|_| credits.give(0));
+    assert!(credits.take().is_some() && credits.take().is_none());
     credits.interval_over(3 * TARGET, 1000 * INTERVAL);
     assert_eq!(credits.limit(), Some(40), "it was exceeded when the interval began");
     credits.interval_over(3 * TARGET, 1000 * INTERVAL);
@@ -200,10 +201,11 @@ fn a_limit_is_judged_only_while_it_is_kept() {
 #[test]
 fn credits_come_back() {
     let mut credits = limited(200);
-    (0..200).for_each(|_| credits.give());
+    (0..200).for_each(|_| credits.give(0));
     for _ in 0..4 {
-        assert!((0..=300).any(|_| !credits.take()), "refused");
-        (0..credits.in_flight).for_each(|_| credits.give());
+        let taken: Vec<_> = (0..=300).map_while(|_| credits.take()).collect();
+        assert!(taken.len() <= 300, "refused");
+        taken.into_iter().for_each(|interval| credits.give(interval));
         credits.interval_over(0, INTERVAL);
     }
     assert_eq!(
@@ -216,7 +218,7 @@ fn credits_come_back() {
 #[test]
 fn a_quiet_moment_is_not_the_end() {
     let mut credits = limited(8);
-    (0..8).for_each(|_| credits.give());
+    (0..8).for_each(|_| credits.give(0));
     for _ in 0..5 {
         credits.interval_over(0, INTERVAL);
         assert!(credits.limit().is_some());
@@ -228,9 +230,42 @@ fn a_quiet_moment_is_not_the_end() {
 #[test]
 fn a_limit_does_not_outlive_a_time_without_requests() {
     let mut credits = limited(8);
-    assert!(!credits.take());
+    assert_eq!(credits.take(), None);
     // Eight slow clients keep their credits. No other request arrives for a second.
     credits.interval_over(0, 100 * INTERVAL);
     assert_eq!(credits.limit(), None);
-    assert!(credits.take(), "the first request after it is admitted");
+    assert!(credits.take().is_some(), "the first request after it is admitted");
+}
+
+#[test]
+fn operations_of_slow_clients_count_for_a_while() {
+    let mut credits = limited(80);
+    let mut intervals = INTERVALS_BEFORE_CUT;
+    while credits.take().is_none() {
+        credits.interval_over(9 * TARGET, INTERVAL);
+        intervals += 1;
+    }
+    assert_eq!(intervals, MAX_AGE as u32);
+    assert_eq!((1..=40).map_while(|_| credits.take()).count(), 39, "those 80 count no more");
+    (0..80).for_each(|_| credits.give(0));
+    assert_eq!((credits.in_flight, credits.take()), (40, None));
+}
+
+/// Responses that wait for slow clients, of which there are many more than the server has work, do not change the limit.
+#[test]
+fn slow_clients_do_not_decide_about_others() {
+    for slow in [0, 100, 1000, 10_000] {
+        let mut server = Server::new(World::new(200_000, 0.02), 1);
+        assert!((0..slow).all(|_| server.credits.take().is_some()));
+        assert_eq!(server.run(0.7, 300 * MS).refused, 0);
+        server.run(2.0, 300 * MS);
+        let mut outcome = server.run(2.0, 1000 * MS);
+        let possible = (1.0 - 2.0 * 0.02) / (1.0 - 0.02) * 5000.0;
+        assert!(
+            outcome.good as f64 > MIN_SHARE * possible,
+            "{slow}: {} of {possible}",
+            outcome.good
+        );
+        assert!(outcome.p99() < MAX_P99, "{slow}: {} ms", outcome.p99() / MS);
+    }
 }
