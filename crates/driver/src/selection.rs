@@ -35,7 +35,15 @@ impl FromStr for DriverChoice {
             "auto" => Ok(DriverChoice::Auto),
             "uring" => Ok(DriverChoice::Uring),
             "poll" => Ok(DriverChoice::Poll),
-            _ => Err(format!("unknown driver {text:?}; use auto, uring or poll")),
+            _ => {
+                let meant = match text {
+                    "io_uring" => " (io_uring is uring)",
+                    "epoll" => " (epoll is poll)",
+                    "kqueue" => " (kqueue is poll)",
+                    _ => "",
+                };
+                Err(format!("unknown driver {text:?}; use auto, uring or poll{meant}"))
+            }
         }
     }
 }
@@ -139,7 +147,14 @@ mod tests {
         for choice in [DriverChoice::Auto, DriverChoice::Uring, DriverChoice::Poll] {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
-        assert!("epoll".parse::<DriverChoice>().is_err());
+        for (text, meant) in [("io_uring", "uring"), ("epoll", "poll"), ("kqueue", "poll")] {
+            let error = text.parse::<DriverChoice>().unwrap_err();
+            assert!(
+                error.ends_with(&format!("auto, uring or poll ({text} is {meant})")),
+                "{error}"
+            );
+        }
+        assert!("x".parse::<DriverChoice>().unwrap_err().ends_with("auto, uring or poll"));
     }
 
     #[test]
