@@ -37,7 +37,7 @@ impl Family {
             ),
             Self::Subscriptions => (
                 "mqtt_subscriptions_rejected",
-                "Subscriptions rejected because they cannot be stored.",
+                "Subscriptions rejected because they are not allowed or cannot be stored.",
             ),
         }
     }
@@ -124,6 +124,8 @@ reasons! {
         "of a persistent session, because the journal is full or behind (max-persistence-bytes)";
     SubscriptionDiskFull = "subscription_disk_full", Subscriptions,
         "of a persistent session, because the disk is full";
+    SubscriptionNotAuthorized = "subscription_not_authorized", Subscriptions,
+        "the access list does not allow the client to make them";
 }
 
 /// A dropped message, as far as known: its topic, and its receiver or publisher.
@@ -150,7 +152,7 @@ impl Dropped<'_> {
 
 impl fmt::Display for Dropped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topic, client, is_publisher, origin, .. } = self;
+        let Self { topic, client, user, is_publisher, origin } = self;
         let is_first = topic.is_none();
         if let Some(topic) = topic {
             write!(f, "{topic:?}")?;
@@ -159,7 +161,8 @@ impl fmt::Display for Dropped<'_> {
             (Some(client), _) => {
                 let space = if is_first { "" } else { " " };
                 let is = if *is_publisher { "from" } else { "for" };
-                write!(f, "{space}{is} client {client:?}")
+                write!(f, "{space}{is} client {client:?}")?;
+                user.map_or(Ok(()), |user| write!(f, " of user {user:?}"))
             }
             (None, Some(origin)) if is_first => write!(f, "at {}", origin.listen),
             _ => Ok(()),
@@ -296,6 +299,29 @@ mod tests {
         };
         let of_messages = DropReason::ALL.iter().filter(is_of_messages);
         assert_eq!(drops.messages(), of_messages.map(|reason| drops.count(*reason)).sum::<u64>());
+    }
+
+    #[test]
+    fn a_line_names_client_and_user() {
+        let drops = Drops::new(EventLog::default());
+        for (reason, is_publisher, ends) in [
+            (
+                DropReason::NotAuthorized,
+                true,
+                "the first was \"a/b\" from client \"c\" of user \"u\"",
+            ),
+            (
+                DropReason::SubscriptionNotAuthorized,
+                false,
+                "\"a/b\" for client \"c\" of user \"u\"",
+            ),
+        ] {
+            let (topic, client, user) = (Some("a/b"), Some("c"), Some("u"));
+            drops.add(reason, 1, || Dropped { topic, client, user, is_publisher, origin: None });
+            let lines = DropLog::default().lines(&drops, true);
+            let own = lines.iter().find(|line| line.contains(reason.label()));
+            assert!(own.is_some_and(|line| line.ends_with(ends)), "{lines:?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::connection::client::Connection;
 use crate::connection::end::{End, UNDECIDED};
 use crate::content::parse::{self, PacketFilter, ParsedSubscription};
 use crate::content::path::path;
+use crate::events::drops::{DropReason, Dropped};
 use crate::model::trie::is_shallow;
 use crate::requests::SubscriptionRequest;
 
@@ -86,6 +87,11 @@ impl Connection {
                 // Boxed: few brokers have a service.
                 let decided = Box::pin(self.decide_filter(&wanted.key, &mut is_undecided)).await;
                 well = well.and_then(|wanted| decided.map(|()| wanted));
+            }
+            if matches!(well, Err((Reason::NOT_AUTHORIZED, _))) {
+                let what = || Dropped { is_publisher: false, ..self.as_publisher(Some(filter)) };
+                let drops = &self.context.counters.drops;
+                drops.add(DropReason::SubscriptionNotAuthorized, 1, what);
             }
             let bytes = well.as_ref().map_or(0, |wanted| wanted.key.len());
             all.push(well.map_err(|(reason, what)| {

@@ -81,6 +81,11 @@ fn dropped_messages_are_counted(driver: &str) {
     let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
     assert_eq!(old.publish("closed", "x"), Reason::SUCCESS);
     assert_eq!(dropped(admin, "not_authorized"), 3);
+    let closed = writer.subscribe_with(&[("closed", SubscribeOptions::default())], &[]);
+    assert_eq!(closed, [Reason::NOT_AUTHORIZED]);
+    let said = metrics(admin);
+    let line = "mqtt_subscriptions_rejected_total{reason=\"subscription_not_authorized\"} 1";
+    assert!(said.contains(line), "{said}");
     // A disconnected client, and one with a small maximum packet size.
     let (mut away, _) = Client::begin(&broker, &Begin::lasting("away"));
     away.subscribe("open/+", QoS::AtLeastOnce);
