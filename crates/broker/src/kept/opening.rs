@@ -19,6 +19,9 @@ impl StreamMirror {
     /// the stream lacks.
     pub(super) async fn open_stream(&self, id: u64, own: Range<u64>) -> Result<u64, MirrorLost> {
         let opened = self.repeated(async || self.try_open(id, own.clone()).await).await;
+        if opened.is_ok() && self.kept.is_behind() {
+            self.kept.tell("NATS had lost this node's journal, which is sent to it again");
+        }
         self.kept.set_behind(false);
         opened
     }

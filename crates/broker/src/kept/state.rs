@@ -191,9 +191,7 @@ impl Kept {
     }
 
     pub(crate) fn set_behind(&self, is_behind: bool) {
-        if !self.is_behind.swap(is_behind, Ordering::Relaxed) && is_behind {
-            self.tell("NATS does not have this node's journal any more: opening it again");
-        }
+        self.is_behind.store(is_behind, Ordering::Relaxed);
     }
 
     /// The lease was renewed, by a request of this time.
@@ -279,6 +277,12 @@ impl Kept {
             adopted_total: self.metrics.adopted.count(),
             leases: own.into_iter().chain(others).collect(),
         }
+    }
+
+    /// The line that was printed last.
+    #[cfg(test)]
+    pub(crate) fn told(&self) -> String {
+        lock(&self.state).told.clone()
     }
 
     /// Prints a line, unless it was the last one.

@@ -77,6 +77,7 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
             streams.delete(&names.stream(&journal()).name).await.unwrap();
             assert!(mirror.append(2, Bytes::from(vec![7])).await.is_err() && mirror.is_behind());
             assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(1));
+            assert!(kept.told().contains("sent to it again"), "{}", kept.told());
             assert!(program.lease().await.unwrap().1.is_incomplete && !mirror.is_behind());
             for number in [1, 2] {
                 mirror.append(number, Bytes::from(vec![7])).await.unwrap();
@@ -94,6 +95,28 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
             }
             sleep(Duration::from_secs(10)).await;
             assert!(kept.is_open() && kept.lost().is_none());
+        })
+    });
+}
+
+#[test]
+fn a_stream_that_another_node_has_deleted_is_not_opened() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (kept, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            mirror.complete().await.unwrap();
+            let before = kept.told();
+            streams.delete(&names.stream(&journal()).name).await.unwrap();
+            while !mirror.is_behind() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            assert_eq!(kept.told(), before, "the lease shows whether it is opened");
+            let adopted = lease_of(&JournalName { node: "b".into(), id: 1 });
+            program.put_lease(&journal(), &Record { is_adopted: true, ..adopted }).await;
+            assert!(mirror.open(JOURNAL, 1, 1).await.is_err());
+            assert!(kept.told().starts_with("this node has lost its sessions"), "{}", kept.told());
         })
     });
 }
