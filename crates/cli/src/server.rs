@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use phalanx::runtime::report;
-use phalanx_config::{ConfigError, Keys, Origins, read, read_given, table};
+use phalanx_config::{ConfigError, Keys, Origins, declarations, read, read_given, table};
 use phalanx_service::{Inherited, Listen, RuntimeConfig, Scheme};
 
 use crate::files;
@@ -119,7 +119,10 @@ impl<C: Server> Options<C> {
             let wrong = config.check(&self.places);
             errors.push(wrong.into_iter().map(|error| error.located(&origins)).collect());
         }
-        let errors = errors.concat();
+        let keys = declarations(&mut C::default());
+        let flag = |key: &str| keys.iter().find(|known| known.key == key)?.flag.clone();
+        let errors = errors.concat().into_iter().map(|error| error.with_flags(flag));
+        let errors: Vec<_> = errors.collect();
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 }

@@ -1,11 +1,14 @@
 //! `phalanx web`: serves a directory.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use phalanx::runtime::report;
+use phalanx_config::declarations;
 use phalanx_web::{
     Config, ConfigError, Inherited, Listen, RuntimeConfig, Scheme, ServeError, operate,
 };
@@ -37,11 +40,34 @@ pub(crate) struct Web {
 impl Web {
     pub(crate) fn run(mut self) -> ExitCode {
         if let Some(directory) = self.directory {
+            if !directory.exists() {
+                explain(&directory);
+            }
             let path = directory.to_string_lossy().into_owned();
             self.options.give("host.root", "DIRECTORY".into(), path.into());
         }
         self.options.run(|_| ())
     }
+}
+
+/// Explains a word that follows a flag and is taken for the directory, as in `--access-log combined`.
+fn explain(directory: &Path) {
+    let next =
+        env::args_os().skip(1).zip(env::args_os().skip(2)).find(|(_, next)| next == directory);
+    let Some((before, _)) = next else { return };
+    let Some(flag) = before.to_str().and_then(|before| before.strip_prefix("--")) else { return };
+    let keys = declarations(&mut Config::default());
+    if !keys.iter().any(|key| key.flag.as_deref() == Some(flag)) {
+        return;
+    }
+    let inner = keys.iter().filter_map(|key| key.flag.as_deref());
+    let inner =
+        inner.filter(|other| other.strip_prefix(flag).is_some_and(|rest| rest.starts_with('-')));
+    let inner: String = inner.map(|other| format!(" or --{other}")).collect();
+    report(format_args!(
+        "{} is taken for DIRECTORY; to set a value, use --{flag}=VALUE{inner}",
+        directory.display()
+    ));
 }
 
 impl Server for Config {

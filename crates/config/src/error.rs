@@ -10,17 +10,40 @@ pub struct ConfigError {
     place: String,
     key: String,
     what: String,
+    /// Keys of the table `key` that correct it.
+    keys: Vec<String>,
 }
 
 impl ConfigError {
     /// An error about the value of `key`, set at `place`.
     pub fn new(place: &str, key: &str, what: &str) -> Self {
-        Self { place: place.into(), key: key.into(), what: what.into() }
+        Self { place: place.into(), ..Self::of(key, what) }
     }
 
     /// An error about the value of `key`, whose position is not known yet.
     pub fn of(key: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { place: String::new(), key: key.into(), what: what.into() }
+        Self { place: String::new(), key: key.into(), what: what.into(), keys: Vec::new() }
+    }
+
+    /// Names keys of the table [`key`](Self::key) that correct the error.
+    #[must_use]
+    pub fn with_keys(mut self, keys: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.keys = keys.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds the flags of those keys if a flag or an environment variable has caused the error. `flag` returns that of a
+    /// key.
+    #[must_use]
+    pub fn with_flags(mut self, flag: impl Fn(&str) -> Option<String>) -> Self {
+        // The position of a text has numbers.
+        let is_given = !self.place.is_empty() && !self.place.contains(':');
+        let flags = self.keys.iter().filter_map(|key| flag(&format!("{}.{key}", self.key)));
+        let flags: Vec<_> = flags.map(|flag| format!("--{flag}")).collect();
+        if is_given && !flags.is_empty() {
+            self.what = format!("{}; use {}", self.what, flags.join(" or "));
+        }
+        self
     }
 
     /// The key, such as `host[0].root`; empty if there is none.
@@ -54,7 +77,7 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, key, what } = self;
+        let Self { place, key, what, .. } = self;
         for part in [place, key] {
             if !part.is_empty() {
                 write!(f, "{part}: ")?;
@@ -94,6 +117,24 @@ impl Origins {
     pub fn take_includes(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.includes)
     }
+}
+
+/// The name of `known` that `name` probably means: a similar one, or one that it contains. None for names of less than
+/// three letters, since `no` is similar to `on`.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |known: &'a str| match name.contains(known) {
+        true => (1, known),
+        false => (strsim::damerau_levenshtein(known, name), known),
+    };
+    let is_near = |(distance, known): &(usize, &str)| *distance <= (known.len() / 2).min(3);
+    let known = known.into_iter().filter(|known| known.len() > 2);
+    known.map(distance).filter(is_near).min().map(|(_, known)| known)
+}
+
+/// The reason for rejecting a word, if it is similar to a `known` one; otherwise empty.
+pub fn did_you_mean<'a>(word: Option<&str>, known: impl IntoIterator<Item = &'a str>) -> String {
+    let near = word.and_then(|word| nearest(word, known));
+    near.map_or_else(String::new, |near| format!("did you mean {near:?}?"))
 }
 
 /// File, line and column. Both count from one, and columns count characters.

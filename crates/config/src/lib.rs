@@ -70,7 +70,7 @@ use crate::reader::{Reader, Source};
 
 pub use declaration::{Declaration, variable};
 pub use difference::differences;
-pub use error::{ConfigError, Origins};
+pub use error::{ConfigError, Origins, did_you_mean, nearest};
 pub use pass::{Keys, Pass, Short, declarations, table};
 pub use reference::reference;
 /// A table to write.
@@ -144,7 +144,10 @@ fn read_from(
                 Source::Text { name, .. } => position(name, text, at),
                 Source::Given(_) => String::new(),
             };
-            ConfigError::new(&place, "", &error.message().trim().replace('\n', "; "))
+            // The text of a duplicate key, which the message does not contain.
+            let key = error.span().filter(|_| error.message() == "duplicate key");
+            let key = key.and_then(|span| text.get(span)).unwrap_or_default();
+            ConfigError::new(&place, key, &error.message().trim().replace('\n', "; "))
         })
         .collect();
     if errors.is_empty() {
@@ -180,7 +183,7 @@ macro_rules! choices {
             ) -> ::std::result::Result<$type, ::std::string::String> {
                 match value.as_str() {
                     $(Some($text) => Ok($variant),)*
-                    _ => Err(::std::string::String::new()),
+                    other => ::std::result::Result::Err($crate::did_you_mean(other, [$($text),*])),
                 }
             }
 

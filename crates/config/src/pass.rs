@@ -170,7 +170,8 @@ impl Pass<'_, '_> {
             Kind::Declare(declaring) => declaring.last().default = None,
             Kind::Check { prefix, errors } if *value == T::default() => {
                 let table = prefix.trim_end_matches('.');
-                errors.push(ConfigError::of(table, format!("`{name}` is missing")));
+                let error = ConfigError::of(table, format!("`{name}` is missing"));
+                errors.push(error.with_keys([name]));
             }
             _ => (),
         }
@@ -228,7 +229,8 @@ impl Pass<'_, '_> {
                     if value.is_none() {
                         reading.check_unset(name);
                     }
-                    self.table(name, value.get_or_insert_default());
+                    let own = || declarations(&mut T::default());
+                    reading.optional(name, own, |pass| value.get_or_insert_default().keys(pass));
                 }
                 None => reading.known(name),
             },

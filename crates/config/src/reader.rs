@@ -6,7 +6,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{ConfigError, Origins, position};
+use crate::declaration::Declaration;
+use crate::error::{ConfigError, Origins, nearest, position};
 use crate::pass::Pass;
 use crate::value::Value;
 
@@ -182,6 +183,27 @@ impl<'a, 'r> Reading<'a, 'r> {
         Some(on)
     }
 
+    /// As [`table`](Self::table), for one that is absent if it is false. Reports a value that is neither a table nor a
+    /// boolean.
+    pub(crate) fn optional(
+        &mut self,
+        name: &'static str,
+        own: impl FnOnce() -> Vec<Declaration>,
+        keys: impl FnOnce(&mut Pass<'_, '_>),
+    ) {
+        if self.is_table(name) {
+            return self.table(name, keys);
+        }
+        let Some(found) = self.take(name) else { return };
+        let expected = match self.reader.source {
+            Source::Given(_) => "true or false",
+            Source::Text { .. } => "true, false or a table",
+        };
+        self.reader.expected(found, &self.path(name), expected, "");
+        let error = self.reader.errors.pop().expect("it was just added");
+        self.reader.errors.push(error.with_keys(own().into_iter().map(|own| own.key)));
+    }
+
     pub(crate) fn table(&mut self, name: &'static str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
         let key = self.path(name);
         self.table_as(name, &key, keys);
@@ -286,13 +308,8 @@ impl<'a, 'r> Reading<'a, 'r> {
         let Self { reader, prefix, table, known, .. } = self;
         for key in table.keys().filter(|key| !known.contains(&&**key.get_ref())) {
             let name = key.get_ref();
-            let near = known
-                .iter()
-                .map(|known| (strsim::damerau_levenshtein(known, name), known))
-                .filter(|(distance, known)| *distance <= (known.len() / 2).clamp(1, 3))
-                .min();
-            let hint = match near {
-                Some((_, known)) => format!("did you mean `{known}`?"),
+            let hint = match nearest(name, known.iter().copied()) {
+                Some(known) => format!("did you mean `{known}`?"),
                 None => format!("expected one of {}", known.join(", ")),
             };
             let what = format!("unknown key; {hint}");

@@ -91,7 +91,7 @@ impl AuthHttp {
         let urls = [("login-url", &self.login_url), ("access-url", &self.access_url)];
         if urls.iter().all(|(_, url)| url.is_none()) {
             let what = "neither `login-url` nor `access-url` is set; set at least one of them";
-            return vec![ConfigError::of("auth-http", what)];
+            return vec![ConfigError::of("auth-http", what).with_keys(["login-url", "access-url"])];
         }
         let wrong = |(key, url): (&str, &Option<String>)| {
             let what = Endpoint::check(url.as_ref()?).err()?;

@@ -61,7 +61,10 @@ impl JwtConfig {
         let mut errors = Vec::new();
         let mut wrong = |key: &str, what: String| errors.push(ConfigError::of(key, what));
         match (&self.keys_file, &self.keys_url) {
-            (None, None) => wrong("jwt", "`keys-file` or `keys-url` is missing".into()),
+            (None, None) => {
+                let error = ConfigError::of("jwt", "`keys-file` or `keys-url` is missing");
+                return vec![error.with_keys(["keys-file", "keys-url"])];
+            }
             (Some(_), Some(_)) => {
                 wrong("jwt.keys-url", "excludes `keys-file`; remove one of the two".into())
             }

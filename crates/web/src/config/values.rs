@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use phalanx_config::{Given, Value, Written, choices, integer};
+use phalanx_config::{Given, Value, Written, choices, did_you_mean, integer};
 
 use crate::config::{
     AcmeChallenge, CachePreset, ForwardedField, LogFormat, LogTarget, Network, RedirectStatus,
@@ -155,7 +155,7 @@ impl Value<LogFormat> for LogFormats {
             Some("combined") => Ok(LogFormat::Combined),
             Some("json") => Ok(LogFormat::Json),
             Some(template) if template.contains('$') => template.parse().map(LogFormat::Template),
-            _ => Err(String::new()),
+            other => Err(did_you_mean(other, ["common", "combined", "json"])),
         }
     }
 

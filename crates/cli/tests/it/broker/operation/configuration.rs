@@ -252,6 +252,11 @@ fn a_check_reports_all_errors() {
                 .contains("--max-packet-size: max-packet-size: found 5, expected 128 to 268435455"),
         "{stderr}"
     );
+    let (code, _, stderr) = run(bare().args(["broker", "--jwt"]));
+    assert!(
+        code == Some(2) && stderr.contains("use --jwt-keys-file or --jwt-keys-url"),
+        "{stderr}"
+    );
     let (code, _, stderr) = run(bare().args(["broker", "--listen", "http://127.0.0.1:1"]));
     assert!(code == Some(2) && stderr.contains("mqtts://"), "{stderr}");
 }

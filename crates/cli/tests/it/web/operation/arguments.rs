@@ -90,7 +90,12 @@ fn bad_arguments_are_named() {
         (&["--request-timeout", "0"], "--request-timeout"),
         (&["--idle-timeout", "5"], "--idle-timeout: idle-timeout: found \"5\", expected a time"),
         (&["--root", "a", "b"], "--root"),
-        (&["--tls-certificate", "c"], "--tls-certificate: host.tls: `key` is missing"),
+        (
+            &["--tls-certificate", "c"],
+            "--tls-certificate: host.tls: `key` is missing; use --tls-key",
+        ),
+        (&["--tls"], "--tls: host.tls: `certificate` is missing; use --tls-certificate"),
+        (&["--access-log=x"], "true or false; use --access-log-format or --access-log-target"),
         (&["--tls-certificate", "c", "--tls-key", "k"], "listen on https://"),
         (&["--pin=no"], "--pin: runtime.pin: found \"no\", expected true or false"),
         (&["--error-pages", "200=a"], "400 to 599"),
@@ -114,6 +119,20 @@ fn bad_arguments_are_named() {
         let message = stderr.lines().filter(|line| line.contains("error:"));
         assert!(message.count() <= 1 && !stderr.contains("panicked"), "{arguments:?}: {stderr}");
     }
+}
+
+#[test]
+fn a_value_that_is_taken_for_the_directory_is_explained() {
+    let (code, _, stderr) = web(&["--access-log", "no-combined"]);
+    let explained = "phalanx: no-combined is taken for DIRECTORY; to set a value, use --access-log=VALUE or \
+                     --access-log-format or --access-log-target\n";
+    assert!(code == Some(1) && stderr.starts_with(explained), "{code:?} {stderr}");
+    // Other words before a directory.
+    let (_, _, stderr) = web(&["--spin", "0s", "no-such"]);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let site = Site::new();
+    let (code, _, stderr) = web(&["--check", "--access-log", site.root().to_str().unwrap()]);
+    assert_eq!((code, &stderr[..]), (Some(0), ""));
 }
 
 #[test]
