@@ -23,7 +23,9 @@ mod web;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Error, Parser, Subcommand};
+use phalanx_config::nearest;
 
 /// Web server, MQTT broker and tools of Phalanx, a runtime that executes similar work of different requests together.
 #[derive(Parser)]
@@ -49,9 +51,24 @@ enum Command {
     Man(manual::Man),
 }
 
+/// Adds the command that an unknown one probably means. clap finds none for a short name with exchanged letters.
+fn suggested(mut error: Error) -> Error {
+    if error.get(ContextKind::SuggestedSubcommand).is_none()
+        && let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        let command = Cli::command();
+        let known = command.get_subcommands().map(|known| known.get_name());
+        if let Some(near) = nearest(unknown, known).map(str::to_owned) {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near]));
+        }
+    }
+    error
+}
+
 fn main() -> ExitCode {
     // For bad arguments clap prints an error to stderr and exits with 2.
-    match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| suggested(error).exit());
+    match cli.command {
         Command::Web(web) => web.run(),
         Command::Broker(broker) => broker.run(),
         Command::Pub(publish) => publish.run(),

@@ -12,6 +12,19 @@ fn page(directory: &Path, name: &str) -> String {
 }
 
 #[test]
+fn unknown_commands_name_a_similar_one() {
+    for (unknown, meant) in [("wbe", "web"), ("pbu", "pub"), ("tpo", "top"), ("brokers", "broker")]
+    {
+        let output = phalanx(&[unknown, "--help"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("exists: '{meant}'\n")), "{unknown}: {said}");
+    }
+    let said = String::from_utf8(phalanx(&["zzz"]).stderr).unwrap();
+    assert!(!said.contains("exist"), "{said}");
+}
+
+#[test]
 fn completions_contain_all_commands() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = phalanx(&["completions", shell]);
