@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use phalanx_mqtt::{Delivery, Packet, Property, Reason, SubscribeOptions, Version};
@@ -261,16 +261,39 @@ fn a_check_reports_all_errors() {
     assert!(code == Some(2) && stderr.contains("mqtts://"), "{stderr}");
 }
 
+/// A broker with a configuration file.
+struct Configured {
+    home: TempDir,
+    file: PathBuf,
+    broker: Broker,
+}
+
+impl Configured {
+    /// Starts a broker in a folder with all files that the configuration may name.
+    fn start(driver: &str, text: &str) -> Self {
+        let home = files();
+        let file = home.path().join("broker.toml");
+        fs::write(&file, text).unwrap();
+        let broker = Broker::start_by(driver, &file);
+        Self { home, file, broker }
+    }
+
+    /// Replaces the configuration. Returns the new messages, one of which contains `end`.
+    fn reload(&self, text: &str, end: &str) -> String {
+        fs::write(&self.file, text).unwrap();
+        let said = self.broker.stderr().len();
+        self.broker.rereads(end);
+        self.broker.stderr()[said..].to_owned()
+    }
+}
+
 fn a_file_takes_effect(driver: &str) {
-    let home = files();
-    let file = home.path().join("broker.toml");
     let text = "listen = ['127.0.0.1:0', 'ws://127.0.0.1:0']\npassword-file = 'users'\nacl-file = 'rules'\n\
                 max-queued-messages = 10\n";
-    fs::write(&file, text).unwrap();
-    let broker = Broker::start_by(driver, &file);
+    let Configured { broker, .. } = &Configured::start(driver, text);
     broker.next_address();
-    assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "a")), Reason::NOT_AUTHORIZED);
-    let (mut eve, _) = Client::begin(&broker, &login("a"));
+    assert_eq!(Client::refused(broker, &Begin::of(Version::V5, "a")), Reason::NOT_AUTHORIZED);
+    let (mut eve, _) = Client::begin(broker, &login("a"));
     assert_eq!(eve.publish("garden/tree", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
     assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED);
 }
@@ -279,33 +302,25 @@ fn login(id: &'static str) -> Begin<'static> {
     Begin { login: Some(("eve", "apple")), ..Begin::of(Version::V5, id) }
 }
 
-/// Output on stderr from offset `said` on.
-fn told(broker: &Broker, said: usize) -> String {
-    broker.stderr()[said..].to_owned()
-}
+/// A configuration with passwords and access rules.
+const PROTECTED: &str = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
 
 fn a_file_is_reloaded(driver: &str) {
-    let home = files();
-    let file = home.path().join("broker.toml");
-    let first = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
-    fs::write(&file, first).unwrap();
-    let broker = Broker::start_by(driver, &file);
-    let (mut eve, _) = Client::begin(&broker, &login("a"));
+    let configured = Configured::start(driver, PROTECTED);
+    let Configured { home, file, broker } = &configured;
+    let (mut eve, _) = Client::begin(broker, &login("a"));
     // Other access rules, fewer subscriptions, a shorter keep-alive, and a change that needs a restart.
     fs::write(home.path().join("others"), "user eve\ntopic readwrite sea/#\n").unwrap();
     let second = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'others'\n\
                   max-subscriptions = 1\nmax-keep-alive = '9s'\nmax-packet-size = 200\n\
                   max-retained = 5\nruntime.shutdown-timeout = '77s'\n";
-    fs::write(&file, second).unwrap();
-    let said = broker.stderr().len();
-    broker.rereads("reloaded: ");
-    let told = told(&broker, said);
+    let told = configured.reload(second, "reloaded: ");
     for key in ["max-retained", "runtime.shutdown-timeout"] {
         let line = format!("phalanx: {key}: changed; restart to apply");
         assert!(told.lines().any(|other| other == line), "{key}: {told}");
     }
     assert_eq!(told.lines().count(), 3, "{told}");
-    for file in [file.clone(), home.path().join("others")] {
+    for file in [file, &home.path().join("others")] {
         assert!(told.contains(file.to_str().unwrap()), "{told}");
     }
     // Existing connections follow the new rules and the limits of their session.
@@ -316,7 +331,7 @@ fn a_file_is_reloaded(driver: &str) {
     // Limits of an existing connection are unchanged; a new one has the new limits.
     eve.publish_with("sea/1", &"x".repeat(300), Delivery::AtMostOnce, false, &[]);
     eve.receives("sea/1", &"x".repeat(300));
-    let mut other = Client::silent(&broker, Version::V5);
+    let mut other = Client::silent(broker, Version::V5);
     other.connect(&login("b"));
     let came = other.next();
     let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
@@ -327,21 +342,15 @@ fn a_file_is_reloaded(driver: &str) {
 
 /// A new address accepts clients; a removed one does not, but its connections stay open.
 fn listen_addresses_are_reloaded(driver: &str) {
-    let home = tempfile::tempdir().unwrap();
-    let file = home.path().join("broker.toml");
-    let write = |listen: &str| fs::write(&file, format!("listen = {listen}\n")).unwrap();
-    write("['127.0.0.1:0']");
-    let broker = Broker::start_by(driver, &file);
-    let (mut client, _) = Client::begin(&broker, &Begin::of(Version::V5, "a"));
-    write("['127.0.0.1:0', 'ws://127.0.0.2:0']");
-    broker.rereads("reloaded: ");
+    let configured = Configured::start(driver, "listen = '127.0.0.1:0'\n");
+    let broker = &configured.broker;
+    let (mut client, _) = Client::begin(broker, &Begin::of(Version::V5, "a"));
+    configured.reload("listen = ['127.0.0.1:0', 'ws://127.0.0.2:0']\n", "reloaded: ");
     let added = broker.next_address();
     assert_eq!(added.ip().to_string(), "127.0.0.2");
     std::net::TcpStream::connect(added).unwrap();
-    write("['ws://127.0.0.2:0']");
-    let said = broker.stderr().len();
-    broker.rereads("reloaded: ");
-    assert!(!told(&broker, said).contains("restart"), "{}", told(&broker, said));
+    let told = configured.reload("listen = 'ws://127.0.0.2:0'\n", "reloaded: ");
+    assert!(!told.contains("restart"), "{told}");
     eventually("the address is closed", || {
         std::net::TcpStream::connect(broker.address).is_err().then_some(())
     });
@@ -350,12 +359,9 @@ fn listen_addresses_are_reloaded(driver: &str) {
 }
 
 fn reloads_are_atomic(driver: &str) {
-    let home = files();
-    let file = home.path().join("broker.toml");
-    let first = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
-    fs::write(&file, first).unwrap();
-    let broker = Broker::start_by(driver, &file);
-    let (mut eve, _) = Client::begin(&broker, &login("a"));
+    let configured = Configured::start(driver, PROTECTED);
+    let Configured { home, broker, .. } = &configured;
+    let (mut eve, _) = Client::begin(broker, &login("a"));
     fs::write(home.path().join("all"), "topic readwrite #\n").unwrap();
     for wrong in [
         "acl-file = 'all'\nmax-queued-mesages = 1\n",
@@ -363,32 +369,24 @@ fn reloads_are_atomic(driver: &str) {
         "acl-file = 'all'\nmax-packet-size = 5\n",
         "acl-file = 'no-rules'\n",
     ] {
-        fs::write(&file, format!("listen = '127.0.0.1:0'\n{wrong}")).unwrap();
-        broker.rereads("not reloaded; the old configuration remains in effect");
+        configured.reload(&format!("listen = '127.0.0.1:0'\n{wrong}"), "not reloaded; the old");
         assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED, "{wrong}");
     }
     // Passwords are required until a restart without the password file.
-    fs::write(&file, "listen = '127.0.0.1:0'\nacl-file = 'all'\n").unwrap();
-    let said = broker.stderr().len();
-    broker.rereads("reloaded: ");
-    assert!(told(&broker, said).contains("password-file: changed"), "{}", told(&broker, said));
-    assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
+    let told = configured.reload("listen = '127.0.0.1:0'\nacl-file = 'all'\n", "reloaded: ");
+    assert!(told.contains("password-file: changed"), "{told}");
+    assert_eq!(Client::refused(broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
 }
 
 fn a_reload_does_not_admit_everyone(driver: &str) {
-    let home = files();
-    let file = home.path().join("broker.toml");
-    let with =
-        |logins: &str| fs::write(&file, format!("listen = '127.0.0.1:0'\n{logins}")).unwrap();
-    with("[auth-http]\nlogin-url = 'http://127.0.0.1:9/'\n");
-    let broker = Broker::start_by(driver, &file);
-    let refused = || Client::refused(&broker, &Begin::of(Version::V5, "b"));
+    let with = |logins: &str| format!("listen = '127.0.0.1:0'\n{logins}");
+    let service = with("[auth-http]\nlogin-url = 'http://127.0.0.1:9/'\n");
+    let configured = Configured::start(driver, &service);
+    let refused = || Client::refused(&configured.broker, &Begin::of(Version::V5, "b"));
     assert_eq!(refused(), Reason::NOT_AUTHORIZED);
     for logins in ["password-file = 'users'\n", ""] {
-        with(logins);
-        let said = broker.stderr().len();
-        broker.rereads("not reloaded; the old configuration remains in effect");
-        assert!(told(&broker, said).contains("restart to apply"), "{}", told(&broker, said));
+        let told = configured.reload(&with(logins), "not reloaded; the old");
+        assert!(told.contains("restart to apply"), "{told}");
         assert_eq!(refused(), Reason::NOT_AUTHORIZED, "{logins}");
     }
 }
@@ -406,21 +404,23 @@ fn other_authorities(driver: &str) {
     if Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_err() {
         return eprintln!("left out: mosquitto_pub is not installed (mosquitto-clients)");
     }
-    let home = files();
     let (own, other) = (Authority::new(), Authority::new());
     let pair = own.sign("a", &["localhost"]);
     let trusted = own.certificate();
     let (eve, adam) = (own.sign_client("eve"), other.sign_client("adam"));
-    let authorities = home.path().join("authorities");
+    let folder = tempfile::tempdir().unwrap();
+    let authorities = folder.path().join("authorities");
     fs::copy(&trusted, &authorities).unwrap();
-    let file = home.path().join("broker.toml");
-    let text = format!(
-        "listen = 'mqtts://127.0.0.1:0'\n[tls]\ncertificate = '{}'\nkey = '{}'\nclient-ca = ",
-        pair.certificate.display(),
-        pair.key.display()
-    );
-    fs::write(&file, format!("{text}'authorities'\n")).unwrap();
-    let broker = Broker::start_by(driver, &file);
+    let with = |authorities: &Path| {
+        let [certificate, key] = [&pair.certificate, &pair.key].map(|path| path.display());
+        format!(
+            "listen = 'mqtts://127.0.0.1:0'\n[tls]\ncertificate = '{certificate}'\nkey = '{key}'\n\
+             client-ca = '{}'\n",
+            authorities.display()
+        )
+    };
+    let configured = Configured::start(driver, &with(&authorities));
+    let broker = &configured.broker;
     let address = broker.address;
     assert!(lets_in(address, &trusted, &eve) && !lets_in(address, &trusted, &adam));
     // Both authorities.
@@ -430,7 +430,6 @@ fn other_authorities(driver: &str) {
     assert!(lets_in(address, &trusted, &eve));
     eventually("a message", || broker.stderr().contains("were reloaded").then_some(()));
     // Only the other authority.
-    fs::write(&file, format!("{text}'{}'\n", other.certificate().display())).unwrap();
-    broker.rereads("reloaded: ");
+    configured.reload(&with(&other.certificate()), "reloaded: ");
     assert!(lets_in(address, &trusted, &adam) && !lets_in(address, &trusted, &eve));
 }
