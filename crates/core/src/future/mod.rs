@@ -1,6 +1,7 @@
 //! Types that operations await: calls, joins, channels, timers and capacity.
 
 pub(crate) mod call;
+pub(crate) mod cancel_on_drop;
 pub(crate) mod capacity;
 pub(crate) mod cohort;
 pub(crate) mod drain;

@@ -4,10 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, Several, alone, settle};
 use phalanx_core::{
     CallError, Graph, Processor, Session, SharedStage, StageView, join, oneshot, sleep, yield_now,
 };
@@ -281,6 +283,35 @@ fn an_operation_ends_with_the_future_of_its_run() {
         });
         assert!(!log.borrow().contains(&"went on"), "direct: {direct}");
         assert_eq!((processor.live(), processor.check_invariants()), (0, Ok(())));
+    }
+}
+
+#[test]
+fn an_operation_on_a_partition_ends_with_the_future_of_its_run() {
+    for (direct, processors) in [(true, 1), (false, 1), (false, 2)] {
+        let mut graph = Graph::new();
+        let a = graph.shared("a", ());
+        let b = graph.stage("b").partitions(1);
+        let b = if direct { b.direct().partitioned(|_| ()) } else { b.partitioned(|_| ()) };
+        let several = Several::new(graph, processors);
+        let went_on = Arc::new(AtomicBool::new(false));
+        let inner = went_on.clone();
+        // The last processor owns no partition if there are two.
+        several.processors[processors - 1].enter(|| {
+            a.dispatch(move |_| async move {
+                let mut run = Box::pin(b.run(0, move |_| async move {
+                    sleep(Duration::from_millis(5)).await;
+                    inner.store(true, Relaxed);
+                }));
+                let mut begin = |context: &mut Context<'_>| Poll::Ready(run.as_mut().poll(context));
+                assert!(poll_fn(&mut begin).await.is_pending());
+                sleep(Duration::from_millis(1)).await;
+            })
+            .unwrap();
+        });
+        several.settle(20);
+        assert!(!went_on.load(Relaxed), "direct: {direct}, {processors} processors");
+        assert!(several.live().iter().all(|live| *live == 0));
     }
 }
 

@@ -246,6 +246,45 @@ fn those_that_wait_keep_their_order() {
     assert_eq!(*seen.borrow(), (0..50).collect::<Vec<_>>());
 }
 
+/// An operation that follows its partition is cancelled at the new owner.
+#[test]
+fn a_cancelled_operation_ends_at_the_new_owner() {
+    let mut graph = Graph::new();
+    let table = graph.stage("table").partitions(1).partitioned(|_| ());
+    let main = graph.shared("main", ());
+    let several = Several::new(graph, 2);
+    let seen = Arc::new(AtomicUsize::new(0));
+    let (began, inner) = (seen.clone(), seen.clone());
+    several.processors[0].enter(|| {
+        table.dispatch(0, |_| sleep(Duration::from_millis(5))).unwrap();
+    });
+    several.turn(0);
+    several.processors[0].enter(|| {
+        let moving = main.dispatch(move |_| async move {
+            table.move_partition(0, 1).await.unwrap();
+        });
+        moving.unwrap();
+    });
+    (0..3).for_each(|_| _ = several.turn(0));
+    several.processors[0].enter(|| {
+        let calling = main.dispatch(move |_| async move {
+            let call = table.call(0, move |_| async move {
+                inner.fetch_add(1, Relaxed);
+                sleep(Duration::from_millis(50)).await;
+                inner.fetch_add(1, Relaxed);
+            });
+            sleep(Duration::from_millis(20)).await;
+            assert_eq!((began.load(Relaxed), table.owner(0)), (1, 1));
+            call.cancel();
+            assert_eq!(call.await, Err(CallError::Cancelled));
+        });
+        calling.unwrap();
+    });
+    several.settle(100);
+    assert_eq!(seen.load(Relaxed), 1, "it went on as an orphan");
+    assert_eq!(several.live(), [0, 0]);
+}
+
 #[test]
 fn partitions_move_between_threads() {
     let mut graph = Graph::new();

@@ -19,6 +19,7 @@ use std::task::{Context, Poll};
 
 use crate::error::CallError;
 use crate::future::call::Call;
+use crate::future::cancel_on_drop::CancelOnDrop;
 use crate::handle::local::invocation;
 use crate::handle::stage::Stage;
 use crate::metrics::type_name::display_name;
@@ -65,7 +66,8 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
 
 impl<S: 'static> Stage<Partition<S>> {
     /// As [`SharedStage::run`](crate::SharedStage::run), on the partition of `key`: a part of the caller if
-    /// the stage is direct and this processor owns the partition.
+    /// the stage is direct and this processor owns the partition, else an operation that ends with the
+    /// future.
     ///
     /// # Errors
     /// As [`Call`](crate::Call).
@@ -90,7 +92,9 @@ impl<S: 'static> Stage<Partition<S>> {
                     .filter(|_| p.stages.inline.has_inside(stage.key().stage()))?;
                 p.may_run_inside(stage.key()).map(|_| part)
             });
-            let Some(part) = entered else { return stage.call_from(from, key, operation).await };
+            let Some(part) = entered else {
+                return CancelOnDrop(stage.call_from(from, key, operation)).await;
+            };
             inside(from, async move { operation(part).await }).await
         }
     }
@@ -174,7 +178,7 @@ enum State {
 union Place<F, Fut, T> {
     invocation: ManuallyDrop<F>,
     future: ManuallyDrop<Fut>,
-    call: ManuallyDrop<Call<T>>,
+    call: ManuallyDrop<CancelOnDrop<T>>,
 }
 
 impl<F, Fut, T> Run<F, Fut, T> {
@@ -192,11 +196,7 @@ impl<F, Fut, T> Run<F, Fut, T> {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Begun => ManuallyDrop::drop(&mut self.place.invocation),
                 State::Inside => ManuallyDrop::drop(&mut self.place.future),
-                State::Called => {
-                    // No effect after the result.
-                    self.place.call.cancel();
-                    ManuallyDrop::drop(&mut self.place.call);
-                }
+                State::Called => ManuallyDrop::drop(&mut self.place.call),
                 State::Over => (),
             }
         }
@@ -238,8 +238,8 @@ where
                         this.poll_inside(context)
                     });
                 }
-                this.place.call =
-                    ManuallyDrop::new(Call::new(processor, processor.call(from, invocation)));
+                let call = Call::new(processor, processor.call(from, invocation));
+                this.place.call = ManuallyDrop::new(CancelOnDrop(call));
                 this.state = State::Called;
             }
             match this.state {

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use crate::error::MoveError;
 use crate::future::call::Call;
+use crate::future::cancel_on_drop::CancelOnDrop;
 use crate::future::oneshot;
 use crate::future::sleep::{timeout, yield_now};
 use crate::handle::partitioned::PartitionedStage;
@@ -62,7 +63,7 @@ pub(crate) enum RoutedCall<S, F, Fut, T> {
         round: u32,
     },
     /// Runs where the partition is.
-    Away(Call<T>),
+    Away(CancelOnDrop<T>),
 }
 
 impl<S, F, Fut, T> RoutedCall<S, F, Fut, T>
@@ -89,7 +90,7 @@ where
                 return None;
             }
             let operation = operation.take()?;
-            Some(Self::Away(stage.call_at(p, from, partition, operation)))
+            Some(Self::Away(CancelOnDrop(stage.call_at(p, from, partition, operation))))
         });
         match next {
             None => Poll::Pending,
