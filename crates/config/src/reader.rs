@@ -47,6 +47,17 @@ impl Reader<'_> {
     }
 
     fn expected(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, why: &str) {
+        let error = self.unexpected(value, key, expected, why);
+        self.errors.push(error);
+    }
+
+    fn unexpected(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        key: &str,
+        expected: &str,
+        why: &str,
+    ) -> ConfigError {
         let span = value.span();
         let found = match &self.source {
             Source::Text { text, .. } => text.get(span.clone()).unwrap_or_default().to_owned(),
@@ -58,7 +69,8 @@ impl Reader<'_> {
             found.push('…');
         }
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        self.error(span.start, key, &format!("found {found}{why}, expected {expected}"));
+        let what = format!("found {found}{why}, expected {expected}");
+        ConfigError::new(&self.place(span.start, key), key, &what)
     }
 }
 
@@ -199,8 +211,7 @@ impl<'a, 'r> Reading<'a, 'r> {
             Source::Given(_) => "true or false",
             Source::Text { .. } => "true, false or a table",
         };
-        self.reader.expected(found, &self.path(name), expected, "");
-        let error = self.reader.errors.pop().expect("it was just added");
+        let error = self.reader.unexpected(found, &self.path(name), expected, "");
         self.reader.errors.push(error.with_keys(own().into_iter().map(|own| own.key)));
     }
 
