@@ -25,7 +25,20 @@ impl<P: Copy> TokenMap<P> {
         TokenMap { direct: Vec::new(), overflow: HashMap::default(), count: 0 }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, token: Token, place: P) {
+        match self.overflow.is_empty().then(|| self.direct(token)).flatten() {
+            Some(free @ None) => {
+                *free = Some(place);
+                self.count += 1;
+            }
+            _ => self.insert_rarely(token, place),
+        }
+    }
+
+    /// Inserts a token that extends the vector, or that may be in the hash table.
+    #[cold]
+    fn insert_rarely(&mut self, token: Token, place: P) {
         assert!(self.get(token).is_none(), "{token:?} is already in flight");
         self.count += 1;
         if token.0 < MIN_DIRECT + 2 * self.count && token.0 >= self.direct.len() as u64 {

@@ -31,8 +31,12 @@ impl Poll {
             return self.done.push(Completion::ok(token, Done::Sent(payload.into_head())));
         }
         state.sending = Some(Sending { token, payload, sent: 0 });
+        // Otherwise an event queues it.
+        let is_ready = state.writable;
         self.tokens.insert(token, Pending::Send(socket));
-        self.enqueue(socket);
+        if is_ready {
+            self.enqueue(socket);
+        }
     }
 
     pub(super) fn send_file(
@@ -66,8 +70,12 @@ impl Poll {
         }
         state.receiving = Some(token);
         (state.max, state.skips) = (max, skips);
+        // Otherwise an event queues it.
+        let is_ready = state.readable;
         self.tokens.insert(token, Pending::Receive(socket));
-        self.enqueue(socket);
+        if is_ready {
+            self.enqueue(socket);
+        }
     }
 
     pub(super) fn accept(&mut self, token: Token, listener: Socket) {
