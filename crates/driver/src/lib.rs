@@ -47,7 +47,7 @@ pub mod sim;
 #[cfg(target_os = "linux")]
 pub mod uring;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZero;
 use std::os::fd::BorrowedFd;
@@ -262,16 +262,18 @@ pub trait Driver {
     /// As `shutdown(2)`.
     fn shutdown(&mut self, socket: Socket, how: std::net::Shutdown) -> io::Result<()>;
 
-    /// Sends the first bytes of `payload` with a system call of its own, if `socket` has room for them and no other send
-    /// is in flight on it. Returns their number, which is zero if nothing was sent. Cheaper than a request and its
-    /// completion if few requests are in flight; more of them share a system call, or at least its code in the cache.
+    /// Whether requests of a turn share a system call.
+    fn shares_calls(&self) -> bool {
+        false
+    }
+
+    /// Sends the first bytes of `parts` with a system call of its own, if `socket` has room for them and no other send
+    /// is in flight on it. Returns their number, which is zero if nothing was sent. Cheaper than a request, unless several
+    /// of them [share a system call](Self::shares_calls). In a simulation the world draws whether it sends.
     ///
     /// # Errors
     /// As `send(2)`. `EBADF` for a socket that is not open.
-    fn send_now(&mut self, socket: Socket, payload: &Payload) -> io::Result<usize> {
-        let _ = (socket, payload);
-        Ok(0)
-    }
+    fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Takes a request. The system call may be deferred to the next [`submit`](Driver::submit) or
     /// [`park`](Driver::park). `token` must not be in flight.

@@ -1,6 +1,6 @@
 //! The implementation of [`Driver`].
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -11,10 +11,8 @@ use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::files::sendfile::FileSend;
 use crate::sockets::datagrams::receive_now;
-use crate::sockets::send::send_now;
-use crate::{
-    Completion, DatagramBatch, Done, Driver, Endpoint, Payload, Request, Socket, Token, Unpark,
-};
+use crate::sockets::send::{send_now, would_block};
+use crate::{Completion, DatagramBatch, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 impl Driver for Poll {
     fn name(&self) -> &'static str {
@@ -82,14 +80,17 @@ impl Driver for Poll {
         socket2::SockRef::from(&state.fd).shutdown(how)
     }
 
-    fn send_now(&mut self, socket: Socket, payload: &Payload) -> io::Result<usize> {
+    fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let state = self.sockets.get_mut(socket);
         let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         if state.is_sending() || !state.writable {
             return Ok(0);
         }
         self.calls += 1;
-        send_now(&state.fd, payload)
+        let sent = send_now(&state.fd, parts);
+        // An event reports when there is room again.
+        state.writable = !would_block(&sent);
+        if state.writable { sent } else { Ok(0) }
     }
 
     fn receive_datagrams_now(

@@ -1,11 +1,12 @@
 //! Attempts requests in the simulated world.
 
 use std::ffi::CString;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 
 use super::driver::{Sim, SimSocket};
-use super::{net, udp};
+use super::net::End;
+use super::{Peer, net, udp};
 use crate::user_bytes::{Outgoing, UserBytes};
 use crate::{Address, Chunk, Completion, Datagram, Done, File, OpenHow, Socket, Token};
 
@@ -177,6 +178,20 @@ impl Sim {
         }
     }
 
+    /// Sends the first bytes of `parts`. Returns zero if there is no room for any.
+    pub(super) fn try_send(&self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        match self.sockets.get(socket) {
+            Some(SimSocket::Stream(end)) if !bytes.is_empty() => {
+                match net::send(&mut self.world.state(), *end, &bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                    sent => sent,
+                }
+            }
+            _ => Ok(0),
+        }
+    }
+
     fn try_send_file(&mut self, sending: &mut FileSend) -> io::Result<Done> {
         let FileSend { socket, head, begun, file, offset, length, sent } = sending;
         let Some(SimSocket::Stream(end)) = self.sockets.get(*socket).copied() else {
@@ -247,5 +262,23 @@ impl Sim {
         }
         chunk.truncate(received);
         Ok(Done::Received(chunk))
+    }
+}
+
+impl Sim {
+    /// The oldest connection of another driver that waits for an accept of `listener`.
+    pub(super) fn next_taken_over(&mut self, listener: Socket) -> Option<Socket> {
+        let at = self.taken_over.iter().position(|(waits_for, _)| *waits_for == listener)?;
+        self.taken_over.remove(at).map(|(_, connection)| connection)
+    }
+
+    /// Stores an accepted connection of this world.
+    pub(super) fn hold(&mut self, end: End) -> Done {
+        Done::Accepted(self.sockets.insert(SimSocket::Stream(end)))
+    }
+
+    /// Stores a connection that was opened by request.
+    pub(super) fn hold_peer(&mut self, peer: Peer) -> Done {
+        Done::Connected(self.sockets.insert(SimSocket::Stream(peer.into_end().1)))
     }
 }

@@ -1,7 +1,7 @@
 //! The implementation of [`Driver`] in a simulated world.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -15,9 +15,7 @@ use super::{Peer, World, udp};
 use crate::chunk::Pool;
 use crate::endpoint::Simulated;
 use crate::sockets::socket_table::SocketTable;
-use crate::{
-    Completion, Config, DatagramBatch, Done, Driver, Endpoint, Request, Socket, Token, Unpark,
-};
+use crate::{Completion, Config, DatagramBatch, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 /// A driver of a simulated [`World`].
 ///
@@ -35,7 +33,7 @@ pub struct Sim {
     pub(super) all_wait_since: Option<(u64, usize)>,
     pub(super) done: Vec<Completion>,
     /// Connections that another driver has accepted, with the listeners that return them.
-    taken_over: VecDeque<(Socket, Socket)>,
+    pub(super) taken_over: VecDeque<(Socket, Socket)>,
     bell: Arc<WakeEvent>,
     calls: u64,
 }
@@ -291,6 +289,14 @@ impl Driver for Sim {
         }
     }
 
+    fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.refusal(socket, sends_on) {
+            None if self.world.chance(self.world.faults().at_once) => self.try_send(socket, parts),
+            Some(libc::EBADF) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            _ => Ok(0),
+        }
+    }
+
     fn start(&mut self, token: Token, request: Request) {
         let (refusal, op) = match request {
             Request::Accept { listener } => {
@@ -428,23 +434,5 @@ impl Drop for Sim {
         for held in self.sockets.drain() {
             self.drop_socket(held);
         }
-    }
-}
-
-impl Sim {
-    /// The oldest connection of another driver that waits for an accept of `listener`.
-    pub(super) fn next_taken_over(&mut self, listener: Socket) -> Option<Socket> {
-        let at = self.taken_over.iter().position(|(waits_for, _)| *waits_for == listener)?;
-        self.taken_over.remove(at).map(|(_, connection)| connection)
-    }
-
-    /// Stores an accepted connection of this world.
-    pub(super) fn hold(&mut self, end: End) -> Done {
-        Done::Accepted(self.sockets.insert(SimSocket::Stream(end)))
-    }
-
-    /// Stores a connection that was opened by request.
-    pub(super) fn hold_peer(&mut self, peer: Peer) -> Done {
-        Done::Connected(self.sockets.insert(SimSocket::Stream(peer.into_end().1)))
     }
 }

@@ -30,6 +30,8 @@ pub struct Faults {
     pub duplicated: u32,
     /// A datagram may overtake earlier ones to the same socket.
     pub reordered: u32,
+    /// A write completes at once, as most writes of real drivers do, instead of in a later turn.
+    pub at_once: u32,
 }
 
 impl Faults {
@@ -47,10 +49,12 @@ impl Faults {
         lost: 0,
         duplicated: 0,
         reordered: 0,
+        at_once: 0,
     };
 
     /// Delays and short transfers, but no errors.
-    pub const MILD: Self = Self { short: 300, slow: 5, again: 200, uncached: 300, ..Self::NONE };
+    pub const MILD: Self =
+        Self { short: 300, slow: 5, again: 200, uncached: 300, at_once: 500, ..Self::NONE };
 
     /// Rates drawn from `seed`: some faults are frequent and others never happen. This finds errors that only
     /// show when one call always fails, or never does.
@@ -70,6 +74,7 @@ impl Faults {
             lost: rate(200),
             duplicated: rate(200),
             reordered: rate(500),
+            at_once: rate(1000),
         }
     }
 }

@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 
 use socket2::SockRef;
 
-use crate::Payload;
 use crate::user_bytes::MAX_PARTS;
 
 #[cfg(not(target_vendor = "apple"))]
@@ -32,15 +31,21 @@ pub(crate) fn send<'a>(
     })
 }
 
-/// Sends the first bytes of `payload`. Returns zero if there is no room for any.
-pub(crate) fn send_now(socket: &OwnedFd, payload: &Payload) -> io::Result<usize> {
-    let parts = [&payload.head[..], &payload.body[..]];
-    match send(socket, parts.into_iter().filter(|part| !part.is_empty())).unwrap_or(Ok(0)) {
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
-        {
-            Ok(0)
+/// Sends the first bytes of `parts`, of which the first [`MAX_PARTS`] count.
+pub(crate) fn send_now(socket: &OwnedFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    let socket = SockRef::from(socket);
+    loop {
+        let sent = match parts {
+            [part] => socket.send_with_flags(part, FLAGS),
+            parts => socket.send_vectored_with_flags(&parts[..parts.len().min(MAX_PARTS)], FLAGS),
+        };
+        if !matches!(&sent, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
+            return sent;
         }
-        sent => sent,
     }
+}
+
+/// Whether there was no room for any byte.
+pub(crate) fn would_block(sent: &io::Result<usize>) -> bool {
+    matches!(sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

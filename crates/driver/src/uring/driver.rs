@@ -1,6 +1,6 @@
 //! The implementation of [`Driver`].
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
@@ -10,14 +10,13 @@ use std::time::Duration;
 use crate::files::sendfile::FileSend;
 use crate::sockets::datagrams::receive_now;
 use crate::sockets::quiet::is_quiet;
-use crate::sockets::send::send_now;
+use crate::sockets::send::{send_now, would_block};
 use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
 use crate::uring::operation::inflight::{Connecting, Operation, cancelled};
 use crate::uring::sockets::State;
 use crate::uring::{Pending, Uring};
 use crate::{
-    Completion, DatagramBatch, Done, Driver, Endpoint, Links, Payload, Request, Socket, Token,
-    Unpark,
+    Completion, DatagramBatch, Done, Driver, Endpoint, Links, Request, Socket, Token, Unpark,
 };
 
 impl Driver for Uring {
@@ -99,14 +98,19 @@ impl Driver for Uring {
         socket2::SockRef::from(&*state.fd).shutdown(how)
     }
 
-    fn send_now(&mut self, socket: Socket, payload: &Payload) -> io::Result<usize> {
+    fn shares_calls(&self) -> bool {
+        true
+    }
+
+    fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let state = self.sockets.get(socket);
         let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         if state.is_sending() {
             return Ok(0);
         }
         self.calls += 1;
-        send_now(&state.fd, payload)
+        let sent = send_now(&state.fd, parts);
+        if would_block(&sent) { Ok(0) } else { sent }
     }
 
     fn receive_datagrams_now(

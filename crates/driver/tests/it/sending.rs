@@ -1,6 +1,6 @@
 //! Sending: everything, in order, and also to slow readers.
 
-use std::io::Read;
+use std::io::{IoSlice, Read};
 use std::net::Shutdown;
 use std::thread;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use phalanx_driver::{Done, Payload, Request};
 
 use crate::harness::{Harness, pattern, read_slowly};
 
-// A simulation sends by requests only.
+// In a simulation, the world draws whether it sends.
 crate::on_both!(without_a_request, a_full_socket_leaves_the_rest_to_a_request);
 
 crate::on_all!(
+    with_and_without_requests_in_order,
     head_and_body_in_every_combination,
     many_parts_in_order,
     many_bytes_to_a_slow_reader,
@@ -38,16 +39,16 @@ fn head_and_body_in_every_combination(io: &mut Harness) {
 fn without_a_request(io: &mut Harness) {
     let (socket, mut peer) = io.pair();
     for (head, body) in [("", ""), ("head", ""), ("", "body"), ("head", "body")] {
-        let payload = Payload { head: head.into(), body: body.into() };
-        let calls = io.driver.system_calls();
-        assert_eq!(io.driver.send_now(socket, &payload).unwrap(), payload.len());
+        let parts = [head, body].map(|part: &str| IoSlice::new(part.as_bytes()));
+        let (calls, length) = (io.driver.system_calls(), head.len() + body.len());
+        assert_eq!(io.driver.send_now(socket, &parts).unwrap(), length);
         assert_eq!(io.driver.system_calls(), calls + 1);
-        let mut got = vec![0; payload.len()];
+        let mut got = vec![0; length];
         peer.read_exact(&mut got).unwrap();
         assert_eq!(got, format!("{head}{body}").into_bytes());
     }
     io.driver.close(socket);
-    let error = io.driver.send_now(socket, &b"x".to_vec().into()).unwrap_err();
+    let error = io.driver.send_now(socket, &[IoSlice::new(b"x")]).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EBADF));
 }
 
@@ -58,13 +59,40 @@ fn a_full_socket_leaves_the_rest_to_a_request(io: &mut Harness) {
     let (mut parts, mut sent) = (0, PART);
     while sent == PART {
         parts += 1;
-        sent = io.driver.send_now(socket, &part.clone().into()).unwrap();
+        sent = io.driver.send_now(socket, &[IoSlice::new(&part)]).unwrap();
     }
     let rest = io.send(socket, &part[sent..], "");
-    assert_eq!(io.driver.send_now(socket, &part.clone().into()).unwrap(), 0, "one is in flight");
+    let busy = io.driver.send_now(socket, &[IoSlice::new(&part)]).unwrap();
+    assert_eq!(busy, 0, "one is in flight");
     let reader = read_slowly(peer, parts * PART);
     io.sent(rest).unwrap();
     assert!(reader.join().unwrap() == part.repeat(parts));
+}
+
+/// Each part is sent at once as far as possible, and its rest by a request.
+fn with_and_without_requests_in_order(io: &mut Harness) {
+    const LENGTH: usize = 1 << 20;
+    let (socket, peer) = io.pair();
+    let bytes = pattern(LENGTH);
+    let reader = read_slowly(peer, LENGTH);
+    let (mut at_once, mut by_request) = (0, 0);
+    for part in bytes.chunks(4000) {
+        let (first, second) = part.split_at(1000.min(part.len()));
+        let parts = [IoSlice::new(first), IoSlice::new(second)];
+        let sent = io.driver.send_now(socket, &parts).unwrap();
+        at_once += sent;
+        if sent < part.len() {
+            let rest = io.send(socket, &part[sent..], "");
+            assert_eq!(io.driver.send_now(socket, &parts).unwrap(), 0, "one is in flight");
+            io.sent(rest).unwrap();
+            by_request += part.len() - sent;
+        }
+    }
+    assert!(reader.join().unwrap() == bytes);
+    assert!(at_once > 0);
+    if io.driver.name() == "sim" {
+        assert!(by_request > 0, "a world draws both");
+    }
 }
 
 /// More parts than fit in one system call, some of them empty.

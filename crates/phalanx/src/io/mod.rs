@@ -54,6 +54,7 @@ pub(crate) use self::placement::{
 };
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, Receive, Requested, release, request};
+pub(crate) use self::sending::SendPayload;
 pub(crate) use self::traffic::Traffic;
 use crate::blocking::{Pools, discard_panic};
 use crate::program::Leaks;
@@ -83,7 +84,9 @@ pub(crate) struct Io {
     /// The pools of blocking stages that were used on this processor.
     pub(crate) pools: RefCell<Pools>,
     place: Place,
-    /// The number of sends that may still complete at once in this turn.
+    /// Whether requests of a turn share a system call.
+    shares_calls: bool,
+    /// The number of sends that may still complete at once in this sweep.
     sends_at_once: Cell<u32>,
 }
 
@@ -173,6 +176,7 @@ impl Io {
         let home = place.id();
         Rc::new(Self {
             home,
+            shares_calls: driver.shares_calls(),
             driver: RefCell::new(driver),
             requests: RefCell::default(),
             completed: RefCell::default(),

@@ -81,7 +81,7 @@ pub(crate) fn release(home: ProcessorId, release: impl FnOnce(&Io) + Copy + Send
 /// A socket of one processor. Dropping it, on any thread, closes the socket.
 pub(crate) struct HomeSocket {
     socket: Socket,
-    home: ProcessorId,
+    pub(super) home: ProcessorId,
     /// The listener that has accepted it.
     listener: Option<Socket>,
     /// Whether another processor has served it before.
@@ -202,21 +202,24 @@ impl HomeSocket {
     }
 
     /// As [`request`](Self::request), for requests that send.
-    pub(crate) fn send(
+    pub(crate) fn send<R>(
         &self,
-        request: impl FnOnce(Socket) -> Request,
+        request: impl FnOnce(Socket) -> R,
         timeout: IoTimeout,
-    ) -> Requested {
+    ) -> Requested<R> {
         if self.is_leaving() {
-            let stop = |driver: &mut dyn Driver| {
-                driver.stop_ahead(self.socket);
-                Ok(())
-            };
-            try_with(|io| (io.home == self.home).then(|| io.try_driver(stop)));
-            return self.request(request, timeout);
+            self.stop_ahead();
         }
-        let (request, home) = (request(self.socket), Some(self.home));
-        Requested(Stage::New { request, timeout, home, at_once: true })
+        self.request(request, timeout)
+    }
+
+    #[cold]
+    fn stop_ahead(&self) {
+        let stop = |driver: &mut dyn Driver| {
+            driver.stop_ahead(self.socket);
+            Ok(())
+        };
+        try_with(|io| (io.home == self.home).then(|| io.try_driver(stop)));
     }
 
     /// The socket in its driver.
@@ -231,7 +234,7 @@ impl HomeSocket {
         timeout: IoTimeout,
     ) -> Requested<R> {
         let (request, home) = (request(self.socket), Some(self.home));
-        Requested(Stage::New { request, timeout, home, at_once: false })
+        Requested(Stage::New { request, timeout, home })
     }
 
     /// Takes the state that another processor has passed on with the connection, if it is of this type.
@@ -291,7 +294,7 @@ impl Drop for HomeSocket {
 
 /// A request to the driver of the processor that awaits it first.
 pub(crate) fn request(request: Request, timeout: IoTimeout) -> Requested {
-    Requested(Stage::New { request, timeout, home: None, at_once: false })
+    Requested(Stage::New { request, timeout, home: None })
 }
 
 /// A receive, without the space that the largest [`Request`] needs: servers have many that wait.
@@ -322,9 +325,9 @@ impl<R> fmt::Debug for Requested<R> {
 }
 
 /// The progress of a request.
-enum Stage<R> {
-    /// Not started. If there is a home, only that processor may start it. `at_once` if it may complete when it is started.
-    New { request: R, timeout: IoTimeout, home: Option<ProcessorId>, at_once: bool },
+pub(super) enum Stage<R> {
+    /// Not started. If there is a home, only that processor may start it.
+    New { request: R, timeout: IoTimeout, home: Option<ProcessorId> },
     /// In the table of its processor.
     Flying { key: usize, home: ProcessorId },
     /// Completed or abandoned.
@@ -333,8 +336,16 @@ enum Stage<R> {
 
 impl<R> Requested<R> {
     /// Ends the request. Returns its last stage.
-    fn end(&mut self) -> Stage<R> {
+    pub(super) fn end(&mut self) -> Stage<R> {
         std::mem::replace(&mut self.0, Stage::Over)
+    }
+
+    /// A request that has not started.
+    pub(super) fn unstarted(&mut self) -> Option<(&mut R, IoTimeout)> {
+        match &mut self.0 {
+            Stage::New { request, timeout, .. } => Some((request, *timeout)),
+            Stage::Flying { .. } | Stage::Over => None,
+        }
     }
 
     /// Lets a request on `socket` complete, although its future is dropped. Then drops the socket.
@@ -375,15 +386,11 @@ impl<R: Into<Request> + Unpin> Future for Requested<R> {
             let Some(io) = io else { return this.outside() };
             match this.0 {
                 Stage::New { home: Some(home), .. } if home != io.home => this.stray(home),
-                Stage::New { timeout, at_once, .. } => {
+                Stage::New { timeout, .. } => {
                     let Stage::New { request, .. } = this.end() else {
                         unreachable!("matched above")
                     };
-                    let mut request = request.into();
-                    if at_once && let Some(done) = io.send_now(&mut request, timeout)? {
-                        return Poll::Ready(Ok(done));
-                    }
-                    let key = io.start(request, timeout, context.waker())?;
+                    let key = io.start(request.into(), timeout, context.waker())?;
                     this.0 = Stage::Flying { key, home: io.home };
                     Poll::Pending
                 }

@@ -1,62 +1,150 @@
 //! Sends that complete in the operation that begins them.
 //!
-//! A request suspends its operation until the next turn, which pays if the processor has more to do meanwhile: the sends
-//! of a cohort share a system call, and the code of each step stays in the cache. With few connections there is nothing to
-//! share, so a send is a system call of its own, and the operation continues.
+//! A request suspends its operation until the next turn, which pays if the sends of a cohort share a system call. With few
+//! connections, or a driver that has a system call for each send, there is nothing to share, so the operation sends and
+//! continues.
+//!
+//! The caller keeps its bytes, because the kernel copies them before the system call ends. Bytes that are not sent are for
+//! a request. The driver sends nothing while a send of the same socket is in flight, so the order of the bytes stays.
 
-use std::io;
+use std::io::{self, IoSlice};
 
 use bytes::Buf;
-use phalanx_driver::{Done, Payload, Request};
+use phalanx_driver::{Payload, Request, Socket};
 
-use super::{Io, IoTimeout};
+use super::{HomeSocket, Io, IoTimeout, Requested, with_any};
 use crate::blocking::discard_panic;
 
-/// With more requests in flight, sends are requests.
+/// With more requests in flight, sends share system calls, if the driver's can.
 const FEW_REQUESTS: usize = 16;
-/// The number of such sends in a turn, so that an operation that only sends does not keep the processor.
-const SENDS_PER_TURN: u32 = 16;
+/// The number of such sends in a sweep, so that an operation that only sends does not keep the processor. They take about
+/// the time of a cohort.
+const SENDS_PER_SWEEP: u32 = 64;
 /// Larger payloads would often be sent in part.
 const MAX_BYTES: usize = 16 << 10;
 
-impl Io {
-    /// Determines the number of sends that may complete at once in this turn.
-    pub(super) fn begin_sends(&self) {
-        let few = self.requests.borrow().len() <= FEW_REQUESTS && !self.closed.get();
-        self.sends_at_once.set(if few { SENDS_PER_TURN } else { 0 });
+/// A send of a payload.
+#[derive(Debug)]
+pub(crate) struct SendPayload {
+    pub(crate) socket: Socket,
+    pub(crate) payload: Payload,
+}
+
+impl From<SendPayload> for Request {
+    fn from(SendPayload { socket, payload }: SendPayload) -> Self {
+        Self::Send { socket, payload }
+    }
+}
+
+impl Requested<SendPayload> {
+    /// Sends the payload, if that is cheaper than a request and no other request that sends is in flight. Returns its head,
+    /// cleared, if all of it was sent. Otherwise the request is left, with the rest.
+    #[inline]
+    pub(crate) fn send_now(&mut self, socket: &HomeSocket) -> io::Result<Option<Vec<u8>>> {
+        let Some((request, timeout)) = self.unstarted() else { return Ok(None) };
+        let SendPayload { socket: number, payload } = request;
+        match socket.at_once(|io| io.send_payload_now(*number, payload, timeout)) {
+            Ok(None | Some(None)) => Ok(None),
+            sent => {
+                // The destructor of the caller's bytes may panic.
+                discard_panic(|| drop(self.end()));
+                sent.map(Option::flatten)
+            }
+        }
+    }
+}
+
+impl HomeSocket {
+    /// Runs `send` with the I/O of this processor, unless the connection is leaving. None elsewhere, where a request
+    /// reports the error.
+    #[inline]
+    fn at_once<T>(&self, send: impl FnOnce(&Io) -> io::Result<T>) -> io::Result<Option<T>> {
+        with_any(|io| match io {
+            Some(io) if io.home == self.home && !self.is_leaving() => send(io).map(Some),
+            _ => Ok(None),
+        })
     }
 
-    /// Sends the payload of `request` at once, if that is cheaper than a request. None if not all of it was sent; then
-    /// `request` contains the rest.
+    /// Sends the first bytes of `parts`, if that is cheaper than a request and no request that sends is in flight. Returns
+    /// their number.
+    pub(crate) fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let sent = self.at_once(|io| io.send_now(self.socket(), parts, IoTimeout::NONE))?;
+        Ok(sent.unwrap_or(0))
+    }
+}
+
+impl Io {
+    /// Passes the requests of a sweep to the kernel. `has_backlog` leaves completions there.
+    /// Returns the number of system calls since the start.
+    ///
+    /// # Errors
+    /// As [`Driver::submit`](phalanx_driver::Driver::submit).
+    pub(crate) fn submit(&self, has_backlog: bool) -> io::Result<u64> {
+        let mut driver = self.driver.borrow_mut();
+        match has_backlog {
+            true => driver.submit_backlogged()?,
+            false => driver.submit()?,
+        }
+        let calls = driver.system_calls();
+        drop(driver);
+        self.begin_sends();
+        Ok(calls)
+    }
+
+    /// Determines the number of sends that may complete at once in this sweep.
+    pub(super) fn begin_sends(&self) {
+        let few = !self.shares_calls || self.requests.borrow().len() <= FEW_REQUESTS;
+        self.sends_at_once.set(if few && !self.closed.get() { SENDS_PER_SWEEP } else { 0 });
+    }
+
+    /// Sends the first bytes of `parts` at once, if that is cheaper than a request. Returns their number.
     pub(super) fn send_now(
         &self,
-        request: &mut Request,
+        socket: Socket,
+        parts: &[IoSlice<'_>],
         timeout: IoTimeout,
-    ) -> io::Result<Option<Done>> {
-        let Request::Send { socket, payload } = request else { return Ok(None) };
-        let drained = timeout.ends_with_drain() && self.drain_announced.get();
+    ) -> io::Result<usize> {
         let left = self.sends_at_once.get();
-        if left == 0 || drained || payload.len() > MAX_BYTES || payload.is_empty() {
-            return Ok(None);
+        let drained = timeout.ends_with_drain() && self.drain_announced.get();
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if left == 0 || drained || bytes == 0 || bytes > MAX_BYTES {
+            return Ok(0);
         }
         self.sends_at_once.set(left - 1);
-        let sent = match self.try_driver(|driver| driver.send_now(*socket, payload)) {
-            Ok(sent) => sent,
-            Err(error) => {
-                discard_panic(|| drop(std::mem::take(payload)));
-                return Err(error);
-            }
-        };
+        let sent = self.try_driver(|driver| driver.send_now(socket, parts))?;
         self.place.traffic.sent(sent);
-        if sent == payload.len() {
-            let Payload { mut head, body } = std::mem::take(payload);
-            discard_panic(|| drop(body));
-            head.clear();
-            return Ok(Some(Done::Sent(head)));
+        Ok(sent)
+    }
+
+    /// Sends `payload` at once, if that is cheaper than a request. Returns its head, cleared, if all of it was sent.
+    /// Otherwise the rest is left.
+    pub(super) fn send_payload_now(
+        &self,
+        socket: Socket,
+        payload: &mut Payload,
+        timeout: IoTimeout,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let parts = [IoSlice::new(&payload.head), IoSlice::new(&payload.body)];
+        let parts = match (payload.head.is_empty(), payload.body.is_empty()) {
+            (false, true) => &parts[..1],
+            (true, false) => &parts[1..],
+            _ => &parts[..],
+        };
+        let (sent, length) = (self.send_now(socket, parts, timeout)?, payload.len());
+        if sent == 0 {
+            return Ok(None);
         }
-        let of_head = sent.min(payload.head.len());
-        payload.head.drain(..of_head);
-        payload.body.advance(sent - of_head);
-        Ok(None)
+        if sent < length {
+            let of_head = sent.min(payload.head.len());
+            payload.head.drain(..of_head);
+            payload.body.advance(sent - of_head);
+            return Ok(None);
+        }
+        let Payload { mut head, body } = std::mem::take(payload);
+        if !body.is_empty() {
+            discard_panic(|| drop(body));
+        }
+        head.clear();
+        Ok(Some(head))
     }
 }

@@ -20,6 +20,7 @@ mod poll;
 mod resolver;
 mod split;
 mod stream;
+mod transfer;
 mod udp;
 
 pub use bytes::Bytes;

@@ -1,9 +1,10 @@
 //! Streams for poll functions: the base of adaptors to the I/O traits of other crates.
 //!
 //! Those traits borrow the caller's buffers, whereas a driver owns the buffers of its requests. So a read copies from
-//! the driver's buffer into the caller's, and a write copies into a buffer that it passes to the driver. A write is
-//! reported as complete when its bytes are with the driver, as `write(2)` reports it when they are with the kernel; the
-//! next write waits for its end. A stream that is dropped meanwhile is closed after the write, for which a drain waits.
+//! the driver's buffer into the caller's, and a write copies into a buffer that it passes to the driver, unless the kernel
+//! takes its first bytes at once. A write is reported as complete when its bytes are with the driver, as `write(2)` reports
+//! it when they are with the kernel; the next write waits for its end. A stream that is dropped meanwhile is closed after
+//! the write, for which a drain waits.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -12,10 +13,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
-use phalanx_driver::{Done, Payload, Request};
+use phalanx_driver::{Done, Payload};
 
 use super::{IoTimeout, Stream};
-use crate::io::{HomeSocket, Receive, Requested};
+use crate::io::{HomeSocket, Receive, Requested, SendPayload};
 
 /// The most bytes that one write takes.
 const MAX_WRITE: usize = 64 * 1024;
@@ -101,7 +102,7 @@ pub struct Polled {
     /// Taken when this is dropped.
     stream: Option<Stream>,
     reading: Option<Requested<Receive>>,
-    writing: Option<Requested>,
+    writing: Option<Requested<SendPayload>>,
     /// A task waits for the end of the write.
     awaited: bool,
     /// Received bytes for which a later read had less room than the one that started the receive.
@@ -237,6 +238,10 @@ impl PollStream for Polled {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_written(context))?;
+        let sent = self.socket().send_now(parts)?;
+        if sent > 0 {
+            return Poll::Ready(Ok(sent));
+        }
         let mut head = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         for part in parts {
             let room = MAX_WRITE - head.len();
@@ -247,15 +252,14 @@ impl PollStream for Polled {
             return Poll::Ready(Ok(0));
         }
         let payload = Payload::from(head);
-        let send = |socket| Request::Send { socket, payload };
+        let send = |socket| SendPayload { socket, payload };
         let mut writing = self.socket().send(send, IoTimeout::NONE);
         // Started without a waker: its end is of interest only to the next write.
         let started = Pin::new(&mut writing).poll(&mut Context::from_waker(Waker::noop()));
-        match started {
-            Poll::Ready(Ok(Done::Sent(memory))) => recycle(memory),
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            _ => self.writing = Some(writing),
+        if let Poll::Ready(Err(error)) = started {
+            return Poll::Ready(Err(error));
         }
+        self.writing = Some(writing);
         Poll::Ready(Ok(taken))
     }
 

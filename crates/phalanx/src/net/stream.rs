@@ -3,40 +3,19 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use phalanx_core::{now, sleep};
 use phalanx_driver::{Address, Done, FileTransfer, Keepalive, Payload, Request};
 
+use super::transfer::{Reading, Writing};
 use crate::fs::File;
-use crate::io::{HomeSocket, IoTimeout, Receive, Requested, request};
+use crate::io::{HomeSocket, IoTimeout, Receive, SendPayload, request};
 
 /// Time between two attempts to connect to a Unix listener whose backlog is full: the kernel reports to no
 /// non-blocking socket when the backlog has room.
 const BACKLOG_RETRY: Duration = Duration::from_millis(5);
-
-/// The future of [`Stream::read`]. An `async fn` would be larger, because it contains its arguments twice.
-struct Reading<'a> {
-    received: Requested<Receive>,
-    buffer: &'a mut Vec<u8>,
-}
-
-impl Future for Reading<'_> {
-    type Output = io::Result<usize>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match ready!(Pin::new(&mut self.received).poll(context))? {
-            Done::Received(chunk) => {
-                self.buffer.extend_from_slice(&chunk);
-                Poll::Ready(Ok(chunk.len()))
-            }
-            other => unreachable!("receive completed with {other:?}"),
-        }
-    }
-}
 
 /// The result of [`Stream::send_file`].
 #[derive(Debug)]
@@ -219,16 +198,14 @@ impl Stream {
     ///
     /// # Errors
     /// As `send(2)`, or [`IoTimeout`]'s. After an error it is unknown how much was sent.
-    pub async fn write(
-        &self,
-        payload: impl Into<Payload>,
+    pub fn write<'a, P: Into<Payload>>(
+        &'a self,
+        payload: P,
         timeout: IoTimeout,
-    ) -> io::Result<Vec<u8>> {
+    ) -> impl Future<Output = io::Result<Vec<u8>>> + use<'a, P> {
         let payload = payload.into();
-        match self.0.send(|socket| Request::Send { socket, payload }, timeout).await? {
-            Done::Sent(head) => Ok(head),
-            other => unreachable!("send completed with {other:?}"),
-        }
+        let send = |socket| SendPayload { socket, payload };
+        Writing { stream: &self.0, sending: self.0.send(send, timeout) }
     }
 
     /// Sends all of `parts` in order, without copying them together: up to 16 of them in one system call.

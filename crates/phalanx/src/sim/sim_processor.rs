@@ -160,7 +160,7 @@ impl phalanx_core::World for SimWorld {
     }
 
     fn submit(&self) {
-        self.io.driver(|driver| driver.submit()).expect("as above");
+        self.io.submit(false).expect("as above");
     }
 
     fn park(&self, _: Option<u64>) {

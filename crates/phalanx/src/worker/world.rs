@@ -90,6 +90,13 @@ impl DriverWorld {
     }
 }
 
+impl DriverWorld {
+    fn submit_requests(&self, has_backlog: bool) {
+        let calls = self.io.submit(has_backlog).unwrap_or_else(|error| fail("submit", &error));
+        self.system_calls.store(calls, Ordering::Relaxed);
+    }
+}
+
 impl World for DriverWorld {
     fn now(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
@@ -114,17 +121,11 @@ impl World for DriverWorld {
     }
 
     fn submit(&self) {
-        self.io.driver(|driver| {
-            driver.submit().unwrap_or_else(|error| fail("submit", &error));
-            self.system_calls.store(driver.system_calls(), Ordering::Relaxed);
-        });
+        self.submit_requests(false);
     }
 
     fn submit_backlogged(&self) {
-        self.io.driver(|driver| {
-            driver.submit_backlogged().unwrap_or_else(|error| fail("submit", &error));
-            self.system_calls.store(driver.system_calls(), Ordering::Relaxed);
-        });
+        self.submit_requests(true);
     }
 
     #[inline]

@@ -30,6 +30,7 @@ on_each_driver!(
     halves_are_reunited,
     two_reads_at_once,
     a_write_completes_at_once,
+    a_write_with_many_requests_in_flight,
     an_operation_that_only_writes_lets_others_run,
 );
 
@@ -228,6 +229,38 @@ fn a_write_completes_at_once(driver: DriverChoice) {
         let mut received = [0; 4];
         peer.read_exact(&mut received).unwrap();
         assert_eq!(&received, b"head");
+    });
+}
+
+/// With io_uring, it shares a system call with others. The poll driver has one for each.
+fn a_write_with_many_requests_in_flight(driver: DriverChoice) {
+    one(driver, move |stage| async move {
+        let (stream, mut peer) = pair().await;
+        let mut idle = Vec::new();
+        for _ in 0..20 {
+            let (stream, peer) = pair().await;
+            idle.push(peer);
+            let reads = move |_| async move {
+                stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
+            };
+            stage.dispatch(reads).unwrap();
+        }
+        phalanx::sleep(Duration::from_millis(1)).await;
+        let mut at_once = 0;
+        loop {
+            let mut write = pin!(stream.write(Bytes::from_static(b"x"), IoTimeout::after(TIMEOUT)));
+            let written =
+                poll_fn(|context| Poll::Ready(write.as_mut().poll(context).is_ready())).await;
+            if !written {
+                write.await.unwrap();
+                break;
+            }
+            at_once += 1;
+        }
+        // The bound of a sweep.
+        let most = if matches!(driver, DriverChoice::Poll) { 64 } else { 0 };
+        assert_eq!(at_once, most);
+        peer.read_exact(&mut vec![0; at_once + 1]).unwrap();
     });
 }
 

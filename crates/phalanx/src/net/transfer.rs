@@ -1,0 +1,50 @@
+//! The futures of reads and writes of a stream. An `async fn` would be larger, because it contains its arguments twice.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use phalanx_driver::Done;
+
+use crate::io::{HomeSocket, Receive, Requested, SendPayload};
+
+/// The future of [`Stream::read`](super::Stream::read).
+pub(super) struct Reading<'a> {
+    pub(super) received: Requested<Receive>,
+    pub(super) buffer: &'a mut Vec<u8>,
+}
+
+impl Future for Reading<'_> {
+    type Output = io::Result<usize>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match ready!(Pin::new(&mut self.received).poll(context))? {
+            Done::Received(chunk) => {
+                self.buffer.extend_from_slice(&chunk);
+                Poll::Ready(Ok(chunk.len()))
+            }
+            other => unreachable!("receive completed with {other:?}"),
+        }
+    }
+}
+
+/// The future of [`Stream::write`](super::Stream::write).
+pub(super) struct Writing<'a> {
+    pub(super) stream: &'a HomeSocket,
+    pub(super) sending: Requested<SendPayload>,
+}
+
+impl Future for Writing<'_> {
+    type Output = io::Result<Vec<u8>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { stream, sending } = &mut *self;
+        if let Some(head) = sending.send_now(stream)? {
+            return Poll::Ready(Ok(head));
+        }
+        match ready!(Pin::new(sending).poll(context))? {
+            Done::Sent(head) => Poll::Ready(Ok(head)),
+            other => unreachable!("send completed with {other:?}"),
+        }
+    }
+}
