@@ -3,13 +3,11 @@
 //! A waiting client is polled again after each change in the world, so waiting needs no registration. A
 //! client is not part of the program under test.
 
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -17,33 +15,34 @@ use std::time::Duration;
 
 use phalanx_driver::sim::{Faults, Peer, UdpPeer, World};
 
+use super::orders::Orders;
+
 /// The simulated network and disk, as clients see them. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Net(World, Rc<Cell<bool>>);
+pub struct Net {
+    pub(super) world: World,
+    pub(super) orders: Orders,
+}
 
 impl Net {
-    pub(super) fn new(world: World, drains: Rc<Cell<bool>>) -> Self {
-        Self(world, drains)
-    }
-
     /// Starts the program's drain, as a signal would.
     pub fn drain(&self) {
-        self.1.set(true);
+        self.orders.drain();
     }
 
     /// Whether a client has started the drain.
     pub fn is_drained(&self) -> bool {
-        self.1.get()
+        self.orders.drains()
     }
 
     /// Sets the frequency of faults from now on.
     pub fn set_faults(&self, faults: Faults) {
-        self.0.set_faults(faults);
+        self.world.set_faults(faults);
     }
 
     /// Sets the disk's capacity in bytes. Writes beyond it fail with `ENOSPC`.
     pub fn set_disk_capacity(&self, bytes: u64) {
-        self.0.set_disk_capacity(bytes);
+        self.world.set_disk_capacity(bytes);
     }
 
     /// Connects to a server.
@@ -51,8 +50,8 @@ impl Net {
     /// # Errors
     /// `ConnectionRefused` if no server listens at `address`.
     pub async fn connect(&self, address: SocketAddr) -> io::Result<Client> {
-        self.sleep(Duration::from_nanos(self.0.draw(1_000_000))).await;
-        Ok(Client(self.0.connect(address)?))
+        self.sleep(Duration::from_nanos(self.world.draw(1_000_000))).await;
+        Ok(Client(self.world.connect(address)?))
     }
 
     /// Connects to a server's Unix socket.
@@ -60,8 +59,8 @@ impl Net {
     /// # Errors
     /// `NotFound` if no server ever listened at `path`, `ConnectionRefused` if none listens now.
     pub async fn connect_unix(&self, path: impl AsRef<Path>) -> io::Result<Client> {
-        self.sleep(Duration::from_nanos(self.0.draw(1_000_000))).await;
-        Ok(Client(self.0.connect_unix(path.as_ref())?))
+        self.sleep(Duration::from_nanos(self.world.draw(1_000_000))).await;
+        Ok(Client(self.world.connect_unix(path.as_ref())?))
     }
 
     /// A client's UDP socket at `address`. Port 0 selects a free port.
@@ -69,24 +68,24 @@ impl Net {
     /// # Errors
     /// `AddrInUse` if another socket is bound to `address`.
     pub fn bind_udp(&self, address: SocketAddr) -> io::Result<UdpClient> {
-        Ok(UdpClient(self.0.bind_udp(address)?))
+        Ok(UdpClient(self.world.bind_udp(address)?))
     }
 
     /// Waits for virtual time to pass.
     pub async fn sleep(&self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
-        let until = self.0.expect_after(nanoseconds);
-        poll_fn(|_| if self.0.now() >= until { Poll::Ready(()) } else { Poll::Pending }).await;
+        let until = self.world.expect_after(nanoseconds);
+        poll_fn(|_| if self.world.now() >= until { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
     /// The time since the start of the world.
     pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.0.now())
+        Duration::from_nanos(self.world.now())
     }
 
     /// The simulated time of day, since 1970.
     pub fn time_of_day(&self) -> Duration {
-        self.0.time_of_day()
+        self.world.time_of_day()
     }
 
     /// A random number below `bound`, determined by the seed.
@@ -94,23 +93,23 @@ impl Net {
     /// # Panics
     /// If `bound` is zero.
     pub fn draw(&self, bound: u64) -> u64 {
-        self.0.draw(bound)
+        self.world.draw(bound)
     }
 
     /// Creates a file or replaces its content.
     pub fn write_file(&self, path: &str, bytes: impl Into<Vec<u8>>) {
-        self.0.write(path, bytes);
+        self.world.write(path, bytes);
     }
 
     /// The content of a file after a power cut at this moment: all synced bytes, and a part of the later ones
     /// that the seed determines. None if the file would not exist.
     pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
-        self.0.survivors(path)
+        self.world.survivors(path)
     }
 
     /// Removes a file. Returns whether it existed.
     pub fn remove_file(&self, path: &str) -> bool {
-        self.0.remove(path)
+        self.world.remove(path)
     }
 }
 

@@ -1,22 +1,20 @@
 //! The loop of a simulated run: chooses who runs next.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fastrand::Rng;
 use phalanx_core::{Control, Phase, World as _};
 
 use super::client::Task;
+use super::launch::{Manner, NewProgram};
+use super::orders::{Order, Orders};
 use super::schedule_bias::{SIZES, ScheduleBias, sizes};
-use super::sim_processor::{DelayedWaker, SimProcessor};
+use super::sim_processor::SimProcessor;
 use super::trace::{Step, Trace};
 use super::world::{LookAtCalls, World};
 use super::{Report, fault, oracle};
 use crate::blocking::workers::{self, WorkerStep};
-use crate::cores::ActiveProcessors;
-use crate::io::{Io, Loads, Placement, active_changed};
-use crate::program::StartContext;
 
 /// The state of a run.
 pub(super) struct Run {
@@ -25,9 +23,11 @@ pub(super) struct Run {
     bias: ScheduleBias,
     pub(super) outside: phalanx_driver::sim::World,
     pub(super) control: Control,
+    /// Those of programs that clients have started, by number.
+    others: BTreeMap<usize, Control>,
+    orders: Orders,
     pub(super) places: Vec<SimProcessor>,
     pub(super) clients: Vec<Task>,
-    drains: Rc<Cell<bool>>,
     at_rest: Option<Box<dyn FnOnce()>>,
     calls: Option<LookAtCalls>,
     pub(super) trace: Trace,
@@ -86,45 +86,33 @@ impl Drop for Guard {
 
 impl Run {
     fn start(world: World) -> Result<Self, String> {
-        let World { seed, mut rng, outside, processors, drains, clients, .. } = world;
+        let World { seed, mut rng, outside, processors, orders, clients, .. } = world;
         let World { program, at_rest, calls, exhaustive, is_steady, .. } = world;
         let (graph, start) = program.ok_or("the world has no program; call World::program")?;
         let mut bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::drawn(&mut rng) };
         if is_steady {
             bias.jumps = 0;
         }
-        let seeds = graph.build(processors);
-        let control = seeds[0].control();
-        let loads = Loads::Drawn(outside.clone());
-        let ids = || seeds.iter().map(|seed| seed.id());
-        let active = ActiveProcessors::new(ids(), None, (0, 0), active_changed);
-        let placement = Placement::new(ids(), processors, active.clone(), loads);
-        let mut places = Vec::new();
-        for seed in seeds {
-            let index = seed.index();
-            let sizes = if exhaustive { SIZES } else { sizes(&mut rng) };
-            let driver = outside.driver(&sizes).map_err(|error| error.to_string())?;
-            let io = Io::new(placement.clone(), index, Box::new(driver), None);
-            let waker = DelayedWaker::new(outside.clone(), bias.wake_delay);
-            let unpark = waker.clone();
-            let entered = io.enter();
-            let processor = seed.build(Box::new(move || unpark.wake()));
-            let started = processor
-                .enter(|| start(&StartContext::new(index, control.clone(), active.clone())));
-            drop(entered);
-            places.push(SimProcessor::new(processor, io, outside.clone(), waker, exhaustive));
-            started.map_err(|error| format!("the start on processor {index} failed: {error}"))?;
-        }
-        let (trace, steps) = (Trace::default(), 0);
+        let program = NewProgram { number: 0, processors, graph, start };
+        let (control, places) = program.launch(
+            &outside,
+            Manner {
+                wake_delay: bias.wake_delay,
+                is_frozen: exhaustive,
+                sizes: &mut || if exhaustive { SIZES } else { sizes(&mut rng) },
+            },
+        )?;
+        let (trace, steps, others) = (Trace::default(), 0, BTreeMap::new());
         Ok(Self {
             seed,
             rng,
             bias,
             outside,
             control,
+            others,
+            orders,
             places,
             clients,
-            drains,
             at_rest,
             calls,
             trace,
@@ -151,6 +139,8 @@ impl Run {
     }
 
     fn step(&mut self) -> Result<(), String> {
+        self.heed_orders()?;
+        self.remove_ended()?;
         self.heed_drain();
         if self.rng.u32(..1000) < self.bias.jumps {
             let most = if self.rng.bool() { 1_000_000 } else { 3_000_000_000 };
@@ -188,9 +178,67 @@ impl Run {
         Ok(())
     }
 
+    /// Executes the orders of clients for single programs.
+    fn heed_orders(&mut self) -> Result<(), String> {
+        while let Some(order) = self.orders.next() {
+            match order {
+                Order::Start(program) => {
+                    let (number, rng) = (program.number, &mut self.rng);
+                    let (control, places) = program.launch(
+                        &self.outside,
+                        Manner {
+                            wake_delay: self.bias.wake_delay,
+                            is_frozen: false,
+                            sizes: &mut || sizes(rng),
+                        },
+                    )?;
+                    if self.control.phase() > Phase::Running {
+                        control.drain();
+                    }
+                    self.others.insert(number, control);
+                    self.places.extend(places);
+                    self.trace.record(Step::Started { program: number });
+                }
+                Order::Stop(program, stops) => {
+                    let places = self.places.iter_mut().filter(|own| own.program == program);
+                    places.for_each(|place| place.is_stopped = stops);
+                }
+                Order::Drain(program) => {
+                    self.others.get(&program).into_iter().for_each(Control::drain);
+                }
+                Order::Kill(program) => self.remove(program)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the programs of clients that have ended.
+    fn remove_ended(&mut self) -> Result<(), String> {
+        let is_over = |program| self.places.iter().all(|own| own.program != program || own.over);
+        let ended: Vec<_> = self.others.keys().copied().filter(|own| is_over(*own)).collect();
+        for program in ended {
+            let places = self.places.extract_if(.., |own| own.program == program);
+            let places: Vec<_> = places.collect();
+            check_end(&places)?;
+            drop(places);
+            self.remove(program)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, program: usize) -> Result<(), String> {
+        if let Some(control) = self.others.remove(&program) {
+            self.places.retain(|place| place.program != program);
+            oracle::check_calls(&control.call_graph())?;
+            self.orders.has_ended(program);
+            self.trace.record(Step::Ended { program });
+        }
+        Ok(())
+    }
+
     /// Drains the program if a client has asked for it. Returns whether it did.
     pub(super) fn heed_drain(&mut self) -> bool {
-        let drains = self.drains.get() && self.control.phase() == Phase::Running;
+        let drains = self.orders.drains() && self.control.phase() == Phase::Running;
         if drains {
             self.drain();
         }
@@ -200,7 +248,7 @@ impl Run {
     fn candidates(&self) -> Vec<Next> {
         let (now, changes) = (self.outside.now(), self.outside.changes());
         let mut all = Vec::new();
-        for (number, place) in self.places.iter().enumerate().filter(|(_, place)| !place.over) {
+        for (number, place) in self.places.iter().enumerate().filter(|(_, own)| own.may_step()) {
             match place.asleep {
                 None => all.push(Next::Processor(number)),
                 Some(_) => {
@@ -217,7 +265,7 @@ impl Run {
     /// The next time at which something happens by itself.
     pub(super) fn next_event(&self) -> Option<u64> {
         let now = self.outside.now();
-        let wakes = self.places.iter().filter(|place| !place.over).map(SimProcessor::next);
+        let wakes = self.places.iter().filter(|place| place.may_step()).map(SimProcessor::next);
         let ends = wakes.chain(self.outside.next_arrival()).chain(workers::next());
         ends.filter(|at| *at > now).min().filter(|next| *next < u64::MAX)
     }
@@ -241,6 +289,8 @@ impl Run {
     fn drain(&mut self) {
         self.trace.record(Step::Drained);
         self.control.drain();
+        self.others.values().for_each(Control::drain);
+        self.places.iter_mut().for_each(|place| place.is_stopped = false);
     }
 
     pub(super) fn advance_to(&mut self, then: u64) {
@@ -329,11 +379,10 @@ impl Run {
 
     /// Checks that the program has left nothing behind.
     pub(super) fn end(mut self) -> Result<Report, String> {
-        for (number, place) in self.places.iter().enumerate() {
-            oracle::check_invariants(number, place)?;
+        check_end(&self.places)?;
+        for control in self.others.values() {
+            oracle::check_calls(&control.call_graph())?;
         }
-        self.places.iter().for_each(SimProcessor::reclaim);
-        oracle::check_at_rest(&self.places)?;
         let calls = self.control.call_graph();
         oracle::check_calls(&calls)?;
         if let Some(look) = self.calls.take() {
@@ -352,4 +401,13 @@ impl Run {
         }
         Ok(report)
     }
+}
+
+/// Checks processors that have ended.
+fn check_end(places: &[SimProcessor]) -> Result<(), String> {
+    for (number, place) in places.iter().enumerate() {
+        oracle::check_invariants(number, place)?;
+    }
+    places.iter().for_each(SimProcessor::reclaim);
+    oracle::check_at_rest(places)
 }

@@ -24,6 +24,10 @@ pub(super) struct SimProcessor {
     pub(super) asleep: Option<u64>,
     /// Whether its loop has ended.
     pub(super) over: bool,
+    /// Whether it takes no steps.
+    pub(super) is_stopped: bool,
+    /// The number of its program: 0 for that of the world.
+    pub(super) program: usize,
 }
 
 /// Wakes a processor after a delay.
@@ -50,10 +54,17 @@ impl SimProcessor {
         io: Rc<Io>,
         world: World,
         waker: Arc<DelayedWaker>,
-        frozen: bool,
+        (program, frozen): (usize, bool),
     ) -> Self {
         let outside = SimWorld { io: io.clone(), world, control: processor.control(), frozen };
-        Self { processor: Some(processor), io, world: outside, waker, asleep: None, over: false }
+        let (processor, world) = (Some(processor), outside);
+        let (asleep, over, is_stopped) = (None, false, false);
+        Self { processor, io, world, waker, asleep, over, is_stopped, program }
+    }
+
+    /// Whether it runs, or would if it were awake.
+    pub(super) fn may_step(&self) -> bool {
+        !self.over && !self.is_stopped
     }
 
     pub(super) fn processor(&self) -> &Processor {

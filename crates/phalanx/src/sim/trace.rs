@@ -23,6 +23,8 @@ pub(super) enum Step {
     Time { now: u64 },
     Blocked { step: WorkerStep },
     Drained,
+    Started { program: usize },
+    Ended { program: usize },
 }
 
 impl Step {
@@ -41,6 +43,8 @@ impl Step {
             Self::Polled { client, finished } => [9, client as u64, finished.into(), 0],
             Self::Time { now } => [10, now, 0, 0],
             Self::Drained => [11, 0, 0, 0],
+            Self::Started { program } => [15, program as u64, 0, 0],
+            Self::Ended { program } => [16, program as u64, 0, 0],
             Self::Blocked { step: WorkerStep::Begin(workers) } => [13, workers as u64, 0, 0],
             Self::Blocked { step: WorkerStep::Finish(workers, call) } => {
                 [14, workers as u64, call as u64, 0]

@@ -1,10 +1,8 @@
 //! The description of a simulated world: a program, its files, its faults and its clients.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -12,12 +10,11 @@ use phalanx_core::{CallGraph, Graph};
 use phalanx_driver::sim;
 
 use super::client::{Net, Task};
+use super::launch::StartFn;
+use super::orders::Orders;
 use super::{Faults, Listeners, fault};
 use crate::fs::Dir;
 use crate::program::{StartContext, StartError};
-
-/// The `start` of a program.
-pub(super) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartError>>;
 
 /// A function for the calls of a run.
 pub(super) type LookAtCalls = Box<dyn FnOnce(CallGraph)>;
@@ -31,8 +28,7 @@ pub struct World {
     pub(super) panics: u32,
     pub(super) most_steps: u64,
     pub(super) is_steady: bool,
-    /// Whether a client has started the drain.
-    pub(super) drains: Rc<Cell<bool>>,
+    pub(super) orders: Orders,
     pub(super) program: Option<(Graph, StartFn)>,
     pub(super) clients: Vec<Task>,
     pub(super) at_rest: Option<Box<dyn FnOnce()>>,
@@ -56,7 +52,7 @@ impl World {
             panics: 0,
             most_steps: 200_000,
             is_steady: false,
-            drains: Rc::default(),
+            orders: Orders::default(),
             program: None,
             clients: Vec::new(),
             at_rest: None,
@@ -163,7 +159,7 @@ impl World {
 
     /// The network and disk, for clients.
     pub fn net(&self) -> Net {
-        Net::new(self.outside.clone(), self.drains.clone())
+        Net { world: self.outside.clone(), orders: self.orders.clone() }
     }
 
     /// Sets the program: its graph, and its `start` on each processor, as for

@@ -1,0 +1,65 @@
+//! The start of a simulated program.
+
+use phalanx_core::{Control, Graph};
+use phalanx_driver::{Config, sim};
+
+use super::sim_processor::{DelayedWaker, SimProcessor};
+use crate::cores::ActiveProcessors;
+use crate::io::{Io, Loads, Placement, active_changed};
+use crate::program::{StartContext, StartError};
+
+/// The `start` of a program.
+pub(super) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartError>>;
+
+/// A program to start.
+pub(super) struct NewProgram {
+    /// 0 for that of the world.
+    pub(super) number: usize,
+    pub(super) processors: usize,
+    pub(super) graph: Graph,
+    pub(super) start: StartFn,
+}
+
+/// How a program's processors run.
+pub(super) struct Manner<'a> {
+    /// Maximum delay of a wake-up, in nanoseconds.
+    pub(super) wake_delay: u64,
+    /// Whether readings of the clock do not advance the time.
+    pub(super) is_frozen: bool,
+    /// Draws the sizes of a driver.
+    pub(super) sizes: &'a mut dyn FnMut() -> Config,
+}
+
+impl NewProgram {
+    /// Starts it on all its processors, one after the other.
+    pub(super) fn launch(
+        self,
+        outside: &sim::World,
+        manner: Manner<'_>,
+    ) -> Result<(Control, Vec<SimProcessor>), String> {
+        let Self { number, processors, graph, start } = self;
+        let seeds = graph.build(processors);
+        let control = seeds[0].control();
+        let loads = Loads::Drawn(outside.clone());
+        let ids = || seeds.iter().map(|seed| seed.id());
+        let active = ActiveProcessors::new(ids(), None, (0, 0), active_changed);
+        let placement = Placement::new(ids(), processors, active.clone(), loads);
+        let mut places = Vec::new();
+        for seed in seeds {
+            let index = seed.index();
+            let driver = outside.driver(&(manner.sizes)()).map_err(|error| error.to_string())?;
+            let io = Io::new(placement.clone(), index, Box::new(driver), None);
+            let waker = DelayedWaker::new(outside.clone(), manner.wake_delay);
+            let unpark = waker.clone();
+            let entered = io.enter();
+            let processor = seed.build(Box::new(move || unpark.wake()));
+            let started = processor
+                .enter(|| start(&StartContext::new(index, control.clone(), active.clone())));
+            drop(entered);
+            let of = (number, manner.is_frozen);
+            places.push(SimProcessor::new(processor, io, outside.clone(), waker, of));
+            started.map_err(|error| format!("the start on processor {index} failed: {error}"))?;
+        }
+        Ok((control, places))
+    }
+}

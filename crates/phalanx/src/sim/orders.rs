@@ -1,0 +1,85 @@
+//! What clients order for the programs of a world.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use super::launch::NewProgram;
+
+/// An order of a client.
+pub(super) enum Order {
+    Start(NewProgram),
+    /// Whether the program takes no steps from now on.
+    Stop(usize, bool),
+    Drain(usize),
+    Kill(usize),
+}
+
+/// The orders of clients to the scheduler. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Orders(Rc<State>);
+
+#[derive(Default)]
+struct State {
+    /// Whether the world's program drains.
+    drains: Cell<bool>,
+    waiting: RefCell<VecDeque<Order>>,
+    /// The number of programs that clients have started.
+    started: Cell<usize>,
+    /// Those that have ended, and the clients that wait for the end of one.
+    ended: RefCell<(BTreeSet<usize>, Vec<Waker>)>,
+}
+
+impl fmt::Debug for Orders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Orders").finish_non_exhaustive()
+    }
+}
+
+impl Orders {
+    pub(super) fn drain(&self) {
+        self.0.drains.set(true);
+    }
+
+    pub(super) fn drains(&self) -> bool {
+        self.0.drains.get()
+    }
+
+    /// The next order for a single program.
+    pub(super) fn next(&self) -> Option<Order> {
+        self.0.waiting.borrow_mut().pop_front()
+    }
+
+    /// A program has ended, and was removed.
+    pub(super) fn has_ended(&self, program: usize) {
+        let (ended, clients) = &mut *self.0.ended.borrow_mut();
+        ended.insert(program);
+        clients.drain(..).for_each(Waker::wake);
+    }
+
+    pub(super) fn give(&self, order: Order) {
+        self.0.waiting.borrow_mut().push_back(order);
+    }
+
+    /// The number of a further program.
+    pub(super) fn number(&self) -> usize {
+        self.0.started.update(|started| started + 1);
+        self.0.started.get()
+    }
+
+    /// Waits until this program has ended.
+    pub(super) async fn ended(&self, program: usize) {
+        poll_fn(|context| {
+            let (ended, clients) = &mut *self.0.ended.borrow_mut();
+            if ended.contains(&program) {
+                return Poll::Ready(());
+            }
+            clients.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
