@@ -3,6 +3,9 @@
 //! A lease has expired if its message has not changed for the timeout, while this node renewed its own: without a
 //! majority of the NATS servers nobody can.
 //!
+//! If NATS loses all leases, living nodes write theirs again. This node writes those of lost nodes: otherwise clients would
+//! begin new sessions, although the lost nodes' disks have their sessions.
+//!
 //! The lease of an adopted journal tells the lost node that it was adopted. It is removed a day after that node has begun
 //! another journal.
 
@@ -13,7 +16,7 @@ use std::time::Duration;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::time::now;
 use phalanx::{select, sleep};
-use phalanx_nats::{Client, JetStream};
+use phalanx_nats::{Client, Expected, JetStream};
 
 use crate::cluster::adopt::adopt;
 use crate::cluster_names::{ClusterNames, JournalName};
@@ -29,6 +32,9 @@ const KEPT: Duration = Duration::from_secs(24 * 3600);
 pub(super) struct Leases {
     /// The number of the first lease that may change, if there is any: those of adopted journals do not.
     pub(super) from: Option<u64>,
+    /// The creation of the stream, and whether NATS has lost the leases since they were restored.
+    created: String,
+    are_lost: bool,
     /// The adopted journals, and since when their nodes are known to have others.
     adopted: BTreeMap<JournalName, Option<Duration>>,
 }
@@ -73,6 +79,9 @@ impl Leases {
     /// Reads the leases that may have changed.
     pub(super) async fn look(&mut self, kept: &Kept, streams: &JetStream) -> Result<Found, Failed> {
         let (stream, filter) = (kept.names.leases().name, kept.names.all_leases());
+        let created = streams.state(&stream).await?.created;
+        let before = std::mem::replace(&mut self.created, created);
+        self.are_lost |= !before.is_empty() && before != self.created;
         loop {
             let before = self.from;
             let (mut found, mut next, mut first) = (Found::new(), before.unwrap_or(1), None);
@@ -92,10 +101,42 @@ impl Leases {
             }
             self.from = first;
             if first.is_some() || before.is_none() {
+                self.restore(kept, streams, &mut found).await?;
                 return Ok(found);
             }
             // Not even this node's own: NATS has lost its data, and the numbers begin again.
         }
+    }
+
+    /// Restores leases that NATS has lost. Their streams are lost, too.
+    async fn restore(
+        &mut self,
+        kept: &Kept,
+        streams: &JetStream,
+        found: &mut Found,
+    ) -> Result<(), Failed> {
+        if !self.are_lost {
+            return Ok(());
+        }
+        let missing = kept.others(|others| {
+            let is_missing = |journal: &JournalName| !found.contains_key(journal);
+            let missing = others.iter().filter(|(journal, other)| {
+                is_missing(journal) && other.lease.holder == journal.to_string()
+            });
+            missing
+                .map(|(journal, other)| (journal.clone(), other.lease.clone()))
+                .collect::<Vec<_>>()
+        });
+        for (journal, lease) in missing {
+            let record = Record { is_incomplete: true, reader: None, ..lease };
+            let payload = serde_json::to_vec(&record).unwrap_or_default();
+            // It fails if the node, or another one, has written it meanwhile.
+            let (subject, none) = (kept.names.lease(&journal), Expected::LastOfSubject(0));
+            let number = streams.append(&subject, none, &payload).await?;
+            found.insert(journal, (number, record));
+        }
+        self.are_lost = false;
+        Ok(())
     }
 
     /// The adopted journals whose leases have to be removed.

@@ -31,6 +31,8 @@ pub struct StreamState {
     pub bytes: u64,
     /// The number of servers that store it.
     pub replicas: u32,
+    /// The time at which it was created, as text: another one shows that it was created again.
+    pub created: String,
 }
 
 /// The use of JetStream by an account.
@@ -75,6 +77,7 @@ struct Config<'a> {
 struct Described {
     config: DescribedConfig,
     state: DescribedState,
+    created: String,
 }
 
 /// The streams of a filter.
@@ -109,10 +112,10 @@ fn unlimited() -> i64 {
 const OTHER_SETTINGS: u32 = 10058;
 
 impl From<Described> for StreamState {
-    fn from(Described { config, state }: Described) -> Self {
-        let DescribedState { first_seq, last_seq, bytes } = state;
+    fn from(Described { config, state, created }: Described) -> Self {
+        let DescribedState { first_seq, last_seq: last, bytes } = state;
         // An empty stream without a past has 0.
-        Self { first: first_seq.max(1), last: last_seq, bytes, replicas: config.num_replicas }
+        Self { first: first_seq.max(1), last, bytes, replicas: config.num_replicas, created }
     }
 }
 

@@ -82,7 +82,7 @@ impl ModelServer {
 
     /// Loses all streams, as if the disk were replaced.
     pub fn lose_streams(&self) {
-        self.lock().streams = Streams::default();
+        self.lock().streams.lose_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Model> {

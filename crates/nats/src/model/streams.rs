@@ -7,11 +7,17 @@ use serde_json::{Value, json};
 
 use crate::subject::matches;
 
-/// All streams, by name.
+/// All streams.
 #[derive(Default)]
-pub(super) struct Streams(BTreeMap<String, Stream>);
+pub(super) struct Streams {
+    by_name: BTreeMap<String, Stream>,
+    /// The number of streams that were created.
+    created: u64,
+}
 
 struct Stream {
+    /// Stands for the time of its creation.
+    created: u64,
     config: Value,
     subjects: Vec<String>,
     per_subject: i64,
@@ -44,6 +50,10 @@ struct Wanted {
 }
 
 impl Streams {
+    pub(super) fn lose_all(&mut self) {
+        self.by_name.clear();
+    }
+
     /// Processes a message if it is a request, or of a stream's subject. Returns the answer.
     pub(super) fn take(
         &mut self,
@@ -52,7 +62,7 @@ impl Streams {
         payload: &[u8],
     ) -> Option<Answer> {
         if let Some(name) = subject.strip_prefix("$JS.API.DIRECT.GET.") {
-            return Some(self.0.get(name)?.get(payload));
+            return Some(self.by_name.get(name)?.get(payload));
         }
         if let Some(request) = subject.strip_prefix("$JS.API.STREAM.") {
             let (what, name) = request.split_once('.')?;
@@ -63,7 +73,7 @@ impl Streams {
             return Some((None, answer.to_string().into_bytes()));
         }
         let stores = |own: &Stream| own.subjects.iter().any(|filter| matches(filter, subject));
-        let (name, stream) = self.0.iter_mut().find(|(_, own)| stores(own))?;
+        let (name, stream) = self.by_name.iter_mut().find(|(_, own)| stores(own))?;
         let answer = match stream.append(subject, headers, payload) {
             Ok(number) => json!({ "stream": name, "seq": number }),
             Err(last) => error(10071, &format!("wrong last sequence: {last}")),
@@ -78,7 +88,11 @@ impl Streams {
         let Ok(read) = serde_json::from_value::<Config>(config.clone()) else {
             return error(10025, "invalid JSON");
         };
-        let stream = self.0.entry(name.to_owned()).or_insert_with(|| Stream {
+        let stream = self.by_name.entry(name.to_owned()).or_insert_with(|| Stream {
+            created: {
+                self.created += 1;
+                self.created
+            },
             config: config.clone(),
             subjects: read.subjects,
             per_subject: read.max_msgs_per_subject,
@@ -92,7 +106,9 @@ impl Streams {
     }
 
     fn of_existing(&mut self, what: &str, name: &str, payload: &[u8]) -> Value {
-        let Some(stream) = self.0.get_mut(name) else { return error(10059, "stream not found") };
+        let Some(stream) = self.by_name.get_mut(name) else {
+            return error(10059, "stream not found");
+        };
         match what {
             "INFO" => stream.described(),
             "UPDATE" => match serde_json::from_slice(payload) {
@@ -114,7 +130,7 @@ impl Streams {
                 Err(_) => error(10025, "invalid JSON"),
             },
             "DELETE" => {
-                self.0.remove(name);
+                self.by_name.remove(name);
                 json!({ "success": true })
             }
             _ => error(10000, "not modelled"),
@@ -128,7 +144,7 @@ impl Stream {
         let bytes: usize = self.messages.values().map(|own| own.payload.len()).sum();
         let first = first.unwrap_or(if self.last == 0 { 0 } else { self.last + 1 });
         let state = json!({ "first_seq": first, "last_seq": self.last, "bytes": bytes });
-        json!({ "config": self.config, "state": state })
+        json!({ "config": self.config, "state": state, "created": self.created.to_string() })
     }
 
     fn last_of(&self, subject: &str) -> Option<(u64, &Stored)> {

@@ -122,6 +122,37 @@ fn a_stream_that_another_node_has_deleted_is_not_opened() {
 }
 
 #[test]
+fn the_lease_of_a_lost_node_outlives_the_loss_of_all_streams() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let stream = program.put_stream(b"").await;
+            let kept = program.watched();
+            while kept.journals().is_none() {
+                renewed(&kept).await;
+            }
+            for lost in [&stream, &names.leases().name] {
+                streams.delete(lost).await.unwrap();
+            }
+            streams.create(&names.leases()).await.unwrap();
+            for _ in 0..100 {
+                renewed(&kept).await;
+                // Clients wait for the node.
+                assert!(kept.journals().unwrap().contains(&journal().to_string()));
+            }
+            let (_, lease) = program.lease().await.unwrap();
+            assert!(lease.is_incomplete && lease.holder == journal().to_string(), "{lease:?}");
+            // An operator gives the sessions up.
+            let lease = names.lease(&journal());
+            streams.purge_subject(&names.leases().name, &lease).await.unwrap();
+            while !kept.journals().unwrap().is_empty() {
+                renewed(&kept).await;
+            }
+        })
+    });
+}
+
+#[test]
 fn leases_of_adopted_journals_are_read_once() {
     run(|program| {
         Box::pin(async move {
