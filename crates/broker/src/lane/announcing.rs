@@ -97,7 +97,9 @@ impl Lane {
 
     /// The other node has announced all filters: those of an earlier lane end.
     pub(super) fn all_announced(&self) {
-        let stale: Vec<_> = self.known.take().into_iter().collect();
+        let mut stale: Vec<_> = self.known.take().into_iter().collect();
+        // In an order that a simulation repeats.
+        stale.sort_unstable();
         let (most, mut injected) = (self.most_announced(), self.injected.borrow_mut());
         packets(&stale, false, Self::INJECTED, most, &mut injected);
     }

@@ -4,7 +4,7 @@
 //! Conditions are announced as long as a topic filter has few of them; otherwise the topic filter is announced without
 //! them, and this node alone decides. Shared subscriptions are always announced with their groups.
 
-use std::collections::HashMap;
+use indexmap::IndexMap;
 
 use crate::content::path::{has_content, path};
 
@@ -14,13 +14,13 @@ const MAX_CONDITIONS: usize = 64;
 /// Separates the parts of a key whose condition is a user property. Such keys are no topic filters.
 const KEY_SEPARATOR: char = '\0';
 
-/// The subscriptions of this node's clients.
+/// The subscriptions of this node's clients. Iterated in an order that a simulation repeats.
 #[derive(Default)]
 pub(super) struct Filters {
     /// The number of clients of each shared subscription.
-    shared: HashMap<Box<str>, u32>,
+    shared: IndexMap<Box<str>, u32>,
     /// By topic filter.
-    own: HashMap<Box<str>, Own>,
+    own: IndexMap<Box<str>, Own>,
 }
 
 /// The subscriptions to one topic filter.
@@ -29,7 +29,7 @@ struct Own {
     /// Those without a condition.
     plain: u32,
     /// Those with a condition, by key.
-    conditions: HashMap<Box<str>, u32>,
+    conditions: IndexMap<Box<str>, u32>,
     /// There were too many conditions. Stays until there are none, so that a client that comes and goes changes nothing.
     is_coarse: bool,
 }
@@ -97,7 +97,7 @@ impl Filters {
             tell(path.filter, false);
         }
         if own.plain == 0 && own.conditions.is_empty() {
-            self.own.remove(path.filter);
+            self.own.swap_remove(path.filter);
         }
     }
 
@@ -118,10 +118,10 @@ fn is_announced(filter: &str) -> bool {
 }
 
 /// Decrements a count. Returns whether it was the last, and is removed.
-fn decrement(counts: &mut HashMap<Box<str>, u32>, key: &str) -> bool {
+fn decrement(counts: &mut IndexMap<Box<str>, u32>, key: &str) -> bool {
     let Some(count) = counts.get_mut(key) else { return false };
     *count -= 1;
-    *count == 0 && counts.remove(key).is_some()
+    *count == 0 && counts.swap_remove(key).is_some()
 }
 
 #[cfg(test)]
