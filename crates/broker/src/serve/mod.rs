@@ -227,15 +227,18 @@ impl Broker {
         DropReason::ALL.iter().map(|reason| (reason.label(), drops.count(*reason)))
     }
 
+    /// Whether another node of the cluster has adopted this node's sessions. For simulations: [`serve`] returns then.
+    pub fn has_lost_sessions(&self) -> bool {
+        self.context.kept.as_ref().is_some_and(|kept| kept.lost().is_some())
+    }
+
     /// Starts to accept MQTT over TCP on this processor, until shutdown.
     ///
     /// # Errors
     /// If the accepting operation is refused.
     pub fn accept(&self, listener: Listener) -> Result<(), CallError> {
-        self.accept_with(
-            listener,
-            ListenerControl::fixed(Bound::fixed(Scheme::Mqtt.at(([0, 0, 0, 0], 0)))),
-        )
+        let bound = Bound::fixed(Scheme::Mqtt.at(([0, 0, 0, 0], 0)));
+        self.accept_with(listener, ListenerControl::fixed(bound))
     }
 
     fn accept_with(

@@ -21,21 +21,22 @@ use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
 
 /// Time without a renewal after which a lease may be taken.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum times between messages of a publisher: all are sent before the loss of a node is noticed, or some after its
 /// sessions were adopted.
-const PACES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(15), Duration::from_secs(40)];
+pub(crate) const PACES: [Duration; 3] =
+    [Duration::ZERO, Duration::from_secs(15), Duration::from_secs(40)];
 
 /// The address of a node's gate to NATS.
-fn gate_of(number: usize) -> SocketAddr {
+pub(crate) fn gate_of(number: usize) -> SocketAddr {
     let mut address = nats();
     address.set_port(address.port() + number as u16);
     address
 }
 
 /// The configuration of a node.
-fn node(world: &World, number: usize) -> Config {
+pub(crate) fn node(world: &World, number: usize) -> Config {
     let mut own = config(world);
     let name = ["a", "b", "c"][number];
     own.cluster.servers = vec![gate_of(number).to_string().parse().unwrap()];
@@ -46,18 +47,23 @@ fn node(world: &World, number: usize) -> Config {
     own
 }
 
-/// Declares a node, with an empty journal.
-fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
-    let config = node(world, number);
-    let name = config.cluster.node.as_str();
-    let options = Options {
+/// The options of a node's journal.
+pub(crate) fn options(world: &World, number: usize) -> Options {
+    Options {
         segment_bytes: [2000, 1 << 20][world.seed() as usize % 2],
         max_bytes: u64::MAX,
         max_pending_bytes: usize::MAX,
         reserve_bytes: 0,
         accept_loss: false,
         salt: Some(world.seed() << 20 | number as u64),
-    };
+    }
+}
+
+/// Declares a node, with an empty journal.
+fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
+    let config = node(world, number);
+    let name = config.cluster.node.as_str();
+    let options = options(world, number);
     let store = Store::open_in(&Files::new(), world.directory(name), Path::new(name), options);
     let store = store.unwrap_or_else(|error| panic!("{error}"));
     Broker::declare_on(graph, &config, store, world.time_of_day()).unwrap()

@@ -14,6 +14,8 @@ mod inbox;
 mod lives;
 mod local;
 mod moving;
+mod nemesis;
+mod nodes;
 mod publisher;
 mod retained;
 mod returning;

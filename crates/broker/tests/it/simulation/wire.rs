@@ -67,10 +67,12 @@ impl Brokers {
     }
 
     /// Whether a broker may refuse or disconnect a subscriber for this reason: if there are several, it may have lost its
-    /// lease, or the session is elsewhere.
+    /// lease, the session is elsewhere, or the node restarts.
     pub(crate) fn may_refuse(self, reason: Reason) -> bool {
+        use Reason as R;
         self.are_several()
-            && [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER].contains(&reason)
+            && [R::SERVER_UNAVAILABLE, R::USE_ANOTHER_SERVER, R::SERVER_SHUTTING_DOWN]
+                .contains(&reason)
     }
 }
 

@@ -1,0 +1,148 @@
+//! As `adopted`, with nodes that are programs of their own, and faults that the seed draws: nodes lose power, are stopped,
+//! cut off from NATS and restarted, and NATS restarts, is unreachable, and loses its streams.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::sim::{self, Net, World};
+use phalanx_nats::{ModelServer, Passage};
+
+use crate::simulation::adopted::{PACES, TIMEOUT, gate_of};
+use crate::simulation::clustered::begin;
+use crate::simulation::lives::handles;
+use crate::simulation::nodes::Node;
+use crate::simulation::wire::{Brokers, until};
+use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
+
+/// Sources of faults, which act at the same time.
+const SOURCES: u64 = 2;
+
+/// Maximum durations of faults. During the last one, other nodes adopt the sessions.
+const DURATIONS: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(15), Duration::from_secs(150)];
+
+/// The cluster and its clients.
+struct Scene {
+    net: Net,
+    nodes: [Node; 3],
+    model: ModelServer,
+    gates: [ModelServer; 3],
+    /// The node of the publishers, if they are at another one than the subscribers. Its sessions are not adopted: what it
+    /// has acknowledged and not delivered would be lost.
+    stays: Option<usize>,
+    /// Each client holds it.
+    shared: Rc<Shared>,
+}
+
+fn world(world: &mut World) {
+    world.set_processors(1);
+    world.set_most_steps(4_000_000);
+    world.set_steady();
+    let shared = Rc::new(Shared::default());
+    shared.breaks.set(world.draw(3) > 0);
+    let stays = (world.draw(2) == 0).then(|| 1 + world.draw(2) as usize);
+    shared.publishers_at.set(stays.map_or(Brokers::NODES, Brokers::one));
+    shared.subscribers_at.set(Brokers::NODES);
+    shared.pace.set(PACES[world.draw(PACES.len() as u64) as usize]);
+    let (model, mut graph) = (ModelServer::default(), Graph::new());
+    let gates = [(); 3].map(|()| model.gated());
+    let stage = graph.stage("nats").shared(());
+    let listeners = [0, 1, 2].map(|number| world.listen(gate_of(number)));
+    let of_program = gates.clone();
+    world.program(graph, move |start| {
+        for (gate, listeners) in of_program.iter().zip(&listeners) {
+            let (own, listener) = (gate.clone(), listeners.listener(start)?);
+            stage.dispatch(move |_| own.accept(listener, stage))?;
+        }
+        Ok(())
+    });
+    let nodes = [0, 1, 2].map(|number| Node::start(world, number));
+    let count = 1 + world.draw(2) as usize;
+    shared.absent.set(count + usize::from(stays.is_some()));
+    if stays.is_some() {
+        world.client(begin(world.net(), shared.clone()));
+    }
+    subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
+    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
+    publisher::enter(world, &shared, publisher::number, &publishers);
+    let scene = Rc::new(Scene { net: world.net(), nodes, model, gates, stays, shared });
+    for number in 0..3 {
+        let scene = scene.clone();
+        world.client(async move { scene.nodes[number].start_anew().await });
+    }
+    for source in 0..SOURCES {
+        let (scene, publishers) = (scene.clone(), publishers.clone());
+        world.client(async move {
+            let are_known = || publishers.iter().all(|own| own.borrow().heard() > 0);
+            until(|| are_known() || scene.is_over()).await;
+            scene.faults(source == 0).await;
+        });
+    }
+    world.client(async move {
+        until(|| scene.is_over()).await;
+        scene.gates.iter().for_each(|gate| gate.set(Passage::Open));
+        scene.net.drain();
+    });
+}
+
+impl Scene {
+    /// Whether all publishers and subscribers have finished.
+    fn is_over(&self) -> bool {
+        Rc::strong_count(&self.shared) == 1
+    }
+
+    /// A time below this.
+    fn time(&self, bound: Duration) -> Duration {
+        Duration::from_millis(self.net.draw(bound.as_millis() as u64))
+    }
+
+    /// Some faults one after the other. The first is at the node where the subscribers begin, if it `begins`.
+    async fn faults(&self, begins: bool) {
+        if begins && self.net.draw(4) == 0 {
+            // Later, a node that returns would not know that its sessions were adopted.
+            self.model.lose_streams();
+        }
+        let pause = self.time(if begins { Duration::from_secs(4) } else { 2 * TIMEOUT });
+        self.net.sleep(pause).await;
+        for number in 0..1 + self.net.draw(3) {
+            if self.is_over() {
+                return;
+            }
+            let at = if begins && number == 0 { 0 } else { self.net.draw(3) as usize };
+            self.fault(at).await;
+            // Meanwhile, a node renews its lease.
+            self.net.sleep(Duration::from_secs(30) + self.time(Duration::from_secs(30))).await;
+        }
+    }
+
+    /// A fault at this node, or of NATS.
+    async fn fault(&self, at: usize) {
+        let kind = self.net.draw(10);
+        let (is_shared, stays) = (kind == 8, self.stays);
+        let is_short = stays == Some(at) || is_shared && stays.is_some();
+        let time = self.time(DURATIONS[self.net.draw(if is_short { 2 } else { 3 }) as usize]);
+        match kind {
+            0..3 => self.nodes[at].cut_power(time).await,
+            3 => self.nodes[at].restart(time).await,
+            4..6 => self.nodes[at].stop(time).await,
+            6..8 => self.close(at..at + 1, time).await,
+            8 => self.close(0..3, time).await,
+            _ => _ = self.model.cut(),
+        }
+    }
+
+    /// Closes the gates of these nodes for this time.
+    async fn close(&self, nodes: Range<usize>, time: Duration) {
+        let passage = [Passage::Frozen, Passage::Closed][self.net.draw(2) as usize];
+        self.gates[nodes.clone()].iter().for_each(|gate| gate.set(passage));
+        self.net.sleep(time).await;
+        self.gates[nodes].iter().for_each(|gate| gate.set(Passage::Open));
+    }
+}
+
+#[test]
+fn kept_sessions_survive_drawn_faults() {
+    sim::explore(1, world);
+}

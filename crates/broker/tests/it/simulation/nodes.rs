@@ -1,0 +1,156 @@
+//! Nodes of a cluster that are programs of their own. They lose power, are stopped and drained, and start again with what
+//! their disks have kept.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::sim::{Net, Program, World};
+use phalanx_broker::{Broker, Config};
+use phalanx_store::{Options, Store};
+
+use crate::simulation::adopted::{node, options};
+use crate::simulation::lives::Files;
+use crate::simulation::wire::{NODES, until};
+
+/// A node.
+pub(crate) struct Node {
+    net: Net,
+    number: usize,
+    config: Config,
+    options: Options,
+    /// The number of starts without a journal.
+    journals: Cell<u64>,
+    /// None while it is down.
+    running: RefCell<Option<(Program, Broker)>>,
+}
+
+impl Node {
+    /// Starts it, without a journal.
+    pub(crate) fn start(world: &World, number: usize) -> Self {
+        let own = Self {
+            net: world.net(),
+            number,
+            config: node(world, number),
+            options: options(world, number),
+            journals: Cell::new(0),
+            running: RefCell::default(),
+        };
+        own.start_with(&Files::new());
+        own
+    }
+
+    /// Starts it with the files on its disk.
+    fn start_with(&self, files: &Files) {
+        let (net, name) = (&self.net, self.config.cluster.node.as_str());
+        let mut options = self.options;
+        if files.is_empty() {
+            self.journals.set(self.journals.get() + 1);
+        }
+        // Journals have different salts.
+        options.salt = options.salt.map(|salt| salt | self.journals.get() << 4);
+        let store = Store::open_in(files, net.directory(name), Path::new(name), options);
+        let store = store.unwrap_or_else(|error| panic!("{error}"));
+        let mut graph = Graph::new();
+        let of_graph = &mut graph;
+        // The clock of the simulation began before.
+        let began = net.time_of_day() - net.now();
+        let broker = Broker::declare_on(of_graph, &self.config, store, began).unwrap();
+        let (begun, listeners) = (broker.clone(), net.listen(NODES[self.number], 1));
+        let program = net.start(1, graph, move |start| {
+            begun.begin(start);
+            Ok(begun.accept(listeners.listener(start)?)?)
+        });
+        self.running.replace(Some((program, broker)));
+    }
+
+    /// Waits until it runs. From then on it counts as down.
+    async fn down(&self) -> Program {
+        until(|| self.running.borrow().is_some()).await;
+        self.running.take().expect("checked before").0
+    }
+
+    /// Cuts its power, and starts it after this time.
+    pub(crate) async fn cut_power(&self, time: Duration) {
+        self.down().await.kill().await;
+        let files = self.survivors();
+        self.net.sleep(time).await;
+        self.start_with(&files);
+    }
+
+    async fn drain(&self) {
+        let program = self.down().await;
+        // Perhaps it is stopped.
+        program.resume();
+        program.drain().await;
+    }
+
+    /// Drains it, and starts it after this time.
+    pub(crate) async fn restart(&self, time: Duration) {
+        self.drain().await;
+        let files = self.survivors();
+        self.net.sleep(time).await;
+        self.start_with(&files);
+    }
+
+    /// Stops its program for this time.
+    pub(crate) async fn stop(&self, time: Duration) {
+        until(|| self.running.borrow().is_some()).await;
+        let stop = |stops: bool| {
+            self.running.borrow().iter().for_each(|(program, _)| match stops {
+                true => program.stop(),
+                false => program.resume(),
+            });
+        };
+        stop(true);
+        self.net.sleep(time).await;
+        // Perhaps another one meanwhile.
+        stop(false);
+    }
+
+    /// Starts it without a journal each time when another node has its sessions, until the drain of the world.
+    pub(crate) async fn start_anew(&self) {
+        let running = || self.running.borrow();
+        let has_lost = || running().as_ref().is_some_and(|(_, own)| own.has_lost_sessions());
+        loop {
+            until(|| has_lost() || self.net.is_drained()).await;
+            if self.net.is_drained() {
+                return;
+            }
+            self.drain().await;
+            self.replace_files(&Files::new());
+            self.start_with(&Files::new());
+        }
+    }
+
+    /// The files that a power cut now leaves on the disk. They replace all others.
+    fn survivors(&self) -> Files {
+        let survivors = names().filter_map(|name| {
+            let bytes = self.net.survivors(&self.path(&name))?;
+            Some((name, bytes))
+        });
+        let survivors = survivors.collect();
+        self.replace_files(&survivors);
+        survivors
+    }
+
+    fn replace_files(&self, files: &Files) {
+        for name in names() {
+            match files.get(&name) {
+                Some(bytes) => self.net.write_file(&self.path(&name), bytes.clone()),
+                None => _ = self.net.remove_file(&self.path(&name)),
+            }
+        }
+    }
+
+    fn path(&self, file: &str) -> String {
+        format!("{}/{file}", self.config.cluster.node)
+    }
+}
+
+/// The names that a journal's files may have.
+fn names() -> impl Iterator<Item = String> {
+    let segments = (1..1000).map(|number| format!("{number:012}.journal"));
+    segments.chain(["position".to_owned()])
+}
