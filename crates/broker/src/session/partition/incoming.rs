@@ -69,8 +69,10 @@ impl Sessions {
         connection_id: u64,
     ) -> Lsn {
         let session = self.get(key).filter(|session| session.is_on(connection_id));
-        let ids: Vec<_> =
+        let mut ids: Vec<_> =
             session.map_or_else(Vec::new, |session| session.received.keys().copied().collect());
+        // In an order that a simulation repeats.
+        ids.sort_unstable();
         self.release(key, connection_id, &ids).1
     }
 
