@@ -88,9 +88,7 @@ impl DriverWorld {
         let sleep_cost = SleepCost::default();
         Self { io, epoch, control, system_calls, supervisor, active, coalescing, sleep_cost }
     }
-}
 
-impl DriverWorld {
     fn submit_requests(&self, has_backlog: bool) {
         let calls = self.io.submit(has_backlog).unwrap_or_else(|error| fail("submit", &error));
         self.system_calls.store(calls, Ordering::Relaxed);
