@@ -291,7 +291,10 @@ impl Driver for Sim {
 
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.refusal(socket, sends_on) {
-            None if self.world.chance(self.world.faults().at_once) => self.try_send(socket, parts),
+            None if self.world.chance(self.world.faults().at_once) => {
+                self.calls += 1;
+                self.try_send(socket, parts)
+            }
             Some(libc::EBADF) => Err(io::Error::from_raw_os_error(libc::EBADF)),
             _ => Ok(0),
         }

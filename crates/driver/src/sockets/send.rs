@@ -12,6 +12,9 @@ const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 #[cfg(target_vendor = "apple")]
 const FLAGS: i32 = libc::MSG_DONTWAIT;
 
+/// The most slices of a system call (`IOV_MAX`).
+const MAX_SLICES: usize = 1024;
+
 /// Sends up to [`MAX_PARTS`] of `parts`, which are not empty. Returns the number of bytes that were sent, or none if
 /// there are no parts.
 pub(crate) fn send<'a>(
@@ -31,13 +34,13 @@ pub(crate) fn send<'a>(
     })
 }
 
-/// Sends the first bytes of `parts`, of which the first [`MAX_PARTS`] count.
+/// Sends the first bytes of `parts`, of which the first [`MAX_SLICES`] count.
 pub(crate) fn send_now(socket: &OwnedFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     let socket = SockRef::from(socket);
     loop {
         let sent = match parts {
             [part] => socket.send_with_flags(part, FLAGS),
-            parts => socket.send_vectored_with_flags(&parts[..parts.len().min(MAX_PARTS)], FLAGS),
+            parts => socket.send_vectored_with_flags(&parts[..parts.len().min(MAX_SLICES)], FLAGS),
         };
         if !matches!(&sent, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
             return sent;

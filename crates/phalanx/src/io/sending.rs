@@ -20,6 +20,8 @@ const FEW_REQUESTS: usize = 16;
 /// The number of such sends in a sweep, so that an operation that only sends does not keep the processor. They take about
 /// the time of a cohort.
 const SENDS_PER_SWEEP: u32 = 64;
+/// A send counts once more for each of these bytes, which take about as long as a small send.
+const BYTES_OF_A_SEND: usize = 2 << 10;
 /// Larger payloads would often be sent in part.
 const MAX_BYTES: usize = 16 << 10;
 
@@ -110,7 +112,7 @@ impl Io {
         if left == 0 || drained || bytes == 0 || bytes > MAX_BYTES {
             return Ok(0);
         }
-        self.sends_at_once.set(left - 1);
+        self.sends_at_once.set(left.saturating_sub(1 + (bytes / BYTES_OF_A_SEND) as u32));
         let sent = self.try_driver(|driver| driver.send_now(socket, parts))?;
         self.place.traffic.sent(sent);
         Ok(sent)
