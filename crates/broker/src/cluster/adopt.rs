@@ -44,7 +44,7 @@ pub(super) async fn adopt(
     let (node, stream) = (&journal.node, kept.names.stream(journal).name);
     // If it is missing for another holder, that one has deleted it.
     let has_no_stream = known.lease.holder == journal.to_string()
-        && streams.state(&stream).await == Err(JetStreamError::NoStream);
+        && has_stream(streams, &stream).await == Ok(false);
     if known.lease.is_incomplete || has_no_stream {
         kept.tell(&format!(
             "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again"
@@ -108,6 +108,15 @@ pub(super) async fn adopt(
     };
     kept.tell(&line);
     adopted.is_ok()
+}
+
+/// Whether NATS has a journal's stream. An empty one was only just created again.
+pub(super) async fn has_stream(streams: &JetStream, stream: &str) -> Result<bool, JetStreamError> {
+    match streams.state(stream).await {
+        Ok(state) => Ok(state.last > 0),
+        Err(JetStreamError::NoStream) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Repeats a step until it succeeds, and renews the lease meanwhile.

@@ -4,7 +4,8 @@
 //! majority of the NATS servers nobody can.
 //!
 //! If NATS loses all leases, living nodes write theirs again. This node writes those of lost nodes: otherwise clients would
-//! begin new sessions, although the lost nodes' disks have their sessions.
+//! begin new sessions, although the lost nodes' disks have their sessions. A loss shows in the creation of the stream, which
+//! NATS may also change without one: then no lease is missing.
 //!
 //! The lease of an adopted journal tells the lost node that it was adopted. It is removed a day after that node has begun
 //! another journal.
@@ -18,7 +19,7 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_nats::{Client, Expected, JetStream};
 
-use crate::cluster::adopt::adopt;
+use crate::cluster::adopt::{adopt, has_stream};
 use crate::cluster_names::{ClusterNames, JournalName};
 use crate::context::Context;
 use crate::kept::lease::{Failed, Record};
@@ -79,9 +80,6 @@ impl Leases {
     /// Reads the leases that may have changed.
     pub(super) async fn look(&mut self, kept: &Kept, streams: &JetStream) -> Result<Found, Failed> {
         let (stream, filter) = (kept.names.leases().name, kept.names.all_leases());
-        let created = streams.state(&stream).await?.created;
-        let before = std::mem::replace(&mut self.created, created);
-        self.are_lost |= !before.is_empty() && before != self.created;
         loop {
             let before = self.from;
             let (mut found, mut next, mut first) = (Found::new(), before.unwrap_or(1), None);
@@ -94,10 +92,20 @@ impl Leases {
                     self.adopted.entry(journal).or_default();
                     continue;
                 }
+                // NATS had lost its lease, and its node has returned.
+                self.adopted.remove(&journal);
                 first.get_or_insert(lease.number);
                 if Some(&journal) != kept.own().as_ref() {
                     found.insert(journal, (lease.number, record));
                 }
+            }
+            // After the leases were read, so that these are of the stream that was created then, or of an earlier one.
+            let created = streams.state(&stream).await?.created;
+            if self.created != created {
+                self.are_lost |= !self.created.is_empty();
+                self.created = created;
+                self.from = None;
+                continue;
             }
             self.from = first;
             if first.is_some() || before.is_none() {
@@ -108,7 +116,7 @@ impl Leases {
         }
     }
 
-    /// Restores leases that NATS has lost. Their streams are lost, too.
+    /// Restores leases that NATS has lost, as incomplete where it has lost the journal's stream, too.
     async fn restore(
         &mut self,
         kept: &Kept,
@@ -119,7 +127,9 @@ impl Leases {
             return Ok(());
         }
         let missing = kept.others(|others| {
-            let is_missing = |journal: &JournalName| !found.contains_key(journal);
+            let is_missing = |journal: &JournalName| {
+                !found.contains_key(journal) && !self.adopted.contains_key(journal)
+            };
             let missing = others.iter().filter(|(journal, other)| {
                 is_missing(journal) && other.lease.holder == journal.to_string()
             });
@@ -128,7 +138,9 @@ impl Leases {
                 .collect::<Vec<_>>()
         });
         for (journal, lease) in missing {
-            let record = Record { is_incomplete: true, reader: None, ..lease };
+            let has_stream = has_stream(streams, &kept.names.stream(&journal).name).await?;
+            let is_incomplete = lease.is_incomplete || !has_stream;
+            let record = Record { is_incomplete, reader: None, ..lease };
             let payload = serde_json::to_vec(&record).unwrap_or_default();
             // It fails if the node, or another one, has written it meanwhile.
             let (subject, none) = (kept.names.lease(&journal), Expected::LastOfSubject(0));

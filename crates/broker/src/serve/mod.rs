@@ -227,7 +227,7 @@ impl Broker {
         DropReason::ALL.iter().map(|reason| (reason.label(), drops.count(*reason)))
     }
 
-    /// Whether another node of the cluster has adopted this node's sessions. For simulations: [`serve`] returns then.
+    /// Whether another node has adopted this node's sessions. For simulations: [`serve`] returns then.
     pub fn has_lost_sessions(&self) -> bool {
         self.context.kept.as_ref().is_some_and(|kept| kept.lost().is_some())
     }

@@ -31,7 +31,8 @@ pub struct StreamState {
     pub bytes: u64,
     /// The number of servers that store it.
     pub replicas: u32,
-    /// The time at which it was created, as text: another one shows that it was created again.
+    /// The time at which it was created, as text. Another one if it was created again, and in a cluster of servers sometimes
+    /// without that.
     pub created: String,
 }
 
@@ -77,6 +78,7 @@ struct Config<'a> {
 struct Described {
     config: DescribedConfig,
     state: DescribedState,
+    #[serde(default)]
     created: String,
 }
 

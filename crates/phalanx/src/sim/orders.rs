@@ -53,6 +53,11 @@ impl Orders {
         self.0.waiting.borrow_mut().pop_front()
     }
 
+    /// Whether no order waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.waiting.borrow().is_empty()
+    }
+
     /// A program has ended, and was removed.
     pub(super) fn has_ended(&self, program: usize) {
         let (ended, clients) = &mut *self.0.ended.borrow_mut();
@@ -77,7 +82,10 @@ impl Orders {
             if ended.contains(&program) {
                 return Poll::Ready(());
             }
-            clients.push(context.waker().clone());
+            // Clients are polled after each change.
+            if !clients.iter().any(|own| own.will_wake(context.waker())) {
+                clients.push(context.waker().clone());
+            }
             Poll::Pending
         })
         .await;

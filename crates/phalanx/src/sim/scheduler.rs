@@ -135,7 +135,8 @@ impl Run {
 
     /// Whether the program has ended and all clients have finished. Clients may outlive the program.
     pub(super) fn is_over(&self) -> bool {
-        self.places.iter().all(|place| place.over) && self.clients.iter().all(Task::is_finished)
+        let is_done = self.clients.iter().all(Task::is_finished) && self.orders.is_empty();
+        is_done && self.places.iter().all(|place| place.over)
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -149,8 +150,8 @@ impl Run {
         }
         if self.rng.u32(..1000) < self.bias.spurious {
             let sleepers = self.places.iter().enumerate();
-            let sleepers: Vec<_> =
-                sleepers.filter(|(_, place)| place.asleep.is_some()).map(|(n, _)| n).collect();
+            let sleepers = sleepers.filter(|(_, own)| own.asleep.is_some() && own.may_step());
+            let sleepers: Vec<_> = sleepers.map(|(number, _)| number).collect();
             if !sleepers.is_empty() {
                 let sleeper = sleepers[self.rng.usize(..sleepers.len())];
                 self.wake(sleeper, "spurious");

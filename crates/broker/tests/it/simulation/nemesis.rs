@@ -43,8 +43,8 @@ fn world(world: &mut World) {
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
     let stays = (world.draw(2) == 0).then(|| 1 + world.draw(2) as usize);
-    shared.publishers_at.set(stays.map_or(Brokers::NODES, Brokers::one));
-    shared.subscribers_at.set(Brokers::NODES);
+    shared.publishers_at.set(stays.map_or(Brokers::NODES, Brokers::one).restarting());
+    shared.subscribers_at.set(Brokers::NODES.restarting());
     shared.pace.set(PACES[world.draw(PACES.len() as u64) as usize]);
     let (model, mut graph) = (ModelServer::default(), Graph::new());
     let gates = [(); 3].map(|()| model.gated());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::sim::{Net, World};
 use phalanx_mqtt::{
-    Ack, Delivery, Disconnect, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason,
+    Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason,
 };
 
 use crate::simulation::wire::{Brokers, Lost, Wire};
@@ -203,11 +203,10 @@ async fn publish(
                 wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
             Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
-            // The disk is slow, or the broker restarts.
-            Packet::Disconnect(Disconnect {
-                reason: Reason::SERVER_UNAVAILABLE | Reason::SERVER_SHUTTING_DOWN,
-                ..
-            }) => return Err(Lost),
+            // The disk is slow.
+            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
+                return Err(Lost);
+            }
             Packet::Disconnect(why) if brokers.may_refuse(why.reason) => return Err(Lost),
             other => panic!("a publisher gets {other:?}"),
         }

@@ -23,7 +23,11 @@ pub(crate) fn address() -> SocketAddr {
 
 /// The brokers of a client: one, or the nodes of a cluster that keeps sessions. A session begins at the first.
 #[derive(Clone, Copy)]
-pub(crate) struct Brokers(&'static [SocketAddr]);
+pub(crate) struct Brokers {
+    addresses: &'static [SocketAddr],
+    /// Whether they restart meanwhile.
+    restart: bool,
+}
 
 impl Default for Brokers {
     fn default() -> Self {
@@ -33,21 +37,26 @@ impl Default for Brokers {
 
 impl Brokers {
     /// All nodes.
-    pub(crate) const NODES: Self = Self(&NODES);
+    pub(crate) const NODES: Self = Self { addresses: &NODES, restart: false };
 
     /// The node with this number.
     pub(crate) fn one(number: usize) -> Self {
-        Self(&NODES[number..=number])
+        Self { addresses: &NODES[number..=number], ..Self::NODES }
+    }
+
+    /// The same, which restart meanwhile.
+    pub(crate) fn restarting(self) -> Self {
+        Self { restart: true, ..self }
     }
 
     /// Where a session begins.
     pub(crate) fn first(self) -> SocketAddr {
-        self.0[0]
+        self.addresses[0]
     }
 
     /// Whether the session may be at another broker.
     fn are_several(self) -> bool {
-        self.0.len() > 1
+        self.addresses.len() > 1
     }
 
     /// Connects to the broker where a session begins, or, if it `has_begun`, to the one that lets the client in.
@@ -56,7 +65,7 @@ impl Brokers {
             return Wire::connect_at(net, name, self.first()).await;
         }
         loop {
-            for broker in self.0 {
+            for broker in self.addresses {
                 if let Ok(wire) = Wire::try_connect(net, name, *broker, self).await {
                     return wire;
                 }
@@ -66,13 +75,12 @@ impl Brokers {
         }
     }
 
-    /// Whether a broker may refuse or disconnect a subscriber for this reason: if there are several, it may have lost its
-    /// lease, the session is elsewhere, or the node restarts.
+    /// Whether a broker may refuse or disconnect a client for this reason: it restarts, or, if there are several, it may
+    /// have lost its lease, or the session is elsewhere.
     pub(crate) fn may_refuse(self, reason: Reason) -> bool {
-        use Reason as R;
-        self.are_several()
-            && [R::SERVER_UNAVAILABLE, R::USE_ANOTHER_SERVER, R::SERVER_SHUTTING_DOWN]
-                .contains(&reason)
+        self.restart && reason == Reason::SERVER_SHUTTING_DOWN
+            || self.are_several()
+                && [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER].contains(&reason)
     }
 }
 
