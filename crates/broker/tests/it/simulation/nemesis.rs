@@ -29,8 +29,8 @@ struct Scene {
     nodes: [Node; 3],
     model: ModelServer,
     gates: [ModelServer; 3],
-    /// The node of the publishers, if they are at another one than the subscribers. Its sessions are not adopted: what it
-    /// has acknowledged and not delivered would be lost.
+    /// The node of the publishers, if they are at another one than the subscribers. Its sessions are not adopted: the
+    /// messages that it has acknowledged and not delivered would be lost.
     stays: Option<usize>,
     /// Each client holds it.
     shared: Rc<Shared>,
