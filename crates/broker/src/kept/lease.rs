@@ -154,9 +154,9 @@ impl Lease {
         };
         // An attempt without an answer may have been stored. An earlier record is that of a replica that lags behind.
         match self.current().await? {
+            // The stream is lost, too, which is noticed soon.
+            Some((_, record)) if self.is_restored(&record) => (),
             Some((number, record)) if number > self.number.get() => match self.is_own(&record) {
-                // The stream is lost, too, which is noticed soon.
-                _ if self.is_restored(&record) => (),
                 true => self.number.set(number),
                 false => {
                     return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
