@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use phalanx_driver::sim::{Faults, Peer, UdpPeer, World};
 
-use super::orders::Orders;
+use super::programs::orders::Orders;
 
 /// The simulated network and disk, as clients see them. Clones share them.
 #[derive(Clone, Debug)]

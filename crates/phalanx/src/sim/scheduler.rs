@@ -7,8 +7,8 @@ use fastrand::Rng;
 use phalanx_core::{Control, Phase, World as _};
 
 use super::client::Task;
-use super::launch::{Manner, NewProgram};
-use super::orders::{Order, Orders};
+use super::programs::launch::{Manner, NewProgram};
+use super::programs::orders::{Order, Orders};
 use super::schedule_bias::{SIZES, ScheduleBias, sizes};
 use super::sim_processor::SimProcessor;
 use super::trace::{Step, Trace};

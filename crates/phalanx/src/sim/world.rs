@@ -10,8 +10,8 @@ use phalanx_core::{CallGraph, Graph};
 use phalanx_driver::sim;
 
 use super::client::{Net, Task};
-use super::launch::StartFn;
-use super::orders::Orders;
+use super::programs::launch::StartFn;
+use super::programs::orders::Orders;
 use super::{Faults, Listeners, fault};
 use crate::fs::Dir;
 use crate::program::{StartContext, StartError};

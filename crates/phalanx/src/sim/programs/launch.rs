@@ -3,36 +3,36 @@
 use phalanx_core::{Control, Graph};
 use phalanx_driver::{Config, sim};
 
-use super::sim_processor::{DelayedWaker, SimProcessor};
 use crate::cores::ActiveProcessors;
 use crate::io::{Io, Loads, Placement, active_changed};
 use crate::program::{StartContext, StartError};
+use crate::sim::sim_processor::{DelayedWaker, SimProcessor};
 
 /// The `start` of a program.
-pub(super) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartError>>;
+pub(in crate::sim) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartError>>;
 
 /// A program to start.
-pub(super) struct NewProgram {
+pub(in crate::sim) struct NewProgram {
     /// 0 for that of the world.
-    pub(super) number: usize,
-    pub(super) processors: usize,
-    pub(super) graph: Graph,
-    pub(super) start: StartFn,
+    pub(in crate::sim) number: usize,
+    pub(in crate::sim) processors: usize,
+    pub(in crate::sim) graph: Graph,
+    pub(in crate::sim) start: StartFn,
 }
 
 /// How a program's processors run.
-pub(super) struct Manner<'a> {
+pub(in crate::sim) struct Manner<'a> {
     /// Maximum delay of a wake-up, in nanoseconds.
-    pub(super) wake_delay: u64,
+    pub(in crate::sim) wake_delay: u64,
     /// Whether readings of the clock do not advance the time.
-    pub(super) is_frozen: bool,
+    pub(in crate::sim) is_frozen: bool,
     /// Draws the sizes of a driver.
-    pub(super) sizes: &'a mut dyn FnMut() -> Config,
+    pub(in crate::sim) sizes: &'a mut dyn FnMut() -> Config,
 }
 
 impl NewProgram {
     /// Starts it on all its processors, one after the other.
-    pub(super) fn launch(
+    pub(in crate::sim) fn launch(
         self,
         outside: &sim::World,
         manner: Manner<'_>,

@@ -1,4 +1,4 @@
-//! What clients order for the programs of a world.
+//! Orders of clients for the programs of a world.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use super::launch::NewProgram;
 
 /// An order of a client.
-pub(super) enum Order {
+pub(in crate::sim) enum Order {
     Start(NewProgram),
     /// Whether the program takes no steps from now on.
     Stop(usize, bool),
@@ -20,7 +20,7 @@ pub(super) enum Order {
 
 /// The orders of clients to the scheduler. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Orders(Rc<State>);
+pub(in crate::sim) struct Orders(Rc<State>);
 
 #[derive(Default)]
 struct State {
@@ -29,7 +29,7 @@ struct State {
     waiting: RefCell<VecDeque<Order>>,
     /// The number of programs that clients have started.
     started: Cell<usize>,
-    /// Those that have ended, and the clients that wait for the end of one.
+    /// The programs that have ended, and the clients that wait for the end of one.
     ended: RefCell<(BTreeSet<usize>, Vec<Waker>)>,
 }
 
@@ -40,43 +40,43 @@ impl fmt::Debug for Orders {
 }
 
 impl Orders {
-    pub(super) fn drain(&self) {
+    pub(in crate::sim) fn drain(&self) {
         self.0.drains.set(true);
     }
 
-    pub(super) fn drains(&self) -> bool {
+    pub(in crate::sim) fn drains(&self) -> bool {
         self.0.drains.get()
     }
 
     /// The next order for a single program.
-    pub(super) fn next(&self) -> Option<Order> {
+    pub(in crate::sim) fn next(&self) -> Option<Order> {
         self.0.waiting.borrow_mut().pop_front()
     }
 
     /// Whether no order waits.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::sim) fn is_empty(&self) -> bool {
         self.0.waiting.borrow().is_empty()
     }
 
     /// A program has ended, and was removed.
-    pub(super) fn has_ended(&self, program: usize) {
+    pub(in crate::sim) fn has_ended(&self, program: usize) {
         let (ended, clients) = &mut *self.0.ended.borrow_mut();
         ended.insert(program);
         clients.drain(..).for_each(Waker::wake);
     }
 
-    pub(super) fn give(&self, order: Order) {
+    pub(in crate::sim) fn give(&self, order: Order) {
         self.0.waiting.borrow_mut().push_back(order);
     }
 
     /// The number of a further program.
-    pub(super) fn number(&self) -> usize {
+    pub(in crate::sim) fn number(&self) -> usize {
         self.0.started.update(|started| started + 1);
         self.0.started.get()
     }
 
     /// Waits until this program has ended.
-    pub(super) async fn ended(&self, program: usize) {
+    pub(in crate::sim) async fn ended(&self, program: usize) {
         poll_fn(|context| {
             let (ended, clients) = &mut *self.0.ended.borrow_mut();
             if ended.contains(&program) {

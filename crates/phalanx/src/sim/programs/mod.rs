@@ -1,13 +1,16 @@
 //! Programs that clients start, stop and kill while a world runs, each on processors of its own.
 
+pub(super) mod launch;
+pub(super) mod orders;
+
 use std::net::SocketAddr;
 
 use phalanx_core::Graph;
 
+use self::launch::NewProgram;
+use self::orders::{Order, Orders};
 use super::client::Net;
-use super::launch::NewProgram;
 use super::listeners::Listeners;
-use super::orders::{Order, Orders};
 use crate::fs::Dir;
 use crate::program::{StartContext, StartError};
 
