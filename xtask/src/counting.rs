@@ -7,23 +7,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::task::{Outcome, cargo, succeed, target, usage};
+use crate::task::{Outcome, cargo, succeed, target};
 
 /// The figures of `phalanx-bench op` that are compared.
 const FIGURES: [&str; 3] = ["dispatch_ns", "call_ns", "cross_ns"];
 
-/// Default number of pairs of runs.
-const PAIRS: usize = 9;
-
-/// Builds both programs and compares them over the number of pairs given in `arguments`.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    let pairs = match arguments {
-        [] => Some(PAIRS),
-        [count] => count.parse().ok().filter(|count| *count > 0),
-        _ => None,
-    };
-    let wrong = "expected at most one argument, the number of pairs of runs";
-    let pairs = pairs.ok_or_else(|| usage(wrong))?;
+/// Builds both programs and compares them over a number of pairs of runs.
+pub(crate) fn run(root: &Path, pairs: usize) -> Outcome {
     let (counted, uncounted) =
         (build(root, "counted", "")?, build(root, "uncounted", "--cfg uncounted")?);
     let mut runs = Vec::new();

@@ -13,23 +13,22 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::task::{self, Outcome, cargo, target, usage};
+use clap::ValueEnum;
+
+use crate::task::{self, Outcome, cargo, target};
 
 /// A tool that checks the programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tool {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tool {
+    /// Miri, for the programs of core.
     Miri,
+    /// Miri, for the simulated programs of phalanx.
     MiriSim,
+    /// AddressSanitizer.
     Asan,
+    /// Valgrind.
     Valgrind,
 }
-
-const TOOLS: [(&str, Tool); 4] = [
-    ("miri", Tool::Miri),
-    ("miri-sim", Tool::MiriSim),
-    ("asan", Tool::Asan),
-    ("valgrind", Tool::Valgrind),
-];
 
 const MIRI_FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation -Zmiri-ignore-leaks";
 
@@ -42,20 +41,17 @@ enum Obstacle {
 }
 
 /// Runs the named tools, or all but the slow ones.
-pub(crate) fn run(root: &Path, names: &[String]) -> Outcome {
-    let known = |name: &String| TOOLS.iter().any(|(tool, _)| tool == name);
-    if let Some(unknown) = names.iter().find(|name| !known(name)) {
-        let expected = "miri, miri-sim, asan or valgrind";
-        return Err(usage(format!("unknown tool `{unknown}`; expected {expected}")));
-    }
-    let wanted = |name: &str, tool| match names {
-        [] => tool != Tool::MiriSim,
-        names => names.iter().any(|wanted| wanted == name),
+pub(crate) fn run(root: &Path, tools: &[Tool]) -> Outcome {
+    let tools = match tools {
+        [] => &[Tool::Miri, Tool::Asan, Tool::Valgrind],
+        tools => tools,
     };
     let (mut skipped, mut failed) = (Vec::new(), Vec::new());
-    for (name, tool) in TOOLS.into_iter().filter(|(name, tool)| wanted(name, *tool)) {
+    for tool in tools {
+        let name = tool.to_possible_value().expect("no tool is hidden");
+        let name = name.get_name();
         println!("\n--- {name}");
-        match watch(root, tool) {
+        match watch(root, *tool) {
             Ok(()) => {}
             Err(Obstacle::Missing(why)) => skipped.push(format!("{name}: {why}")),
             Err(Obstacle::Failed(why)) => failed.push(format!("{name}: {why}")),

@@ -4,34 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Whether a task that ran to its end found everything in order; it has printed what was not.
-pub(crate) type Outcome = Result<bool, Failure>;
+///
+/// The error is why the task did not run to its end.
+pub(crate) type Outcome = Result<bool, String>;
 
-/// Why a task did not run to its end.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    why: String,
-    code: u8,
-}
-
-impl<S: Into<String>> From<S> for Failure {
-    fn from(why: S) -> Self {
-        Self { why: why.into(), code: 1 }
-    }
-}
-
-/// Arguments that the task does not understand.
-pub(crate) fn usage(why: impl Into<String>) -> Failure {
-    Failure { why: why.into(), code: 2 }
-}
-
-/// Prints why the task `name` failed, if so, and returns its exit code.
-pub(crate) fn finish(name: &str, outcome: Outcome) -> ExitCode {
+/// Prints why the task failed, if so, and returns its exit code.
+pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(Failure { why, code }) => {
-            eprintln!("xtask {name}: {why}");
-            ExitCode::from(code)
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::task::{Outcome, cargo, succeed, target, usage};
+use crate::task::{Outcome, cargo, succeed, target};
 
 /// Name of the project whose tests run.
 const NAME: &str = "counter-service";
@@ -11,16 +11,15 @@ const NAME: &str = "counter-service";
 const CRATES: &[&str] = &["axum", "compat", "core", "driver", "fibre", "macros", "phalanx"];
 
 /// Makes the project in a folder, or makes one in `target/template` and tests it.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    match arguments {
-        [] => {
+pub(crate) fn run(root: &Path, folder: Option<&Path>) -> Outcome {
+    match folder {
+        Some(folder) => make(root, folder)?,
+        None => {
             let folder = root.join("target/template").join(NAME);
             let _ = fs::remove_dir_all(&folder);
             make(root, &folder)?;
             test(root, &folder)?;
         }
-        [folder] if !folder.starts_with('-') => make(root, Path::new(folder))?,
-        _ => return Err(usage("usage: cargo xtask template [FOLDER]")),
     }
     Ok(true)
 }

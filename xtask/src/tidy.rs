@@ -24,7 +24,7 @@ mod unsafety;
 
 use read::tree::Tree;
 
-use crate::task::{Outcome, usage};
+use crate::task::Outcome;
 
 /// A check: returns all faults of its kind in the tree.
 type Check = fn(&Tree) -> Vec<Fault>;
@@ -75,7 +75,7 @@ impl fmt::Display for Fault {
 /// Runs every check on the files under `root` that git tracks or would track, and prints the faults.
 pub(crate) fn run(root: &Path) -> Outcome {
     let tree = Tree::load(root);
-    let tree = tree.map_err(|error| usage(format!("cannot list the files: {error}")))?;
+    let tree = tree.map_err(|error| format!("cannot list the files: {error}"))?;
     let mut faults: Vec<Fault> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
     faults.sort();
     for fault in &faults {

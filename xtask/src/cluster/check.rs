@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum, value_parser};
 use phalanx_mqtt::QoS;
 
 use super::ledger::{Kind, Ledger, Verdict};
@@ -16,7 +18,8 @@ use super::load::{Publisher, STUCK, Shared, Subscriber};
 use super::nemesis::{LIMIT, Nemesis, Random, Strike};
 use super::nodes::Cluster;
 use super::{ending, probes};
-use crate::live::{Home, binary, option, quantile};
+use crate::live::{Home, binary, quantile};
+use crate::task::Outcome;
 
 /// The guarantees that are compared.
 const PROMISES: &str = "\
@@ -35,12 +38,40 @@ Messages of QoS 0, repetitions of QoS 1, and sessions at another node are not gu
 /// Nodes of the cluster.
 const NODES: u64 = 3;
 
+/// The arguments of `cargo xtask cluster check`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Duration, in seconds.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Kinds of faults, separated by commas; by default all.
+    #[arg(long, value_delimiter = ',', conflicts_with = "no_nemesis")]
+    nemesis: Vec<Nemesis>,
+    /// Cause no faults.
+    #[arg(long)]
+    no_nemesis: bool,
+    /// Messages per second of each publisher.
+    #[arg(long, default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000))]
+    rate: u32,
+    /// Seed of the faults; by default another one in each run.
+    #[arg(long)]
+    seed: Option<NonZeroU64>,
+}
+
+impl Options {
+    fn kinds(&self) -> &[Nemesis] {
+        match &self.nemesis[..] {
+            _ if self.no_nemesis => &[],
+            [] => Nemesis::value_variants(),
+            kinds => kinds,
+        }
+    }
+}
+
 /// Runs the check. Returns whether it found no fault.
-pub(super) fn check(root: &Path, arguments: &[String]) -> Result<bool, String> {
-    let seconds = option(arguments, "--seconds")?.unwrap_or(60);
-    let rate = option(arguments, "--rate")?.unwrap_or(50).clamp(1, 100_000);
-    let seed = option(arguments, "--seed")?.unwrap_or_else(|| process::id().into()).max(1);
-    let kinds = kinds(arguments)?;
+pub(super) fn check(root: &Path, options: &Options) -> Outcome {
+    let Options { seconds, rate, .. } = *options;
+    let seed = options.seed.map_or_else(|| process::id().into(), NonZeroU64::get);
     let text = |error: std::io::Error| error.to_string();
     let ending = ending()?;
     let (binary, home) = (binary(root).map_err(text)?, Home::make("cluster").map_err(text)?);
@@ -53,14 +84,15 @@ pub(super) fn check(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let shared = Arc::new(Shared {
         cluster,
         ledger: Ledger::default(),
-        interval: Duration::from_secs(1) / rate as u32,
+        interval: Duration::from_secs(1) / rate,
         kept: Mutex::default(),
         subscribed: AtomicUsize::new(0),
         is_over: AtomicBool::new(false),
         is_complete: AtomicBool::new(false),
     });
     let mut failovers = Vec::new();
-    let ran = disturb(&shared, &kinds, seconds, &mut Random(seed), &ending, &mut failovers);
+    let ran =
+        disturb(&shared, options.kinds(), seconds, &mut Random(seed), &ending, &mut failovers);
     let (verdict, faults) = shared.ledger.finish();
     faults.iter().for_each(|fault| println!("FAULT: {fault}"));
     let is_good = verdict == Verdict::default() && ran.is_ok();
@@ -72,15 +104,6 @@ pub(super) fn check(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let [p50, p99] = [0.5, 0.99].map(|share| quantile(&mut failovers, share).as_secs_f64());
     println!("{verdict} failovers={} p50={p50:.1}s p99={p99:.1}s", failovers.len());
     Ok(is_good)
-}
-
-/// The kinds of faults.
-fn kinds(arguments: &[String]) -> Result<Vec<Nemesis>, String> {
-    let Some(at) = arguments.iter().position(|argument| argument == "--nemesis") else {
-        return Ok(Nemesis::ALL.into());
-    };
-    let list = arguments.get(at + 1).ok_or("--nemesis requires a list")?;
-    list.split(',').filter(|name| *name != "none").map(str::parse).collect()
 }
 
 /// Runs the load and the faults, and waits for the rest.

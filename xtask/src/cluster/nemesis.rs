@@ -1,9 +1,10 @@
 //! Faults of a cluster, one after the other.
 
 use std::fmt;
-use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
 
 use super::ledger::Kind;
 use super::load::Shared;
@@ -17,8 +18,8 @@ const LONGEST: u64 = 9_000;
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Nemesis {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Nemesis {
     /// A broker is killed, and started again.
     Kill,
     /// The threads of a broker are stopped, and continue.
@@ -31,34 +32,9 @@ pub(super) enum Nemesis {
     Restart,
 }
 
-impl Nemesis {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Kill, Self::Stop, Self::Cut, Self::NatsKill, Self::Restart];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::Stop => "stop",
-            Self::Cut => "cut",
-            Self::NatsKill => "nats-kill",
-            Self::Restart => "restart",
-        }
-    }
-}
-
-impl FromStr for Nemesis {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|own| own.name() == text);
-        let names = Self::ALL.map(Self::name).join(",");
-        known.ok_or_else(|| format!("unknown nemesis `{text}`; known are {names}"))
-    }
-}
-
 impl fmt::Display for Nemesis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.to_possible_value().expect("no kind is hidden").get_name())
     }
 }
 

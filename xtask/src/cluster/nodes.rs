@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -143,7 +144,8 @@ impl Process {
     /// Starts it, and waits until it listens.
     pub(super) fn start(&self) -> Result<(), String> {
         let mut command = (self.command)();
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        // In a process group of its own: Ctrl-C in a terminal reaches only this program, which ends the others.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let output = child.stdout.take().map(BufReader::new);
         // A broker prints its addresses; the pipe must not fill.

@@ -13,23 +13,27 @@ use std::process::Command;
 
 use tools::{gzip, run as call, say};
 
-use crate::task::{Outcome, usage};
+use clap::ValueEnum;
 
-/// The kinds of packages.
-const KINDS: [&str; 2] = ["deb", "static"];
+use crate::task::Outcome;
 
-/// Builds the kinds that `arguments` name, or all.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    if let Some(unknown) = arguments.iter().find(|kind| !KINDS.contains(&kind.as_str())) {
-        let expected = KINDS.join(" and ");
-        return Err(usage(format!("unknown kind `{unknown}`; expected {expected}")));
-    }
-    let wanted = |kind: &str| arguments.is_empty() || arguments.iter().any(|name| name == kind);
+/// A kind of release file.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// A Debian package.
+    Deb,
+    /// An archive with a static program.
+    Static,
+}
+
+/// Builds the files of these kinds, or of all.
+pub(crate) fn run(root: &Path, kinds: &[Kind]) -> Outcome {
+    let wanted = |kind| kinds.is_empty() || kinds.contains(&kind);
     let dist = Dist::new(root)?;
-    if wanted("deb") {
+    if wanted(Kind::Deb) {
         deb::make(&dist)?;
     }
-    if wanted("static") {
+    if wanted(Kind::Static) {
         musl::make(&dist)?;
     }
     dist.sums()?;

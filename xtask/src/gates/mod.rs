@@ -10,30 +10,24 @@ mod count;
 use std::path::Path;
 use std::process::Command;
 
+use clap::builder::PossibleValuesParser;
+
 use baseline::{Baseline, Verdict, shown};
 use count::Programs;
 
 use crate::live;
-use crate::task::{Outcome, usage};
+use crate::task::Outcome;
 
 /// The file of stored figures.
 const FILE: &str = "xtask/gates.txt";
 
-/// Counts the workloads that `arguments` name, or all, and compares them; `--update` writes the results.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    let (update, only) = match arguments.split_first() {
-        Some((first, rest)) if first == "--update" => (true, rest),
-        _ => (false, arguments),
-    };
-    if let Some(unknown) = only.iter().find(|name| !count::names().any(|known| known == *name)) {
-        let names = count::names().collect::<Vec<_>>().join(", ");
-        return Err(usage(format!("unknown workload `{unknown}`; expected one of {names}")));
-    }
-    Ok(gates(root, update, only)?)
+/// The names of workloads.
+pub(crate) fn workloads() -> PossibleValuesParser {
+    PossibleValuesParser::new(count::names())
 }
 
-/// Compares the counts; true if none is worse.
-fn gates(root: &Path, update: bool, only: &[String]) -> Result<bool, String> {
+/// Counts the workloads named in `only`, or all, and compares them; true if none is worse. `update` writes the results.
+pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
     let valgrind =
         callgrind::version().ok_or("valgrind is not installed; try `apt-get install valgrind`")?;
     let path = root.join(FILE);

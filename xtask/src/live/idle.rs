@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::server::{Client, Server};
-use super::{Home, binary, option};
+use super::{Home, binary};
 use crate::task::Outcome;
 
 /// Maximum memory of an idle connection in the server process, in bytes.
@@ -16,12 +16,7 @@ const RESERVED_DESCRIPTORS: u64 = 700;
 const CONNECTIONS_PER_ADDRESS: u64 = 25_000;
 
 /// Opens connections, sends one request on each, and prints the server's memory per connection.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    Ok(measure(root, arguments)?)
-}
-
-fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
-    let wanted = option(arguments, "--connections")?.unwrap_or(100_000);
+pub(crate) fn run(root: &Path, wanted: u64) -> Outcome {
     let text = |error: std::io::Error| error.to_string();
     let limits = std::fs::read_to_string("/proc/self/limits").map_err(text)?;
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"));

@@ -15,14 +15,6 @@ use std::time::Duration;
 
 use crate::task::{cargo, succeed, target};
 
-/// The value after `--name`, if present.
-pub(crate) fn option(arguments: &[String], name: &str) -> Result<Option<u64>, String> {
-    let Some(at) = arguments.iter().position(|argument| argument == name) else { return Ok(None) };
-    let value = arguments.get(at + 1).ok_or_else(|| format!("{name} requires a number"))?;
-    let number = value.parse().map_err(|_| format!("{name} requires a number, not `{value}`"))?;
-    Ok(Some(number))
-}
-
 /// Builds `phalanx`, unless PHALANX_BINARY names one.
 pub(crate) fn binary(root: &Path) -> io::Result<PathBuf> {
     match std::env::var_os("PHALANX_BINARY") {

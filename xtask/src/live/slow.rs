@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::server::{Client, Server, TIMEOUT};
-use super::{Home, binary, option, quantile};
+use super::{Home, binary, quantile};
 use crate::task::Outcome;
 
 /// Modes of slowhttptest: slow heads, slow bodies, and answers that are not read.
@@ -22,13 +22,7 @@ const MIN_LATENCY: Duration = Duration::from_micros(500);
 const MAX_MEMORY: u64 = 64 * 1024;
 
 /// Runs slowhttptest next to a normal client on each driver and prints the results of both.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    Ok(measure(root, arguments)?)
-}
-
-fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
-    let count = option(arguments, "--connections")?.unwrap_or(1000);
-    let seconds = option(arguments, "--seconds")?.unwrap_or(10);
+pub(crate) fn run(root: &Path, count: u64, seconds: u64) -> Outcome {
     let text = |error: std::io::Error| error.to_string();
     let home = Home::make("slow").map_err(text)?;
     std::fs::write(home.root().join("small"), vec![b'x'; 2048]).map_err(text)?;

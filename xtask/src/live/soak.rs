@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::server::{Client, Server};
-use super::{Home, binary, option};
+use super::{Home, binary};
 use crate::task::Outcome;
 
 /// File sizes: below and above the bound for caching whole, and too large to be cached.
@@ -37,11 +37,6 @@ const KILLED_CONNECTIONS: &str = "24";
 /// Maximum growth of resident memory from the first tenth of the load to its end, in bytes.
 const MAX_GROWTH: u64 = 24 << 20;
 
-/// Runs the task.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    Ok(soak(root, arguments)?)
-}
-
 /// State shared by all threads.
 struct Shared {
     address: SocketAddr,
@@ -59,9 +54,8 @@ struct Shared {
     faults: Mutex<Vec<String>>,
 }
 
-fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
-    let seconds = 60 * option(arguments, "--minutes")?.unwrap_or(10);
-    let seconds = option(arguments, "--seconds")?.unwrap_or(seconds);
+/// Runs the load for some seconds.
+pub(crate) fn run(root: &Path, seconds: u64) -> Outcome {
     let text = |error: std::io::Error| error.to_string();
     let home = Home::make("soak").map_err(text)?;
     for n in 0..STABLE {

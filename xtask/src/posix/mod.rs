@@ -3,25 +3,48 @@
 //! The suite is part of the Linux Test Project and is not in this repository. Its tests are programs whose exit codes are
 //! their verdicts. A test that has different verdicts is repeated, since some depend on the load of the machine.
 
-mod options;
 mod programs;
 mod verdict;
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use options::Options;
+use clap::{Args, value_parser};
 use programs::Program;
 use verdict::Run;
 
-use crate::task::{Outcome, cargo, succeed, target, usage};
+use crate::task::{Outcome, cargo, succeed, target};
 
 /// A test whose verdicts differ has so many attempts in all.
 const ATTEMPTS: usize = 3;
 
 /// A difference between the verdicts of a test.
+/// The arguments of `cargo xtask posix`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The folder `open_posix_testsuite` of the Linux Test Project.
+    suite: PathBuf,
+    /// Beginnings of names of tests, such as pthread_ or sem_wait/1; by default all.
+    #[arg(value_name = "TEST")]
+    filters: Vec<String>,
+    /// Carriers of `phalanx threads`.
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u16).range(1..))]
+    carriers: u16,
+    /// Tests that run at once; by default as many as processors.
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Options {
+    fn jobs(&self) -> usize {
+        let jobs = self.jobs.map_or_else(std::thread::available_parallelism, Ok);
+        jobs.map_or(1, usize::from)
+    }
+}
+
 struct Difference {
     name: String,
     native: Run,
@@ -31,9 +54,8 @@ struct Difference {
 }
 
 /// Compiles and runs the tests, and prints the differences.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    let options = Options::parse(arguments).map_err(usage)?;
-    let (count, differences) = compare(root, &options)?;
+pub(crate) fn run(root: &Path, options: &Options) -> Outcome {
+    let (count, differences) = compare(root, options)?;
     Ok(report(count, &differences))
 }
 
@@ -44,7 +66,7 @@ fn compare(root: &Path, options: &Options) -> Result<(usize, Vec<Difference>), S
     println!("{} tests, natively and with {} carriers", programs.len(), options.carriers);
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..options.jobs {
+        for _ in 0..options.jobs() {
             scope.spawn(|| {
                 while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Some(difference) = compare_one(&phalanx, options, program) {

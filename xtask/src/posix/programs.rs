@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::options::Options;
+use super::Options;
 
 /// Folders whose tests change the machine: its clock.
 const SKIPPED: &[&str] = &["clock_settime", "clocks"];
@@ -46,7 +46,7 @@ pub(super) fn compile(options: &Options, target: &Path) -> Result<Vec<Program>, 
         .map_err(|error| format!("cannot create a folder: {error}"))?;
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..options.jobs {
+        for _ in 0..options.jobs() {
             scope.spawn(|| {
                 while let Some((name, source)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let file = name.replace('/', "__");
