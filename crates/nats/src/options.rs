@@ -21,7 +21,7 @@ pub struct Options {
     pub ping_interval: Duration,
     /// Delay after the first failure, and the longest one.
     pub reconnect_delay: (Duration, Duration),
-    /// Time after the begin of shutdown in which messages are still sent, unless the client is stopped.
+    /// Time after the start of shutdown in which messages are still sent, unless the client is stopped.
     pub linger: Duration,
     /// Maximum size of unsent messages, in bytes.
     pub max_pending: usize,

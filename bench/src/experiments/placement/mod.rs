@@ -119,7 +119,7 @@ record! {
         rows: Vec<loads::Row> | "small files in open loop at shares of the capacity", 1;
         /// Requests per second of the server with all workers active in closed loop.
         capacity: Option<f64> => "requests/s in closed loop", 0;
-        /// Times from the begin of a burst.
+        /// Times from the start of a burst.
         wake: Vec<wake::Row> | "resting processors under a burst", 0;
         /// One per load of the paper and setting.
         sweep: Vec<sweep::Row> | "the paper's loads in closed loop, by setting", 1;

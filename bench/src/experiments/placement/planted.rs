@@ -25,9 +25,9 @@ record! {
         mix: &'static str => "mix", 0;
         /// The setting that was chosen first.
         chosen: Option<String> => "chosen", 0;
-        /// Seconds from the begin of the load until it was chosen.
+        /// Seconds from the start of the load until it was chosen.
         chosen_s: Option<f64> => "after s", 1;
-        /// Seconds from the begin of the load until it was undone.
+        /// Seconds from the start of the load until it was undone.
         undone_s: Option<f64> => "undone after s", 1;
         /// The reason.
         reason: Option<String> => "because", 0;

@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const NEVER: u64 = u64::MAX;
 
 record! {
-    /// Times in milliseconds from the begin of a burst, over all bursts.
+    /// Times in milliseconds from the start of a burst, over all bursts.
     pub struct Row {
         /// The end of the time.
         until: &'static str => "until", 0;

@@ -23,7 +23,7 @@ use phalanx::runtime::{Measured, Mix, ProfileFile, TrafficProfile};
 use self::search::{Dials, Load, Search};
 use crate::units::time;
 
-/// The longest name of a mix that is the begin of its command.
+/// The longest name of a mix that is the start of its command.
 const MAX_NAME: usize = 60;
 
 /// Measure which number of workers, polling time and batching time suit a load
@@ -41,7 +41,7 @@ pub(crate) struct Profile {
     #[arg(long, value_name = "CMD", required = true)]
     load: Vec<String>,
 
-    /// Name of a mix, one for each load in their order; by default the begin of its command.
+    /// Name of a mix, one for each load in their order; by default the start of its command.
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
 

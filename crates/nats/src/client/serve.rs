@@ -123,7 +123,7 @@ impl Shared {
     }
 }
 
-/// Completes some time after the begin of shutdown.
+/// Completes some time after the start of shutdown.
 async fn lingered(time: Duration) {
     draining().await;
     sleep(time).await;
