@@ -28,7 +28,8 @@ use crate::service::Service;
 /// Precedence: flag, environment variable, --set, file of --config, default.
 ///
 /// Exit codes: 0 after a requested shutdown; 1 when an address or a file is unavailable, or the journal cannot be
-/// read or written; 2 for bad arguments or an invalid configuration. With --check-persistence-dir: 0 if the
+/// read or written; 2 for bad arguments or an invalid configuration; 70 when something did not end after the
+/// shutdown; 75 when another node of the cluster has adopted this node's sessions. With --check-persistence-dir: 0 if the
 /// directory is sound, 1 if it is not, 2 if it cannot be read.
 #[derive(Args)]
 pub(crate) struct Broker {

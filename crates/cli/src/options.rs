@@ -14,13 +14,13 @@ use crate::server::Server;
 /// Source of the configuration, and commands for it.
 #[derive(Args, Clone)]
 pub(crate) struct FileArgs {
-    /// Configuration file in TOML. Its keys are those of the flags with the prefix of their table: `runtime.workers`,
-    /// `host.root`; docs/web/reference.md and docs/broker/reference.md list them.
+    /// Configuration file in TOML. Its keys are those of the flags, some with the prefix of their table, such as
+    /// `runtime.workers`; --print-config prints all with their values.
     #[arg(long, short, value_name = "path", env)]
     pub(crate) config: Option<PathBuf>,
 
-    /// Set a key of the configuration in the syntax of the file: `runtime.shutdown-timeout="5s"`, `health="/up"`.
-    /// May be given several times.
+    /// Set a key of the configuration in the syntax of the file: `runtime.shutdown-timeout="5s"`. May be
+    /// given several times.
     #[arg(long, value_name = "key=value", env, value_delimiter = '\n')]
     pub(crate) set: Vec<String>,
 

@@ -7,12 +7,17 @@ use crate::pass::{Keys, declarations};
 /// The reference page of `phalanx COMMAND`, generated from the declarations of its keys.
 pub fn reference(keys: &mut impl Keys, command: &str) -> String {
     let all = declarations(keys);
+    let has_hosts = all.iter().any(|key| key.key.starts_with("host."));
+    let (except, prefixes) = match has_hosts {
+        true => ("`include` and the `access-log` of a host", "`runtime.` and `host.`"),
+        false => ("`include`", "`runtime.`"),
+    };
     let mut page = format!(
         "# Reference of phalanx {command}\n\n\
          The keys of the [configuration](configuration.md). This page is generated from their declarations.\n\n\
-         Each key outside of lists of tables, except `include` and the `access-log` of a host, has a flag and an environment variable. The flag is the name of the key\n\
-         without `runtime.` and `host.`, with hyphens for dots; the variable is the flag in capitals after\n\
-         `PHALANX_{}_`. Keys, flags and variables accept the same values:\n\n\
+         Each key outside of lists of tables, except {except}, has a flag and an environment variable.\n\
+         The flag is the name of the key without {prefixes}, with hyphens for dots; the variable is the flag in\n\
+         capitals after `PHALANX_{}_`. Keys, flags and variables accept the same values:\n\n\
          | type | in a file | flag or variable |\n|---|---|---|\n\
          | bool | `true`, `false` | `true`, `false`; a flag alone means `true` |\n\
          | number | `100` | `100` |\n\
