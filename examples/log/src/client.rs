@@ -3,9 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use phalanx::net::{IoTimeout, Listener, Payload, Stream};
-use phalanx::shutdown::is_draining;
-use phalanx::sleep;
+use phalanx::net::{IoTimeout, Listener, Stream};
 
 use crate::commit::{LOG, Stages};
 
@@ -16,17 +14,14 @@ const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(600));
 
 /// Accepts connections until the program is asked to shut down.
 pub(crate) async fn accept(listener: Listener, stages: Stages) {
-    while !is_draining() {
-        match listener.accept().await {
-            Ok(stream) => {
-                let _ = stages.clients.dispatch(move |_| async move {
-                    // The client has disconnected, or notices the end of its connection.
-                    let _ = serve(stream, stages).await;
-                });
-            }
-            Err(_) => sleep(Duration::from_millis(10)).await,
-        }
-    }
+    listener
+        .accept_each(move |stream| {
+            let _ = stages.clients.dispatch(move |_| async move {
+                // The client has disconnected, or notices the end of its connection.
+                let _ = serve(stream, stages).await;
+            });
+        })
+        .await;
 }
 
 /// Serves one client: all complete received lines are one item for the log.
@@ -49,8 +44,7 @@ async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
             writeln!(answer, "{place}")?;
             place += length as u64;
         }
-        let payload = Payload { head: answer, ..Payload::default() };
-        answer = stream.write(payload, IDLE_TIMEOUT).await?;
+        answer = stream.write(answer, IDLE_TIMEOUT).await?;
     }
     Ok(())
 }

@@ -14,9 +14,8 @@ mod power;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Mutex;
 
-use phalanx::net::{Listener, bind};
+use phalanx::net::Listeners;
 use phalanx::{Graph, Runtime};
 
 use crate::client::accept;
@@ -28,15 +27,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = PathBuf::from(arguments.next().unwrap_or(".".to_owned()));
     let processors = std::thread::available_parallelism()?.get();
     let directory = phalanx::fs::Dir::open(&directory)?;
-    let sockets = Mutex::new(bind(address, processors)?);
-    let listening = sockets.lock().unwrap()[0].local_addr()?;
+    let listeners = Listeners::bind(address, processors)?;
+    let listening = listeners.local_addr();
 
     let commits = Arc::new(Commits::default());
     let mut graph = Graph::new();
     let stages = Stages::declare(&mut graph, &directory, &commits);
-    let start = |_: &phalanx::runtime::StartContext| {
-        let socket = sockets.lock().unwrap().pop().expect("one per processor");
-        let listener = Listener::new(socket)?;
+    let start = |start: &phalanx::runtime::StartContext| {
+        let listener = listeners.listener(start)?;
         stages.clients.dispatch(move |_| accept(listener, stages))?;
         Ok(())
     };

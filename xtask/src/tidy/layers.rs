@@ -88,7 +88,6 @@ const ALLOWED: &Table = &[
     ("kv", &["phalanx", "testkit"]),
     ("orders", &["axum", "phalanx", "postgres", "testkit"]),
     ("tutorial", &["phalanx", "testkit"]),
-    ("echo", &["phalanx", "testkit"]),
     ("log", &["phalanx", "testkit"]),
     (
         "fuzz",

@@ -1,6 +1,7 @@
 //! Starts each step of the tutorial and sends it requests.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::Shutdown;
 
 use phalanx_testkit::http;
 use phalanx_testkit::process::{Process, clean};
@@ -15,9 +16,29 @@ fn start(path: &str, ports: usize) -> Process {
 #[test]
 fn one_echoes() {
     let program = start(env!("CARGO_BIN_EXE_one_echo"), 1);
-    let mut client = connect(program.address());
+    let address = program.address();
+    let mut client = connect(address);
     talk(&mut client, "hello", "hello");
     talk(&mut client, " again", " again");
+    // Concurrently, with more than any buffer holds.
+    std::thread::scope(|scope| {
+        for n in 0..20u8 {
+            scope.spawn(move || {
+                let mut client = connect(address);
+                let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8 ^ n).collect();
+                let mut writer = client.try_clone().unwrap();
+                let sent = bytes.clone();
+                let sender = std::thread::spawn(move || {
+                    writer.write_all(&sent).unwrap();
+                    writer.shutdown(Shutdown::Write).unwrap();
+                });
+                let mut back = Vec::new();
+                client.read_to_end(&mut back).unwrap();
+                assert!(back == bytes, "client {n}");
+                sender.join().unwrap();
+            });
+        }
+    });
 }
 
 #[test]
