@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_http::{Discard, Limits, Parse, Reject, Reply, Scan, Version, client, parse};
+use phalanx_http::{BodyParser, Limits, Parse, Reject, Reply, Scan, Version, client, parse};
 
 fn limits() -> Limits {
     Limits { request_line: 200, head: 600, headers: 20, body: 500, chunk_extensions: 40 }
@@ -33,15 +33,15 @@ fn whole(bytes: &[u8]) -> (Vec<Seen>, Result<(), Reject>) {
                 let _ = Reply::to(&request);
                 at += length;
                 let head = at;
-                let mut discard = match Discard::new(request.body, &limits()) {
-                    Ok(discard) => discard,
+                let mut parser = match BodyParser::new(request.body, &limits()) {
+                    Ok(parser) => parser,
                     Err(reject) => return (seen, Err(reject)),
                 };
-                match discard.feed(&bytes[at..]) {
+                match parser.feed(&bytes[at..]) {
                     Err(reject) => return (seen, Err(reject)),
                     Ok(taken) => at += taken,
                 }
-                if !discard.is_done() {
+                if !parser.is_done() {
                     assert_eq!(at, bytes.len());
                     return (seen, Ok(()));
                 }
@@ -54,14 +54,14 @@ fn whole(bytes: &[u8]) -> (Vec<Seen>, Result<(), Reject>) {
 /// Parses the bytes as received from a socket, `step` more each time.
 fn in_pieces(bytes: &[u8], step: usize) -> (Vec<Seen>, Result<(), Reject>) {
     let (mut seen, mut at, mut have) = (Vec::new(), 0, 0);
-    let (mut scan, mut body): (Scan, Option<(usize, Discard)>) = (Scan::default(), None);
+    let (mut scan, mut body): (Scan, Option<(usize, BodyParser)>) = (Scan::default(), None);
     loop {
-        if let Some((head, discard)) = &mut body {
-            match discard.feed(&bytes[at..have]) {
+        if let Some((head, parser)) = &mut body {
+            match parser.feed(&bytes[at..have]) {
                 Err(reject) => return (seen, Err(reject)),
                 Ok(taken) => at += taken,
             }
-            if discard.is_done() {
+            if parser.is_done() {
                 seen.push(Seen { head: *head, body: at });
                 body = None;
                 continue;
@@ -72,9 +72,9 @@ fn in_pieces(bytes: &[u8], step: usize) -> (Vec<Seen>, Result<(), Reject>) {
                 Ok(Parse::Incomplete) => {}
                 Ok(Parse::Complete(request, length)) => {
                     at += length;
-                    match Discard::new(request.body, &limits()) {
+                    match BodyParser::new(request.body, &limits()) {
                         Err(reject) => return (seen, Err(reject)),
-                        Ok(discard) => body = Some((at, discard)),
+                        Ok(parser) => body = Some((at, parser)),
                     }
                     continue;
                 }

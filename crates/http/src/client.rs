@@ -18,7 +18,7 @@ pub fn write_get(out: &mut Vec<u8>, host: &str, path: &str, keep_alive: bool) {
 /// Content that follows a response's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// A body with the same framing as a request's; [`Discard`](crate::Discard) finds its end.
+    /// A body with the same framing as a request's; [`BodyParser`](crate::BodyParser) finds its end.
     Framed(Body),
     /// Everything until the connection closes (RFC 9112, 6.3, rule 8).
     UntilClose,

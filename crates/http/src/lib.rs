@@ -8,12 +8,12 @@
 //!
 //! 1. [`Scan::parse`] (or [`parse`], if all input is available) finds the end of the head and returns a
 //!    [`Request`], or a [`Reject`], after whose response the connection is closed.
-//! 2. [`Discard`] reads the request's body, if any.
+//! 2. [`BodyParser`] reads the request's body, if any.
 //! 3. [`path::resolve`] converts the target to a relative path that cannot leave the root.
 //! 4. [`Accepted`] selects the content coding; [`evaluate`] decides between a full response, 304 and 412;
 //!    [`range::resolve`] between all, one range and several ([`Multipart`]).
 //! 5. A [`ResponseBuffer`] gathers responses: its [`Head`] is written around an [`Entity`]'s prepared fields,
-//!    as lines for HTTP/1.1 or as a field block for HTTP/2; [`error_page`] writes a complete small response.
+//!    as lines for HTTP/1.1 or as a field block for HTTP/2; [`Head::page`] ends one with a small page that names its status.
 //!
 //! A request over HTTP/2 skips the first two steps: [`Request::from_fields`] builds it from decoded fields.
 //!
@@ -44,7 +44,7 @@ pub use negotiate::conditional::{Outcome, Validators, evaluate};
 pub use negotiate::encoding::{Accepted, Coding};
 pub use negotiate::range::{self, MAX_RANGES, Parts, Ranged};
 pub use reject::Reject;
-pub use request::body::Discard;
+pub use request::body::BodyParser;
 pub use request::framing::Body;
 pub use request::head::Request;
 pub use request::line::Method;
@@ -55,7 +55,7 @@ pub use response::date_line::DateLine;
 pub use response::entity::Entity;
 pub use response::head::Head;
 pub use response::multipart::Multipart;
-pub use response::page::{ALLOW, error_fields, error_page};
+pub use response::page::{ALLOW, error_fields};
 pub use response::reply::{CONTINUE, Reply};
 pub use status::Status;
 pub use syntax::bytes::elements;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx::net::IoTimeout;
 use phalanx::time::now;
 use phalanx_http::client::{Content, Response, parse_response};
-use phalanx_http::{Discard, Limits, elements};
+use phalanx_http::{BodyParser, Limits, elements};
 use phalanx_tls::Wire;
 
 use super::Endpoint;
@@ -66,7 +66,7 @@ pub(crate) async fn exchange(
     let mut rest = input.split_off(response.head);
     match response.content {
         Content::Framed(framing) => {
-            let mut parser = Discard::new(framing, &limits).map_err(|_| too_long())?;
+            let mut parser = BodyParser::new(framing, &limits).map_err(|_| too_long())?;
             loop {
                 let taken = parser.copy(&rest, &mut body).map_err(|_| too_long())?;
                 rest.drain(..taken);

@@ -13,17 +13,17 @@ use crate::syntax::bytes::{is_token, is_value};
 /// bodies of responses.
 ///
 /// ```
-/// use phalanx_http::{Body, Discard, Limits};
+/// use phalanx_http::{Body, BodyParser, Limits};
 ///
-/// let mut discard = Discard::new(Body::Length(5), &Limits::default())?;
-/// assert_eq!(discard.feed(b"hel")?, 3);
-/// assert!(!discard.is_done());
-/// assert_eq!(discard.feed(b"loGET / ")?, 2); // the rest is the next request
-/// assert!(discard.is_done());
+/// let mut parser = BodyParser::new(Body::Length(5), &Limits::default())?;
+/// assert_eq!(parser.feed(b"hel")?, 3);
+/// assert!(!parser.is_done());
+/// assert_eq!(parser.feed(b"loGET / ")?, 2); // the rest is the next request
+/// assert!(parser.is_done());
 /// # Ok::<(), phalanx_http::Reject>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Discard {
+pub struct BodyParser {
     state: State,
     /// Content bytes still allowed.
     budget: u64,
@@ -71,21 +71,21 @@ const TOO_LARGE: Reject = Reject::new(Status::ContentTooLarge, "body too large")
 const EXTENSIONS_TOO_LARGE: Reject =
     Reject::new(Status::ContentTooLarge, "chunk extensions too large");
 
-impl Discard {
+impl BodyParser {
     /// Creates a parser for a body with this framing. It accepts at most [`Limits::body`] bytes of content,
     /// [`Limits::chunk_extensions`] bytes of extensions, and as many bytes of trailers as a head may have.
     ///
     /// # Errors
     ///
     /// 413 immediately if the declared length exceeds the limit.
-    pub fn new(body: Body, limits: &Limits) -> Result<Discard, Reject> {
+    pub fn new(body: Body, limits: &Limits) -> Result<BodyParser, Reject> {
         let state = match body {
             Body::None | Body::Length(0) => State::Done,
             Body::Length(length) if length > limits.body => return Err(TOO_LARGE),
             Body::Length(length) => State::Length(length),
             Body::Chunked => State::Size { size: 0, digits: 0 },
         };
-        Ok(Discard {
+        Ok(BodyParser {
             state,
             budget: limits.body,
             spare: limits.head,
@@ -117,11 +117,11 @@ impl Discard {
     /// trailers.
     ///
     /// ```
-    /// use phalanx_http::{Body, Discard, Limits};
+    /// use phalanx_http::{Body, BodyParser, Limits};
     ///
-    /// let mut body = Discard::new(Body::Chunked, &Limits::default())?;
+    /// let mut parser = BodyParser::new(Body::Chunked, &Limits::default())?;
     /// let mut content = Vec::new();
-    /// assert_eq!(body.copy(b"2\r\nhi\r\n0\r\n\r\nGET", &mut content)?, 12);
+    /// assert_eq!(parser.copy(b"2\r\nhi\r\n0\r\n\r\nGET", &mut content)?, 12);
     /// assert_eq!(content, b"hi");
     /// # Ok::<(), phalanx_http::Reject>(())
     /// ```

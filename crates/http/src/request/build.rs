@@ -59,12 +59,12 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// A request over HTTP/2, from its decoded head. The decoder has validated names and values, and has
+    /// A request over HTTP/2 or HTTP/3, from its decoded head. The decoder has validated names and values, and has
     /// checked that `authority` and a `Host` field agree. `fields` are the names, in lower case, and values of
     /// the same fields as `lines`, which are `name: value` with CR LF.
     ///
-    /// The request has no [`body`](Self::body), because the stream frames it, and no expectation: instead of 100
-    /// (Continue), its client gets the final response.
+    /// The stream frames the content, so the caller sets [`body`](Self::body) and
+    /// [`expect_continue`](Self::expect_continue), and for HTTP/3 the [`version`](Self::version).
     ///
     /// # Errors
     /// [`Reject`] if the target or the authority is invalid, or if the head exceeds a limit.

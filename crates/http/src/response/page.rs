@@ -1,19 +1,11 @@
 //! The built-in page of a response without a file.
 
 use crate::response::block::FieldBlock;
-use crate::response::buffer::ResponseBuffer;
-use crate::response::date_line::DateLine;
 use crate::response::head::Head;
-use crate::response::reply::Reply;
 use crate::status::Status;
 
 /// Methods supported by a static file server, for `Allow` (RFC 9110, 10.2.1).
 pub const ALLOW: &str = "GET, HEAD, OPTIONS";
-
-/// Appends a complete response with a small page that names the status, and with [`error_fields`] in its head.
-pub fn error_page(out: &mut ResponseBuffer, status: Status, date: &DateLine, reply: Reply) {
-    out.head(status, date, reply).fields(error_fields(status, None).all()).page();
-}
 
 /// Additional fields of an error response: `Allow` with 405 (RFC 9110, 15.5.6), `Vary` with 406, and
 /// `Content-Range: bytes */whole` with 416 (15.5.17), where `whole` is the length of the requested

@@ -1,14 +1,14 @@
 //! Discarding bodies. Section numbers refer to RFC 9112.
 
-use phalanx_http::{Body, Discard, Limits};
+use phalanx_http::{Body, BodyParser, Limits};
 
 /// Bytes consumed of a chunked body, or the status of the rejection; `None` if it is incomplete.
 type Found = Result<Option<usize>, u16>;
 
 fn read(bytes: &[u8], limits: &Limits) -> Found {
-    let mut discard = Discard::new(Body::Chunked, limits).map_err(|e| e.status.code())?;
-    let taken = discard.feed(bytes).map_err(|e| e.status.code())?;
-    Ok(discard.is_done().then_some(taken))
+    let mut parser = BodyParser::new(Body::Chunked, limits).map_err(|e| e.status.code())?;
+    let taken = parser.feed(bytes).map_err(|e| e.status.code())?;
+    Ok(parser.is_done().then_some(taken))
 }
 
 #[test]
@@ -122,24 +122,24 @@ fn limits() {
     for (bytes, wanted, why) in table {
         assert_eq!(read(bytes.as_bytes(), &limits), *wanted, "{bytes:?}: {why}");
     }
-    assert!(Discard::new(Body::Length(10), &limits).is_ok());
-    let reject = Discard::new(Body::Length(11), &limits).unwrap_err();
+    assert!(BodyParser::new(Body::Length(10), &limits).is_ok());
+    let reject = BodyParser::new(Body::Length(11), &limits).unwrap_err();
     assert_eq!(reject.status.code(), 413, "RFC 9110, 15.5.14: at once");
 }
 
 #[test]
 fn known_lengths() {
     let limits = Limits { body: u64::MAX, ..Limits::default() };
-    let mut none = Discard::new(Body::None, &limits).unwrap();
+    let mut none = BodyParser::new(Body::None, &limits).unwrap();
     assert!(none.is_done());
     assert_eq!(none.feed(b"GET"), Ok(0));
-    let mut five = Discard::new(Body::Length(5), &limits).unwrap();
+    let mut five = BodyParser::new(Body::Length(5), &limits).unwrap();
     assert_eq!(five.feed(b""), Ok(0));
     assert_eq!(five.feed(b"1234"), Ok(4));
     assert!(!five.is_done());
     assert_eq!(five.feed(b"5GET"), Ok(1));
     assert!(five.is_done());
     assert_eq!(five.feed(b"GET"), Ok(0));
-    let mut huge = Discard::new(Body::Length(u64::MAX), &limits).unwrap();
+    let mut huge = BodyParser::new(Body::Length(u64::MAX), &limits).unwrap();
     assert_eq!(huge.feed(b"some"), Ok(4));
 }

@@ -1,8 +1,8 @@
 //! Properties of all inputs, checked on random ones.
 
 use phalanx_http::{
-    Body, DateLine, Discard, Limits, Parse, Ranged, Scan, Validators, evaluate, parse, parse_date,
-    path, range,
+    Body, BodyParser, DateLine, Limits, Parse, Ranged, Scan, Validators, evaluate, parse,
+    parse_date, path, range,
 };
 use proptest::prelude::*;
 
@@ -61,17 +61,17 @@ fn swallow<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> Result<(usize, bool), &'static str> {
     let limits = Limits { body: 100, head: 30, ..Limits::default() };
-    let mut discard = Discard::new(body, &limits).map_err(|reject| reject.reason)?;
+    let mut parser = BodyParser::new(body, &limits).map_err(|reject| reject.reason)?;
     let mut taken = 0;
     for piece in pieces {
-        let now = discard.feed(piece).map_err(|reject| reject.reason)?;
+        let now = parser.feed(piece).map_err(|reject| reject.reason)?;
         taken += now;
         if now < piece.len() {
-            assert!(discard.is_done());
+            assert!(parser.is_done());
             break;
         }
     }
-    Ok((taken, discard.is_done()))
+    Ok((taken, parser.is_done()))
 }
 
 proptest! {

@@ -2,8 +2,8 @@
 
 use phalanx_http::client::{Content, parse_response, write_get};
 use phalanx_http::{
-    ALLOW, Body, ContentType, DateLine, Discard, Entity, FieldBlock, Limits, Parse, Reply,
-    ResponseBuffer, Status, Validators, Version, error_fields, error_page, parse,
+    ALLOW, Body, BodyParser, ContentType, DateLine, Entity, FieldBlock, Limits, Parse, Reply,
+    ResponseBuffer, Status, Validators, Version, error_fields, parse,
 };
 
 const OPEN: Reply = Reply { version: Version::Http11, keep_alive: true, head_only: false };
@@ -13,6 +13,11 @@ fn text(write: impl FnOnce(&mut ResponseBuffer, &DateLine)) -> String {
     let mut out = ResponseBuffer::lines(Vec::new());
     write(&mut out, &DateLine::new(784_111_777));
     String::from_utf8(out.take()).unwrap()
+}
+
+/// Appends a response with the built-in page.
+fn error_page(out: &mut ResponseBuffer, status: Status, date: &DateLine, reply: Reply) {
+    out.head(status, date, reply).fields(error_fields(status, None).all()).page();
 }
 
 #[test]
@@ -229,8 +234,8 @@ fn responses() {
 }
 
 #[test]
-fn a_boundless_discard_reads_responses() {
+fn a_boundless_parser_reads_responses() {
     let limits = Limits { body: u64::MAX, ..Limits::default() };
-    let mut discard = Discard::new(Body::Length(1 << 40), &limits).unwrap();
-    assert_eq!(discard.feed(&[0; 4096]), Ok(4096));
+    let mut parser = BodyParser::new(Body::Length(1 << 40), &limits).unwrap();
+    assert_eq!(parser.feed(&[0; 4096]), Ok(4096));
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use phalanx::overload::Permit;
 use phalanx::shutdown::is_draining;
 use phalanx::time::now;
-use phalanx_http::{Body, Discard, Parse, Reply, ResponseBuffer, Scan, Status};
+use phalanx_http::{Body, BodyParser, Parse, Reply, ResponseBuffer, Scan, Status};
 use phalanx_tls::Wire;
 
 use crate::http2;
@@ -202,7 +202,7 @@ impl Connection {
         waiting.add(began);
         let body = match request.body {
             Body::None => None,
-            body => match Discard::new(body, &site.limits) {
+            body => match BodyParser::new(body, &site.limits) {
                 Ok(discard) => Some(discard),
                 // The body is too large to discard. Report it now: a response to the request may not precede
                 // it.

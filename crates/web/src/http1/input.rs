@@ -4,7 +4,7 @@ use std::io;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::now;
-use phalanx_http::{Discard, Status};
+use phalanx_http::{BodyParser, Status};
 
 use crate::http1::connection::{Connection, Next};
 use crate::respond::refusal::error_page;
@@ -70,7 +70,7 @@ impl Connection {
 
     /// Reads and discards the body of a request that is already answered. A malformed body gets an error
     /// response, which tells the client that no later request will be read.
-    pub(super) async fn discard_body(&mut self, mut body: Discard) -> io::Result<Next> {
+    pub(super) async fn discard_body(&mut self, mut body: BodyParser) -> io::Result<Next> {
         let begun = now();
         loop {
             match body.feed(&self.input[self.taken..]) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::{now, timeout};
-use phalanx_http::{Body, Discard, Limits, Reject, Status};
+use phalanx_http::{Body, BodyParser, Limits, Reject, Status};
 use phalanx_tls::Wire;
 
 use crate::proxy::client::Client;
@@ -39,7 +39,7 @@ pub(crate) struct ConnectionBody {
     /// Received bytes; those before `taken` were processed.
     pub(crate) input: Vec<u8>,
     pub(crate) taken: usize,
-    parser: Discard,
+    parser: BodyParser,
     arrival: Arrival,
 }
 
@@ -56,7 +56,7 @@ impl ConnectionBody {
         limits: &Limits,
     ) -> Result<Self, Reject> {
         let limits = Limits { body: job.group.rule.max_body, ..*limits };
-        let parser = Discard::new(job.body, &limits)?;
+        let parser = BodyParser::new(job.body, &limits)?;
         Ok(Self { transport, input, taken, parser, arrival: Arrival::default() })
     }
 

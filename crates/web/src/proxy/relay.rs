@@ -4,7 +4,7 @@ use std::io;
 
 use phalanx::net::IoTimeout;
 use phalanx_http::client::Content;
-use phalanx_http::{Discard, Limits};
+use phalanx_http::{BodyParser, Limits};
 use phalanx_tls::Wire;
 
 use crate::respond::writer::ResponseWriter;
@@ -29,7 +29,7 @@ pub(super) async fn relay_body(
     let limits = Limits { body: u64::MAX, ..Limits::default() };
     let mut parser = match content {
         Content::UntilClose => None,
-        Content::Framed(body) => Some(Discard::new(body, &limits).map_err(|_| Broken::Server)?),
+        Content::Framed(body) => Some(BodyParser::new(body, &limits).map_err(|_| Broken::Server)?),
     };
     let mut piece = Vec::new();
     loop {

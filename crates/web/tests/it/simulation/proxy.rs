@@ -12,7 +12,7 @@ use phalanx::net::{IoTimeout, Listener, Stream};
 use phalanx::sim::{self, Client, Faults, Net, World};
 use phalanx::{Graph, SharedStage, sleep};
 use phalanx_http::client::{Content, parse_response};
-use phalanx_http::{Body, Discard, Limits, Parse, parse};
+use phalanx_http::{Body, BodyParser, Limits, Parse, parse};
 use phalanx_web::{Config, HealthCheck, Proxy, Scheme, Server};
 
 use crate::simulation::site::address;
@@ -150,7 +150,7 @@ async fn response(
         panic!("its end is that of the connection")
     };
     let limits = Limits { body: u64::MAX, ..Limits::default() };
-    let (mut parser, mut body) = (Discard::new(framing, &limits).unwrap(), Vec::new());
+    let (mut parser, mut body) = (BodyParser::new(framing, &limits).unwrap(), Vec::new());
     got.drain(..head.head);
     loop {
         let taken = parser.copy(got, &mut body).expect("a body");
@@ -255,7 +255,7 @@ async fn serve(
         assert!(*count <= 1 + usize::from(may_repeat), "{name} is sent {count} times");
     }
     let limits = Limits { body: u64::MAX, ..Limits::default() };
-    let (mut parser, mut body) = (Discard::new(framing, &limits).unwrap(), Vec::new());
+    let (mut parser, mut body) = (BodyParser::new(framing, &limits).unwrap(), Vec::new());
     let fault = if weather.is_rude { net.draw(8) } else { 8 };
     let is_early = net.draw(4) == 0;
     loop {
