@@ -46,7 +46,8 @@ impl Parts {
 /// Only GET supports ranges (14.2). A request with another unit, invalid syntax or more than [`MAX_RANGES`]
 /// gets the whole, which is always allowed. Overlapping and adjacent ranges are merged (15.3.7.2), ranges
 /// without a byte are dropped, and a single remaining range is sent as such. Ranges are also ignored if
-/// `If-Range` does not match the representation: by an identical strong tag, or by its exact date (13.1.5).
+/// `If-Range` does not match the representation: by an identical strong tag, or by its exact date unless the
+/// representation's own tag is weak (13.1.5).
 /// Call it after [`evaluate`](crate::evaluate) returned `Proceed`.
 ///
 /// ```
@@ -126,7 +127,10 @@ fn is_current(if_range: Option<&[u8]>, validators: &Validators<'_>) -> bool {
     match (Tag::whole(value), Tag::whole(validators.etag.as_bytes())) {
         (Some(asked), Some(own)) => asked.matches_strongly(own),
         (Some(_), None) => false,
-        (None, _) => parse_date(value) == Some(validators.modified),
+        // With a weak tag the content may change again within the second of its date, which is then weak, too (8.8.2.2).
+        (None, own) => {
+            !own.is_some_and(|own| own.weak) && parse_date(value) == Some(validators.modified)
+        }
     }
 }
 

@@ -119,6 +119,8 @@ fn ranges() {
         ("", "GET", "Range bytes=0-9|IR \"a\"", Full, "13.1.5: no tag matches none"),
         ("\"a\"", "GET", "Range bytes=0-9|IR \"a\", \"b\"", Full, "13.1.5: one tag, no list"),
         ("\"a\"", "GET", "Range bytes=0-9|IR same", part(), "13.1.5: exactly its date"),
+        ("W/\"a\"", "GET", "Range bytes=0-9|IR same", Full, "8.8.2.2: a weak date"),
+        ("", "GET", "Range bytes=0-9|IR same", part(), "13.1.5: a date without a tag"),
         ("\"a\"", "GET", "Range bytes=0-9|IR before", Full, "13.1.5: an older date"),
         ("\"a\"", "GET", "Range bytes=0-9|IR after", Full, "13.1.5: a newer date, too"),
         ("\"a\"", "GET", "Range bytes=0-9|IR *", Full, "13.1.5: no asterisk"),
