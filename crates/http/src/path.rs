@@ -3,10 +3,16 @@
 //! Opening files with `RESOLVE_BENEATH` confines a server to its root. This module rejects paths early that
 //! can never be served, and normalizes the many names of one file.
 
+mod below;
+mod loose;
+
 use std::error::Error;
 use std::fmt;
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
+
+pub use below::below;
+pub use loose::resolve_loosely;
 
 use crate::status::Status;
 
