@@ -27,6 +27,35 @@ impl ForwardedField {
         }
     }
 
+    /// The name of the field with the host that the client has requested.
+    pub fn host_name(self) -> &'static str {
+        match self {
+            Self::XForwardedFor => "X-Forwarded-Host",
+            Self::Forwarded => "Forwarded",
+        }
+    }
+
+    /// The host and port that the client has requested, as the last proxy says in these lines of
+    /// [`host_name`](Self::host_name). `None` if it does not say so, or if they are not valid.
+    pub fn host<'a>(self, mut lines: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<&'a str> {
+        let last = take_last(&mut lines.next_back()?, b',')?;
+        let host = match self {
+            Self::XForwardedFor => last,
+            Self::Forwarded => parameter(last, b"host")?,
+        };
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte);
+        let is_host = !host.is_empty() && host.iter().all(is_plain);
+        str::from_utf8(host).ok().filter(|_| is_host)
+    }
+
+    /// The port that the client has used, as the last proxy says in these lines of `X-Forwarded-Port`. `None` if it does
+    /// not say so, and in [`Forwarded`](Self::Forwarded), where the host contains the port.
+    pub fn port<'a>(self, mut lines: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<u16> {
+        let last = take_last(&mut lines.next_back()?, b',')?;
+        let is_number = self == Self::XForwardedFor && last.iter().all(u8::is_ascii_digit);
+        str::from_utf8(last).ok().filter(|_| is_number)?.parse().ok().filter(|port| *port > 0)
+    }
+
     /// The name of the field with the scheme of the client's request.
     pub fn scheme_name(self) -> &'static str {
         match self {
@@ -98,9 +127,10 @@ impl TrustedProxies {
             ForwardedField::XForwardedFor => last,
             ForwardedField::Forwarded => parameter(last, b"proto")?,
         };
-        match scheme {
-            b"http" => Some(false),
-            b"https" => Some(true),
+        // Schemes ignore case (RFC 3986 §3.1).
+        match scheme.to_ascii_lowercase()[..] {
+            [b'h', b't', b't', b'p'] => Some(false),
+            [b'h', b't', b't', b'p', b's'] => Some(true),
             _ => None,
         }
     }
@@ -229,7 +259,9 @@ mod tests {
             (XForwardedFor, &["https"][..], Some(true)),
             (XForwardedFor, &["http, https", "https, http"], Some(false)),
             (XForwardedFor, &["https, "], None),
-            (XForwardedFor, &["HTTPS"], None),
+            (XForwardedFor, &["HTTPS"], Some(true)),
+            (XForwardedFor, &["ws"], None),
+            (Forwarded, &["proto=Http"], Some(false)),
             (XForwardedFor, &[], None),
             (
                 Forwarded,
@@ -241,6 +273,31 @@ mod tests {
         ] {
             let found = proxies(field).is_tls(lines.iter().map(|line| line.as_bytes()));
             assert_eq!(found, wanted, "{field:?} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_host_and_port() {
+        use ForwardedField::{Forwarded, XForwardedFor};
+        for (field, lines, wanted) in [
+            (XForwardedFor, &["a.example"][..], Some("a.example")),
+            (XForwardedFor, &["evil, a.example:8443"], Some("a.example:8443")),
+            (XForwardedFor, &["evil", "[::1]:80"], Some("[::1]:80")),
+            (XForwardedFor, &["a\" b"], None),
+            (XForwardedFor, &["a/b"], None),
+            (XForwardedFor, &[""], None),
+            (XForwardedFor, &[], None),
+            (Forwarded, &["for=1.2.3.4;host=\"a.example:1\""], Some("a.example:1")),
+            (Forwarded, &["host=evil, for=1.2.3.4"], None),
+        ] {
+            let found = field.host(lines.iter().map(|line| line.as_bytes()));
+            assert_eq!(found, wanted, "{field:?} {lines:?}");
+        }
+        for (text, wanted) in
+            [("8443", Some(8443)), ("80, 443", Some(443)), ("0", None), ("+1", None), ("", None)]
+        {
+            assert_eq!(XForwardedFor.port([text.as_bytes()].into_iter()), wanted, "{text}");
+            assert_eq!(Forwarded.port([text.as_bytes()].into_iter()), None);
         }
     }
 

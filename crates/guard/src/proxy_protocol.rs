@@ -96,6 +96,41 @@ pub fn source(header: &[u8]) -> Result<Option<SocketAddr>, ProxyHeaderError> {
     .ok_or(ProxyHeaderError::Invalid)
 }
 
+/// Whether a complete header says that the client has used TLS to reach the load balancer. Only version 2 can say so.
+///
+/// ```
+/// use phalanx_guard::proxy_protocol::is_tls;
+///
+/// let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14".to_vec();
+/// header.extend([203, 0, 113, 9, 10, 0, 0, 1, 0x12, 0x34, 1, 187]);
+/// header.extend([0x20, 0, 5, 1, 0, 0, 0, 0]);
+/// assert!(is_tls(&header));
+/// ```
+pub fn is_tls(header: &[u8]) -> bool {
+    const SSL: u8 = 0x20;
+    const CLIENT_BIT: u8 = 1;
+    let Some([0x21, family, _, _, rest @ ..]) = header.strip_prefix(SIGNATURE) else {
+        return false;
+    };
+    let addresses = match family >> 4 {
+        1 => 12,
+        2 => 36,
+        3 => 216,
+        _ => 0,
+    };
+    let mut rest = rest.get(addresses..).unwrap_or_default();
+    // Type, length and value of each addition.
+    while let [kind, high, low, values @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let Some((value, after)) = values.split_at_checked(length) else { return false };
+        if *kind == SSL {
+            return value.first().is_some_and(|client| client & CLIENT_BIT != 0);
+        }
+        rest = after;
+    }
+    false
+}
+
 /// Reads version 1. The outer option is `None` if it is malformed.
 fn text(header: &[u8]) -> Option<Option<SocketAddr>> {
     let line = str::from_utf8(header.strip_prefix(TEXT)?.strip_suffix(b"\r\n")?).ok()?;

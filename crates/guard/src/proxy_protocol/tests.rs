@@ -76,6 +76,32 @@ fn binary_headers() {
     assert_eq!(missing(b"\r\n\r\nX"), Err(ProxyHeaderError::NotAHeader));
 }
 
+#[test]
+fn clients_with_tls() {
+    let four = [1, 2, 3, 4, 5, 6, 7, 8, 0x12, 0x34, 0, 80];
+    let six = [0; 36];
+    let name = [2, 0, 1, b'h'];
+    let ssl = |client: u8| [0x20, 0, 5, client, 0, 0, 0, 0];
+    for (command, family, parts, wanted) in [
+        (0x21, 0x11, [&four[..], &ssl(1), &[]], true),
+        (0x21, 0x11, [&four[..], &name, &ssl(7)], true),
+        (0x21, 0x21, [&six[..], &name, &ssl(1)], true),
+        (0x21, 0x31, [&[0; 216][..], &ssl(1), &[]], true),
+        (0x21, 0x00, [&ssl(1)[..], &[], &[]], true),
+        (0x21, 0x11, [&four[..], &ssl(0), &[]], false),
+        (0x21, 0x11, [&four[..], &ssl(6), &[]], false),
+        (0x21, 0x11, [&four[..], &[0x20, 0, 0], &[]], false),
+        (0x21, 0x11, [&four[..], &[0x20, 0, 9, 1], &[]], false),
+        (0x21, 0x11, [&four[..], &name, &[]], false),
+        (0x21, 0x11, [&four[..], &[0x20], &[]], false),
+        (0x20, 0x11, [&four[..], &ssl(1), &[]], false),
+    ] {
+        let header = version2(command, family, &parts.concat());
+        assert_eq!(is_tls(&header), wanted, "{command:x} {family:x} {parts:?}");
+    }
+    assert!(!is_tls(b"PROXY TCP4 1.2.3.4 5.6.7.8 1 443\r\n"));
+}
+
 proptest! {
     /// A header is read to its last byte and no further, and gives the client back.
     #[test]
@@ -107,6 +133,7 @@ proptest! {
     fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..300), start in 0..3usize) {
         let start = [&b""[..], &SIGNATURE[..], TEXT][start];
         let bytes = [start, &bytes, &[0; LONGEST + 16]].concat();
+        is_tls(&bytes);
         if let Ok((length, _)) = read(&bytes) {
             prop_assert!((SHORTEST..=LONGEST).contains(&length));
         }
