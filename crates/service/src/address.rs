@@ -121,6 +121,19 @@ impl ListenAddress {
     }
 }
 
+/// The port to which clients are redirected: that of the first address of the network that other machines can reach, or
+/// else of the first one.
+pub fn redirect_port(addresses: impl Iterator<Item = ListenAddress>) -> Option<u16> {
+    let mut of_this_machine = None;
+    for address in addresses {
+        match address.port() {
+            Some(port) if !address.is_local() => return Some(port),
+            port => of_this_machine = of_this_machine.or(port),
+        }
+    }
+    of_this_machine
+}
+
 impl From<SocketAddr> for ListenAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Ip(address)
@@ -135,6 +148,42 @@ impl fmt::Display for ListenAddress {
                 write!(f, "{UNIX}{}", path.display())?;
                 if *mode == DEFAULT_MODE { Ok(()) } else { write!(f, "{MODE}{mode:o}") }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listen::{Listen, Scheme};
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Tcp;
+
+    impl Scheme for Tcp {
+        type Kind = ();
+
+        const ALL: &'static [(&'static str, Self)] = &[("tcp", Self)];
+        const BEHIND_PROXIES: bool = true;
+
+        fn is_tls(self) -> bool {
+            true
+        }
+
+        fn kind(_: Listen<Self>, _: ListenAddress, _: Option<u16>) -> Self::Kind {}
+    }
+
+    #[test]
+    fn clients_are_redirected_to_an_address_that_they_reach() {
+        for (texts, wanted) in [
+            (&["127.0.0.1:1", "0.0.0.0:2", "[::]:3"][..], Some(2)),
+            (&["127.0.0.1:1", "[::1]:2"], Some(1)),
+            (&["unix:/run/a", "10.0.0.1:4"], Some(4)),
+            (&["unix:/run/a"], None),
+            (&[], None),
+        ] {
+            let listen = texts.iter().map(|text| text.parse::<Listen<Tcp>>().unwrap());
+            assert_eq!(redirect_port(listen.map(|listen| listen.address)), wanted, "{texts:?}");
         }
     }
 }

@@ -35,7 +35,7 @@ mod runtime;
 mod sighup;
 mod workers;
 
-pub use address::{ListenAddress, UnixAddress};
+pub use address::{ListenAddress, UnixAddress, redirect_port};
 pub use connection_limit::{ConnectionLimit, ConnectionPermit};
 pub use listen::{BindError, Listen, Scheme, duplicate_addresses};
 pub use listeners::{

@@ -29,7 +29,7 @@ pub trait Scheme: Copy + fmt::Debug + Eq + Send + Sync + 'static {
     }
 
     /// The protocol of connections at `listen`, which the configuration names `configured`, perhaps with port 0;
-    /// `tls_port` is the port of the first address with TLS.
+    /// `tls_port` is the [port for redirects](crate::redirect_port) to an address with TLS.
     fn kind(listen: Listen<Self>, configured: ListenAddress, tls_port: Option<u16>) -> Self::Kind;
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use phalanx::net::{bind, bind_unix_with_mode};
 
-use crate::address::ListenAddress;
+use crate::address::{ListenAddress, redirect_port};
 use crate::listen::{BindError, Listen, Scheme};
 use crate::listeners::commands::{CommandQueues, ListenerCommand};
 use crate::listeners::inherited::Inherited;
@@ -154,7 +154,7 @@ impl<S: Scheme> Listeners<S> {
     pub fn apply(&mut self, change: ListenerChange<S>) -> Vec<String> {
         let ListenerChange { bound_addresses, bound } = change;
         let tls = bound_addresses.iter().filter(|entry| entry.listen.is_tls());
-        let tls_port = tls.filter_map(|entry| entry.address.port()).next();
+        let tls_port = redirect_port(tls.map(|entry| entry.address));
         let mut added = Vec::new();
         let mut bound = bound.into_iter().peekable();
         for entry in &bound_addresses {
