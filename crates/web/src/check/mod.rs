@@ -4,12 +4,13 @@ mod unavailable;
 
 use std::net::Ipv4Addr;
 
+use phalanx_http::path;
 use phalanx_service::duplicate_addresses;
 use phalanx_tls::is_server_name;
 
 use crate::config::{
     Acme, AcmeChallenge, Config, ConfigError, EXPECTED_PREFIX, HostConfig, Listen, Proxy, Scheme,
-    Upstream, has_http3, is_below, is_prefix, is_target,
+    Upstream, has_http3, is_prefix, is_target,
 };
 use crate::site::rules::Rules;
 
@@ -155,7 +156,8 @@ impl Config {
                     wrong(key(&format!("proxy[{n}].to")), what);
                 }
                 // The first rule that matches applies.
-                let is_shadowing = |other: &&Proxy| is_below(&proxy.prefix, &other.prefix);
+                let is_shadowing =
+                    |other: &&Proxy| path::below(&proxy.prefix, &other.prefix).is_some();
                 if let Some(other) = host.proxies[..n].iter().find(is_shadowing) {
                     let what = format!(
                         "no request for {:?} reaches this rule, because an earlier one is for {:?}; put this one first, or add its servers to that one",

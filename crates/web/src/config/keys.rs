@@ -220,7 +220,7 @@ impl Keys for SecurityHeaders {
         let policy = &mut self.content_security_policy;
         pass.key("content-security-policy", policy, "`Content-Security-Policy`");
         pass.key("permissions-policy", &mut self.permissions_policy, "`Permissions-Policy`");
-        let help = "`Strict-Transport-Security`, on all responses over TLS: max-age=31536000";
+        let help = "`Strict-Transport-Security`, on all responses over TLS to requests for the host: max-age=31536000";
         pass.key("strict-transport-security", &mut self.strict_transport_security, help);
     }
 }

@@ -24,7 +24,7 @@ pub use listen::{Listen, Scheme};
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_guard::{ForwardedField, Network};
 pub use phalanx_service::RuntimeConfig;
-pub(crate) use proxy::{EXPECTED_PREFIX, is_below, is_prefix, is_target};
+pub(crate) use proxy::{EXPECTED_PREFIX, is_prefix, is_target};
 pub use proxy::{HealthCheck, Proxy, Upstream};
 pub use rules::{
     Access, Alias, Auth, CachePreset, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus,

@@ -199,12 +199,6 @@ pub(crate) fn is_target(path: &str) -> bool {
     path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
-/// Whether a rule for `prefix` applies to `path` and all paths below it.
-pub(crate) fn is_below(path: &str, prefix: &str) -> bool {
-    let rest = path.strip_prefix(prefix);
-    prefix == "/" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// Whether `prefix` is a path that requests can have, without a slash at its end.
 pub(crate) fn is_prefix(prefix: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~!$&'()+,;=:@".contains(c);

@@ -34,7 +34,7 @@ pub(crate) fn reject(
     let _ = refusals.dispatch(move |_| async move {
         let _rejection = rejection;
         let mut out = ResponseBuffer::lines(Vec::with_capacity(256));
-        refuse(&mut out, status, Reply::CLOSE);
+        refuse(&mut out, status, Reply::CLOSE, None);
         let payload = Payload { head: out.take(), body: Bytes::new() };
         let begun = now();
         if stream.write(payload, IoTimeout::after(LIMIT).until_shutdown()).await.is_err() {

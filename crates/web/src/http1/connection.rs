@@ -175,7 +175,7 @@ impl Connection {
             let named = named.or(pools.as_ref().and_then(|pools| pools.named));
             out.client = named.or_else(|| own_address(transport.stream())).map(Box::new);
         }
-        let after = *taken + length;
+        let (after, is_tls) = (*taken + length, transport.is_tls());
         let reply =
             Reply { keep_alive: request.keep_alive && !is_draining(), ..Reply::to(&request) };
         if site.has_upstreams
@@ -186,7 +186,13 @@ impl Connection {
             let prepared = prepare(
                 (&mut *out, &mut *permit, &mut *path),
                 *stages,
-                RequestContext { site, admission: admission.as_deref(), named, https: *https },
+                RequestContext {
+                    site,
+                    admission: admission.as_deref(),
+                    named,
+                    https: *https,
+                    is_tls,
+                },
                 group,
                 (&request, reply),
                 Origin::of(
@@ -212,8 +218,13 @@ impl Connection {
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
         let is_admitted = {
-            let context =
-                RequestContext { site, admission: admission.as_deref(), named, https: *https };
+            let context = RequestContext {
+                site,
+                admission: admission.as_deref(),
+                named,
+                https: *https,
+                is_tls,
+            };
             admit(&mut out.buffer, &context, permit, &request, reply)
         };
         let answered = if is_admitted {

@@ -62,7 +62,7 @@ impl Connection {
             Err(CallError::Full { .. }) => {
                 self.taken = 0;
                 self.out.buffer.begin();
-                refuse(&mut self.out.buffer, Status::ServiceUnavailable, reply.closing());
+                refuse(&mut self.out.buffer, Status::ServiceUnavailable, reply.closing(), None);
                 self.site.upstreams.failure(Failure::Exhausted);
                 self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
                 return self.last(true).await;

@@ -10,6 +10,7 @@ use crate::proxy::fields::{Named, is_for_client};
 use crate::proxy::job::Job;
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
+use crate::site::rules::private;
 use crate::upstream::Failure;
 
 /// Size of a response's head and of the interim responses before it, in bytes.
@@ -87,20 +88,31 @@ pub(super) fn form(response: &Response, reply: Reply) -> Reply {
 /// Writes the head for the client. `input` starts with that of the server.
 pub(super) fn relay_head(
     out: &mut ResponseWriter,
-    site: &Site,
+    (site, job): (&Site, &Job),
     response: &Response,
     input: &[u8],
     reply: Reply,
 ) {
     let named = Named::of(response.fields(input));
-    let alt_svc = site.alt_svc().field(out.alt_svc).filter(|_| out.is_tls());
+    let is_tls = out.is_tls();
+    let alt_svc = site.alt_svc().field(out.alt_svc).filter(|_| is_tls);
+    let transport = job.transport_fields(site, is_tls);
     let mut head = clock::relayed_head(&mut out.buffer, response.status, reply);
     for (name, value) in response.fields(input) {
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
         // The other server announces its own address for HTTP/3.
-        let is_replaced = alt_svc.is_some() && name.eq_ignore_ascii_case("alt-svc");
+        let is_replaced = alt_svc.is_some() && is("alt-svc")
+            || transport.is_some() && is("strict-transport-security")
+            || job.is_private && is("cache-control");
         if is_for_client(name, &named) && !is_replaced {
             head = head.field(name, value);
         }
+    }
+    if let Some(transport) = transport {
+        head = head.fields(transport.all());
+    }
+    if job.is_private {
+        head = head.field("Cache-Control", private_cache(response, input).as_bytes());
     }
     if let Some(alt_svc) = alt_svc {
         head = head.fields(alt_svc.all());
@@ -122,6 +134,14 @@ pub(super) fn relay_head(
         Content::Framed(Body::Chunked) | Content::UntilClose => head.streamed(reply.version),
     };
     head.finish();
+}
+
+/// `Cache-Control` for a protected path, from that of the server.
+fn private_cache(response: &Response, input: &[u8]) -> String {
+    let fields = response.fields(input);
+    let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+    let values: Vec<_> = values.map(|(_, value)| String::from_utf8_lossy(value)).collect();
+    private(&values.join(","))
 }
 
 fn upgrade<'a>(

@@ -80,7 +80,7 @@ pub(super) async fn attempt(
     let reply = if uploading.is_complete() { reply } else { reply.closing() };
     let reply = form(&response, reply);
     let reply = Reply { keep_alive: reply.keep_alive || response.status == 101, ..reply };
-    relay_head(out, site, &response, &input, reply);
+    relay_head(out, (site, job), &response, &input, reply);
     relay(&response, input, &mut uploading, (wire, out, reply), rule.idle_timeout).await
 }
 

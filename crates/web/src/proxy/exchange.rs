@@ -13,7 +13,7 @@ use crate::proxy::attempt::{Outcome, attempt};
 use crate::proxy::body::RequestBody;
 use crate::proxy::job::Job;
 use crate::proxy::tunnel::{TunnelEnd, tunnel};
-use crate::respond::refusal::{error_page, refuse};
+use crate::respond::refusal::{host_error_page, refuse};
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
 use crate::upstream::{Failure, Lease, Pools, Search};
@@ -130,7 +130,8 @@ impl Exchange {
                     return Ok(self.fail(failure));
                 }
                 Outcome::Refused(status) => {
-                    error_page(&mut out.buffer, status, reply.closing());
+                    let fields = job.transport_fields(site, out.is_tls());
+                    host_error_page(&mut out.buffer, status, reply.closing(), fields);
                     return Ok(Step::End(End::Close));
                 }
                 Outcome::Broken(failure, error) => {
@@ -149,13 +150,16 @@ impl Exchange {
         self.site.upstreams.failure(failure);
         let is_done = self.body.is_done();
         let reply = if is_done { self.reply } else { self.reply.closing() };
+        let fields = self.job.transport_fields(&self.site, self.out.is_tls());
         let out = &mut self.out.buffer;
         match failure {
-            Failure::Busy | Failure::Exhausted => refuse(out, Status::ServiceUnavailable, reply),
-            Failure::ConnectTimeout | Failure::ResponseTimeout => {
-                error_page(out, Status::GatewayTimeout, reply);
+            Failure::Busy | Failure::Exhausted => {
+                refuse(out, Status::ServiceUnavailable, reply, fields);
             }
-            _ => error_page(out, Status::BadGateway, reply),
+            Failure::ConnectTimeout | Failure::ResponseTimeout => {
+                host_error_page(out, Status::GatewayTimeout, reply, fields);
+            }
+            _ => host_error_page(out, Status::BadGateway, reply, fields),
         }
         Step::End(if reply.keep_alive { End::KeepAlive } else { End::Close })
     }

@@ -3,17 +3,21 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use phalanx_http::{Body, Method, Request, Status};
+use phalanx_http::{Body, FieldBlock, Method, Request, Status};
 use phalanx_tls::Wire;
 
 use crate::proxy::fields::{Named, is_for_server};
 use crate::proxy::protocols::Protocols;
-use crate::site::Site;
+use crate::site::{HostIndex, Site};
 use crate::upstream::{Group, Member};
 
 /// A request for a server: everything but its body.
 pub(crate) struct Job {
     pub(super) group: Arc<Group>,
+    /// The host of the request, if known.
+    pub(super) host_index: Option<HostIndex>,
+    /// A rule protects the path, so that shared caches must not store the response.
+    pub(super) is_private: bool,
     /// The request line with its line end.
     line: Vec<u8>,
     /// Value of `Host`; `None` for the server's own.
@@ -70,7 +74,7 @@ impl Job {
             return Err(Status::NotImplemented);
         }
         let path = group.path(request.path).ok_or(Status::NotFound)?;
-        if has_dots(path) {
+        if has_dots(request.path) {
             return Err(Status::BadRequest);
         }
         if matches!(body, Body::Length(length) if length > group.rule.max_body) {
@@ -82,6 +86,8 @@ impl Job {
         let protocols = Protocols::of(request, body);
         Ok(Box::new(Self {
             group: group.clone(),
+            host_index: None,
+            is_private: false,
             line,
             host: host.map(|host| host.as_bytes().to_vec()),
             fields: fields(request, body, protocols.value(), origin),
@@ -97,6 +103,15 @@ impl Job {
     pub(super) fn head(&self, member: &Member) -> Vec<u8> {
         let host = self.host.as_deref().unwrap_or(member.authority.as_bytes());
         [&self.line[..], b"Host: ", host, b"\r\n", &self.fields].concat()
+    }
+
+    /// The fields of all responses of the host.
+    pub(super) fn transport_fields<'a>(
+        &self,
+        site: &'a Site,
+        is_tls: bool,
+    ) -> Option<&'a FieldBlock> {
+        site.transport_fields(self.host_index?, is_tls)
     }
 
     /// Whether the request may be sent again after a failure.

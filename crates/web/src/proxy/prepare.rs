@@ -10,7 +10,7 @@ use phalanx_http::{Body, Reply, Request};
 use crate::proxy::job::{Job, Origin};
 use crate::respond::admit::{RequestContext, admit};
 use crate::respond::is_permitted;
-use crate::respond::refusal::error_page;
+use crate::respond::refusal::host_error_page;
 use crate::respond::writer::ResponseWriter;
 use crate::stages::Stages;
 use crate::upstream::Group;
@@ -45,9 +45,20 @@ pub(crate) fn prepare<'a>(
         if admit(&mut out.buffer, &context, permit, request, here)
             && is_permitted(out, stages, context.site, path, request, here).await?
         {
+            let host = context.site.host(request.host);
             match Job::new(group, request, request.body, origin) {
-                Ok(job) => return Ok(Prepared::Job(job)),
-                Err(status) => error_page(&mut out.buffer, status, here),
+                Ok(mut job) => {
+                    job.host_index = host;
+                    job.is_private = host.is_some_and(|host| {
+                        context.site[host].rules.protects_request(request.path)
+                    });
+                    return Ok(Prepared::Job(job));
+                }
+                Err(status) => {
+                    let is_tls = out.is_tls();
+                    let fields = host.and_then(|host| context.site.transport_fields(host, is_tls));
+                    host_error_page(&mut out.buffer, status, here, fields);
+                }
             }
         }
         if here.keep_alive {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use phalanx::overload::{Ingress, Permit};
 use phalanx::time::now;
-use phalanx_http::{Reply, Request, ResponseBuffer, Status};
+use phalanx_http::{FieldBlock, Reply, Request, ResponseBuffer, Status};
 
 use crate::clock;
 use crate::respond::health;
 use crate::respond::redirect::redirect_to_https;
-use crate::respond::refusal::{error_page, refuse, refuse_for};
+use crate::respond::refusal::{host_error_page, refuse, refuse_for};
 use crate::site::Site;
 use crate::socket::peer::Admission;
 
@@ -23,6 +23,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) named: Option<IpAddr>,
     /// If set, every request is redirected to this TLS port.
     pub(crate) https: Option<u16>,
+    /// Whether the connection uses TLS.
+    pub(crate) is_tls: bool,
 }
 
 impl RequestContext<'_> {
@@ -36,6 +38,11 @@ impl RequestContext<'_> {
             (None, _, Some(admission)) => admission.count_request(),
             _ => Ok(()),
         }
+    }
+
+    /// The fields of all responses of the host.
+    fn fields(&self, request: &Request<'_>) -> Option<&FieldBlock> {
+        self.site.transport_fields(self.site.host(request.host)?, self.is_tls)
     }
 }
 
@@ -61,11 +68,11 @@ pub(crate) fn admit(
         return false;
     }
     if context.named.is_some_and(|named| !context.site.admits(named)) {
-        error_page(out, Status::Forbidden, reply);
+        host_error_page(out, Status::Forbidden, reply, context.fields(request));
         return false;
     }
     if let Err(wait) = context.count() {
-        refuse_for(out, wait, reply);
+        refuse_for(out, wait, reply, context.fields(request));
         return false;
     }
     if let Some(port) = context.https {
@@ -78,6 +85,6 @@ pub(crate) fn admit(
     if permit.is_some() {
         return true;
     }
-    refuse(out, Status::ServiceUnavailable, reply);
+    refuse(out, Status::ServiceUnavailable, reply, context.fields(request));
     false
 }

@@ -37,12 +37,14 @@ pub(crate) async fn is_permitted(
     else {
         return Ok(true);
     };
-    let ask = Ask { stages, site, host, request, reply };
+    let ask = Ask::new(stages, site, host, request, reply);
     // Browsers send no password along with it.
     let is_preflight = request.method == Method::Options && is_preflight(request);
     match path::resolve(request.path.as_bytes(), path) {
         Ok(resolved) if is_preflight => check_address(out, ask, path, resolved.directory).await,
         Ok(resolved) => check_access(out, ask, path, resolved.directory).await,
+        // No rule applies to the path, however the other server reads it.
+        Err(_) if !ask.host().rules.may_protect(request.path) => Ok(true),
         Err(refused) => fail(out, ask, refused.status(), None).await.map(|()| false),
     }
 }
@@ -74,7 +76,7 @@ pub(crate) async fn respond(
         clock::head(&mut out.buffer, site.unknown_host, reply).page();
         return Ok(());
     };
-    let ask = Ask { stages, site, host, request, reply };
+    let mut ask = Ask::new(stages, site, host, request, reply);
     let here = ask.host();
     match request.method {
         Method::Get | Method::Head => (),
@@ -102,6 +104,11 @@ pub(crate) async fn respond(
     };
     // Only `ask` is used from here on: a value held across an await enlarges every connection.
     match route {
+        // A client may have chosen the rest of the path. The files of such a path are not for it, such as scripts.
+        Route::Rewritten if here.is_passed_on(path) => {
+            // Boxed, as above.
+            return Box::pin(fail(out, ask, Status::NotFound, None)).await;
+        }
         Route::Here | Route::Rewritten => (),
         Route::Answered => return Ok(()),
         Route::Redirect(status, location) => {
@@ -126,7 +133,7 @@ pub(crate) async fn respond(
             return out.send_if_full().await;
         }
         Ok(Found::Directory) | Err(Failure::Missing) => {
-            Box::pin(find_fallback(ask, path, resolved.directory)).await
+            Box::pin(find_fallback(&mut ask, path, resolved.directory)).await
         }
         Err(failure) => Err(fail::status(failure)),
     };

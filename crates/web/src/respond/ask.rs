@@ -18,9 +18,52 @@ pub(super) struct Ask<'a> {
     pub(super) host: HostIndex,
     pub(super) request: &'a Request<'a>,
     pub(super) reply: Reply,
+    pub(super) caching: Caching,
+}
+
+/// Facts about a response that caches must know and its entity does not contain. In one byte, since a connection reserves
+/// memory for several requests.
+#[derive(Clone, Copy)]
+pub(super) struct Caching(u8);
+
+impl Caching {
+    const PRIVATE: u8 = 1;
+    const BY_ACCEPT: u8 = 2;
+
+    /// Whether a rule protects the requested path, so that shared caches must not store the response.
+    pub(super) fn is_private(self) -> bool {
+        self.0 & Self::PRIVATE != 0
+    }
+
+    /// The same without [`is_private`](Self::is_private).
+    pub(super) fn shared(self) -> Self {
+        Self(self.0 & !Self::PRIVATE)
+    }
+
+    /// The same for a response that depends on `Accept`.
+    pub(super) fn by_accept(self) -> Self {
+        Self(self.0 | Self::BY_ACCEPT)
+    }
+
+    fn depends_on_accept(self) -> bool {
+        self.0 & Self::BY_ACCEPT != 0
+    }
 }
 
 impl<'a> Ask<'a> {
+    /// The request at the host.
+    pub(super) fn new(
+        stages: Stages,
+        site: &'a Arc<Site>,
+        host: HostIndex,
+        request: &'a Request<'a>,
+        reply: Reply,
+    ) -> Self {
+        let is_private = site[host].rules.protects_request(request.path);
+        let caching = Caching(if is_private { Caching::PRIVATE } else { 0 });
+        Self { stages, site, host, request, reply, caching }
+    }
+
     /// The host.
     pub(super) fn host(self) -> &'a Host {
         &self.site[self.host]
@@ -53,6 +96,12 @@ impl<'a> Ask<'a> {
         let mut head = clock::head(&mut out.buffer, status, self.reply);
         if let Some(cors) = &rules.cors {
             head = cors.fields(self.request, head);
+        }
+        if self.caching.is_private() {
+            head = head.field("Cache-Control", b"private");
+        }
+        if self.caching.depends_on_accept() {
+            head = head.field("Vary", b"Accept");
         }
         if !is_tls {
             return head;

@@ -51,6 +51,7 @@ async fn own_page(
     let (_, result) = look_up(ask.stages.files, ask.site, ask.host, path).await;
     let Ok(Found::File(entry)) = result else { return Ok(false) };
     // The error may be temporary.
+    let ask = Ask { caching: ask.caching.shared(), ..ask };
     let head = ask.head(out, status).fields(fields.all()).field("Cache-Control", b"no-store");
     head.fields(entry.entity.content_type()).length(entry.length).finish();
     if !ask.reply.head_only {

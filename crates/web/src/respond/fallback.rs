@@ -13,15 +13,16 @@ use crate::respond::ask::Ask;
 use crate::respond::fail;
 
 /// Finds the file to serve instead, and replaces `path` by its path. `directory` means that the request named
-/// a directory whose first index file does not exist.
+/// a directory whose first index file does not exist. Notes in `ask` whether the result depends on `Accept`.
 ///
 /// # Errors
 /// The status of the error response.
 pub(super) async fn find_fallback(
-    ask: Ask<'_>,
+    request: &mut Ask<'_>,
     path: &mut Vec<u8>,
     directory: bool,
 ) -> Result<FileRef, Status> {
+    let ask = *request;
     let config = &ask.host().config;
     let mut name = std::mem::take(path);
     if directory {
@@ -48,13 +49,14 @@ pub(super) async fn find_fallback(
             return Ok(entry);
         }
     }
-    // Only for page requests: a missing script or image should stay an error.
-    if let Some(fallback) = &config.fallback
-        && names(ask.request, "text/html")
-    {
-        *path = fallback.trim_start_matches('/').as_bytes().to_vec();
-        if let Some(entry) = file(ask, path).await? {
-            return Ok(entry);
+    if let Some(fallback) = &config.fallback {
+        request.caching = ask.caching.by_accept();
+        // Only for page requests: a missing script or image should stay an error.
+        if names(ask.request, "text/html") {
+            *path = fallback.trim_start_matches('/').as_bytes().to_vec();
+            if let Some(entry) = file(ask, path).await? {
+                return Ok(entry);
+            }
         }
     }
     Err(Status::NotFound)

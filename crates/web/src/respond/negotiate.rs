@@ -10,6 +10,7 @@ use crate::files::encodings::make::{begin, obtain};
 use crate::files::encodings::variants::{Choice, Variants};
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
+use crate::files::list;
 use crate::respond::ask::Ask;
 use crate::respond::content::Part;
 use crate::respond::fail::fail;
@@ -52,10 +53,23 @@ pub(super) async fn negotiate(
             Chosen::Refused => return fail(out, ask, Status::NotAcceptable, None).await,
         },
     };
-    match write_head(out, ask, chosen) {
+    // Not in a variable, which would enlarge every connection.
+    match write_head(out, of_file(ask, path), chosen) {
         Ok(Follows::Part(part)) => out.content(site, chosen, part).await,
-        Ok(Follows::Parts(parts)) => Box::pin(several(out, ask, chosen, &parts)).await,
+        Ok(Follows::Parts(parts)) => {
+            Box::pin(several(out, of_file(ask, path), chosen, &parts)).await
+        }
         Err(status) => fail(out, ask, status, Some(chosen.length)).await,
+    }
+}
+
+/// The request, for the head of the file at `path`: the fields of a protected file already forbid shared caches to store
+/// it.
+fn of_file<'a>(ask: Ask<'a>, path: &[u8]) -> Ask<'a> {
+    let (path, directory) = list::split(path).map_or((path, false), |(path, _)| (path, true));
+    match ask.caching.is_private() && ask.host().rules.protects(path, directory) {
+        true => Ask { caching: ask.caching.shared(), ..ask },
+        false => ask,
     }
 }
 

@@ -5,29 +5,62 @@
 
 use std::time::Duration;
 
-use phalanx_http::{Reply, ResponseBuffer, Status, error_fields};
+use phalanx_http::{FieldBlock, Head, Reply, ResponseBuffer, Status, error_fields};
 
 use crate::clock;
 
 /// Appends a response without content that refuses a request, or a connection, for a second: overload outlasts
 /// an instant, and `Retry-After` takes whole seconds (RFC 9110 §10.2.3). `reply` decides whether the connection
-/// persists.
-pub(crate) fn refuse(out: &mut ResponseBuffer, status: Status, reply: Reply) {
-    clock::head(out, status, reply).field("Retry-After", b"1").length(0).finish();
+/// persists. `fields` are those of the host, if it is known.
+pub(crate) fn refuse(
+    out: &mut ResponseBuffer,
+    status: Status,
+    reply: Reply,
+    fields: Option<&FieldBlock>,
+) {
+    head(out, status, reply, fields).field("Retry-After", b"1").length(0).finish();
 }
 
 /// Appends a 429 response to a request that exceeds its address's rate, with the time until the next is
 /// admitted.
 #[cold]
-pub(super) fn refuse_for(out: &mut ResponseBuffer, wait: Duration, reply: Reply) {
+pub(super) fn refuse_for(
+    out: &mut ResponseBuffer,
+    wait: Duration,
+    reply: Reply,
+    fields: Option<&FieldBlock>,
+) {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    let head = clock::head(out, Status::TooManyRequests, reply);
+    let head = head(out, Status::TooManyRequests, reply, fields);
     head.field("Retry-After", seconds.to_string().as_bytes()).length(0).finish();
 }
 
 /// Appends an error page for a malformed request.
 pub(crate) fn error_page(out: &mut ResponseBuffer, status: Status, reply: Reply) {
-    clock::head(out, status, reply).fields(error_fields(status, None).all()).page();
+    host_error_page(out, status, reply, None);
+}
+
+/// Appends an error page with these fields of the host.
+pub(crate) fn host_error_page(
+    out: &mut ResponseBuffer,
+    status: Status,
+    reply: Reply,
+    fields: Option<&FieldBlock>,
+) {
+    head(out, status, reply, fields).fields(error_fields(status, None).all()).page();
+}
+
+fn head<'a>(
+    out: &'a mut ResponseBuffer,
+    status: Status,
+    reply: Reply,
+    fields: Option<&FieldBlock>,
+) -> Head<'a> {
+    let head = clock::head(out, status, reply);
+    match fields {
+        Some(fields) => head.fields(fields.all()),
+        None => head,
+    }
 }
 
 /// Appends the response to plain HTTP on a TLS port. The client is mostly a user with a browser.

@@ -129,6 +129,11 @@ impl Host {
         Self { id, root, aliases, config, rules, passwords, upstreams }
     }
 
+    /// Whether other servers answer the requests for a resolved path.
+    pub(crate) fn is_passed_on(&self, resolved: &[u8]) -> bool {
+        self.upstreams.iter().any(|group| group.covers(resolved))
+    }
+
     /// The directory in which `path` is found, and its path there.
     pub(crate) fn locate<'p>(&self, path: &'p [u8]) -> (&Dir, &'p [u8]) {
         let (folder, path) = match self.config.alias(path) {

@@ -19,7 +19,7 @@ use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use phalanx_acme::Challenges;
 use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, TrustedProxies, client};
-use phalanx_http::{Limits, Request, Status};
+use phalanx_http::{FieldBlock, Limits, Request, Status};
 
 pub(crate) use alt_svc::{AltSvc, Place};
 pub(crate) use blocking::BlockingStages;
@@ -254,6 +254,11 @@ impl Site {
     #[inline]
     pub(crate) fn host(&self, authority: Option<&str>) -> Option<HostIndex> {
         self.names.find(authority).map(|index| HostIndex(index as u32))
+    }
+
+    /// The fields of all responses of a host over TLS; `None` without TLS or fields.
+    pub(crate) fn transport_fields(&self, host: HostIndex, is_tls: bool) -> Option<&FieldBlock> {
+        is_tls.then(|| &self[host].rules.tls).filter(|fields| !fields.is_empty())
     }
 
     /// The name under which a client that requested `authority` reaches the same host over TLS. An unknown

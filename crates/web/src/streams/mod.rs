@@ -110,7 +110,8 @@ pub(crate) async fn serve<S: RequestStream>(
                 out.client = named.or_else(|| stream.address()).map(Box::new);
             }
             let (reply, admission) = (Reply::to(&request), peer.admission.as_deref());
-            let context = RequestContext { site, admission, named, https: None };
+            let context =
+                RequestContext { site, admission, named, https: None, is_tls: out.is_tls() };
             if let Some(group) = group {
                 // Boxed, so that streams without such requests do not reserve its memory.
                 let proxied = Box::pin(proxied(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use phalanx_http::path;
 use phalanx_tls::Connector;
 
 use crate::config::{Proxy, Upstream};
@@ -65,19 +66,22 @@ impl Group {
             && self.authorities.as_ref() == trust.and_then(|trust| trust.authorities.as_ref())
     }
 
+    /// Whether the rule applies to a resolved path, which has no slash in front.
+    pub(crate) fn covers(&self, resolved: &[u8]) -> bool {
+        let prefix = self.rule.prefix.trim_start_matches('/').as_bytes();
+        let rest = resolved.strip_prefix(prefix);
+        rest.is_some_and(|rest| prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"))
+    }
+
     /// The path for the servers of a request for `path`, as the client sends it. `None` if the rule does not apply.
     pub(crate) fn path<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let rest = match &self.rule.prefix[..] {
-            "/" => path.starts_with('/').then_some(path)?,
-            prefix => path.strip_prefix(prefix)?,
-        };
-        match rest.is_empty() || rest.starts_with('/') {
-            true if !self.rule.strip_prefix => Some(path),
-            true if rest.is_empty() => Some("/"),
+        let rest = path::below(path, &self.rule.prefix)?;
+        Some(match self.rule.strip_prefix {
+            false => path,
+            true if rest.is_empty() => "/",
             // A path that begins with two slashes could be read as a host.
-            true => Some(&rest[rest.bytes().take_while(|byte| *byte == b'/').count() - 1..]),
-            false => None,
-        }
+            true => &rest[rest.bytes().take_while(|byte| *byte == b'/').count() - 1..],
+        })
     }
 }
 
@@ -102,6 +106,13 @@ mod tests {
             ("/", "/", Some("/"), Some("/")),
             ("/", "/a", Some("/a"), Some("/a")),
             ("/", "*", None, None),
+            // Other spellings of the prefix, as paths of files are read.
+            ("/api", "/%61pi/a%20b", Some("/%61pi/a%20b"), Some("/a%20b")),
+            ("/api", "//api/x", Some("//api/x"), Some("/x")),
+            ("/api", "/./api//x", Some("/./api//x"), Some("/x")),
+            ("/api", "/%2e/%61%70%69", Some("/%2e/%61%70%69"), Some("/")),
+            ("/api", "/api%2fx", None, None),
+            ("/api", "/%2561pi/x", None, None),
         ] {
             assert_eq!(group(prefix, false).path(path), whole, "{prefix} {path}");
             assert_eq!(group(prefix, true).path(path), stripped, "{prefix} {path}");

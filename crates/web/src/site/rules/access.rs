@@ -36,6 +36,11 @@ impl AccessRules {
         self.0.iter().any(|(pattern, _)| pattern.matches(path).is_some())
     }
 
+    /// As [`concerns`](Self::concerns), for a path in which it is not clear where segments end.
+    pub(super) fn may_concern(&self, path: &[u8]) -> bool {
+        self.0.iter().any(|(pattern, _)| pattern.may_match(path))
+    }
+
     /// Whether all rules for the path, which begins with a slash, admit the client. An unknown one is not admitted.
     pub(super) fn admits(&self, path: &[u8], client: Option<IpAddr>) -> bool {
         let mut rules = self.0.iter().filter(|(pattern, _)| pattern.matches(path).is_some());

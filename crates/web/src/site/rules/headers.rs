@@ -31,13 +31,17 @@ pub(super) fn add<'a>(
 }
 
 /// `Cache-Control` for protected paths. A shared cache does not store responses to requests with credentials,
-/// unless `public`, `s-maxage` or `must-revalidate` allows it (RFC 9111 §3.5); these are removed.
-pub(super) fn private(value: &str) -> String {
+/// unless `public`, `s-maxage` or `must-revalidate` allows it (RFC 9111 §3.5); the first two are removed, and `private`
+/// has priority over the last.
+pub(crate) fn private(value: &str) -> String {
     let named = |directive: &str, name: &str| {
         directive.split('=').next().is_some_and(|own| own.trim().eq_ignore_ascii_case(name))
     };
-    // A value with quotes is dropped as a whole: parsing quoted commas is not worth it.
-    let directives = value.split(',').map(str::trim).filter(|_| !value.contains('"'));
+    // Of a value with quotes only the directives that forbid more stay: parsing quoted commas is not worth it.
+    let stays = |directive: &&str| {
+        !value.contains('"') || ["no-store", "no-cache"].iter().any(|own| named(directive, own))
+    };
+    let directives = value.split(',').map(str::trim).filter(stays);
     let kept = directives.filter(|directive| {
         let shared = ["", "public", "s-maxage", "private"];
         !shared.iter().any(|name| named(directive, name))

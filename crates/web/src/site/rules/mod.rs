@@ -18,7 +18,8 @@ use phalanx_http::{FieldBlock, Status, path};
 use crate::config::HostConfig;
 use crate::site::rules::access::AccessRules;
 use crate::site::rules::cors::CrossOrigin;
-use crate::site::rules::headers::{Header, add, challenge, is_hsts, private, security};
+pub(crate) use crate::site::rules::headers::private;
+use crate::site::rules::headers::{Header, add, challenge, is_hsts, security};
 use crate::site::rules::kind::Kinds;
 use crate::site::rules::pattern::{Pattern, absolute};
 use crate::site::rules::target::{Target, redirect, rewrite};
@@ -238,6 +239,43 @@ impl Rules {
         !self.auth.is_empty() || !self.access.is_empty()
     }
 
+    /// Whether a password or an address is required for a resolved path.
+    pub(crate) fn protects(&self, path: &[u8], directory: bool) -> bool {
+        self.has_protected() && self.is_concerned(&absolute(path, directory))
+    }
+
+    /// As [`protects`](Self::protects), for a path as clients send it.
+    pub(crate) fn protects_request(&self, path: &str) -> bool {
+        if !self.has_protected() {
+            return false;
+        }
+        let mut resolved = Vec::new();
+        match path::resolve(path.as_bytes(), &mut resolved) {
+            Ok(target) => self.protects(&resolved, target.directory),
+            Err(_) => self.may_protect(path),
+        }
+    }
+
+    /// Whether a password or an address may be required for a path that cannot be resolved, in a reading of another
+    /// server.
+    pub(crate) fn may_protect(&self, path: &str) -> bool {
+        let mut loose = Vec::new();
+        match path::resolve_loosely(path.as_bytes(), &mut loose) {
+            Ok(target) => {
+                let path = absolute(&loose, target.directory);
+                self.auth.iter().any(|(pattern, _)| pattern.may_match(&path))
+                    || self.access.may_concern(&path)
+            }
+            Err(_) => true,
+        }
+    }
+
+    /// Whether a password or an address is required for a path, which begins with a slash.
+    fn is_concerned(&self, path: &[u8]) -> bool {
+        let mut auth = self.auth.iter();
+        auth.any(|(pattern, _)| pattern.matches(path).is_some()) || self.access.concerns(path)
+    }
+
     /// Whether a client may access a resolved path by the rules about addresses.
     pub(crate) fn admits(&self, path: &[u8], directory: bool, client: Option<IpAddr>) -> bool {
         self.access.is_empty() || self.access.admits(&absolute(path, directory), client)
@@ -271,8 +309,7 @@ impl Rules {
         }
         fields.extend(self.security_headers.iter().map(|(name, value)| (*name, value.into())));
         add(&mut fields, self.headers.iter().filter(|own| own.pattern.matches(&path).is_some()));
-        let has_password = self.auth.iter().any(|(pattern, _)| pattern.matches(&path).is_some());
-        if has_password || self.access.concerns(&path) {
+        if self.is_concerned(&path) {
             let is_cache = |(name, _): &(&str, _)| name.eq_ignore_ascii_case("Cache-Control");
             let own = fields.iter().position(is_cache).map(|at| fields.remove(at).1);
             fields.push(("Cache-Control", private(own.as_deref().unwrap_or_default()).into()));

@@ -49,6 +49,18 @@ impl Pattern {
         }
     }
 
+    /// Whether a path may match in which each slash either separates segments or belongs to one.
+    pub(super) fn may_match(&self, path: &[u8]) -> bool {
+        match self {
+            Self::Exact(_) | Self::Beneath(_) => self.matches(path).is_some(),
+            // A star matches within a segment only, so where segments end matters behind the plain part.
+            Self::Glob(glob) => {
+                let plain = glob.find(['*', '?', '[', '{', '\\', '!']).unwrap_or(glob.len());
+                path.starts_with(glob[..plain].as_bytes())
+            }
+        }
+    }
+
     /// Whether `$rest` is available.
     pub(super) fn has_rest(&self) -> bool {
         matches!(self, Self::Beneath(_))
@@ -101,6 +113,17 @@ mod tests {
             let found = Pattern::new(pattern).unwrap();
             let found = found.matches(path.as_bytes());
             assert_eq!(found, wanted.map(str::as_bytes), "{pattern} {path}");
+        }
+        for (pattern, path, wanted) in [
+            ("/a/**", "/a/b", true),
+            ("/a/**", "/b/a", false),
+            ("/a/b", "/a/b", true),
+            ("*.php", "/x/y", true),
+            ("/img/*.png", "/img/a/b.png", true),
+            ("/img/*.png", "/api/a.png", false),
+        ] {
+            let found = Pattern::new(pattern).unwrap().may_match(path.as_bytes());
+            assert_eq!(found, wanted, "{pattern} {path}");
         }
         for wrong in ["", "a/b", "[", "/a{"] {
             assert!(Pattern::new(wrong).is_err(), "{wrong}");

@@ -6,9 +6,11 @@ mod disconnects;
 mod failures;
 mod heads;
 mod health;
+mod host_fields;
 mod hostile;
 mod http2;
 mod overload;
+mod paths;
 mod tls;
 mod upgrade;
 
