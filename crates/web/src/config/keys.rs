@@ -29,6 +29,8 @@ impl Keys for Config {
         pass.key("http3", &mut self.http3, help);
         let help = "UDP port that is announced for HTTP/3, if a firewall or container maps it to another one";
         pass.key("http3-port", &mut self.http3_port, help);
+        let help = "port that redirect-https:// redirects to, if a firewall or container maps it to that of an https:// address";
+        pass.range("https-port", &mut self.https_port, Some(1).., help);
         let help = "response to a host name that no host lists, if there is no default host";
         pass.key("unknown-host", &mut self.unknown_host, help);
         pass.key("health", &mut self.health, "path of the health check");

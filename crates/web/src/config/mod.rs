@@ -24,6 +24,7 @@ pub use listen::{Listen, Scheme};
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_guard::{ForwardedField, Network};
 pub use phalanx_service::RuntimeConfig;
+use phalanx_service::redirect_port;
 pub(crate) use proxy::{EXPECTED_PREFIX, is_prefix, is_target};
 pub use proxy::{HealthCheck, Proxy, Upstream};
 pub use rules::{
@@ -58,6 +59,8 @@ pub struct Config {
     pub http3: bool,
     /// The UDP port that is announced, if clients reach the server through another one than it listens on.
     pub http3_port: Option<u16>,
+    /// The port to which `redirect-https` redirects, if clients reach TLS through another one than it listens on.
+    pub https_port: Option<u16>,
     /// How large files are sent over connections without TLS.
     pub send: SendMode,
     /// Limits on the size of requests.
@@ -100,6 +103,7 @@ impl Config {
             h2c: false,
             http3: false,
             http3_port: None,
+            https_port: None,
             send: SendMode::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
@@ -135,10 +139,10 @@ impl Config {
         (self.open_files + self.access_logs().count()).saturating_add(upstream)
     }
 
-    /// The first port with TLS, which other addresses redirect to.
+    /// The port with TLS that other addresses redirect to, unless [`https_port`](Self::https_port) is set.
     pub(crate) fn tls_port(&self) -> Option<u16> {
         let tls = self.listen.iter().filter(|listen| listen.is_tls());
-        tls.filter_map(|listen| listen.address.port()).next()
+        redirect_port(tls.map(|listen| listen.address))
     }
 
     /// As [`Config::new`], with files from `root`.

@@ -9,6 +9,7 @@ impl Config {
             listen: self.listen.clone(),
             h2c: self.h2c,
             send: self.send,
+            https_port: self.https_port,
             unknown_host: self.unknown_host,
             max_connections: self.max_connections,
             health: self.health.clone(),
@@ -45,6 +46,7 @@ mod tests {
         let running = Config::new();
         let mut new = Config::of("elsewhere");
         new.timeouts.idle *= 2;
+        new.https_port = Some(8443);
         new.per_address.burst = 3;
         new.allow = vec!["10.0.0.0/8".parse().unwrap()];
         new.deny = vec!["10.0.0.1".parse().unwrap()];

@@ -45,8 +45,8 @@ pub(crate) async fn accept(
             context.reject(kind, stream, &site, Status::ServiceUnavailable);
             continue;
         };
-        let (is_named, is_anonymous) = (false, false);
-        let arrived = Arrived { stream, kind, address, permit, is_named, is_anonymous };
+        let (is_named, is_anonymous, is_tls) = (false, false, false);
+        let arrived = Arrived { stream, kind, address, permit, is_named, is_anonymous, is_tls };
         match is_proxied {
             true => {
                 let (control, context) = (context.stages.control, context.clone());

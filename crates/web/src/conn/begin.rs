@@ -45,6 +45,8 @@ pub(super) struct Arrived {
     pub(super) is_named: bool,
     /// Whether that has named nobody. Then the client may be anyone, so it is not trusted to name others.
     pub(super) is_anonymous: bool,
+    /// Whether the header says that the client has used TLS to reach the load balancer.
+    pub(super) is_tls: bool,
 }
 
 impl AcceptContext {
@@ -85,14 +87,14 @@ impl AcceptContext {
 
     /// Starts the operation that serves a new connection.
     pub(super) fn begin(&self, arrived: Arrived, site: &Site) {
-        let Arrived { stream, kind, address, permit, is_named, is_anonymous } = arrived;
+        let Arrived { stream, kind, address, permit, is_named, is_anonymous, is_tls } = arrived;
         let stages = self.stages;
         let Ok(peer) = Peer::admit(address, permit, site, stages) else {
             site.metrics.refused(Refused::MaxConnectionsPerAddress);
             return self.reject(kind, stream, site, Status::TooManyRequests);
         };
         let pools = match is_named {
-            true => self.pools.of(address),
+            true => self.pools.of(address, is_tls),
             false => self.pools.clone(),
         };
         let proxy = peer.proxy.filter(|_| !is_anonymous);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Stream};
 use phalanx::time::now;
-use phalanx_guard::proxy_protocol::{missing, source};
+use phalanx_guard::proxy_protocol::{is_tls, missing, source};
 
 use crate::conn::begin::{AcceptContext, Arrived};
 use crate::metrics::Refused;
@@ -18,12 +18,13 @@ pub(super) async fn proxied(arrived: Arrived, context: AcceptContext) {
     let named = read(&arrived.stream, site.timeouts.handshake).await;
     context.current.refresh(&mut site);
     match named {
-        Ok(named) => {
+        Ok((named, is_tls)) => {
             let (address, is_anonymous) = (named.unwrap_or(arrived.address), named.is_none());
             if !site.trusts(address) && !site.admits(address) {
                 return site.metrics.refused(Refused::Address);
             }
-            context.begin(Arrived { address, is_named: true, is_anonymous, ..arrived }, &site);
+            let arrived = Arrived { address, is_named: true, is_anonymous, is_tls, ..arrived };
+            context.begin(arrived, &site);
         }
         Err(Bad::Header) => site.metrics.refused(Refused::ProxyProtocol),
         Err(Bad::Left) => (),
@@ -38,8 +39,8 @@ enum Bad {
     Left,
 }
 
-/// The client that the header names, if it names one.
-async fn read(stream: &Stream, limit: Duration) -> Result<Option<IpAddr>, Bad> {
+/// The client that the header names, if it names one, and whether the header says that the client uses TLS.
+async fn read(stream: &Stream, limit: Duration) -> Result<(Option<IpAddr>, bool), Bad> {
     let (mut header, began) = (Vec::new(), now());
     while let more @ 1.. = missing(&header).map_err(|_| Bad::Header)? {
         let length = header.len();
@@ -51,5 +52,5 @@ async fn read(stream: &Stream, limit: Duration) -> Result<Option<IpAddr>, Bad> {
         }
     }
     let client = source(&header).map_err(|_| Bad::Header)?;
-    Ok(client.map(|client| client.ip()))
+    Ok((client.map(|client| client.ip()), is_tls(&header)))
 }

@@ -24,7 +24,7 @@ use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
 use crate::socket::linger::Linger;
-use crate::socket::peer::{Peer, named, named_tls, own_address};
+use crate::socket::peer::{Claims, Peer, named, own_address};
 use crate::stages::Stages;
 
 /// A client's HTTP/1.1 connection.
@@ -197,8 +197,7 @@ impl Connection {
                 (&request, reply),
                 Origin::of(
                     transport,
-                    named.or(pools.as_ref().and_then(|pools| pools.named)),
-                    named_tls(proxy.as_deref(), &request, site),
+                    Claims::of((proxy.as_deref(), named), pools.as_deref(), &request, site),
                 ),
             );
             let prepared = prepared.await;

@@ -17,7 +17,7 @@ use crate::proxy::{Origin, StreamClosed, StreamContent};
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
 use crate::socket::gauge_guard::GaugeGuard;
-use crate::socket::peer::{Peer, own_address};
+use crate::socket::peer::{Claims, Peer, own_address};
 use crate::stages::Stages;
 use crate::streams::{self, RequestStream, StreamContext};
 
@@ -121,8 +121,8 @@ impl RequestStream for Http2Stream<'_> {
         own_address(self.shared.transport.upgrade()?.stream())
     }
 
-    fn origin(&self, named: Option<IpAddr>, is_tls: Option<bool>) -> Option<Origin> {
-        Some(Origin::of(&*self.shared.transport.upgrade()?, named, is_tls))
+    fn origin(&self, claims: Claims) -> Option<Origin> {
+        Some(Origin::of(&*self.shared.transport.upgrade()?, claims))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::proxy::{Origin, StreamClosed, StreamContent};
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
 use crate::socket::gauge_guard::GaugeGuard;
-use crate::socket::peer::Peer;
+use crate::socket::peer::{Claims, Peer};
 use crate::stages::Stages;
 use crate::streams::{self, RequestStream, StreamContext};
 
@@ -141,10 +141,11 @@ impl RequestStream for Http3Stream {
         Some(self.address)
     }
 
-    fn origin(&self, named: Option<IpAddr>, is_tls: Option<bool>) -> Option<Origin> {
+    fn origin(&self, claims: Claims) -> Option<Origin> {
         Some(Origin {
-            address: Some(named.unwrap_or(self.address)),
-            is_tls: is_tls.unwrap_or(true),
+            address: Some(claims.address.unwrap_or(self.address)),
+            is_tls: claims.is_tls.unwrap_or(true),
+            field: claims.field,
         })
     }
 }

@@ -20,7 +20,8 @@ const OF_CONNECTION: [&str; 13] = [
     "upgrade",
 ];
 
-/// Fields about the client that servers trust, so that a client must not send them. CGI programs would read `Proxy` as
+/// Fields about the client that servers trust, so that a client must not send them. The proxy writes its own, which
+/// may repeat those of a trusted proxy. CGI programs would read `Proxy` as
 /// the address of a proxy for their own requests.
 const OF_PROXY: [&str; 3] = ["forwarded", "proxy", "x-real-ip"];
 const OF_PROXY_PREFIX: &str = "x-forwarded-";

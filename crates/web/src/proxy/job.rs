@@ -3,12 +3,14 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use phalanx_guard::ForwardedField;
 use phalanx_http::{Body, FieldBlock, Method, Request, Status};
 use phalanx_tls::Wire;
 
 use crate::proxy::fields::{Named, is_for_server};
 use crate::proxy::protocols::Protocols;
 use crate::site::{HostIndex, Site};
+use crate::socket::peer::Claims;
 use crate::upstream::{Group, Member};
 
 /// A request for a server: everything but its body.
@@ -39,15 +41,20 @@ pub(crate) struct Job {
 pub(crate) struct Origin {
     pub(crate) address: Option<IpAddr>,
     pub(crate) is_tls: bool,
+    /// Set if a trusted proxy has sent the request: the kind of its fields.
+    pub(crate) field: Option<ForwardedField>,
 }
 
 impl Origin {
-    /// The client of a connection. A proxy may have named its address, and said whether it uses TLS.
-    pub(crate) fn of(transport: &Wire, named: Option<IpAddr>, is_tls: Option<bool>) -> Self {
+    /// The client of a connection, of which a proxy may have claimed something.
+    pub(crate) fn of(transport: &Wire, claims: Claims) -> Self {
         // The call fails if the client has disconnected, and for a Unix socket.
         let own = || transport.stream().peer_addr().ok().map(|address| address.ip());
-        let address = named.or_else(own);
-        Self { address, is_tls: is_tls.unwrap_or_else(|| transport.is_tls()) }
+        Self {
+            address: claims.address.or_else(own),
+            is_tls: claims.is_tls.unwrap_or_else(|| transport.is_tls()),
+            field: claims.field,
+        }
     }
 }
 
@@ -156,9 +163,14 @@ fn fields(
         line("X-Forwarded-For", &[client.to_string().as_bytes()]);
     }
     line("X-Forwarded-Proto", &[proto.as_bytes()]);
-    if let Some(host) = request.host.filter(|host| !host.is_empty()) {
+    let proxied = origin.field;
+    let claimed = proxied.and_then(|field| field.host(request.values(field.host_name())));
+    if let Some(host) = claimed.or(request.host).filter(|host| !host.is_empty()) {
         line("X-Forwarded-Host", &[host.as_bytes()]);
         forwarded += &format!(";host=\"{host}\"");
+    }
+    if let Some(port) = proxied.and_then(|field| field.port(request.values("x-forwarded-port"))) {
+        line("X-Forwarded-Port", &[port.to_string().as_bytes()]);
     }
     line("Forwarded", &[forwarded.as_bytes()]);
     let received = request.version.name().trim_start_matches("HTTP/");
@@ -203,6 +215,14 @@ mod tests {
     use crate::config::Proxy;
 
     fn job(text: &str, strip_prefix: bool) -> Result<String, Status> {
+        job_of(text, strip_prefix, None)
+    }
+
+    fn job_of(
+        text: &str,
+        strip_prefix: bool,
+        field: Option<ForwardedField>,
+    ) -> Result<String, Status> {
         let bytes = text.replace('\n', "\r\n");
         let Ok(Parse::Complete(request, _)) = parse(bytes.as_bytes(), &Limits::default()) else {
             panic!("{text}")
@@ -210,7 +230,7 @@ mod tests {
         let to = vec!["http://10.0.0.2:3000".parse().unwrap()];
         let rule = Proxy { prefix: "/api".into(), to, strip_prefix, ..Proxy::new() };
         let group = Group::new(&rule, 1, None);
-        let origin = Origin { address: Some([10, 0, 0, 9].into()), is_tls: false };
+        let origin = Origin { address: Some([10, 0, 0, 9].into()), is_tls: false, field };
         let job = Job::new(&group, &request, request.body, origin)?;
         Ok(String::from_utf8(job.head(&group.members[0])).unwrap().replace("\r\n", "\n"))
     }
@@ -232,6 +252,29 @@ mod tests {
         let head = job("GET /api HTTP/1.0\nUpgrade: websocket\nConnection: Upgrade\n\n", false);
         let head = head.unwrap();
         assert!(head.contains("Host: 10.0.0.2:3000\n") && !head.contains("pgrade"), "{head}");
+    }
+
+    /// Only a trusted proxy says which host and port its client has requested.
+    #[test]
+    fn hosts_of_trusted_proxies() {
+        let text = "GET /api HTTP/1.1\nHost: inner\nX-Forwarded-Host: evil, a.example\n\
+                    X-Forwarded-Port: 8443\nForwarded: host=b.example\n\n";
+        for (field, host, port) in [
+            (None, "inner", ""),
+            (Some(ForwardedField::XForwardedFor), "a.example", "X-Forwarded-Port: 8443\n"),
+            (Some(ForwardedField::Forwarded), "b.example", ""),
+        ] {
+            let wanted = format!(
+                "GET /api HTTP/1.1\nHost: inner\nX-Forwarded-For: 10.0.0.9\nX-Forwarded-Proto: http\n\
+                 X-Forwarded-Host: {host}\n{port}Forwarded: for=10.0.0.9;proto=http;host=\"{host}\"\n\
+                 Via: 1.1 phalanx\n\n"
+            );
+            assert_eq!(job_of(text, false, field).unwrap(), wanted);
+        }
+        let wrong =
+            "GET /api HTTP/1.1\nHost: inner\nX-Forwarded-Host: a/b\nX-Forwarded-Port: x\n\n";
+        let head = job_of(wrong, false, Some(ForwardedField::XForwardedFor)).unwrap();
+        assert!(head.contains("X-Forwarded-Host: inner\nForwarded: "), "{head}");
     }
 
     #[test]

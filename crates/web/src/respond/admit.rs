@@ -76,6 +76,7 @@ pub(crate) fn admit(
         return false;
     }
     if let Some(port) = context.https {
+        let port = context.site.https_port.unwrap_or(port);
         redirect_to_https(out, context.site, request, port, reply);
         return false;
     }

@@ -63,6 +63,8 @@ pub(crate) struct Site {
     pub(crate) h2c: bool,
     /// Announces HTTP/3 in every response over TLS; the same in all versions.
     alt_svc: OnceLock<AltSvc>,
+    /// The port of redirects to TLS; `None` for that of an address.
+    pub(crate) https_port: Option<u16>,
     /// How large files are sent.
     pub(crate) send: SendMode,
     pub(crate) limits: Limits,
@@ -200,6 +202,7 @@ impl Site {
             },
             h2c: config.h2c,
             alt_svc: old.map(|old| old.alt_svc.clone()).unwrap_or_default(),
+            https_port: config.https_port,
             send: config.send,
             limits: config.limits,
             timeouts: config.timeouts,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::time::now;
-use phalanx_guard::Open;
+use phalanx_guard::{ForwardedField, Open, TrustedProxies};
 use phalanx_http::Request;
 use phalanx_service::ConnectionPermit;
 
@@ -81,14 +81,35 @@ pub(crate) fn named(proxy: Option<&IpAddr>, request: &Request<'_>, site: &Site) 
     Some(proxies.client(*proxy, request.values(proxies.field.name())))
 }
 
-/// Whether the client has used TLS to reach the trusted `proxy`; `None` if that does not say so.
-pub(crate) fn named_tls(
-    proxy: Option<&IpAddr>,
-    request: &Request<'_>,
-    site: &Site,
-) -> Option<bool> {
-    let proxies = proxy.and(site.proxies.as_ref())?;
-    proxies.is_tls(request.values(proxies.field.scheme_name()))
+/// Facts about a request that trusted proxies and load balancers claim, for the servers that it is passed to.
+#[derive(Clone, Copy)]
+pub(crate) struct Claims {
+    /// The client's address.
+    pub(crate) address: Option<IpAddr>,
+    /// Whether the client uses TLS; `None` if nobody says so.
+    pub(crate) is_tls: Option<bool>,
+    /// Set if the request comes from a trusted proxy: the kind of its fields.
+    pub(crate) field: Option<ForwardedField>,
+}
+
+impl Claims {
+    /// Those about a request of the trusted `proxy`, if there is one, which has `named` its client.
+    pub(crate) fn of(
+        (proxy, named): (Option<&IpAddr>, Option<IpAddr>),
+        pools: Option<&NamedPools>,
+        request: &Request<'_>,
+        site: &Site,
+    ) -> Self {
+        let proxies = proxy.and(site.proxies.as_ref());
+        let own =
+            |proxies: &TrustedProxies| proxies.is_tls(request.values(proxies.field.scheme_name()));
+        let of_connection = pools.filter(|pools| pools.is_tls).map(|_| true);
+        Self {
+            address: named.or(pools.and_then(|pools| pools.named)),
+            is_tls: proxies.and_then(own).or(of_connection),
+            field: proxies.map(|proxies| proxies.field),
+        }
+    }
 }
 
 impl Peer {

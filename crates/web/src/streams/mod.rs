@@ -26,7 +26,7 @@ use crate::respond::writer::{ResponseStream, ResponseWriter};
 use crate::site::Site;
 use crate::socket::answered::Answered;
 use crate::socket::buffers;
-use crate::socket::peer::{Peer, named, named_tls};
+use crate::socket::peer::{Claims, Peer, named};
 use crate::stages::Stages;
 use crate::upstream::{Failure, Group};
 
@@ -47,9 +47,8 @@ pub(crate) trait RequestStream {
     /// Address of the client of the connection, unless that has ended.
     fn address(&self) -> Option<IpAddr>;
 
-    /// The client of the connection, unless that has ended. A proxy may have named its address, and said whether it uses
-    /// TLS.
-    fn origin(&self, named: Option<IpAddr>, is_tls: Option<bool>) -> Option<Origin>;
+    /// The client of the connection, unless that has ended.
+    fn origin(&self, claims: Claims) -> Option<Origin>;
 }
 
 /// The state of a connection that its streams use.
@@ -169,8 +168,8 @@ async fn proxied<S: RequestStream>(
     let begun = (&mut out, &mut *permit, path);
     let request = (request, reply);
     let pools = peer.pools.as_ref()?;
-    let is_tls = named_tls(peer.proxy.as_deref(), request.0, site);
-    let origin = stream.origin(context.named.or(pools.named), is_tls)?;
+    let named = (peer.proxy.as_deref(), context.named);
+    let origin = stream.origin(Claims::of(named, Some(pools), request.0, site))?;
     let job = match prepare(begun, stages, context, group, request, origin).await {
         Ok(Prepared::Job(job)) => job,
         Ok(_) => return Some((out, Ok(()))),

@@ -30,16 +30,18 @@ pub(crate) struct NamedPools {
     pub(crate) pools: Rc<Pools>,
     /// The client that a PROXY header has named.
     pub(crate) named: Option<IpAddr>,
+    /// Whether that header says that the client uses TLS.
+    pub(crate) is_tls: bool,
 }
 
 impl NamedPools {
     pub(crate) fn new(stage: SharedStage<()>) -> Rc<Self> {
-        Rc::new(Self { pools: Pools::new(stage), named: None })
+        Rc::new(Self { pools: Pools::new(stage), named: None, is_tls: false })
     }
 
-    /// The same pools for this client.
-    pub(crate) fn of(&self, client: IpAddr) -> Rc<Self> {
-        Rc::new(Self { pools: self.pools.clone(), named: Some(client) })
+    /// The same pools for this client, which uses TLS or may do so.
+    pub(crate) fn of(&self, client: IpAddr, is_tls: bool) -> Rc<Self> {
+        Rc::new(Self { pools: self.pools.clone(), named: Some(client), is_tls })
     }
 }
 

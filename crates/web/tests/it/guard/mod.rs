@@ -8,4 +8,5 @@ mod health;
 mod log;
 mod options;
 mod proxies;
+mod redirects;
 mod slow;

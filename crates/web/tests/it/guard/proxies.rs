@@ -2,11 +2,13 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Mutex;
 
 use phalanx_testkit::eventually;
-use phalanx_web::{AccessLog, Config, ForwardedField, LogFormat, LogTarget};
+use phalanx_web::{AccessLog, Config, ForwardedField, LogFormat, LogTarget, Proxy};
 
 use crate::guard::harness::{Server, all, connect, on_each_driver, rest, until};
+use crate::proxy::backend::Backend;
 
 fn network(text: &str) -> Vec<phalanx_web::Network> {
     vec![text.parse().unwrap()]
@@ -140,6 +142,52 @@ fn load_balancers_name_the_client_of_a_connection() {
             assert_eq!(proxied(server, b""), "");
             assert_eq!(proxied(server, b"PROXY TCP4 1.2.3.4.5 1.2.3.4 1 2\r\n"), "");
             assert_eq!(logged(home, 5).len(), 5);
+        },
+    );
+}
+
+/// The load balancer terminates TLS, and says so in its header or in a field of the request.
+#[test]
+fn servers_learn_that_a_client_uses_tls() {
+    let running = Mutex::new(None);
+    on_each_driver(
+        |config, home| {
+            trusting(config, home);
+            config.listen[0].proxied = true;
+            let backend = Backend::new(|mut peer, _| {
+                while let Some(head) = peer.head() {
+                    let length = head.len();
+                    peer.say(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{head}"));
+                }
+            });
+            let to = vec![format!("http://{}", backend.address).parse().unwrap()];
+            config.hosts[0].proxies = vec![Proxy { prefix: "/small".into(), to, ..Proxy::new() }];
+            *running.lock().unwrap() = Some(backend);
+        },
+        |server, _| {
+            let plain = version2(0x21, [198, 51, 100, 1]);
+            let of_tls = |client: u8| {
+                let mut header = plain.clone();
+                header[15] += 8;
+                header.extend([0x20, 0, 5, client, 0, 0, 0, 0]);
+                header
+            };
+            // A client that the header names as a trusted proxy names its client's scheme and host itself.
+            let mut of_proxy = of_tls(1);
+            of_proxy[16..20].copy_from_slice(&[127, 0, 0, 7]);
+            let fields = "X-Forwarded-Proto: HTTP\r\nX-Forwarded-Host: b.test\r\n";
+            for (header, fields, proto, host) in [
+                (&plain, "", "http", "h"),
+                (&of_tls(1), "", "https", "h"),
+                (&of_tls(0), "", "http", "h"),
+                (&of_tls(1), fields, "https", "h"),
+                (&of_proxy, fields, "http", "b.test"),
+            ] {
+                let answer = proxied_with(server, header, fields);
+                let wanted = format!("X-Forwarded-Proto: {proto}\r\nX-Forwarded-Host: {host}\r\n");
+                assert!(answer.contains(&wanted), "{wanted}: {answer}");
+            }
+            drop(running.lock().unwrap().take());
         },
     );
 }
