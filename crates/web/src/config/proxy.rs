@@ -26,7 +26,9 @@ pub struct Proxy {
     pub preserve_host: bool,
     /// Size of a request's body, in bytes; larger ones are answered with 413.
     pub max_body: u64,
-    /// Requests in progress at each server.
+    /// Average rate at which a client must send a body, in bytes per second; zero for none.
+    pub min_body_rate: u64,
+    /// Requests in progress at each server, of all workers together.
     pub max_requests: usize,
     /// Requests that wait while each server has [`max_requests`](Self::max_requests).
     pub max_queue: usize,
@@ -95,6 +97,7 @@ impl Proxy {
             strip_prefix: false,
             preserve_host: true,
             max_body: 100 << 20,
+            min_body_rate: 500,
             max_requests: 256,
             max_queue: 256,
             max_idle: 32,
@@ -108,9 +111,10 @@ impl Proxy {
 
     /// Connections to all servers of this many workers: those in use, unused ones and those of health checks.
     pub(crate) fn max_connections(&self, workers: usize) -> usize {
-        let in_use = self.max_requests.div_ceil(workers.max(1));
-        let of_worker = in_use.saturating_add(self.max_idle);
-        of_worker.saturating_mul(workers).saturating_add(1).saturating_mul(self.to.len())
+        // Each worker may have one in use.
+        let in_use = self.max_requests.max(workers);
+        let of_server = in_use.saturating_add(self.max_idle.saturating_mul(workers));
+        of_server.saturating_add(1).saturating_mul(self.to.len())
     }
 }
 
@@ -133,9 +137,12 @@ impl Keys for Proxy {
         pass.key("preserve-host", &mut self.preserve_host, help);
         let help = "bytes of a request body; larger ones get 413";
         pass.key_as::<Size, _>("max-body", &mut self.max_body, help);
-        let help = "requests in progress at each server, divided among the workers";
+        let help = "average bytes per second at which a client must send a body; slower ones get 408; 0 for no minimum";
+        pass.key("min-body-rate", &mut self.min_body_rate, help);
+        let help = "requests in progress at each server, of all workers together; each worker may have at least one";
         pass.range("max-requests", &mut self.max_requests, 1.., help);
-        let help = "requests that wait while all servers are busy, divided among the workers; more get 503";
+        let help =
+            "requests that wait while all servers are busy, of all workers together; more get 503";
         pass.key("max-queue", &mut self.max_queue, help);
         let help = "unused connections kept to each server, by each worker";
         pass.key("max-idle-connections", &mut self.max_idle, help);
@@ -342,8 +349,9 @@ mod tests {
     fn connections_take_descriptors() {
         let to = ["http://a", "http://b"].map(|url| url.parse().unwrap()).to_vec();
         let rule = Proxy { max_requests: 5, max_idle: 3, to, ..Proxy::new() };
-        // Two workers with 3 requests and 3 unused connections each, and one health check.
-        assert_eq!(rule.max_connections(2), 26);
+        // Five requests, two workers with 3 unused connections each, and one health check.
+        assert_eq!(rule.max_connections(2), 24);
+        assert_eq!(rule.max_connections(7), 58);
         assert_eq!(Proxy { max_requests: usize::MAX, ..rule }.max_connections(2), usize::MAX);
         let mut config = crate::Config::of(".");
         let before = config.kept_files();

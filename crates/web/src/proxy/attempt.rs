@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::sleep;
-use phalanx::time::Sleep;
+use phalanx::time::{Sleep, now};
 use phalanx_http::client::Response;
 use phalanx_http::{Body, Reply, Status};
 use phalanx_tls::Wire;
@@ -75,7 +75,7 @@ pub(super) async fn attempt(
             return Outcome::Broken(None, io::ErrorKind::UnexpectedEof.into());
         }
     };
-    lease.member().health.succeeded();
+    lease.member().health.responded(now());
     // If the client is still sending, the start of its next request will not be found.
     let reply = if uploading.is_complete() { reply } else { reply.closing() };
     let reply = form(&response, reply);

@@ -14,9 +14,6 @@ use phalanx_tls::Wire;
 use crate::proxy::client::Client;
 use crate::proxy::job::Job;
 
-/// The least rate at which a client sends a body, on average, in bytes per second.
-const MIN_RATE: u64 = 500;
-
 /// The body of a request.
 pub(crate) enum RequestBody {
     /// On an HTTP/1.1 connection.
@@ -57,7 +54,7 @@ impl ConnectionBody {
     ) -> Result<Self, Reject> {
         let limits = Limits { body: job.group.rule.max_body, ..*limits };
         let parser = BodyParser::new(job.body, &limits)?;
-        Ok(Self { transport, input, taken, parser, arrival: Arrival::default() })
+        Ok(Self { transport, input, taken, parser, arrival: Arrival::new(job) })
     }
 
     async fn next(&mut self, out: &mut Vec<u8>, idle: Duration) -> Result<(), BodyError> {
@@ -123,7 +120,7 @@ impl StreamBody {
     /// The body of `job`.
     pub(crate) fn new(content: Rc<dyn StreamContent>, job: &Job) -> Self {
         let (is_done, max_length) = (job.body == Body::None, job.group.rule.max_body);
-        Self { content, is_done, max_length, arrival: Arrival::default() }
+        Self { content, is_done, max_length, arrival: Arrival::new(job) }
     }
 
     async fn next(&mut self, out: &mut Vec<u8>, idle: Duration) -> Result<(), BodyError> {
@@ -147,8 +144,9 @@ impl StreamBody {
 }
 
 /// How a body arrives.
-#[derive(Default)]
 struct Arrival {
+    /// The least rate at which the client sends it, on average, in bytes per second; zero for none.
+    min_rate: u64,
     /// Bytes.
     received: u64,
     /// Time spent waiting for them.
@@ -156,12 +154,16 @@ struct Arrival {
 }
 
 impl Arrival {
+    fn new(job: &Job) -> Self {
+        Self { min_rate: job.group.rule.min_body_rate, received: 0, waited: Duration::ZERO }
+    }
+
     /// Time for the next bytes.
     ///
     /// # Errors
     /// If the client is too slow.
     fn limit(&self, idle: Duration) -> Result<Duration, BodyError> {
-        let limit = allowance(self.received, self.waited, idle);
+        let limit = self.allowance(idle);
         if limit.is_zero() { Err(BodyError::Refused(Status::RequestTimeout)) } else { Ok(limit) }
     }
 
@@ -170,13 +172,16 @@ impl Arrival {
         self.waited += now().saturating_sub(begun);
         self.received += bytes as u64;
     }
-}
 
-/// Time for the next bytes of a body of which `received` bytes have arrived after waits of `waited` in total. Otherwise
-/// a client could hold a server's slot by sending a byte from time to time.
-fn allowance(received: u64, waited: Duration, idle: Duration) -> Duration {
-    let due = Duration::from_millis(received.saturating_mul(1000) / MIN_RATE);
-    idle.min((idle + due).saturating_sub(waited))
+    /// Time for the next bytes. With a least rate, no client can hold a server's slot by sending a byte from time to
+    /// time.
+    fn allowance(&self, idle: Duration) -> Duration {
+        if self.min_rate == 0 {
+            return idle;
+        }
+        let due = Duration::from_millis(self.received.saturating_mul(1000) / self.min_rate);
+        idle.min((idle + due).saturating_sub(self.waited))
+    }
 }
 
 impl RequestBody {
@@ -197,7 +202,7 @@ impl RequestBody {
     }
 
     /// Appends the next piece of the content to `out`, which is empty. It stays empty at the end. A client may pause for
-    /// the `idle` time, and must not fall behind [`MIN_RATE`] by more than that.
+    /// the `idle` time, and must not fall behind the least rate by more than that.
     pub(super) async fn next(
         &mut self,
         out: &mut Vec<u8>,
@@ -235,13 +240,18 @@ mod tests {
     #[test]
     fn the_least_rate_is_an_average() {
         let seconds = Duration::from_secs;
-        let allowed = |received, waited| allowance(received, seconds(waited), seconds(60));
+        let allowed_at = |min_rate, received, waited| {
+            Arrival { min_rate, received, waited: seconds(waited) }.allowance(seconds(60))
+        };
+        let allowed = |received, waited| allowed_at(500, received, waited);
         assert_eq!(
             (allowed(0, 0), allowed(0, 20), allowed(0, 60)),
             (seconds(60), seconds(40), seconds(0))
         );
-        assert_eq!(allowed(10 * MIN_RATE, 50), seconds(20));
-        assert_eq!(allowed(1000 * MIN_RATE, 500), seconds(60), "at most the idle time");
+        assert_eq!(allowed(10 * 500, 50), seconds(20));
+        assert_eq!(allowed(1000 * 500, 500), seconds(60), "at most the idle time");
         assert_eq!(allowed(u64::MAX, 500), seconds(60));
+        assert_eq!(allowed_at(1000, 10 * 1000, 50), seconds(20));
+        assert_eq!(allowed_at(0, 0, 500), seconds(60), "no rate");
     }
 }

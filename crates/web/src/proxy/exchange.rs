@@ -114,6 +114,7 @@ impl Exchange {
             counters.request();
             match attempt(job, &lease, body, (out, site), *reply).await {
                 Outcome::Relayed { is_reusable, keep_alive } => {
+                    lease.member().health.completed();
                     if is_reusable {
                         lease.give_back(pools);
                     }

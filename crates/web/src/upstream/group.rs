@@ -7,14 +7,14 @@ use phalanx_tls::Connector;
 
 use crate::config::{Proxy, Upstream};
 use crate::upstream::health::Health;
+use crate::upstream::shared_limit::SharedLimit;
 
 /// A compiled rule of the reverse proxy.
 pub(crate) struct Group {
     pub(crate) rule: Proxy,
     pub(crate) members: Vec<Member>,
-    /// Requests in progress at each server, and waiting ones, of one worker.
-    pub(crate) max_requests: usize,
-    pub(crate) max_queue: usize,
+    /// Requests that wait for a server.
+    pub(super) waiting: SharedLimit,
     authorities: Option<Vec<u8>>,
 }
 
@@ -31,6 +31,8 @@ pub(crate) struct Member {
     /// Its `Host`.
     pub(crate) authority: String,
     pub(crate) health: Health,
+    /// Requests in progress.
+    pub(super) in_use: SharedLimit,
     /// Set if it speaks TLS.
     pub(crate) connector: Option<Connector>,
 }
@@ -46,6 +48,7 @@ impl Group {
             authority: upstream.authority(),
             upstream: upstream.clone(),
             health: Health::default(),
+            in_use: SharedLimit::new(rule.max_requests, workers, 1),
             connector: upstream
                 .is_tls
                 .then(|| connector.expect("a connector for servers with TLS").clone()),
@@ -53,8 +56,7 @@ impl Group {
         let members = rule.to.iter().map(member).collect();
         Arc::new(Self {
             members,
-            max_requests: rule.max_requests.div_ceil(workers.max(1)),
-            max_queue: rule.max_queue.div_ceil(workers.max(1)),
+            waiting: SharedLimit::new(rule.max_queue, workers, 0),
             rule: rule.clone(),
             authorities: trust.and_then(|trust| trust.authorities),
         })

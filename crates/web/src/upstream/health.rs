@@ -1,7 +1,8 @@
 //! Health of a server: one that fails repeatedly gets no requests for a while, and none while its checks fail.
 //!
-//! The time doubles with each further failure. The first request after it is a trial: until it has succeeded, the server
-//! gets one request in a second. A success resets the count.
+//! The time doubles with each further failure. The first request after it is a trial: until the server has responded, it
+//! gets one request in a second. The head of a response resets the count of failures, because a response may last for
+//! hours. Responses that end early have a count of their own, which only a complete response resets.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -26,8 +27,10 @@ pub(super) fn is_exhausted(error: &io::Error) -> bool {
 /// The health of one server, as all processors see it.
 #[derive(Default)]
 pub(crate) struct Health {
-    /// Failures since the last success.
+    /// Failures since the last response.
     failures: AtomicU32,
+    /// Responses that ended early since the last complete one.
+    truncations: AtomicU32,
     /// Time of the program at which the server gets requests again, in milliseconds.
     until: AtomicU64,
     /// Time of the program until which no further trial begins, in milliseconds.
@@ -55,25 +58,52 @@ impl Health {
     /// The checks of the server have changed their result. Failures of requests before it was down do not count.
     pub(crate) fn checked(&self, is_up: bool) {
         if is_up {
-            self.succeeded();
+            self.failures.store(0, Relaxed);
+            self.truncations.store(0, Relaxed);
+            self.until.store(0, Relaxed);
         }
         self.is_down.store(!is_up, Relaxed);
     }
 
-    /// The server has responded.
-    pub(crate) fn succeeded(&self) {
-        if self.failures.load(Relaxed) > 0 {
+    /// The head of a response has arrived.
+    pub(crate) fn responded(&self, now: Duration) {
+        let failures = self.failures.load(Relaxed);
+        if failures > 0 {
             self.failures.store(0, Relaxed);
+        }
+        let until = self.until.load(Relaxed);
+        // After truncated responses the server stays ejected for the whole time: a head says nothing new.
+        if until > 0 && (failures >= MAX_FAILURES || until <= millis(now)) {
             self.until.store(0, Relaxed);
+        }
+    }
+
+    /// A response is complete.
+    pub(crate) fn completed(&self) {
+        if self.truncations.load(Relaxed) > 0 {
+            self.truncations.store(0, Relaxed);
         }
     }
 
     /// The server could not be reached, or has not responded. Returns whether this ejects it.
     pub(crate) fn failed(&self, now: Duration) -> bool {
-        let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
+        self.count(&self.failures, now)
+    }
+
+    /// A response has ended early. Returns whether this ejects the server.
+    pub(crate) fn truncated(&self, now: Duration) -> bool {
+        // A restart cuts all responses at once, which is one failure of the server.
+        !self.is_ejected(now) && self.count(&self.truncations, now)
+    }
+
+    fn is_ejected(&self, now: Duration) -> bool {
+        self.is_down.load(Relaxed) || millis(now) < self.until.load(Relaxed)
+    }
+
+    fn count(&self, failures: &AtomicU32, now: Duration) -> bool {
+        let failures = failures.fetch_add(1, Relaxed).saturating_add(1);
         // Requests that were in progress at the time of the ejection fail, too, and say nothing new.
-        let is_ejected = self.is_down.load(Relaxed) || millis(now) < self.until.load(Relaxed);
-        if failures < MAX_FAILURES || is_ejected {
+        if failures < MAX_FAILURES || self.is_ejected(now) {
             return false;
         }
         let times = (failures - MAX_FAILURES).min(6);
@@ -104,13 +134,13 @@ mod tests {
         let at = Duration::from_secs;
         let health = Health::default();
         assert!(!health.failed(at(1)) && !health.failed(at(1)));
-        health.succeeded();
+        health.responded(at(1));
         assert!(!health.failed(at(1)) && !health.failed(at(1)) && health.is_good(at(1)));
         assert!(health.failed(at(1)), "the third in a row");
         assert!(!health.is_good(at(1)) && health.is_good(at(2)));
         assert!(health.failed(at(2)), "the trial");
         assert!(!health.is_good(at(3)) && health.is_good(at(4)), "for twice the time");
-        health.succeeded();
+        health.responded(at(2));
         assert!(health.is_good(at(3)));
         for n in 0..40 {
             health.failed(at(100 * n));
@@ -132,7 +162,7 @@ mod tests {
         assert!(health.failed(at(2100)), "the second fails");
         assert!(!health.is_good(at(4099)) && health.is_good(at(4100)));
         health.chosen(at(4100));
-        health.succeeded();
+        health.responded(at(4100));
         assert!(health.is_good(at(4100)));
     }
 
@@ -140,12 +170,34 @@ mod tests {
     fn a_server_whose_checks_fail_is_down() {
         let health = Health::default();
         health.checked(false);
-        health.succeeded();
+        health.responded(Duration::ZERO);
         assert!(!health.is_good(Duration::MAX), "a single response is not enough");
         let ejected = (0..3).filter(|_| health.failed(Duration::ZERO)).count();
         assert_eq!(ejected, 0, "it is down already");
         health.checked(true);
         assert!(health.is_good(Duration::ZERO));
+    }
+
+    /// A server that begins each response and completes none.
+    #[test]
+    fn responses_that_end_early_eject() {
+        let at = Duration::from_secs;
+        let health = Health::default();
+        let truncated = |second| {
+            health.responded(at(second));
+            health.truncated(at(second))
+        };
+        assert!(!truncated(1) && !truncated(1) && truncated(1), "the third in a row");
+        assert!(!health.is_good(at(1)) && health.is_good(at(2)));
+        assert!((0..50).all(|_| !health.truncated(at(1))), "those in progress count as one");
+        assert!(truncated(2), "the next");
+        assert!(!health.is_good(at(3)) && health.is_good(at(4)), "for twice the time");
+        health.responded(at(3));
+        assert!(!health.is_good(at(3)), "a request in progress");
+        health.responded(at(4));
+        assert!(health.is_good(at(3)), "it responds");
+        health.completed();
+        assert!(!truncated(4) && !truncated(4), "from the start");
     }
 
     #[test]

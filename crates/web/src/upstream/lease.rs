@@ -104,7 +104,11 @@ impl<'a> Search<'a> {
     }
 
     fn failed(&self, member: &Member, why: &str) {
-        if member.health.failed(now()) {
+        self.report(member, member.health.failed(now()), why);
+    }
+
+    fn report(&self, member: &Member, is_ejected: bool, why: &str) {
+        if is_ejected {
             self.counters.ejection();
             let server = &member.upstream;
             report(format_args!(
@@ -113,9 +117,15 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The server of this lease has not responded.
+    /// The server of this lease has not responded, or not completely.
     pub(crate) fn failed_at(&self, lease: &Lease, failure: Failure) {
-        self.failed(lease.member(), failure.text());
+        let member = lease.member();
+        match failure {
+            Failure::Truncated => {
+                self.report(member, member.health.truncated(now()), failure.text());
+            }
+            _ => self.failed(member, failure.text()),
+        }
     }
 }
 

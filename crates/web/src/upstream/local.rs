@@ -18,6 +18,8 @@ pub(crate) struct Local {
     group: Weak<Group>,
     members: Vec<Slots>,
     queue: Queue,
+    /// Requests that wait, and those that were given a slot and do not know it yet.
+    waiting: Cell<usize>,
     /// Where the search for a server begins next, so that equal ones take turns.
     turn: Cell<usize>,
 }
@@ -40,6 +42,7 @@ impl Local {
             group: Arc::downgrade(group),
             members,
             queue: Queue::default(),
+            waiting: Cell::default(),
             turn: Cell::default(),
         }
     }
@@ -65,9 +68,7 @@ impl Local {
         if let Some(member) = self.occupy(group, tried) {
             return Ok(Slot { local: self.clone(), member });
         }
-        if self.queue.len() >= group.max_queue {
-            return Err(Busy);
-        }
+        let _place = Place::take(self, group).ok_or(Busy)?;
         let recover = || self.serve_waiting(group);
         let waiting = self.queue.wait(tried, recover, |member| self.release(member));
         match timeout(limit, waiting).await {
@@ -86,36 +87,43 @@ impl Local {
         (0..count)
             .map(|n| (begin + n) % count)
             .filter(|member| !tried.has(*member) && (is_good(*member) || !any_good))
-            .filter(|member| in_use(*member) < group.max_requests)
+            .filter(|member| group.members[*member].in_use.has_room(in_use(*member)))
             .min_by_key(|member| in_use(*member))
     }
 
     /// Takes a slot of the server for the next request.
     fn occupy(&self, group: &Group, tried: Tried) -> Option<usize> {
-        let member = self.choose(group, tried)?;
-        self.turn.set(member + 1);
-        group.members[member].health.chosen(now());
-        let slots = &self.members[member];
-        slots.in_use.set(slots.in_use.get() + 1);
-        Some(member)
+        loop {
+            let member = self.choose(group, tried)?;
+            let slots = &self.members[member];
+            // Another worker may have taken the last slot since.
+            if group.members[member].in_use.try_take(slots.in_use.get()) {
+                slots.in_use.set(slots.in_use.get() + 1);
+                self.turn.set(member + 1);
+                group.members[member].health.chosen(now());
+                return Some(member);
+            }
+        }
     }
 
     /// Frees a slot.
     fn release(&self, member: usize) {
         let slots = &self.members[member];
-        slots.in_use.set(slots.in_use.get() - 1);
+        let count = slots.in_use.replace(slots.in_use.get() - 1);
         // A request that waits keeps the group.
         if let Some(group) = self.group.upgrade() {
+            group.members[member].in_use.give_back(count);
             self.serve_waiting(&group);
         }
     }
 
     /// Gives the free slots to the requests that wait, in order, as if they had just arrived.
     fn serve_waiting(&self, group: &Group) {
-        let is_free = |slots: &Slots| slots.in_use.get() < group.max_requests;
-        while self.members.iter().any(is_free)
-            && self.queue.grant(|tried| self.occupy(group, tried))
-        {}
+        let has_room = || {
+            let mut all = self.members.iter().zip(&group.members);
+            all.any(|(slots, member)| member.in_use.has_room(slots.in_use.get()))
+        };
+        while has_room() && self.queue.grant(|tried| self.occupy(group, tried)) {}
     }
 
     /// Takes the connection that was used last, if any is unused for less than `limit`. Closes those on which something
@@ -154,6 +162,30 @@ impl Local {
     /// Whether the group is gone and no request uses its connections.
     pub(super) fn is_over(&self) -> bool {
         self.group.strong_count() == 0 && self.members.iter().all(|slots| slots.in_use.get() == 0)
+    }
+}
+
+/// A place among the requests that wait. Dropping it frees the place.
+struct Place<'a> {
+    local: &'a Local,
+    group: &'a Group,
+}
+
+impl<'a> Place<'a> {
+    /// `None` if as many wait as may.
+    fn take(local: &'a Local, group: &'a Group) -> Option<Self> {
+        let count = local.waiting.get();
+        group.waiting.try_take(count).then(|| {
+            local.waiting.set(count + 1);
+            Self { local, group }
+        })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let count = self.local.waiting.replace(self.local.waiting.get() - 1);
+        self.group.waiting.give_back(count);
     }
 }
 
@@ -219,11 +251,44 @@ mod tests {
                 assert_eq!(slot.member, 0);
                 assert!(granted(second.as_mut()).await.is_none(), "one trial at a time");
                 let begun = now();
-                health.succeeded();
+                health.responded(now());
                 let slot = second.await.unwrap_or_else(|Busy| panic!("a slot"));
                 assert_eq!(slot.member, 0);
                 assert!(now() - begun < 2 * RECOVERY_INTERVAL);
                 drop((one, other));
+            },
+        );
+    }
+
+    /// The clients of one worker of many may use most of a server that no other worker needs.
+    #[test]
+    fn a_busy_worker_uses_an_idle_server() {
+        sim::block_on(
+            1,
+            Some(1),
+            |_| (),
+            |()| async {
+                let to = vec!["http://a".parse().unwrap()];
+                let group = Group::new(&Proxy { to, ..Proxy::new() }, 64, None);
+                let locals = [(); 2].map(|()| Rc::new(Local::new(&group)));
+                let take = |n: usize| locals[n].take_slot(&group, Tried::default(), Duration::MAX);
+                let mut slots = Vec::new();
+                for _ in 0..130 {
+                    slots.push(granted(pin!(take(0))).await.expect("a slot"));
+                }
+                let mut waiting = pin!(take(0));
+                assert!(granted(waiting.as_mut()).await.is_none(), "all that it may take");
+                for _ in 0..2 {
+                    slots.push(granted(pin!(take(1))).await.expect("its own part"));
+                }
+                let mut other = pin!(take(1));
+                assert!(granted(other.as_mut()).await.is_none());
+                drop(slots.remove(0));
+                assert!(granted(waiting.as_mut()).await.is_some(), "the slot of its own request");
+                assert!(granted(other.as_mut()).await.is_none());
+                // The slots of the first worker, without a request that ends on the second.
+                drop(slots.drain(..129));
+                assert!(other.await.is_ok());
             },
         );
     }

@@ -10,6 +10,7 @@
 //! | `check.rs` | health checks: regular requests to a server |
 //! | `local.rs` | a processor's slots, unused connections and waiting requests |
 //! | `queue.rs` | requests that wait for a slot, in order |
+//! | `shared_limit.rs` | a limit that the workers share |
 //! | `tried.rs` | the servers that a request could not reach |
 //! | `lease.rs` | a connection that one request uses |
 //! | `pools.rs` | the groups that a processor has connections to, and the end of unused connections |
@@ -18,8 +19,8 @@
 //!
 //! # Bounds
 //!
-//! A worker has its part of `max-requests` connections in use to each server, `max-idle-connections` unused ones, and its
-//! part of `max-queue` waiting requests. Each wait has a time limit.
+//! All workers together have `max-requests` connections in use to each server, but each at least one, and `max-queue`
+//! waiting requests. Each worker has `max-idle-connections` unused ones to each server. Each wait has a time limit.
 
 mod check;
 mod counters;
@@ -29,6 +30,7 @@ mod lease;
 mod local;
 mod pools;
 mod queue;
+mod shared_limit;
 mod tried;
 mod up;
 

@@ -31,10 +31,6 @@ struct Waiter {
 pub(super) struct Queue(RefCell<VecDeque<Rc<Waiter>>>);
 
 impl Queue {
-    pub(super) fn len(&self) -> usize {
-        self.0.borrow().len()
-    }
-
     /// Gives a slot to the first request for which `occupy` finds one. It gets the servers whose slots are of no use to
     /// the request. Returns false if there is none.
     pub(super) fn grant(&self, occupy: impl Fn(Tried) -> Option<usize>) -> bool {

@@ -1,12 +1,15 @@
 //! Servers that fail.
 
 use std::io::Write;
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
 
-use crate::common::{all, connect, get, on_each_driver, rest};
+use crate::common::{all, connect, get, metric, on_each_driver, rest};
 use crate::proxy::backend::{Backend, down, passing};
 use crate::proxy::with;
 
@@ -158,6 +161,34 @@ fn a_body_gets_a_fresh_connection() {
             client.send("PUT /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nab");
             assert_eq!(client.response().text(), "hi");
             assert_eq!(backend.accepted(), 2);
+        },
+    );
+}
+
+/// A server that ends each response early gets no more requests for a while, although each begins well.
+#[test]
+fn a_server_that_truncates_its_responses_is_ejected() {
+    let running = Mutex::new(None);
+    on_each_driver(
+        |_| {
+            let truncating = Backend::new(|mut peer, _| {
+                if peer.head().is_some() {
+                    peer.say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi");
+                }
+            });
+            let mut config = passing(truncating.address, |_| ());
+            config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
+            *running.lock().unwrap() = Some(truncating);
+            config
+        },
+        |server, _| {
+            let ejections = || metric(server, "http_upstream_ejections_total");
+            for n in 0..3 {
+                assert_eq!(ejections(), Some(0), "{n}");
+                assert!(get(server, "/api").ends_with("\r\n\r\nhi"));
+            }
+            eventually("an ejection", || ejections().filter(|count| *count > 0));
+            drop(running.lock().unwrap().take());
         },
     );
 }
