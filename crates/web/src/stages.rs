@@ -43,7 +43,8 @@ const COMPRESSION_QUEUE: usize = 64;
 /// Threads that verify passwords at tens of milliseconds each, and requests that may wait for them: at most
 /// two seconds of work.
 const PASSWORD_THREADS: usize = 2;
-const PASSWORD_QUEUE: usize = 64;
+/// Each waiting check has a waiting call; [`Logins`](phalanx_guard::Logins) limits them.
+const PASSWORD_QUEUE: usize = 4096;
 
 /// Handles to all stages, copied to each operation that invokes others.
 #[derive(Clone, Copy)]

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `credentials` | the name and password in a request |
 //! | `passwords` | verification, and a cache of verified credentials |
+//! | `checks` | the order of verifications, and lock-out |
 //! | `files` | loading the files named in a configuration |
 //!
 //! A strong password hash takes tens of milliseconds to compute. The blocking stage `passwords` computes it
 //! on threads of its own. Verified credentials are cached for some minutes.
 
+pub(crate) mod checks;
 pub(crate) mod credentials;
 pub(crate) mod files;
 pub(crate) mod passwords;

@@ -171,7 +171,7 @@ impl Connection {
             recorder.request(site.logs(&request), &request, named, began);
         }
         out.buffer.begin();
-        if site.has_access {
+        if site.has_protected {
             let named = named.or(pools.as_ref().and_then(|pools| pools.named));
             out.client = named.or_else(|| own_address(transport.stream())).map(Box::new);
         }

@@ -4,11 +4,13 @@
 //! the path of the file that is served. Otherwise another name for the same file would bypass a rule.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 
-use phalanx::blocking::BlockingError;
 use phalanx::time::now;
+use phalanx_guard::Refusal;
 use phalanx_http::{FieldBlock, Status};
 
+use crate::auth::checks::Attempt;
 use crate::auth::credentials::Credentials;
 use crate::files::list;
 use crate::respond::ask::Ask;
@@ -57,7 +59,8 @@ pub(super) async fn check_access(
         return Ok(false);
     }
     let Some(rule) = host.rules.auth(path, directory) else { return Ok(true) };
-    let status = match verify(ask, rule).await {
+    let client = out.client.as_deref().copied();
+    let status = match verify(ask, rule, client).await {
         Ok(credentials) => {
             if ask.stages.log.is_some() {
                 out.user = Some(Box::new(credentials));
@@ -69,7 +72,7 @@ pub(super) async fn check_access(
     if status == Status::Unauthorized {
         fail_with(out, ask, status, host.rules.challenge(rule)).await?;
     } else {
-        // The verification queue is full; a retry may succeed.
+        // The queue of checks is full, or the client is locked out; a retry may succeed.
         let mut fields = FieldBlock::default();
         fields.push("Retry-After", b"1");
         fail_with(out, ask, status, &fields).await?;
@@ -94,8 +97,8 @@ pub(super) async fn check_address(
     Ok(false)
 }
 
-/// Returns the client's credentials if they satisfy the rule.
-async fn verify(ask: Ask<'_>, rule: usize) -> Result<Credentials, Status> {
+/// Returns the credentials of a request from `client` if they satisfy the rule.
+async fn verify(ask: Ask<'_>, rule: usize, client: Option<IpAddr>) -> Result<Credentials, Status> {
     let mut fields = ask.request.values("authorization");
     let (field, another) = (fields.next(), fields.next());
     let credentials = match (field, another) {
@@ -104,19 +107,18 @@ async fn verify(ask: Ask<'_>, rule: usize) -> Result<Credentials, Status> {
     };
     let credentials = credentials.ok_or(Status::Unauthorized)?;
     let passwords = &ask.host().passwords[rule];
-    let now = now();
-    if passwords.is_cached(&credentials, now) {
+    if passwords.is_cached(&credentials, now()) {
         return Ok(credentials);
     }
-    let passwords = passwords.clone();
     let stage = ask.site.blocking().ok_or(Status::InternalServerError)?.passwords;
-    let looked = stage.call(move |()| {
-        let right = passwords.verify(&credentials, now);
-        right.then_some(credentials)
-    });
-    match looked.await {
-        Ok(credentials) => credentials.ok_or(Status::Unauthorized),
-        Err(BlockingError::Panicked { .. }) => Err(Status::InternalServerError),
-        Err(_) => Err(Status::ServiceUnavailable),
+    // A client that has disconnected has no address any more.
+    let client = client.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let (passwords, own) = (passwords.clone(), credentials.clone());
+    let attempt = Attempt { passwords, credentials: own, client };
+    match ask.site.checks.verify(stage, attempt).await {
+        Ok(true) => Ok(credentials),
+        Ok(false) => Err(Status::Unauthorized),
+        Err(Refusal::LockedOut) => Err(Status::TooManyRequests),
+        Err(Refusal::Busy) => Err(Status::ServiceUnavailable),
     }
 }

@@ -79,7 +79,7 @@ pub(crate) struct ResponseWriter {
     pub(crate) alt_svc: Place,
     /// Authenticated user, if requests are logged.
     pub(super) user: Option<Box<Credentials>>,
-    /// Address of the client of the current request, if rules about addresses need it.
+    /// Address of the client of the current request, if rules about addresses or passwords need it.
     pub(crate) client: Option<Box<IpAddr>>,
 }
 

@@ -28,6 +28,7 @@ pub(crate) use host::{Host, HostId, Root};
 pub(crate) use rules::cors::is_preflight;
 pub(crate) use rules::kind::Kind;
 
+use crate::auth::checks::PasswordChecks;
 use crate::config::{Config, PerAddress, SendMode, Timeouts, UnknownHost};
 use crate::floods::Floods;
 use crate::log::Logs;
@@ -85,6 +86,8 @@ pub(crate) struct Site {
     pub(crate) health: Option<Box<str>>,
     /// Blocking stages; the same in all versions. Not in `Stages`, because every request holds one.
     blocking: OnceLock<BlockingStages>,
+    /// Password checks that wait; the same in all versions.
+    pub(crate) checks: Arc<PasswordChecks>,
     /// Memory limits for content; the same in all versions.
     pub(crate) memory: Memory,
     /// Counters of closed HTTP/2 connections; the same in all versions.
@@ -94,8 +97,8 @@ pub(crate) struct Site {
     pub(crate) metrics: HttpMetrics,
     /// Whether any host passes requests to other servers.
     pub(crate) has_upstreams: bool,
-    /// Whether any host has rules about addresses.
-    pub(crate) has_access: bool,
+    /// Whether any host has rules about addresses or passwords, so that the addresses of clients are needed.
+    pub(crate) has_protected: bool,
     /// Metrics of these; the same in all versions.
     pub(crate) upstreams: UpstreamCounters,
     /// Larger files are streamed in blocks that are not cached, in bytes.
@@ -215,11 +218,15 @@ impl Site {
             challenges: old.map_or_else(Challenges::default, |old| old.challenges.clone()),
             health: config.health.as_deref().map(Into::into),
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
+            checks: old.map(|old| old.checks.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),
             floods: old.map_or_else(Floods::http2, |old| old.floods.clone()),
             http3_floods: old.map_or_else(Floods::http3, |old| old.http3_floods.clone()),
             has_upstreams: config.hosts.iter().any(|host| !host.proxies.is_empty()),
-            has_access: config.hosts.iter().any(|host| !host.access.is_empty()),
+            has_protected: config
+                .hosts
+                .iter()
+                .any(|host| !host.access.is_empty() || !host.auth.is_empty()),
             upstreams: old.map_or_else(UpstreamCounters::new, |old| old.upstreams.clone()),
             metrics: old.map_or_else(HttpMetrics::new, |old| old.metrics.clone()),
             streamed: config.cache_bytes as u64 / 8,

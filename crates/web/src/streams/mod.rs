@@ -104,7 +104,7 @@ pub(crate) async fn serve<S: RequestStream>(
             if let Some(recorder) = &mut recorder {
                 recorder.request(site.logs(&request), &request, named, began);
             }
-            if site.has_access {
+            if site.has_protected {
                 let named = named.or(peer.pools.as_ref().and_then(|pools| pools.named));
                 out.client = named.or_else(|| stream.address()).map(Box::new);
             }

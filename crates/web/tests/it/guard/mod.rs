@@ -7,6 +7,7 @@ mod harness;
 mod health;
 mod log;
 mod options;
+mod passwords;
 mod proxies;
 mod redirects;
 mod slow;
