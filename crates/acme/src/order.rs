@@ -146,7 +146,7 @@ async fn begin(
     account.new_order(&order()).await
 }
 
-/// Prepares the responses to the challenges of all names, then asks the authority to check them.
+/// Prepares the response to the challenge of each name, and asks the authority to check it, one name after the other.
 async fn respond(
     order: &mut Order,
     kind: ChallengeKind,

@@ -11,8 +11,11 @@ use phalanx_http::Status;
 /// One more than the highest status code.
 const CODES: usize = 600;
 
-/// Index of each status in [`Status::ALL`], by code. Other codes, which only a proxy relays, count as the first of their
-/// class: 418 as 400.
+/// The status of a request whose client has left before its response began, as in nginx. No client receives it.
+pub(crate) const CLIENT_CLOSED: u16 = 499;
+
+/// Index of the counter of each status, by code: that in [`Status::ALL`], and [`CLIENT_CLOSED`] behind them. Other codes,
+/// which only a proxy relays, count as the first of their class: 418 as 400.
 const INDEX: [u8; CODES] = {
     let (mut index, mut n, mut first, mut code) = ([0; CODES], 0, 0, 0);
     while code < CODES {
@@ -26,6 +29,7 @@ const INDEX: [u8; CODES] = {
         }
         code += 1;
     }
+    index[CLIENT_CLOSED as usize] = Status::ALL.len() as u8;
     index
 };
 
@@ -40,11 +44,21 @@ pub(crate) enum Refused {
     MaxConnections,
     /// The limit of connections per address.
     MaxConnectionsPerAddress,
+    /// Too many connections of a processor wait for their TLS handshake.
+    MaxHandshakes,
+    /// The limit of operations of a processor.
+    MaxOperations,
 }
 
 /// Names of [`Refused`], in order.
-const REASONS: [&str; 4] =
-    ["address", "proxy-protocol", "max-connections", "max-connections-per-address"];
+const REASONS: [&str; 6] = [
+    "address",
+    "proxy-protocol",
+    "max-connections",
+    "max-connections-per-address",
+    "max-handshakes",
+    "max-operations",
+];
 
 /// The metrics. Clones share them.
 #[derive(Clone)]
@@ -56,22 +70,23 @@ const CONTENT: usize = 0;
 const HITS: usize = 1;
 const MISSES: usize = 2;
 const ACCEPTED: usize = 3;
-/// In the order of [`Status::ALL`].
+/// In the order of [`INDEX`].
 const STATUSES: usize = 4;
 
 struct Inner {
     hot: CounterBlock,
     handshakes_failed: Counter,
     /// In the order of [`Refused`].
-    refused: [Counter; 4],
+    refused: [Counter; REASONS.len()],
     open: Gauge,
     latency: Times,
 }
 
 impl HttpMetrics {
     pub(crate) fn new() -> Self {
-        let requests = Status::ALL.iter().map(|status| {
-            let code = status.code().to_string();
+        let codes = Status::ALL.iter().map(|status| status.code());
+        let requests = codes.chain([CLIENT_CLOSED]).map(|code| {
+            let code = code.to_string();
             let help = "Answered requests, by status code.";
             Counter::with_label("http_requests", help, ("code", &code))
         });
@@ -100,15 +115,13 @@ impl HttpMetrics {
         }))
     }
 
-    /// Counts a response; a `status` of zero is none.
+    /// Counts a response.
     #[inline]
     pub(crate) fn response(&self, status: u16, content: u64) {
-        if status > 0 {
-            let index = INDEX.get(usize::from(status)).copied().unwrap_or_default();
-            self.0.hot.add(STATUSES + usize::from(index), 1);
-            if content > 0 {
-                self.0.hot.add(CONTENT, content);
-            }
+        let index = INDEX.get(usize::from(status)).copied().unwrap_or_default();
+        self.0.hot.add(STATUSES + usize::from(index), 1);
+        if content > 0 {
+            self.0.hot.add(CONTENT, content);
         }
     }
 
@@ -157,7 +170,7 @@ mod tests {
     #[test]
     fn responses_count_by_status() {
         let metrics = HttpMetrics::new();
-        for (status, bytes) in [(200, 5), (200, 0), (404, 7), (0, 9)] {
+        for (status, bytes) in [(200, 5), (200, 0), (404, 7)] {
             metrics.response(status, bytes);
         }
         let count = |status| {
@@ -168,6 +181,9 @@ mod tests {
         metrics.response(418, 0);
         metrics.response(300, 0);
         assert_eq!((count(Status::BadRequest), count(Status::MovedPermanently)), (1, 1));
+        metrics.response(CLIENT_CLOSED, 0);
+        assert_eq!(metrics.0.hot.counters().last().map(Counter::count), Some(1));
+        assert_eq!(count(Status::BadRequest), 1, "it is none of the server's statuses");
         assert_eq!((count(Status::Continue), metrics.0.hot.counters()[CONTENT].count()), (0, 12));
     }
 }

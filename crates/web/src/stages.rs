@@ -40,8 +40,7 @@ const SLOW_THREADS: usize = 2;
 const COMPRESSION_THREADS: usize = 2;
 const COMPRESSION_QUEUE: usize = 64;
 
-/// Threads that verify passwords at tens of milliseconds each, and requests that may wait for them: at most
-/// two seconds of work.
+/// Threads that verify passwords at tens of milliseconds each.
 const PASSWORD_THREADS: usize = 2;
 /// Each waiting check has a waiting call; [`Logins`](phalanx_guard::Logins) limits them.
 const PASSWORD_QUEUE: usize = 4096;
@@ -51,9 +50,9 @@ const PASSWORD_QUEUE: usize = 4096;
 pub(crate) struct Stages {
     /// Its state is the latency of requests, since they end with a write.
     pub(crate) network: SharedStage<Times>,
-    /// HTTP/2 connections. This stage comes before control: the wavefront first answers the requests of a
-    /// turn there and sends their responses together when it returns here.
-    pub(crate) http2: SharedStage<()>,
+    /// HTTP/2 and HTTP/3 connections, and the endpoints of QUIC. This stage comes before control: the wavefront first
+    /// answers the requests of a turn there and sends their responses together when it returns here.
+    pub(crate) streams: SharedStage<()>,
     pub(crate) control: SharedStage<CurrentSite>,
     pub(crate) files: FileStages,
     /// Access log, if configured.
@@ -90,7 +89,7 @@ impl Stages {
         let refusals = graph.stage("refusals").max_cohort(REFUSAL_COHORT).shared(());
         let tls = certificates
             .map(|certificates| TlsStages::declare(graph, certificates, &PROTOCOLS, None));
-        let http2 = graph.stage("streams").max_cohort(SOCKET_COHORT).shared(());
+        let streams = graph.stage("streams").max_cohort(SOCKET_COHORT).shared(());
         let control = graph
             .stage("control")
             .max_cohort(SOCKET_COHORT)
@@ -107,15 +106,15 @@ impl Stages {
         let passwords =
             blocking(graph, "passwords").threads(PASSWORD_THREADS).queue(PASSWORD_QUEUE).state(());
         let log = config.has_logs().then(|| Log::declare(graph, files.disk));
-        let stages = Self { network, http2, control, files, log };
+        let stages = Self { network, streams, control, files, log };
         let accept_stages = AcceptStages { refusals, upstream, tls };
         let blocking_stages = BlockingStages { slow, resolver, compression, passwords };
         // Listeners and their manager are network operations. A connection that ends in one submits its log.
         graph.calls(network, (network, control, refusals, log));
         graph.calls(refusals, ());
         // The endpoint of QUIC is one of these operations. It checks the certificates, whose handshakes it performs itself.
-        graph.calls(http2, (network, http2, control, log, tls));
-        graph.calls(control, (network, http2, control, log, accept_stages, passwords));
+        graph.calls(streams, (network, streams, control, log, tls));
+        graph.calls(control, (network, streams, control, log, accept_stages, passwords));
         graph.calls(control, (files.index, files.cache, files.aggregator));
         graph.calls(upstream, (network, upstream, resolver));
         graph.calls(files.cache, (files.cache, slow, compression));

@@ -51,7 +51,9 @@ pub(crate) async fn accept(
             true => {
                 let (control, context) = (context.stages.control, context.clone());
                 // If the operation limit is reached, the connection closes; a later one may fit.
-                let _ = control.dispatch(move |_| proxied(arrived, context));
+                if control.dispatch(move |_| proxied(arrived, context)).is_err() {
+                    site.metrics.refused(Refused::MaxOperations);
+                }
             }
             false => context.begin(arrived, &site),
         }

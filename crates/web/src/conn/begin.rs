@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::net::{IoTimeout, Stream};
+use phalanx::shutdown::is_draining;
 use phalanx_http::Status;
 use phalanx_service::{ConnectionLimit, ConnectionPermit};
 use phalanx_tls::{ACME_TLS, Failed, TlsStages, Wire};
@@ -82,7 +83,9 @@ impl AcceptContext {
         let peer = Peer { pools: Some(self.pools.clone()), alt_svc, ..peer };
         let connection = Connection::new(wire, stages, self.current.clone(), peer);
         // If the operation limit is reached, the connection closes; a later one may fit.
-        let _ = stages.control.dispatch(move |_| connection.serve());
+        if stages.control.dispatch(move |_| connection.serve()).is_err() {
+            site.metrics.refused(Refused::MaxOperations);
+        }
     }
 
     /// Starts the operation that serves a new connection.
@@ -109,7 +112,7 @@ impl AcceptContext {
         let peer = Peer { is_named, pools: Some(pools), proxy, alt_svc, ..peer };
         let current = self.current.clone();
         // If the operation limit is reached, the connection closes; a later one may fit.
-        let _ = match kind {
+        let begun = match kind {
             ListenerKind::Plain => {
                 let connection = Connection::new(stream.into(), stages, current, peer);
                 stages.control.dispatch(move |_| connection.serve())
@@ -124,6 +127,9 @@ impl AcceptContext {
                 stages.control.dispatch(move |_| connection.redirecting_to_https(port).serve())
             }
         };
+        if begun.is_err() {
+            site.metrics.refused(Refused::MaxOperations);
+        }
     }
 }
 
@@ -156,6 +162,8 @@ async fn handshake(
                 .await;
         }
         Err(Some(_)) => site.metrics.handshake_failed(),
+        // The stage is full, unless the program ends.
+        Err(None) if !is_draining() => site.metrics.refused(Refused::MaxHandshakes),
         Err(None) => (),
     }
 }

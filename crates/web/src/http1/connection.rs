@@ -152,7 +152,9 @@ impl Connection {
         if *taken == input.len() {
             return self.receive().await;
         }
-        current.refresh(site);
+        if current.refresh(site) {
+            out.pace.change(&site.timeouts);
+        }
         let (request, length) = match scan.parse(&input[*taken..], &site.limits) {
             Ok(Parse::Complete(request, length)) => (request, length),
             Ok(Parse::Incomplete) => {

@@ -17,6 +17,7 @@ use phalanx_tls::Wire;
 use crate::http2::SharedConnection;
 use crate::http2::io::Io;
 use crate::http2::stream::{Streams, accept};
+use crate::metrics::Refused;
 use crate::site::CurrentSite;
 use crate::socket::peer::Peer;
 use crate::stages::Stages;
@@ -37,9 +38,12 @@ pub(crate) fn dispatch(
     peer: Peer,
     early: Vec<u8>,
 ) {
+    let site = current.clone();
     let serve = move |_| serve(transport, stages, current, peer, early);
     // If the operation limit is reached, the connection closes.
-    let _ = stages.http2.dispatch(serve);
+    if stages.streams.dispatch(serve).is_err() {
+        site.load().metrics.refused(Refused::MaxOperations);
+    }
 }
 
 /// Serves until the connection ends.
@@ -173,6 +177,12 @@ impl Driver {
             any = true;
         }
         self.input.drain(..taken);
+        if any {
+            // A reload may have changed them.
+            let timeouts = self.streams.timeouts();
+            self.io.set_timeout(IoTimeout::after(timeouts.send));
+            self.limits = (timeouts.request, timeouts.idle);
+        }
         any
     }
 

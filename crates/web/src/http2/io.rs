@@ -40,6 +40,11 @@ impl Io {
         Self { transport, stages, timeout, answered, reading: None, writing: None }
     }
 
+    /// Sets the time limit of each write from now on.
+    pub(super) fn set_timeout(&mut self, timeout: IoTimeout) {
+        self.timeout = timeout;
+    }
+
     /// Appends received bytes to `input`. Returns how many; zero at the end of the stream.
     pub(super) fn poll_read(
         &mut self,

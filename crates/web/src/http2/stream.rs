@@ -11,6 +11,7 @@ use phalanx_http::{Status, Version};
 use phalanx_http2::{Body, Closed, Code, encoder};
 use phalanx_tls::Wire;
 
+use crate::config::Timeouts;
 use crate::http2::SharedConnection;
 use crate::http2::answer::StreamAnswer;
 use crate::proxy::{Origin, StreamClosed, StreamContent};
@@ -56,6 +57,11 @@ impl Streams {
         let transport = Rc::downgrade(transport);
         let shared = Rc::new(Shared { connection, stages, peer, transport, is_tls, answered });
         Self { shared, current, site, open: Rc::default(), bound }
+    }
+
+    /// Time limits of the version of the site that answers the latest request.
+    pub(super) fn timeouts(&self) -> &Timeouts {
+        &self.site.timeouts
     }
 
     /// Requests with responses in the connection's output.

@@ -15,15 +15,19 @@ use crate::http3::control::Control;
 use crate::http3::lifetime::{Lifetime, Phase};
 use crate::http3::outgoing::SharedFlood;
 use crate::http3::stream::Streams;
+use crate::metrics::Refused;
 use crate::site::{CurrentSite, Site};
 use crate::socket::peer::Peer;
 use crate::stages::Stages;
 
 /// Serves a connection with HTTP/3, as an operation of its own.
 pub(crate) fn dispatch(connection: Connection, stages: Stages, current: CurrentSite, peer: Peer) {
+    let site = current.clone();
     let serve = move |_| serve(connection, stages, current, peer);
     // If the operation limit is reached, the connection ends, and the client's handshake times out.
-    let _ = stages.http2.dispatch(serve);
+    if stages.streams.dispatch(serve).is_err() {
+        site.load().metrics.refused(Refused::MaxOperations);
+    }
 }
 
 /// Serves until the connection ends.

@@ -31,6 +31,12 @@ impl Pace {
         Self { piece: timeouts.send, rate, sent: 0, spent: Duration::ZERO }
     }
 
+    /// Applies other time limits. The progress stays.
+    pub(crate) fn change(&mut self, timeouts: &Timeouts) {
+        let Self { sent, spent, .. } = *self;
+        *self = Self { sent, spent, ..Self::new(timeouts) };
+    }
+
     /// Time limit for sending the next `bytes`.
     pub(crate) fn timeout(&self, bytes: u64) -> IoTimeout {
         let pieces = u32::try_from(bytes / BLOCK).unwrap_or(u32::MAX).max(1);
@@ -79,5 +85,8 @@ mod tests {
         assert_eq!(pace.timeout(1000), seconds(0), "its time is up");
         pace.rest();
         assert_eq!(pace.timeout(2000), seconds(7));
+        pace.sent(2_000, Duration::from_secs(1));
+        pace.change(&Timeouts { min_send_rate: Some(500), ..Timeouts::default() });
+        assert_eq!(pace.timeout(2000), seconds(5 + 8 - 1), "with the progress so far");
     }
 }

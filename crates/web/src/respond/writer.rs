@@ -18,7 +18,7 @@ use phalanx_tls::Wire;
 use crate::auth::credentials::Credentials;
 use crate::config::Timeouts;
 use crate::log::AccessRecorder;
-use crate::metrics::HttpMetrics;
+use crate::metrics::{CLIENT_CLOSED, HttpMetrics};
 use crate::respond::pace::Pace;
 use crate::site::Place;
 use crate::socket::disconnected::disconnected;
@@ -28,7 +28,7 @@ use crate::stages::Stages;
 /// Gathered bytes that trigger a send.
 const FLUSH_THRESHOLD: usize = 64 * 1024;
 
-/// A stream of HTTP/2, which receives one response.
+/// A stream of HTTP/2 or HTTP/3, which receives one response.
 pub(crate) trait ResponseStream {
     /// Whether the connection uses TLS.
     fn is_tls(&self) -> bool;
@@ -62,7 +62,7 @@ pub(crate) trait ResponseStream {
 pub(super) enum To {
     /// An HTTP/1.1 connection, one response after another.
     Connection(Rc<Wire>),
-    /// One HTTP/2 stream.
+    /// One stream of HTTP/2 or HTTP/3.
     Stream(Box<dyn ResponseStream>),
 }
 
@@ -137,13 +137,17 @@ impl ResponseWriter {
         }
     }
 
-    /// Counts the latest response, and records it if requests are logged.
+    /// Counts the latest response, and records it if requests are logged. Without a response, the client has left before.
     pub(crate) fn log(&mut self, recorder: Option<&mut AccessRecorder>, metrics: &HttpMetrics) {
-        metrics.response(self.buffer.status(), self.buffer.content_bytes());
+        let status = match self.buffer.status() {
+            0 => CLIENT_CLOSED,
+            status => status,
+        };
+        metrics.response(status, self.buffer.content_bytes());
         if let Some(recorder) = recorder {
             let user = self.user.take();
             let user = user.as_ref().map(|user| user.name());
-            recorder.finish(user, self.buffer.status(), self.buffer.content_bytes());
+            recorder.finish(user, status, self.buffer.content_bytes());
         }
     }
 

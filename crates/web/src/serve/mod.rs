@@ -130,7 +130,7 @@ impl Server {
     ) -> Result<(), CallError> {
         let Some(config) = &self.quic else { return Ok(()) };
         let endpoint = Endpoint::new(socket, config, processor, processors);
-        self.stages.http2.dispatch(move |_| serve_quic(endpoint, context, address))
+        self.stages.streams.dispatch(move |_| serve_quic(endpoint, context, address))
     }
 
     /// Accepts connections on this processor until the program shuts down. The listeners correspond to the

@@ -59,11 +59,13 @@ impl CurrentSite {
         .await;
     }
 
-    /// Updates `site` if it is not current. Costs one load if it is.
+    /// Updates `site` if it is not current, and returns whether it was not. Costs one load if it is.
     #[inline]
-    pub(crate) fn refresh(&self, site: &mut Arc<Site>) {
-        if self.0.generation.load(Ordering::Acquire) != site.generation {
+    pub(crate) fn refresh(&self, site: &mut Arc<Site>) -> bool {
+        let is_old = self.0.generation.load(Ordering::Acquire) != site.generation;
+        if is_old {
             *site = self.load();
         }
+        is_old
     }
 }

@@ -9,6 +9,7 @@ mod http3;
 mod moves;
 mod moves_after_reload;
 mod patience;
+mod patience_after_reload;
 mod proxy;
 mod simulation;
 mod symlinks;

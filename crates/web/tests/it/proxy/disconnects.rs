@@ -1,14 +1,16 @@
 //! Clients that leave before their response is complete: the server's connection closes, and its slot is free.
 
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
 use phalanx_testkit::http2::Connection;
-use phalanx_testkit::{TIMEOUT, tcp};
+use phalanx_testkit::{TIMEOUT, eventually, tcp};
+use phalanx_web::{AccessLog, LogFormat, LogTarget};
 
-use crate::common::{Server, get};
-use crate::proxy::backend::{Backend, Peer};
+use crate::common::{Server, get, metric, on_each_driver};
+use crate::proxy::backend::{Backend, Peer, passing};
 use crate::proxy::with;
 
 /// How far a request is when its client leaves, as its path says.
@@ -116,6 +118,41 @@ fn while_they_wait_for_a_slot() {
             wait(true);
             assert!(get(server, "/api/done").starts_with("HTTP/1.1 200 "));
             wait(true);
+        },
+    );
+}
+
+/// They are counted and logged with a status of their own.
+#[test]
+fn before_any_response() {
+    let running = Mutex::new(None);
+    on_each_driver(
+        |home| {
+            let (report, reports) = channel();
+            let backend = Backend::new(move |mut peer, _| {
+                serve(&mut peer, &|| report.send(false).unwrap());
+            });
+            let mut config = passing(backend.address, |_| ());
+            let target = LogTarget::File(home.join("log"));
+            config.access_log = Some(AccessLog { format: LogFormat::Common, target });
+            config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
+            *running.lock().unwrap() = Some((backend, reports));
+            config
+        },
+        |server, home| {
+            let (backend, reports) = running.lock().unwrap().take().expect("it was started");
+            let mut client = tcp::connect(server.address);
+            client.write_all(b"GET /api/head HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            assert_eq!(reports.recv_timeout(TIMEOUT), Ok(false));
+            drop(client);
+            let name = "http_requests_total{code=\"499\"}";
+            eventually(name, || metric(server, name).filter(|count| *count == 1));
+            let line = eventually("a line in the log", || {
+                let text = std::fs::read_to_string(home.join("log")).unwrap_or_default();
+                text.lines().next().map(str::to_owned)
+            });
+            assert!(line.ends_with("\"GET /api/head HTTP/1.1\" 499 0"), "{line}");
+            drop(backend);
         },
     );
 }

@@ -1,0 +1,55 @@
+//! The time limits of open connections after a reload.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use phalanx::runtime::DriverChoice;
+use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::{TIMEOUT, tcp};
+use phalanx_web::{Config, Inherited, Scheme, operate};
+use signal_hook::consts::SIGHUP;
+use signal_hook::low_level::raise;
+
+use crate::common::{LARGE, RELOADING, Reloads, connect, run, small_and_large, until};
+
+/// A client that does not read its response is disconnected in the time that the new configuration allows.
+#[test]
+fn limits_of_sending_apply_to_open_connections() {
+    let _alone = RELOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    for driver in [DriverChoice::Uring, DriverChoice::Poll] {
+        let home = tempfile::tempdir().unwrap();
+        let mut config = small_and_large(home.path());
+        config.listen = vec![Scheme::Http.at((tcp::own_address(), 0))];
+        (config.runtime.driver, config.runtime.signals) = (driver, false);
+        config.timeouts.send = Duration::from_secs(3600);
+        let mut hasty = Config { ..config.clone() };
+        hasty.timeouts.send = Duration::from_millis(300);
+        let (reloaded, is_reloaded) = channel();
+        let mut started = None;
+        let start = || {
+            let serve = |up| {
+                let operator = Reloads { up, next: VecDeque::from([hasty]).into(), reloaded };
+                operate(config, Inherited::default(), Arc::new(operator))
+            };
+            run(serve).map(|server| started = Some(server))
+        };
+        if !is_tested(&driver.to_string(), start) {
+            continue;
+        }
+        let (server, thread) = started.expect("it is tested");
+        let mut client = connect(&server);
+        client.write_all(b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        until(&mut client, "\r\n\r\nsmall");
+        raise(SIGHUP).unwrap();
+        is_reloaded.recv_timeout(TIMEOUT).unwrap().unwrap();
+        client.write_all(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        // The server has given up before the client begins to read.
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(tcp::rest(&client).len() < LARGE, "what sockets hold, and then the end");
+        server.control.drain();
+        thread.join().unwrap().unwrap();
+    }
+}
