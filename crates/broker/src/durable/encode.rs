@@ -58,6 +58,8 @@ impl Clocks {
 }
 
 const RETAIN: u8 = 1 << 2;
+/// The flag of a message whose publisher precedes its properties.
+const PUBLISHER: u8 = 1 << 3;
 
 /// Encodes a QoS and the retain flag in a byte.
 pub(crate) fn flags(qos: QoS, retain: bool) -> u8 {
@@ -73,27 +75,49 @@ pub(crate) fn of_flags(flags: u8) -> Option<(QoS, bool)> {
 /// Appends the record of a message.
 pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
     let stored = message.stored();
+    let (mut flags, mut with_publisher) = (flags(stored.qos, stored.retain), Vec::new());
+    let properties = match &message.publisher {
+        None => stored.properties.as_bytes(),
+        Some(publisher) => {
+            flags |= PUBLISHER;
+            put(&mut with_publisher, publisher.as_bytes());
+            with_publisher.extend_from_slice(stored.properties.as_bytes());
+            &with_publisher
+        }
+    };
     entry.push(&Record::Message {
         message: MessageId(number),
         topic: stored.topic,
         payload: stored.payload,
-        properties: stored.properties.as_bytes(),
-        flags: flags(stored.qos, stored.retain),
+        properties,
+        flags,
         expires: message.expires().map_or(0, |at| Clocks::read().to_day_ms(at)),
     });
 }
 
-/// Decodes a message written by [`put_message`]; `None` if it is invalid.
+/// Decodes a message written by [`put_message`]; `None` if it is invalid. `last` is the publisher of the message before,
+/// which often is the same one.
 pub(crate) fn read_message(
     number: u64,
     from: phalanx_store::Message,
     clocks: Clocks,
+    last: &mut Option<Arc<str>>,
 ) -> Option<Message> {
     let phalanx_store::Message { topic, payload, properties, flags, expires, .. } = from;
-    let (qos, retain) = of_flags(flags)?;
-    let properties = Properties::of_message(&properties).ok()?;
+    let (qos, retain) = of_flags(flags & !PUBLISHER)?;
+    let mut properties = &properties[..];
+    if flags & PUBLISHER != 0 {
+        let publisher = str::from_utf8(take(&mut properties)?).ok()?;
+        if last.as_deref() != Some(publisher) {
+            *last = Some(publisher.into());
+        }
+    }
+    let properties = Properties::of_message(properties).ok()?;
     let expires = (expires > 0).then(|| clocks.of_day_ms(expires));
-    Some(Message::from_buffers(number, (topic, payload), (properties, qos, retain), expires))
+    let mut message =
+        Message::from_buffers(number, (topic, payload), (properties, qos, retain), expires);
+    message.publisher = last.clone().filter(|_| flags & PUBLISHER != 0);
+    Some(message)
 }
 
 /// Appends the record of a persistent session and its pending wills.

@@ -51,9 +51,10 @@ impl RecoveredMessages {
 
 /// Decodes messages, and leaves empty ones.
 fn decode(stored: &mut [Stored], clocks: Clocks) -> Result<Vec<(MessageId, Arc<Message>)>, String> {
+    let mut last = None;
     let decoded = stored.iter_mut().map(|(id, message)| {
         let MessageId(number) = *id;
-        let message = read_message(number, std::mem::take(message), clocks)
+        let message = read_message(number, std::mem::take(message), clocks, &mut last)
             .ok_or_else(|| format!("message {number} has an unknown format"))?;
         Ok((*id, Arc::new(message)))
     });

@@ -1,5 +1,6 @@
 //! A message in the broker, shared by all its deliveries.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -47,6 +48,9 @@ pub(crate) struct Message {
     expires: Option<Duration>,
     /// The publisher; `None` for the broker's own messages and wills.
     pub(crate) from: Option<ClientKey>,
+    /// The client identifier of the publisher of a retained message; `None` if it is unknown. No Local applies to later
+    /// subscriptions too (MQTT-3.8.3-3), after a restart and in another session of the same client.
+    pub(crate) publisher: Option<Arc<str>>,
     /// The kind of sender, which restricts the receivers.
     pub(crate) source: Source,
     /// For a QoS 2 message of a client: the ID of its session in the journal, 0 if not persistent, and its
@@ -108,6 +112,7 @@ impl Message {
             is_invalid: false,
             expires: None,
             from: None,
+            publisher: None,
             source: Source::Here,
             begun: None,
             number: AtomicU64::new(0),
@@ -141,6 +146,7 @@ impl Message {
         self.qos = publish.delivery.qos();
         self.retain = publish.retain;
         self.from = Some(from);
+        self.publisher = None;
         self.source = Source::Here;
         self.begun = match publish.delivery {
             Delivery::ExactlyOnce(id) => Some((durable_id, id)),

@@ -155,11 +155,13 @@ impl Publishing {
             traces.record("received", &identity.client, Some(passing));
         }
         let mut message = message_pool::get(publish, topic, self.session, now());
-        if source != Source::Here
+        if (source != Source::Here || publish.retain)
             && let Some(own) = Arc::get_mut(&mut message)
         {
             own.source = source;
             own.qos = synced.unwrap_or(own.qos);
+            own.publisher =
+                (publish.retain && !identity.is_node()).then(|| identity.client.clone());
         }
         batch.bytes += message.size();
         batch.messages.push(message);

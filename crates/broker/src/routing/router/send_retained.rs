@@ -56,6 +56,11 @@ impl Router {
                     left_out += 1;
                     return;
                 }
+                if request.options.no_local
+                    && message.publisher.as_deref() == Some(&*identity.client)
+                {
+                    return;
+                }
                 let satisfies = |content: &Content| {
                     let attributes = Attributes::of(message, content.json);
                     content.filter.matches(&attributes.list())

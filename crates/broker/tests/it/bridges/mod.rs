@@ -2,6 +2,7 @@
 
 mod mosquitto;
 mod pairs;
+mod retained;
 mod tls;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

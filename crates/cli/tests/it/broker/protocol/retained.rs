@@ -11,6 +11,7 @@ crate::on_each_driver!(
     when_they_are_sent,
     the_flag_is_that_of_publishing_if_asked_for,
     they_expire,
+    no_local_applies_to_later_sessions,
 );
 
 fn the_last_one_is_retained(driver: &str) {
@@ -97,4 +98,22 @@ fn they_expire(driver: &str) {
     reader.subscribe("#", QoS::AtMostOnce);
     reader.receives("b", "still");
     reader.receives_nothing();
+}
+
+/// A client's own messages are not sent to it with No Local, in this session or another one.
+fn no_local_applies_to_later_sessions(driver: &str) {
+    let broker = Broker::start(driver);
+    let options = SubscribeOptions { no_local: true, ..SubscribeOptions::default() };
+    let mut client = Client::new(&broker, "writer");
+    client.retain("a/own", "mine");
+    client.subscribe_with(&[("a/#", options)], &[]);
+    client.receives_nothing();
+    client.leave();
+    Client::new(&broker, "other").retain("a/other", "theirs");
+    let mut again = Client::new(&broker, "writer");
+    again.subscribe_with(&[("a/#", options)], &[]);
+    again.receives("a/other", "theirs");
+    again.receives_nothing();
+    again.subscribe("a/own", QoS::AtMostOnce);
+    again.receives("a/own", "mine");
 }
