@@ -113,6 +113,7 @@ impl Keys for Limits {
             packet_size,
             queued_messages,
             queued_bytes,
+            inflight_messages,
             when_full,
             inflight_deliveries,
             retained,
@@ -143,8 +144,11 @@ impl Keys for Limits {
         pass.range_as::<Size, _>("max-packet-size", packet_size, 128..=most, help);
         let help = "messages queued for one slow or disconnected client; further ones are dropped and counted";
         pass.key("max-queued-messages", queued_messages, help);
-        let help = "size of the messages queued for one client";
+        let help = "size of the messages queued for one client and in flight to it";
         pass.key_as::<Size, _>("max-queued-bytes", queued_bytes, help);
+        let help = "messages of QoS 1 and 2 in flight to one client, if its receive maximum is not lower; further ones \
+                    are queued";
+        pass.range("max-inflight-messages", inflight_messages, 1.., help);
         let help = "when a client's queue is full, drop its oldest messages of QoS 0 instead of new messages";
         pass.key_as::<DropOldest, _>("drop-oldest", when_full, help);
         let help = "concurrent deliveries from publishers to sessions; publishers wait beyond";
@@ -154,7 +158,7 @@ impl Keys for Limits {
         pass.key_as::<Size, _>("max-retained-bytes", retained_bytes, help);
         let help = "size of the live data in persistence-dir";
         pass.key_as::<Size, _>("max-persistence-bytes", persistence_bytes, help);
-        let help = "incomplete messages of QoS 2 from one client";
+        let help = "incomplete messages of QoS 2 from one client of MQTT 5";
         pass.range("receive-maximum", receive_maximum, 1.., help);
         let help = "topic aliases that a client may use on one connection";
         pass.key("max-topic-alias", topic_alias, help);

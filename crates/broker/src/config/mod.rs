@@ -214,8 +214,12 @@ pub struct Limits {
     pub packet_size: usize,
     /// Queued messages per client; beyond it, messages are dropped according to `when_full`.
     pub queued_messages: usize,
-    /// Queued bytes per client; likewise.
+    /// Bytes of the messages queued for a client and in flight to it; likewise. A larger message is sent only if no
+    /// other is in flight.
     pub queued_bytes: usize,
+    /// Messages of QoS 1 and 2 in flight to a client, if its receive maximum is not lower; further ones are queued.
+    /// Clients of MQTT 3.1.1 have no receive maximum. At least 1.
+    pub inflight_messages: u16,
     /// Which messages are dropped.
     pub when_full: WhenFull,
     /// Deliveries (one per message and receiver) in transit from publishers to sessions, over all clients;
@@ -229,8 +233,8 @@ pub struct Limits {
     /// Live data in [`Config::persistence_dir`], in bytes. Beyond it, additions are rejected with *quota
     /// exceeded*. The files take up to twice as much and 200 MB.
     pub persistence_bytes: u64,
-    /// QoS 2 messages that a client may send before it releases the first; beyond it the client is
-    /// disconnected with *receive maximum exceeded*.
+    /// QoS 2 messages that a client of MQTT 5 may send before it releases the first; beyond it the client is
+    /// disconnected with *receive maximum exceeded*. One of MQTT 3.1.1 does not learn it, and may send 65,535.
     pub receive_maximum: u16,
     /// Maximum keep-alive of MQTT 5 clients in seconds. A client that requests more, or none, is assigned
     /// this value. 0 for no maximum.
@@ -269,6 +273,7 @@ impl Default for Limits {
             packet_size: 1 << 20,
             queued_messages: 10_000,
             queued_bytes: 16 << 20,
+            inflight_messages: 1024,
             when_full: WhenFull::default(),
             inflight_deliveries: 256 * 1024,
             retained: 1_000_000,

@@ -26,6 +26,7 @@ impl Config {
             packet_size,
             queued_messages: new.queued_messages,
             queued_bytes: new.queued_bytes,
+            inflight_messages: new.inflight_messages,
             when_full: new.when_full,
             keep_alive: new.keep_alive,
             session_expiry: new.session_expiry,

@@ -164,6 +164,7 @@ impl RecoveredSession {
             next_id: inflight.last().map_or(0, |(packet, _)| packet.get()),
             ..Session::new(client_id, user)
         };
+        session.inflight_bytes = inflight.iter().map(|(_, own)| own.size()).sum();
         session.inflight.extend(inflight);
         session.received.extend(received.into_iter().map(|packet| (packet, None)));
         session

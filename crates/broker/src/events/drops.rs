@@ -82,7 +82,8 @@ macro_rules! reasons {
 }
 
 reasons! {
-    QueueFull = "queue_full", Messages, "the client's queue is full (max-queued-messages)";
+    QueueFull = "queue_full", Messages,
+        "the client's queue is full (max-queued-messages, max-queued-bytes)";
     Offline = "offline", Messages, "QoS 0 for a client that is not connected";
     ConnectionLost = "connection_lost", Messages, "QoS 0, not sent before the connection ended";
     SessionEnded = "session_ended", Messages, "the session ended";

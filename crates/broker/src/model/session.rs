@@ -42,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) sweep: Duration,
     /// QoS 1 and 2 messages that were written, until the client completes them.
     pub(crate) inflight: SmallMap<PacketId, Inflight>,
+    /// Size in bytes of the messages that the client has not received.
+    pub(crate) inflight_bytes: usize,
     pub(crate) next_id: u16,
     pub(crate) sequence: u64,
     /// QoS 2 messages received from the client, until it releases them.
@@ -103,6 +105,13 @@ pub(crate) struct Inflight {
     pub(crate) number: u64,
 }
 
+impl Inflight {
+    /// The size of its message in bytes, while the client has not received it.
+    pub(crate) fn size(&self) -> usize {
+        self.message.as_ref().map_or(0, |(message, _)| message.size())
+    }
+}
+
 /// The connection attached to a session.
 pub(crate) struct Attachment {
     /// The connection's number in the partition.
@@ -147,6 +156,7 @@ impl Session {
             queued_bytes: 0,
             sweep: Duration::MAX,
             inflight: SmallMap::default(),
+            inflight_bytes: 0,
             next_id: 0,
             sequence: 0,
             received: SmallMap::default(),
@@ -157,6 +167,13 @@ impl Session {
             adoptions: None,
             will: None,
         }
+    }
+
+    /// Removes a message in flight.
+    pub(crate) fn remove_inflight(&mut self, id: PacketId) -> Option<Inflight> {
+        let own = self.inflight.remove(&id)?;
+        self.inflight_bytes -= own.size();
+        Some(own)
     }
 
     pub(crate) fn load(&self) -> SessionLoad {

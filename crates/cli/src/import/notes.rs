@@ -70,9 +70,7 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         "use_subject_as_username" | "clientid_prefixes" => {
             left_out("the user name is that of CONNECT, or the common name of the certificate")
         }
-        "max_inflight_messages" | "max_inflight_bytes" => {
-            left_out("the messages in flight to a client are bounded by its receive maximum")
-        }
+        "max_inflight_bytes" => left_out("`max-queued-bytes` counts the messages in flight too"),
         "queue_qos0_messages" | "upgrade_outgoing_qos" => left_out(
             "messages of QoS 0 are not queued for disconnected clients, and keep their QoS",
         ),

@@ -96,6 +96,7 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
         }
         "max_queued_messages" => limits.queued_messages = number(value)?.unwrap_or(usize::MAX),
         "max_queued_bytes" => limits.queued_bytes = number(value)?.unwrap_or(usize::MAX),
+        "max_inflight_messages" => limits.inflight_messages = number(value)?.unwrap_or(u16::MAX),
         "max_packet_size" | "message_size_limit" => {
             if let Some(most) = number(value)? {
                 limits.packet_size = most;
@@ -318,12 +319,15 @@ mod tests {
         let path = |name: &str| home.path().join(name);
         let folder = path("conf.d");
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("b.conf"), "max_queued_messages 5\n").unwrap();
+        std::fs::write(folder.join("b.conf"), "max_queued_messages 5\nmax_inflight_messages 20\n")
+            .unwrap();
         std::fs::write(folder.join("c.txt"), "nothing\n").unwrap();
         let main = path("m.conf");
         std::fs::write(&main, format!("include_dir {}\n", folder.display())).unwrap();
         let (config, notes) = translate(&read(&main).unwrap());
-        assert_eq!((config.limits.queued_messages, notes.lines().count()), (5, 0));
+        let limits = &config.limits;
+        assert_eq!((limits.queued_messages, limits.inflight_messages), (5, 20));
+        assert_eq!(notes.lines().count(), 0);
         assert!(read(Path::new("/nowhere")).unwrap_err().contains("cannot read /nowhere"));
     }
 }

@@ -40,7 +40,7 @@ impl Sessions {
         ids.sort_unstable();
         let mut messages = Vec::new();
         for (_, id) in ids {
-            let Some(own) = session.inflight.remove(&id) else { continue };
+            let Some(own) = session.remove_inflight(id) else { continue };
             let Some((message, how)) = own.message else { continue };
             if how.qos != QoS::ExactlyOnce || !received.contains(&id) {
                 messages.push(Handed { message, how, number: own.number });

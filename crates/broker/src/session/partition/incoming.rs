@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use phalanx_mqtt::{PacketId, Reason};
+use phalanx_mqtt::{PacketId, Reason, Version};
 use phalanx_store::{Record, SessionId};
 
 use crate::durable::Lsn;
@@ -29,6 +29,9 @@ impl Sessions {
         let most = usize::from(self.limits.receive_maximum);
         let session = self.get(key).filter(|session| session.is_on(connection_id));
         let Some(session) = session else { return Err(Reason::SESSION_TAKEN_OVER) };
+        // CONNACK of MQTT 3.1.1 does not announce it.
+        let is_told = session.attachment.as_ref().is_none_or(|own| own.version == Version::V5);
+        let most = if is_told { most } else { PacketId::MAX.get().into() };
         let is_open = |id: &PacketId| {
             let begun = session.received.get(id).and_then(Option::as_ref);
             begun.is_some_and(|begun| !begun.is_routed() && !begun.has_refused(*id))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use phalanx::sync::Notify;
 use phalanx_mqtt::{Reason, Version};
 
+use crate::access::NODE_CLIENTS;
 use crate::durable::Lsn;
 use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped};
@@ -115,6 +116,11 @@ impl Sessions {
         let key = self.key(slot);
         // Each alias stores a topic.
         let most_aliases = self.limits.topic_alias;
+        let most_inflight = match client.starts_with(NODE_CLIENTS) {
+            // Nodes agree on their windows.
+            true => u16::MAX,
+            false => self.limits.inflight_messages,
+        };
         let Some(session) = self.at(slot) else {
             return (Err(Reason::UNSPECIFIED_ERROR), effects, Lsn::default());
         };
@@ -131,7 +137,7 @@ impl Sessions {
             version: opening.version,
             origin: opening.origin,
             ended: None,
-            receive_maximum: opening.receive_maximum.into(),
+            receive_maximum: opening.receive_maximum.min(most_inflight).into(),
             most: opening.most,
             aliases: Default::default(),
             most_aliases: opening.most_aliases.min(most_aliases),

@@ -54,9 +54,13 @@ impl Session {
         number: u64,
         context: &mut SendContext<'_>,
     ) -> bool {
+        let size = message.size();
+        let Limits { queued_messages, queued_bytes, when_full, .. } = *context.limits;
         if let Some(attachment) = &self.attachment {
-            let window =
-                how.qos == QoS::AtMostOnce || self.inflight.len() < attachment.receive_maximum;
+            // A message beyond the limit is sent if it is the only one.
+            let fits = self.inflight_bytes == 0 || self.inflight_bytes + size <= queued_bytes;
+            let window = how.qos == QoS::AtMostOnce
+                || self.inflight.len() < attachment.receive_maximum && fits;
             let first = self.queue.is_empty() && attachment.again.is_empty();
             if first && window && attachment.out.len() < MAX_WRITE_AHEAD {
                 self.send(message, how, number, context);
@@ -67,10 +71,9 @@ impl Session {
             self.dropped(DropReason::Offline, message, context.drops);
             return false;
         }
-        let size = message.size();
-        let Limits { queued_messages, queued_bytes, when_full, .. } = *context.limits;
         let is_full = |own: &Self| {
-            (own.queue.len() >= queued_messages || own.queued_bytes + size > queued_bytes)
+            let bytes = own.queued_bytes + own.inflight_bytes + size;
+            (own.queue.len() >= queued_messages || bytes > queued_bytes)
                 && !(own.client_id.starts_with(NODE_CLIENTS) && is_mark(&how.identifiers))
         };
         if is_full(self) && self.sweep <= context.now {
@@ -202,6 +205,7 @@ impl Session {
             context.records.push(&Record::Sent { session, delivery, packet: id.get() });
         }
         self.sequence += 1;
+        self.inflight_bytes += message.size();
         let message = Some((message.clone(), how.clone()));
         self.inflight.insert(id, Inflight { message, sequence: self.sequence, number });
     }
@@ -230,7 +234,7 @@ impl Session {
         attachment.is_fenced |= number != 0;
         attachment.wake();
         if let Err(reason) = written {
-            let message = self.inflight.remove(&id).and_then(|own| own.message);
+            let message = self.remove_inflight(id).and_then(|own| own.message);
             message.inspect(|(message, _)| self.dropped(reason, message, context.drops));
             self.record_done(number, context.records);
         }
@@ -265,11 +269,13 @@ impl Session {
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce) | None)) => {
                     let number = inflight.as_ref().map_or(0, |inflight| inflight.number);
                     if let Some(inflight) = inflight
-                        && inflight.message.take().is_some()
-                        && number != 0
+                        && let Some((message, _)) = inflight.message.take()
                     {
-                        let (session, delivery) = (SessionId(self.number), DeliveryId(number));
-                        records.push(&Record::Received { session, delivery });
+                        self.inflight_bytes -= message.size();
+                        if number != 0 {
+                            let (session, delivery) = (SessionId(self.number), DeliveryId(number));
+                            records.push(&Record::Received { session, delivery });
+                        }
                     }
                     if let Some(attachment) = &mut self.attachment {
                         // The client will forget the message, so its state must be on disk.
@@ -295,7 +301,7 @@ impl Session {
 
     /// Completes a message in flight.
     fn complete(&mut self, id: PacketId, records: &mut Entry) {
-        if let Some(inflight) = self.inflight.remove(&id) {
+        if let Some(inflight) = self.remove_inflight(id) {
             self.record_done(inflight.number, records);
         }
     }

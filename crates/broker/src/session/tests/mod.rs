@@ -1,5 +1,7 @@
 //! Tests of one partition of the session stage, without a broker.
 
+mod flow;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,0 +1,53 @@
+//! Messages to a client: in flight, queued, and dropped.
+
+use super::*;
+use crate::model::session::Inflight;
+
+/// The number of messages in flight and of queued ones.
+fn held(sessions: &mut Sessions, key: ClientKey) -> (usize, usize) {
+    let session = sessions.get(key).unwrap();
+    let bytes: usize = session.inflight.values().map(Inflight::size).sum();
+    assert_eq!(session.inflight_bytes, bytes);
+    (session.inflight.len(), session.queue.len())
+}
+
+#[test]
+fn the_number_of_messages_in_flight_is_limited() {
+    for (asked, most) in [(1, 1), (3, 3), (u16::MAX, 3)] {
+        let mut sessions = with(Limits { inflight_messages: 3, ..Limits::default() });
+        let opening = Opening { receive_maximum: asked, ..opening() };
+        let key = sessions.open(opening, at(0)).0.unwrap().key;
+        let all = vec![message(Delivery::AtLeastOnce(id(1)), b"x"); 5];
+        deliver(&mut sessions, key, &all, at(0));
+        assert_eq!(held(&mut sessions, key), (most, 5 - most));
+    }
+}
+
+#[test]
+fn the_size_of_messages_in_flight_is_limited() {
+    let each = message(Delivery::ExactlyOnce(id(1)), &[0; 1000]);
+    // A message beyond the limit is sent alone.
+    for (queued_bytes, most) in [(3 * each.size(), 3), (each.size() - 1, 1)] {
+        let mut sessions = with(Limits { queued_bytes, ..Limits::default() });
+        let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
+        deliver(&mut sessions, key, &vec![each.clone(); 5], at(0));
+        assert_eq!(held(&mut sessions, key), (most, 0));
+        assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 5 - most as u64)]);
+        // The client has it; only its packet identifier is in use.
+        let received = [Answered { kind: Kind::PubRec, id: id(1), failed: false }];
+        sessions.answered((key, connection_id), &received);
+        deliver(&mut sessions, key, &[each.clone()], at(0));
+        assert_eq!(held(&mut sessions, key), (most + 1, 0));
+    }
+}
+
+#[test]
+fn only_clients_that_learn_the_receive_maximum_have_to_respect_it() {
+    let ids: Vec<_> = (1..=2000).map(id).collect();
+    for (version, is_accepted) in [(Version::V5, false), (Version::V3, true)] {
+        let mut sessions = sessions();
+        let opening = Opening { version, ..opening() };
+        let Opened { key, connection_id, .. } = sessions.open(opening, at(0)).0.unwrap();
+        assert_eq!(sessions.begin(key, connection_id, &ids).is_ok(), is_accepted);
+    }
+}
