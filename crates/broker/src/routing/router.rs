@@ -4,6 +4,8 @@ mod clients;
 mod hand_over;
 mod receivers;
 mod send_retained;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -341,6 +343,8 @@ impl Router {
     ) -> PendingRetained {
         let key = client.key;
         let index = self.index(client);
+        // Without shared subscriptions, its presence was not reported.
+        self.clients[index as usize].online = true;
         requests.retain(|request| {
             let Some((path, existed)) = self.file(index, request, request.covered) else {
                 return false;
