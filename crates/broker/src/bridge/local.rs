@@ -142,7 +142,8 @@ impl Local {
         if keys.is_empty() {
             return Ok(());
         }
-        let reasons = stages.sessions.unsubscribe(opened.key, keys, stages.routing).await;
+        let of = (opened.key, opened.connection_id);
+        let reasons = stages.sessions.unsubscribe(of, keys, stages.routing).await;
         match reasons.unwrap_or_default().iter().find(|reason| reason.is_failure()) {
             None => Ok(()),
             Some(reason) => Err(format!("cannot remove earlier subscriptions: {reason}")),

@@ -191,7 +191,8 @@ impl Connection {
             keys.push(parse::key(filter, of_packet));
             if chunk.is_full(keys.last().map_or(0, |key| key.len())) || left.peek().is_none() {
                 let keys = std::mem::take(&mut keys);
-                let asked = stages.sessions.unsubscribe(self.key, keys, stages.routing);
+                let of = (self.key, self.connection_id);
+                let asked = stages.sessions.unsubscribe(of, keys, stages.routing);
                 let asked = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
                 reasons.extend(asked.into_iter().map(|reason| reason.0));
             }

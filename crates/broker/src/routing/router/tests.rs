@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{Delivery, Property, PropertyBuffer, Publish, QoS, SubscribeOptions};
+use phalanx_mqtt::{Delivery, Property, PropertyBuffer, Publish, SubscribeOptions};
 
 use super::Router;
 use crate::access::{self, Covered, Identity, Policy};

@@ -264,12 +264,17 @@ impl SessionStage {
     /// Removes subscriptions of a client. Returns the reason code of each.
     pub(crate) fn unsubscribe(
         self,
-        key: ClientKey,
+        (key, connection_id): (ClientKey, u64),
         keys: Vec<Box<str>>,
         routes: Routes,
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            let reasons = sessions.with(|sessions| sessions.unsubscribe(key, &keys));
+            let reasons =
+                sessions.with(|sessions| sessions.unsubscribe(key, connection_id, &keys));
+            // The subscriptions are those of another connection.
+            let Some(reasons) = reasons else {
+                return vec![Reason::UNSPECIFIED_ERROR; keys.len()];
+            };
             let limit = sessions.with(|sessions| sessions.wal.timeout());
             let routed = routes.call(Item::Unsubscribe { client: key, keys: keys.clone() });
             let routed = soon(routed, limit);

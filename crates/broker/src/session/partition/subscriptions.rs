@@ -105,16 +105,16 @@ impl Sessions {
         drops.add(reason, count, || session.map(Session::as_receiver).unwrap_or_default());
     }
 
-    /// Removes subscriptions. Returns for each whether it existed.
+    /// Removes subscriptions. Returns for each whether it existed; `None`, and none is removed, if connection
+    /// `connection_id` is not attached.
     pub(in crate::session) fn unsubscribe(
         &mut self,
         key: ClientKey,
+        connection_id: u64,
         keys: &[Box<str>],
-    ) -> Vec<Reason> {
+    ) -> Option<Vec<Reason>> {
         let counters = self.counters.clone();
-        let Some(session) = self.get(key) else {
-            return vec![Reason::UNSPECIFIED_ERROR; keys.len()];
-        };
+        let session = self.get(key).filter(|session| session.is_on(connection_id))?;
         let mut remove = |key: &str| match session.keys.remove(key) {
             true => {
                 session.shared -= usize::from(is_shared(key));
@@ -123,7 +123,7 @@ impl Sessions {
             }
             false => Reason::NO_SUBSCRIPTION_EXISTED,
         };
-        keys.iter().map(|key| remove(key)).collect()
+        Some(keys.iter().map(|key| remove(key)).collect())
     }
 
     /// Records the removal of subscriptions that existed according to `reasons`.

@@ -184,12 +184,12 @@ fn a_reconnecting_session_has_one_timer() {
 #[test]
 fn messages_without_subscribers_are_not_stored() {
     let mut sessions = sessions();
-    let Opened { key, .. } = open(&mut sessions, true, at(0));
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
     let session = sessions.get(key).unwrap();
     (session.number, session.lasts) = (7, true);
     session.keys.insert("known".into());
     let keys: [Box<str>; 3] = ["known", "unknown", "known"].map(Into::into);
-    let reasons = sessions.unsubscribe(key, &keys);
+    let reasons = sessions.unsubscribe(key, connection_id, &keys).unwrap();
     let before = sessions.records.len();
     sessions.unsubscribed(key, &keys[1..], &reasons[1..]);
     assert_eq!(sessions.records.len(), before);
@@ -269,10 +269,22 @@ fn the_number_of_subscriptions_is_limited() {
     let granted = (0..100).take_while(granted).count();
     assert!((5..30).contains(&granted), "{granted}");
     assert_eq!(subscribe(&mut sessions, "t/0"), Reason::SUCCESS, "the subscription exists already");
-    sessions.unsubscribe(key, &["t/0".into(), "t/1".into()]);
+    sessions.unsubscribe(key, connection_id, &["t/0".into(), "t/1".into()]);
     assert_eq!(subscribe(&mut sessions, "t/new"), Reason::SUCCESS);
     sessions.close(key, connection_id, Closing { will: false, expiry: Some(0) }, at(0));
     assert_eq!(sessions.counters.subscription_bytes.get(), 0);
+}
+
+#[test]
+fn a_connection_that_was_taken_over_removes_no_subscription() {
+    let mut sessions = sessions();
+    let earlier = open(&mut sessions, false, at(0));
+    let Opened { key, connection_id, .. } = open(&mut sessions, false, at(1));
+    sessions.get(key).unwrap().keys.insert("t".into());
+    assert_eq!(sessions.unsubscribe(key, earlier.connection_id, &["t".into()]), None);
+    assert_eq!(sessions.get(key).unwrap().keys.len(), 1);
+    let removed = sessions.unsubscribe(key, connection_id, &["t".into()]);
+    assert_eq!(removed, Some(vec![Reason::SUCCESS]));
 }
 
 fn will(delay: u64, due: Option<u64>) -> Will {
