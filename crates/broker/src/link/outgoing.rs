@@ -55,30 +55,38 @@ impl Link {
         if own.is_some_and(|own| via::has_returned(publish.properties, own)) {
             return self.skip(publish, out, DropReason::BridgeLoop);
         }
-        let mut properties = PropertyBuffer::new();
+        let (mut alone, mut with_alias) = (PropertyBuffer::new(), PropertyBuffer::new());
         for property in publish.properties {
             if !matches!(property, Property::SubscriptionIdentifier(_)) {
-                properties.push(property).map_err(wrong)?;
+                alone.push(property).map_err(wrong)?;
             }
         }
         if let Some(own) = own {
-            properties.push(Property::User(via::NAME, own)).map_err(wrong)?;
+            alone.push(Property::User(via::NAME, own)).map_err(wrong)?;
         }
         let alias = self.outgoing.borrow_mut().of(&remote);
         if let Some((alias, _)) = alias {
-            properties.push(Property::TopicAlias(alias)).map_err(wrong)?;
+            with_alias.append(alone.get());
+            with_alias.push(Property::TopicAlias(alias)).map_err(wrong)?;
         }
-        let is_known = alias.is_some_and(|(_, is_new)| !is_new);
-        let packet = Packet::Publish(Publish {
-            topic: if is_known { "" } else { &remote },
-            retain: publish.retain && self.options.retain_available,
-            properties: properties.get(),
-            ..*publish
-        });
-        if packet.encode_within(Version::V5, self.options.remote_most, out).is_err() {
-            if !is_known {
-                self.outgoing.borrow_mut().forget(&remote);
+        let mut encode = |topic, properties| {
+            let retain = publish.retain && self.options.retain_available;
+            let packet = Packet::Publish(Publish { topic, retain, properties, ..*publish });
+            packet.encode_within(Version::V5, self.options.remote_most, out).is_ok()
+        };
+        let is_sent = match alias {
+            None => encode(&remote, alone.get()),
+            Some((_, true)) if encode(&remote, with_alias.get()) => true,
+            Some((_, false)) if encode("", with_alias.get()) => true,
+            // Without the alias the packet may be shorter.
+            Some((_, is_new)) => {
+                if is_new {
+                    self.outgoing.borrow_mut().forget(&remote);
+                }
+                encode(&remote, alone.get())
             }
+        };
+        if !is_sent {
             return self.skip(publish, out, DropReason::PacketTooLarge);
         }
         self.options.status.sent.add(1);

@@ -342,39 +342,48 @@ fn write(
     if attachment.out.capacity() == 0 {
         attachment.out = spares.pop().unwrap_or_default();
     }
-    let before = attachment.out.len();
     let identifiers = how.identifiers.get();
+    let mut encode = |attachment: &mut Attachment, alias: Alias| {
+        let properties = match (message.properties(identifiers), alias) {
+            (Some(properties), Alias::None) => properties,
+            _ => {
+                message.write_properties(scratch, identifiers, *now);
+                if let Alias::New(number) | Alias::Known(number) = alias {
+                    // The property is short.
+                    let _ = scratch.push(Property::TopicAlias(number));
+                }
+                scratch.get()
+            }
+        };
+        let publish = Publish {
+            topic: if matches!(alias, Alias::Known(_)) { "" } else { &message.topic },
+            payload: &message.payload,
+            delivery,
+            retain: how.retain,
+            duplicate,
+            properties,
+        };
+        let before = attachment.out.len();
+        let written = Packet::Publish(publish).encode(attachment.version, &mut attachment.out);
+        let fits = written.is_ok() && attachment.out.len() - before <= attachment.most;
+        if !fits {
+            attachment.out.truncate(before);
+        }
+        fits
+    };
     let alias =
         if attachment.most_aliases > 0 { alias(attachment, &message.topic) } else { Alias::None };
-    let properties = match (message.properties(identifiers), alias) {
-        (Some(properties), Alias::None) => properties,
-        _ => {
-            message.write_properties(scratch, identifiers, *now);
-            if let Alias::New(number) | Alias::Known(number) = alias {
-                // The property is short.
-                let _ = scratch.push(Property::TopicAlias(number));
-            }
-            scratch.get()
+    if encode(attachment, alias) {
+        if let Alias::New(number) = alias {
+            attachment.aliases.insert(message.topic.as_str().into(), number);
         }
-    };
-    let publish = Publish {
-        topic: if matches!(alias, Alias::Known(_)) { "" } else { &message.topic },
-        payload: &message.payload,
-        delivery,
-        retain: how.retain,
-        duplicate,
-        properties,
-    };
-    let written = Packet::Publish(publish).encode(attachment.version, &mut attachment.out).is_ok()
-        && attachment.out.len() - before <= attachment.most;
-    if !written {
-        attachment.out.truncate(before);
-        return Err(DropReason::PacketTooLarge);
+        return Ok(());
     }
-    if let Alias::New(number) = alias {
-        attachment.aliases.insert(message.topic.as_str().into(), number);
+    // The alias makes the packet longer, unless it replaces a long topic.
+    match alias {
+        Alias::New(_) | Alias::Known(_) if encode(attachment, Alias::None) => Ok(()),
+        _ => Err(DropReason::PacketTooLarge),
     }
-    Ok(())
 }
 
 #[derive(Clone, Copy)]

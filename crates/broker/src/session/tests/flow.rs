@@ -51,3 +51,21 @@ fn only_clients_that_learn_the_receive_maximum_have_to_respect_it() {
         assert_eq!(sessions.begin(key, connection_id, &ids).is_ok(), is_accepted);
     }
 }
+
+/// The topic alias that the broker adds makes a packet longer.
+#[test]
+fn a_message_that_fits_without_a_topic_alias_is_sent() {
+    let small = message(Delivery::AtMostOnce, b"x");
+    let sent = |most, most_aliases, count: usize| {
+        let mut sessions = sessions();
+        let key = sessions.open(Opening { most, most_aliases, ..opening() }, at(0)).0.unwrap().key;
+        deliver(&mut sessions, key, &vec![small.clone(); count], at(0));
+        let length = sessions.get(key).unwrap().attachment.as_ref().unwrap().out.len();
+        (length, dropped(&sessions).len())
+    };
+    let (length, _) = sent(1000, 0, 1);
+    assert_eq!(sent(length, 9, 2), (2 * length, 0), "no alias fits");
+    // The first message defines the alias of the topic "t", which is longer than the topic.
+    assert_eq!(sent(length + 3, 9, 2), (2 * length + 3 + 2, 0));
+    assert_eq!(sent(length - 1, 9, 1), (0, 1));
+}
