@@ -284,7 +284,11 @@ impl Router {
                 if message.is_to_be_retained()
                     && (message.source != Source::Retained || retained.is_current(message))
                 {
-                    wal.retain(message);
+                    // A later message of this cohort may have removed it.
+                    match message.has_expired(now) && !retained.holds(message) {
+                        true => wal.unretain(message),
+                        false => wal.retain(message),
+                    }
                 }
                 for (session, partition, at) in durable.drain(..) {
                     let delivery = &mut batches[usize::from(partition)].deliveries[at as usize];

@@ -60,6 +60,12 @@ impl RouterWal {
         self.records.push(&Record::Retain { topic: &message.topic, message: number });
     }
 
+    /// Records that a message has replaced the topic's one, and has expired.
+    pub(crate) fn unretain(&mut self, message: &Message) {
+        self.is_awaited |= message.is_awaited(self.wal.is_backlogged());
+        self.records.push(&Record::Unretain { topic: &message.topic });
+    }
+
     /// Records the expiry of a retained message. No operation waits for this.
     pub(crate) fn forget(&mut self, message: &Message) {
         if self.is_on() && message.number() != 0 {
@@ -129,6 +135,12 @@ impl RouterWal {
             self.records.push(&Record::Incoming { session, packet });
         }
         self.next();
+    }
+
+    /// The records that are not appended yet.
+    #[cfg(test)]
+    pub(super) fn recorded(&self) -> &Entry {
+        &self.records
     }
 
     /// Appends the records to the WAL if they are many. Called after each message.

@@ -1,15 +1,20 @@
 //! Tests of the table, without a broker.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use phalanx::{Graph, sim};
 use phalanx_mqtt::{Delivery, Property, PropertyBuffer, Publish, SubscribeOptions};
+use phalanx_store::{Options, Record, Store};
 
 use super::Router;
 use crate::access::{self, Covered, Identity, Policy};
 use crate::config::{Config, Limits};
 use crate::content::parse::{PacketFilter, ParsedSubscription, parse};
 use crate::durable::Wal;
+use crate::durable::disk_timeout::DISK_TIMEOUT;
 use crate::durable::recovery::RecoveredRoutes;
 use crate::events::EventLog;
 use crate::events::drops::Drops;
@@ -27,10 +32,14 @@ struct Table {
 
 impl Table {
     fn new(limits: &Limits, restored: RecoveredRoutes) -> Self {
+        Self::with_wal(limits, restored, Wal::default())
+    }
+
+    fn with_wal(limits: &Limits, restored: RecoveredRoutes, wal: Wal) -> Self {
         let policy = access::open(&Config::new()).unwrap().load_full();
         let drops = Drops::new(EventLog::default());
         let context = (&*policy, drops.clone(), None);
-        Self { router: Router::new(limits, Wal::default(), restored, context), policy, drops }
+        Self { router: Router::new(limits, wal, restored, context), policy, drops }
     }
 
     /// Publishes messages. Returns the slots of the receivers, by message.
@@ -82,4 +91,49 @@ fn a_client_that_subscribes_is_connected() {
     for _ in 0..4 {
         assert_eq!(table.publish(&[message("t", false, &[])]), [[1]]);
     }
+}
+
+/// The topics of the records about retained messages, after these messages.
+fn recorded(messages: Vec<Arc<Message>>) -> Vec<String> {
+    let result = Arc::new(Mutex::new(Vec::new()));
+    let of_world = result.clone();
+    sim::run(0, move |world| {
+        let options = Options { salt: Some(0), ..Options::default() };
+        let files = BTreeMap::<String, Vec<u8>>::new();
+        let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
+        let mut graph = Graph::new();
+        let journal = store.declare(&mut graph);
+        let stage = graph.shared("test", ());
+        let wal = Wal::new(journal, stage, (u64::MAX, DISK_TIMEOUT), 1);
+        let (messages, result) = (messages.clone(), of_world.clone());
+        world.program(graph, move |start| {
+            let (wal, result, messages) = (wal.clone(), result.clone(), messages.clone());
+            if start.processor() == 0 {
+                stage.dispatch(move |_| async move {
+                    let nothing = RecoveredRoutes { next_message: 1, ..Default::default() };
+                    let mut table = Table::with_wal(&Limits::default(), nothing, wal);
+                    table.publish(&messages);
+                    let of = |record| match record {
+                        Record::Retain { topic, .. } => Some(format!("+{topic}")),
+                        Record::Unretain { topic } => Some(format!("-{topic}")),
+                        _ => None,
+                    };
+                    let all = table.router.wal.recorded().records().filter_map(of).collect();
+                    *result.lock().unwrap() = all;
+                })?;
+            }
+            Ok(())
+        });
+    });
+    result.lock().unwrap().clone()
+}
+
+/// It is removed by the next message, before it has a number in the journal.
+#[test]
+fn an_expired_message_is_not_recorded_as_retained() {
+    let expired = message("a", true, &[Property::MessageExpiry(0)]);
+    assert_eq!(recorded(vec![expired.clone(), message("b", true, &[])]), ["-a", "+b"]);
+    // Nothing has removed it yet. A later sweep records that.
+    assert_eq!(recorded(vec![expired.clone()]), ["+a"]);
+    assert_eq!(recorded(vec![expired, message("a", true, &[])]), ["-a", "+a"]);
 }
