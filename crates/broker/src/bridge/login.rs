@@ -6,7 +6,7 @@ use phalanx::net::IoTimeout;
 use phalanx::time::now;
 use phalanx_mqtt::{
     ConnAck, Connect, Delivery, Frame, Kind, Packet, PacketId, Properties, Property,
-    PropertyBuffer, Publish, QoS, Reason, RetainHandling, SubAck, Subscribe, SubscribeOptions,
+    PropertyBuffer, Publish, QoS, Reason, RetainHandling, Subscribe, SubscribeOptions,
     SubscriptionBuffer, Version, Will,
 };
 use phalanx_tls::Wire;
@@ -17,8 +17,9 @@ use crate::link::topics::TopicMap;
 /// The packet identifier of SUBSCRIBE. Sessions number their messages from 1.
 const SUBSCRIBE_ID: PacketId = PacketId::MAX;
 
-/// Maximum size of the complete packets before SUBACK, in bytes. A broker may send retained messages first.
-const MAX_BEFORE_SUBACK: usize = 16 << 20;
+/// Maximum size of the packets that are kept before SUBACK, in bytes. A broker may send any number of retained messages
+/// first: beyond this limit they are processed, and the link checks SUBACK.
+const MAX_BEFORE_SUBACK: usize = 256 << 10;
 
 /// Limits and features that the remote broker grants a bridge.
 pub(super) struct Granted {
@@ -181,7 +182,7 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// Waits for SUBACK. Other packets stay in the input.
+    /// Waits for SUBACK, unless there are many packets before it. Other packets stay in the input.
     async fn suback(&mut self) -> Result<(), String> {
         let mut at = 0;
         loop {
@@ -192,27 +193,17 @@ impl<'a> Login<'a> {
                     let Packet::SubAck(ack) = packet.map_err(|error| error.to_string())? else {
                         return Err("SUBACK is malformed".into());
                     };
-                    self.check(&ack)?;
+                    self.map.check(&ack)?;
                     self.input.drain(at..at + length);
                     return Ok(());
                 }
                 at += length;
             }
-            if at > MAX_BEFORE_SUBACK {
-                return Err("the remote broker does not answer SUBSCRIBE but sends messages".into());
+            if self.input.len() > MAX_BEFORE_SUBACK {
+                return Ok(());
             }
             self.read().await?;
         }
-    }
-
-    fn check(&self, ack: &SubAck<'_>) -> Result<(), String> {
-        for (own, reason) in self.map.incoming().zip(ack.reasons) {
-            if Reason(*reason).is_failure() {
-                let why = Reason(*reason);
-                return Err(format!("the subscription to {:?} was refused: {why}", own.remote));
-            }
-        }
-        Ok(())
     }
 
     /// The message about the state of the bridge.

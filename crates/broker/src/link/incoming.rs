@@ -28,12 +28,16 @@ impl Link {
                     self.count_refused(frame);
                     buffer.extend_from_slice(bytes);
                 }
-                Kind::PingResp | Kind::SubAck | Kind::UnsubAck => (),
+                Kind::PingResp | Kind::UnsubAck => (),
                 _ => match Packet::decode(frame, Version::V5).map_err(wrong)? {
                     Packet::Publish(publish) => self.receive(&publish, buffer)?,
                     Packet::Disconnect(disconnect) => {
                         self.options.status.disconnected(disconnect.reason);
                         self.is_ended.set(true);
+                    }
+                    // Usually it arrives during the login.
+                    Packet::SubAck(ack) => {
+                        self.options.map.check(&ack).map_err(io::Error::other)?;
                     }
                     _ => return Err(invalid("a packet that servers do not send")),
                 },

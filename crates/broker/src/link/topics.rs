@@ -1,6 +1,6 @@
 //! Topics of this broker and of the remote one.
 
-use phalanx_mqtt::{QoS, topic};
+use phalanx_mqtt::{QoS, Reason, SubAck, topic};
 
 use crate::config::BridgeTopic;
 
@@ -39,6 +39,21 @@ impl TopicMap {
     /// Topics forwarded from the remote broker.
     pub(crate) fn incoming(&self) -> impl Iterator<Item = &Forwarded> {
         self.0.iter().filter(|own| own.topic.direction.is_in())
+    }
+
+    /// Checks the answer of the remote broker to the subscriptions.
+    ///
+    /// # Errors
+    /// A description of the first subscription that was refused.
+    pub(crate) fn check(&self, ack: &SubAck<'_>) -> Result<(), String> {
+        let refused = self.incoming().zip(ack.reasons);
+        let refused = refused.map(|(own, reason)| (own, Reason(*reason)));
+        match { refused }.find(|(_, reason)| reason.is_failure()) {
+            Some((own, why)) => {
+                Err(format!("the subscription to {:?} was refused: {why}", own.remote))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The remote topic of a message at this broker, which was received for the subscriptions `ids`. Only these

@@ -3,6 +3,7 @@
 mod mosquitto;
 mod pairs;
 mod retained;
+mod suback;
 mod tls;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

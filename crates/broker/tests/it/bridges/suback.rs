@@ -1,0 +1,99 @@
+//! A remote broker that sends messages before it answers SUBSCRIBE, which MQTT permits (§3.8.4).
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use phalanx_broker::Direction;
+use phalanx_mqtt::{
+    ConnAck, Delivery, Frame, Packet, PacketId, Properties, Publish, QoS, Reason, SubAck, Version,
+};
+use phalanx_testkit::TIMEOUT;
+
+use super::{Node, any, bridge, config, next, topic};
+
+/// Messages, and the size of each in bytes: more than the broker keeps for a bridge before SUBACK.
+const MESSAGES: usize = 400;
+const BYTES: usize = 60 << 10;
+
+/// Reads packets until one satisfies `is`, and returns the result of that.
+fn until<T>(stream: &mut TcpStream, is: impl Fn(&Packet<'_>) -> Option<T>) -> Option<T> {
+    let mut input = Vec::new();
+    loop {
+        while let Some(frame) = Frame::split(&input, Frame::MAX_BODY).unwrap() {
+            let length = frame.length();
+            if let Some(found) = is(&Packet::decode(frame, Version::V5).unwrap()) {
+                return Some(found);
+            }
+            input.drain(..length);
+        }
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).ok().filter(|count| *count > 0)?;
+        input.extend_from_slice(&bytes[..count]);
+    }
+}
+
+fn say(stream: &mut TcpStream, packet: Packet<'_>) {
+    let mut bytes = Vec::new();
+    packet.encode(Version::V5, &mut bytes).unwrap();
+    stream.write_all(&bytes).unwrap();
+}
+
+/// Accepts a bridge, answers SUBSCRIBE after many messages, and waits for the end of the connection.
+fn serve(mut stream: TcpStream, reason: Reason) {
+    let properties = Properties::NONE;
+    until(&mut stream, |packet| matches!(packet, Packet::Connect(_)).then_some(()));
+    let (session_present, reason_of_connack) = (false, Reason::SUCCESS);
+    let ack = ConnAck { session_present, reason: reason_of_connack, properties };
+    say(&mut stream, Packet::ConnAck(ack));
+    let id = until(&mut stream, |packet| match packet {
+        Packet::Subscribe(subscribe) => Some(subscribe.id),
+        _ => None,
+    });
+    let Some(id): Option<PacketId> = id else { return };
+    let payload = &vec![b'x'; BYTES];
+    for number in 0..MESSAGES {
+        let topic = &format!("a/{number}");
+        let (delivery, retain, duplicate) = (Delivery::AtMostOnce, true, false);
+        let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
+        say(&mut stream, Packet::Publish(publish));
+    }
+    say(&mut stream, Packet::SubAck(SubAck { id, reasons: &[reason.0], properties }));
+    until(&mut stream, |_| None::<()>);
+}
+
+#[test]
+fn many_messages_precede_suback() {
+    let listener = TcpListener::bind(any()).unwrap();
+    let remote = listener.local_addr().unwrap();
+    let server = thread::spawn(move || serve(listener.accept().unwrap().0, Reason::SUCCESS));
+    let mut own = config(any(), vec![bridge("b", remote, vec![topic("a/#", Direction::In, 0)])]);
+    own.limits.queued_bytes = 256 << 20;
+    let local = Node::start(own);
+    local.awaits("b");
+    let last = format!("a/{}", MESSAGES - 1);
+    // Retained here, or live.
+    let mut subscriber = local.subscriber(&last, QoS::AtMostOnce);
+    assert_eq!(next(&mut subscriber).0, last);
+    drop(local);
+    server.join().unwrap();
+}
+
+/// A refusal that arrives late ends the connection too.
+#[test]
+fn a_late_refusal_ends_the_connection() {
+    let listener = TcpListener::bind(any()).unwrap();
+    let remote = listener.local_addr().unwrap();
+    let (ended, is_ended) = channel();
+    thread::spawn(move || {
+        serve(listener.accept().unwrap().0, Reason::NOT_AUTHORIZED);
+        // Later attempts find no listener.
+        drop(listener);
+        ended.send(()).unwrap();
+    });
+    let bridges = vec![bridge("b", remote, vec![topic("a/#", Direction::In, 0)])];
+    let local = Node::start(config(any(), bridges));
+    is_ended.recv_timeout(TIMEOUT).expect("the bridge closes the connection");
+    drop(local);
+}
