@@ -256,7 +256,7 @@ pub enum WhenFull {
     /// The arriving message.
     #[default]
     DropNewest,
-    /// The oldest queued message if its QoS is 0; otherwise the arriving one.
+    /// The oldest queued message of QoS 0; without one, the arriving message.
     DropOldest,
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{PacketId, Reason, Version};
+use phalanx_mqtt::{PacketId, QoS, Reason, Version};
 
 use crate::access::Identity;
 use crate::events::Origin;
@@ -38,6 +38,8 @@ pub(crate) struct Session {
     /// Messages waiting to be written, in order, and their size in bytes.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) queued_bytes: usize,
+    /// No queued message before this position has QoS 0.
+    pub(crate) searched: usize,
     /// No queued message expires before this time, or none is searched for before it.
     pub(crate) sweep: Duration,
     /// QoS 1 and 2 messages that were written, until the client completes them.
@@ -154,6 +156,7 @@ impl Session {
             routed: false,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            searched: 0,
             sweep: Duration::MAX,
             inflight: SmallMap::default(),
             inflight_bytes: 0,
@@ -167,6 +170,29 @@ impl Session {
             adoptions: None,
             will: None,
         }
+    }
+
+    /// Takes the first queued message.
+    pub(crate) fn pop_queued(&mut self) -> Option<Queued> {
+        let first = self.queue.pop_front()?;
+        self.queued_bytes -= first.message.size();
+        self.searched = self.searched.saturating_sub(1);
+        Some(first)
+    }
+
+    /// Takes the oldest queued message of QoS 0.
+    pub(crate) fn take_oldest_at_most_once(&mut self) -> Option<Queued> {
+        let mut rest = self.queue.range(self.searched.min(self.queue.len())..);
+        let found = rest.position(|own| own.how.qos == QoS::AtMostOnce);
+        self.searched = found.map_or(self.queue.len(), |ahead| self.searched + ahead);
+        let oldest = found.and_then(|_| self.queue.remove(self.searched))?;
+        self.queued_bytes -= oldest.message.size();
+        Some(oldest)
+    }
+
+    /// Replaces the queue by some of its messages, which have this size in bytes.
+    pub(crate) fn set_queue(&mut self, queue: VecDeque<Queued>, bytes: usize) {
+        (self.queue, self.queued_bytes, self.searched) = (queue, bytes, 0);
     }
 
     /// Removes a message in flight.

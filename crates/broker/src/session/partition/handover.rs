@@ -47,8 +47,7 @@ impl Sessions {
             }
         }
         for _ in 0..most {
-            let Some(Queued { message, how, number }) = session.queue.pop_front() else { break };
-            session.queued_bytes -= message.size();
+            let Some(Queued { message, how, number }) = session.pop_queued() else { break };
             match number {
                 // Of QoS 0.
                 0 => drops.add(DropReason::Offline, 1, || session.dropped_message(&message)),

@@ -81,16 +81,16 @@ impl Session {
         }
         while is_full(self) {
             // Only QoS 0 messages may be dropped after they were accepted.
-            let oldest = self.queue.front().filter(|_| when_full == WhenFull::DropOldest);
-            if oldest.is_none_or(|oldest| oldest.how.qos != QoS::AtMostOnce) {
+            let oldest = match when_full {
+                WhenFull::DropOldest => self.take_oldest_at_most_once(),
+                WhenFull::DropNewest => None,
+            };
+            let Some(oldest) = oldest else {
                 self.record_done(number, context.records);
                 self.dropped(DropReason::QueueFull, message, context.drops);
                 return false;
-            }
-            if let Some(oldest) = self.queue.pop_front() {
-                self.queued_bytes -= oldest.message.size();
-                self.dropped(DropReason::QueueFull, &oldest.message, context.drops);
-            }
+            };
+            self.dropped(DropReason::QueueFull, &oldest.message, context.drops);
         }
         self.queued_bytes += size;
         if let Some(expires) = message.expires() {
@@ -127,7 +127,7 @@ impl Session {
             }
             false
         });
-        (self.queue, self.queued_bytes) = (queue, bytes);
+        self.set_queue(queue, bytes);
         self.sweep = next.max(context.now.saturating_add(SWEEP_INTERVAL));
     }
 
@@ -158,8 +158,7 @@ impl Session {
             if next.how.qos != QoS::AtMostOnce && !self.attachment.as_ref().is_some_and(free) {
                 return;
             }
-            let Some(Queued { message, how, number }) = self.queue.pop_front() else { return };
-            self.queued_bytes -= message.size();
+            let Some(Queued { message, how, number }) = self.pop_queued() else { return };
             match message.has_expired(context.now) {
                 true => {
                     self.dropped(DropReason::Expired, &message, context.drops);

@@ -1,5 +1,7 @@
 //! Messages to a client: in flight, queued, and dropped.
 
+use std::task::Waker;
+
 use super::*;
 use crate::model::session::Inflight;
 
@@ -36,7 +38,7 @@ fn the_size_of_messages_in_flight_is_limited() {
         // The client has it; only its packet identifier is in use.
         let received = [Answered { kind: Kind::PubRec, id: id(1), failed: false }];
         sessions.answered((key, connection_id), &received);
-        deliver(&mut sessions, key, &[each.clone()], at(0));
+        deliver(&mut sessions, key, std::slice::from_ref(&each), at(0));
         assert_eq!(held(&mut sessions, key), (most + 1, 0));
     }
 }
@@ -68,4 +70,35 @@ fn a_message_that_fits_without_a_topic_alias_is_sent() {
     // The first message defines the alias of the topic "t", which is longer than the topic.
     assert_eq!(sent(length + 3, 9, 2), (2 * length + 3 + 2, 0));
     assert_eq!(sent(length - 1, 9, 1), (0, 1));
+}
+
+/// Also behind messages that may not be dropped.
+#[test]
+fn the_oldest_messages_of_qos_0_are_dropped() {
+    let limits =
+        Limits { queued_messages: 4, when_full: WhenFull::DropOldest, ..Limits::default() };
+    let mut sessions = with(limits);
+    let opening = Opening { receive_maximum: 1, ..opening() };
+    let Opened { key, connection_id, .. } = sessions.open(opening, at(0)).0.unwrap();
+    let once = |payload: &[u8]| message(Delivery::AtMostOnce, payload);
+    let surely = |payload: &[u8]| message(Delivery::AtLeastOnce(id(1)), payload);
+    let come = |all: &[Arc<Message>], sessions: &mut Sessions| {
+        deliver(sessions, key, all, at(0));
+        let queue = &sessions.get(key).unwrap().queue;
+        let payloads = queue.iter().flat_map(|own| own.message.payload.clone()).collect();
+        String::from_utf8(payloads).unwrap()
+    };
+    // The first one is in flight.
+    let first = [surely(b"0"), surely(b"a"), once(b"b"), surely(b"c"), once(b"d")];
+    assert_eq!(come(&first, &mut sessions), "abcd");
+    assert_eq!(come(&[once(b"e")], &mut sessions), "acde");
+    assert_eq!(come(&[surely(b"f"), surely(b"g")], &mut sessions), "acfg");
+    assert_eq!(come(&[once(b"h")], &mut sessions), "acfg", "none is left");
+    let answer = [Answered { kind: Kind::PubAck, id: id(1), failed: false }];
+    sessions.answered((key, connection_id), &answer);
+    let mut pull =
+        || _ = sessions.pull((key, connection_id), &mut Vec::new(), at(0), Waker::noop());
+    pull();
+    assert_eq!(come(&[once(b"i"), once(b"j")], &mut sessions), "cfgj");
+    assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 5)]);
 }
