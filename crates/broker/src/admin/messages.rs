@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_mqtt::{Properties, QoS, Reason, Will, topic};
+use phalanx_mqtt::{Properties, QoS, Reason, topic};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -79,8 +79,7 @@ async fn send(context: &Context, request: PublishRequest) -> Outcome {
     }
     let (properties, payload) = (Properties::NONE, payload.as_bytes());
     check(&topic, properties, payload).map_err(|(_, why)| Failure::bad(why))?;
-    // A message without a client, like a will.
-    let message = Message::of_will(&Will { topic: &topic, payload, qos, retain, properties });
+    let message = Message::of_operator(&topic, payload, qos, retain);
     let mut own = Publication { messages: vec![Arc::new(message)], ..Publication::default() };
     loop {
         own = match context.stages.routing.call(Item::Publish(own)).await {
@@ -89,6 +88,8 @@ async fn send(context: &Context, request: PublishRequest) -> Outcome {
         };
         match own.reasons.first() {
             Some(reason) if reason.is_failure() => return Err(Failure::busy(reason.to_string())),
+            // The disk makes no progress.
+            Some(_) if own.is_late && (retain || qos != QoS::AtMostOnce) => return Err(late()),
             Some(reason) => {
                 return Ok(
                     json!({ "has_subscribers": *reason != Reason::NO_MATCHING_SUBSCRIBERS }),
@@ -98,6 +99,10 @@ async fn send(context: &Context, request: PublishRequest) -> Outcome {
             None => own.permit = context.delivery_limiter.acquire(1, 1).await,
         }
     }
+}
+
+fn late() -> Failure {
+    Failure::busy("the disk accepts no writes; the message was delivered, but it may be lost in a crash")
 }
 
 fn busy() -> Failure {

@@ -44,6 +44,8 @@ pub(crate) struct Message {
     /// Whether the message was stored by an earlier version and fails today's [check](check). Such a message
     /// is not sent.
     pub(crate) is_invalid: bool,
+    /// Whether an operator published it with the admin API.
+    is_operators: bool,
     /// By the runtime's clock.
     expires: Option<Duration>,
     /// The publisher; `None` for the broker's own messages and wills.
@@ -110,6 +112,7 @@ impl Message {
             qos: QoS::AtMostOnce,
             retain: false,
             is_invalid: false,
+            is_operators: false,
             expires: None,
             from: None,
             publisher: None,
@@ -197,15 +200,17 @@ impl Message {
         }
     }
 
-    /// Whether its publisher requests durability.
+    /// Whether its publisher requests durability: a client or an operator, but not a will. An operator can always delete a
+    /// retained message.
     pub(crate) fn wants_keeping(&self) -> bool {
-        self.from.is_some() && (self.retain || self.qos != QoS::AtMostOnce)
+        let adds = self.from.is_some() || self.is_operators && !self.payload.is_empty();
+        adds && self.retain || self.qos != QoS::AtMostOnce && (adds || self.is_operators)
     }
 
     /// Whether its publisher is acknowledged only after the message is on disk. QoS 0 has no such guarantee;
-    /// but with a long backlog (`much`) publishers of retained messages wait, too.
+    /// but with a long backlog (`much`) publishers of retained messages wait, too, and operators always do.
     pub(crate) fn is_awaited(&self, much: bool) -> bool {
-        self.qos != QoS::AtMostOnce || much && self.retain
+        self.qos != QoS::AtMostOnce || (much || self.is_operators) && self.retain
     }
 
     /// The time of expiry, by the runtime's clock.
@@ -234,6 +239,13 @@ impl Message {
             expires,
             ..Self::plain(will.topic.into(), will.payload.into())
         }
+    }
+
+    /// The message of an operator.
+    pub(crate) fn of_operator(topic: &str, payload: &[u8], qos: QoS, retain: bool) -> Self {
+        let buffers = (topic.into(), payload.into());
+        let own = Self::from_buffers(0, buffers, (Properties::NONE, qos, retain), None);
+        Self { is_operators: true, ..own }
     }
 
     /// A copy of a message that this node hands over to its own sessions.

@@ -16,6 +16,7 @@ crate::on_each_driver!(
     clients_are_listed_and_disconnected,
     banned_clients_cannot_connect,
     retained_messages_are_browsed_and_changed,
+    messages_of_operators_need_storage,
     a_client_and_a_topic_are_traced,
     bridges_are_listed,
 );
@@ -36,11 +37,15 @@ impl Operated {
 
     /// A broker with additional arguments.
     fn start_with(driver: &str, more: &[&str]) -> Self {
+        Self::start_by(|arguments| Broker::start_with(driver, &[arguments, more].concat()))
+    }
+
+    /// A broker that gets the arguments of the admin API.
+    fn start_by(start: impl FnOnce(&[&str]) -> Broker) -> Self {
         let token = tempfile::NamedTempFile::new().unwrap();
         fs::write(token.path(), TOKEN).unwrap();
         let path = token.path().to_str().unwrap();
-        let arguments = ["--admin", "127.0.0.1:0", "--admin-token-file", path];
-        let broker = Broker::start_with(driver, &[&arguments, more].concat());
+        let broker = start(&["--admin", "127.0.0.1:0", "--admin-token-file", path]);
         let admin = broker.admin();
         Self { broker, admin, _token: token }
     }
@@ -168,6 +173,25 @@ fn banned_clients_cannot_connect(driver: &str) {
     for body in [json!({}), json!({ "client": "c", "user": "u" }), json!({ "clint": "c" })] {
         assert_eq!(own.call("POST", "bans", Some(body)).0, 400);
     }
+}
+
+/// A full journal refuses them, like those of clients.
+fn messages_of_operators_need_storage(driver: &str) {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().to_str().unwrap();
+    let more = ["--persistence-dir", folder, "--set", "max-persistence-bytes = 0"];
+    let own = Operated::start_by(|arguments| {
+        Broker::start_with_data(driver, &[arguments, &more].concat())
+    });
+    let publish = |qos, retain, payload| {
+        let body = json!({ "topic": "a", "payload": payload, "qos": qos, "retain": retain });
+        own.call("POST", "publish", Some(body)).0
+    };
+    for (qos, retain, status) in [(0, true, 503), (1, false, 503), (2, true, 503), (0, false, 200)]
+    {
+        assert_eq!(publish(qos, retain, "x"), status, "QoS {qos}, retain {retain}");
+    }
+    assert_eq!(own.call("DELETE", "retained?topic=a", None).0, 200, "a deletion makes room");
 }
 
 fn retained_messages_are_browsed_and_changed(driver: &str) {
