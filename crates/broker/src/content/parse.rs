@@ -14,9 +14,9 @@ pub(crate) struct Content {
     pub(crate) json: bool,
 }
 
-/// The attribute that holds the number of a topic filter. A message cannot override it, because of several
-/// values the last counts.
-pub(crate) const NUMBER: &str = "$filter";
+/// The attribute that holds the number of a topic filter. No filter can test it, because filters contain no U+0000, and
+/// a message cannot override it, because of several values the last counts.
+pub(crate) const NUMBER: &str = "\0filter";
 
 impl Content {
     /// The filter, extended by the condition that the topic filter has this number.
@@ -24,8 +24,15 @@ impl Content {
         self.filter.and_equal(NUMBER, Literal::Number(Number::from(number)))
     }
 
-    fn of(parsed: Result<Filter, FilterError>, json: bool) -> Result<Self, String> {
-        let filter = parsed.map_err(|error| format!("invalid filter at {error}"))?;
+    fn of(
+        text: &str,
+        parse: impl FnOnce(&str) -> Result<Filter, FilterError>,
+        json: bool,
+    ) -> Result<Self, String> {
+        if text.contains('\0') {
+            return Err("invalid filter: U+0000 is not allowed".into());
+        }
+        let filter = parse(text).map_err(|error| format!("invalid filter at {error}"))?;
         Ok(Self { filter, json })
     }
 }
@@ -105,15 +112,14 @@ pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscri
         }
         (None, None, None) => None,
         (Some((condition, json)), None, None) => {
-            let condition = unescaped(condition)?;
-            Some(Content::of(Filter::parse(&condition), own.json || json)?)
+            Some(Content::of(&unescaped(condition)?, Filter::parse, own.json || json)?)
         }
         (None, Some(query), None) => {
             let behind = query.strip_prefix(JSON).and_then(|rest| rest.strip_prefix('&'));
             let text = behind.unwrap_or(query);
-            Some(Content::of(Filter::parse_query(text), own.json || behind.is_some())?)
+            Some(Content::of(text, Filter::parse_query, own.json || behind.is_some())?)
         }
-        (None, None, Some(text)) => Some(Content::of(Filter::parse(text), own.json)?),
+        (None, None, Some(text)) => Some(Content::of(text, Filter::parse, own.json)?),
         _ => return Err("two filters: use only one of $where/, ? and a user property".into()),
     };
     Ok(ParsedSubscription { key: key(filter, own), content })
@@ -196,7 +202,7 @@ mod tests {
         };
         let most = Filter::MAX_CONDITIONS;
         let content = apart(&format!("a?{}", long(most)), &[]).unwrap().content.unwrap();
-        assert!(content.numbered(i64::MAX).to_string().contains("$filter"));
+        assert!(content.numbered(i64::MAX).to_string().contains(NUMBER));
         let error = apart(&format!("a?{}", long(most + 1)), &[]).unwrap_err();
         assert!(error.contains("64 conditions"), "{error}");
     }
@@ -214,6 +220,7 @@ mod tests {
             ("$where/n > 5/a", &[("$where", "n > 5")], "two filters"),
             ("$where/n >> 5/a", &[], "column 4"),
             ("$where/n = 'x%'/a", &[], "%25"),
+            ("$where/\"%00filter\" = 1/a", &[], "U+0000"),
             ("a", &[("$payload", "json")], "requires a filter"),
             ("a", &[("where", "n > 5")], "go into `$where`"),
             ("a", &[("Where", "n > 5")], "go into `$where`"),

@@ -137,3 +137,14 @@ fn an_expired_message_is_not_recorded_as_retained() {
     assert_eq!(recorded(vec![expired.clone()]), ["+a"]);
     assert_eq!(recorded(vec![expired, message("a", true, &[])]), ["-a", "+a"]);
 }
+
+/// Also an attribute that has the name of the broker's own, except for U+0000.
+#[test]
+fn filters_may_test_any_attribute() {
+    let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
+    for (slot, filter) in [(1, "$where/\"$filter\" = 5/t"), (2, "t?$filter=6"), (3, "t?filter=5")] {
+        table.router.subscribe(client(slot), vec![request(filter)]);
+    }
+    let of = |name| message("t", false, &[Property::User(name, "5")]);
+    assert_eq!(table.publish(&[of("$filter"), of("filter"), of("other")]), [vec![1], vec![3], vec![]]);
+}
