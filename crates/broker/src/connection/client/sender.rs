@@ -14,6 +14,7 @@ use phalanx_mqtt::{Disconnect, Packet, Reason, Version};
 use crate::connection::client::Shared;
 use crate::context::Context;
 use crate::durable::Lsn;
+use crate::events::drops::{DropReason, Dropped};
 use crate::limits::peer::LINGER;
 use crate::session::state::effects::Pulled;
 
@@ -42,8 +43,10 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
         // The next pull starts after the last write, so that each sends as much as possible.
         let mut pull = None;
         loop {
-            let bytes = if !shared.outbox.is_empty() || shared.stream.has_answers() {
-                shared.outbox.take(shared.spare.take())
+            // With the number of messages of QoS 0.
+            let (bytes, at_most_once) = if !shared.outbox.is_empty() || shared.stream.has_answers()
+            {
+                (shared.outbox.take(shared.spare.take()), 0)
             } else if shared.outbox.is_closed() {
                 break;
             } else if shared.outbox.is_asked_to_stop() && pull.is_none() {
@@ -60,7 +63,7 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                 });
                 match pulled.await {
                     None => continue,
-                    Some(Ok(Pulled::Bytes(pulled))) => pulled,
+                    Some(Ok(Pulled::Bytes(pulled, count))) => (pulled, count),
                     // The reader ended the session, and has queued a reason if the client did not disconnect
                     // itself.
                     Some(Ok(Pulled::Closed(_)))
@@ -68,13 +71,13 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                     {
                         continue;
                     }
-                    Some(Ok(Pulled::Closed(reason))) => shared.last(reason),
+                    Some(Ok(Pulled::Closed(reason))) => (shared.last(reason), 0),
                     Some(Err(_)) => break,
                 }
             };
             if !bytes.is_empty() || shared.stream.has_answers() {
                 // Pooled: an idle connection holds no memory for writing.
-                match Pooled::pin(shared.write(bytes)).await {
+                match Pooled::pin(shared.write(bytes, at_most_once)).await {
                     Some(memory) => shared.spare.set(memory),
                     None => return,
                 }
@@ -119,13 +122,16 @@ impl Shared {
         Poll::Ready(pulled)
     }
 
-    /// Writes output, and returns its memory. `None` if the client is gone; then the connection is closed.
-    async fn write(&self, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    /// Writes output, and returns its memory. `None` if the client is gone; then the connection is closed, and the messages
+    /// of QoS 0 in the output are counted as lost.
+    async fn write(&self, bytes: Vec<u8>, at_most_once: usize) -> Option<Vec<u8>> {
         self.context.counters.bytes_sent.add(bytes.len() as u64);
         self.peer.listener.bytes_sent.add(bytes.len() as u64);
         let timeout = IoTimeout::after(self.context.config.limits.send);
         let written = self.stream.write(bytes, timeout).await;
         if written.is_err() {
+            let what = || Dropped { origin: Some(self.peer.origin), ..Dropped::default() };
+            self.context.counters.drops.add(DropReason::ConnectionLost, at_most_once, what);
             self.outbox.close();
             self.stream.shut();
         }

@@ -144,11 +144,17 @@ impl SessionStage {
             let here = self.0.try_with_partition(of.0.partition.into(), ended);
             here.unwrap_or(Poll::Pending)
         });
-        match select(wal.durable(lsn), ended).await {
-            Either::Left(Ok(())) => pulled,
-            Either::Left(Err(NotDurable)) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
-            Either::Right(reason) => Pulled::Closed(reason),
+        let reason = match select(wal.durable(lsn), ended).await {
+            Either::Left(Ok(())) => return pulled,
+            Either::Left(Err(NotDurable)) => Reason::SERVER_UNAVAILABLE,
+            Either::Right(reason) => reason,
+        };
+        if let Pulled::Bytes(_, at_most_once) = pulled {
+            self.0.try_with_partition(of.0.partition.into(), |sessions| {
+                sessions.lost(of.0, at_most_once);
+            });
         }
+        Pulled::Closed(reason)
     }
 
     /// Lets the pull of a connection that is about to move return.
@@ -269,8 +275,7 @@ impl SessionStage {
         routes: Routes,
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            let reasons =
-                sessions.with(|sessions| sessions.unsubscribe(key, connection_id, &keys));
+            let reasons = sessions.with(|sessions| sessions.unsubscribe(key, connection_id, &keys));
             // The subscriptions are those of another connection.
             let Some(reasons) = reasons else {
                 return vec![Reason::UNSPECIFIED_ERROR; keys.len()];

@@ -31,6 +31,7 @@ use phalanx_store::Entry as WalEntry;
 use crate::counters::Counters;
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Lsn, Wal};
+use crate::events::drops::DropReason;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::settings::LiveLimits;
 use crate::model::client_key::ClientKey;
@@ -252,6 +253,14 @@ impl Sessions {
         self.append();
     }
 
+    /// Counts messages of QoS 0 that a connection of the client could not send.
+    pub(super) fn lost(&mut self, key: ClientKey, count: usize) {
+        let drops = self.counters.drops.clone();
+        let session = self.get(key).map(|session| &*session);
+        let what = || session.map(Session::as_receiver).unwrap_or_default();
+        drops.add(DropReason::ConnectionLost, count, what);
+    }
+
     /// Processes acknowledgements received on connection `connection_id`.
     pub(super) fn answered(
         &mut self,
@@ -303,14 +312,14 @@ impl Sessions {
         };
         if !attachment.out.is_empty() {
             let bytes = std::mem::replace(&mut attachment.out, std::mem::take(spare));
-            attachment.unsent = 0;
+            let at_most_once = std::mem::take(&mut attachment.unsent);
             let (is_fenced, lsn) = (std::mem::take(&mut attachment.is_fenced), self.append());
             let lsn = if is_fenced { lsn } else { Lsn::default() };
-            return Poll::Ready((Pulled::Bytes(bytes), lsn));
+            return Poll::Ready((Pulled::Bytes(bytes, at_most_once), lsn));
         }
         if std::mem::take(&mut attachment.is_interrupted) {
             self.append();
-            return Poll::Ready((Pulled::Bytes(std::mem::take(spare)), Lsn::default()));
+            return Poll::Ready((Pulled::Bytes(std::mem::take(spare), 0), Lsn::default()));
         }
         for mut memory in [std::mem::take(spare), std::mem::take(&mut attachment.out)] {
             memory.clear(); // Another client gets it.

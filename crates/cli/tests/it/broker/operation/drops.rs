@@ -8,7 +8,11 @@ use phalanx_testkit::{eventually, http};
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(retained_messages_beyond_the_bound, dropped_messages_are_counted);
+crate::on_each_driver!(
+    retained_messages_beyond_the_bound,
+    dropped_messages_are_counted,
+    messages_that_are_being_sent_are_counted,
+);
 
 /// A broker with these keys in its file, and its admin address.
 fn start(driver: &str, keys: &str) -> (Broker, SocketAddr) {
@@ -114,4 +118,16 @@ fn dropped_messages_are_counted(driver: &str) {
     assert_eq!(away.subscribe_with(&[("open/kept", plain)], &[]), [Reason::SUCCESS]);
     assert!(matches!(away.next().packet(), Packet::Publish(_)));
     assert_eq!(dropped(admin, "retained_left_out"), 0);
+}
+
+/// One message, which the socket's buffers do not hold, for a client that does not read it.
+fn messages_that_are_being_sent_are_counted(driver: &str) {
+    let (broker, admin) = start(driver, "max-packet-size = \"64M\"");
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("t", QoS::AtMostOnce);
+    Client::new(&broker, "writer").publish("t", &"x".repeat(32 << 20));
+    let sent = || metrics(admin).contains("\nmqtt_messages_delivered_total 1\n");
+    eventually("the message is sent", || sent().then_some(()));
+    drop(reader);
+    eventually("its loss is counted", || (dropped(admin, "connection_lost") == 1).then_some(()));
 }
