@@ -73,7 +73,10 @@ impl Counters {
                 "result",
             ),
             received: counter("mqtt_messages_received", "Messages published by clients."),
-            delivered: counter("mqtt_messages_delivered", "Deliveries of messages to sessions."),
+            delivered: counter(
+                "mqtt_messages_delivered",
+                "Messages sent to clients or queued for them.",
+            ),
             drops: Drops::new(events),
             bytes_received: counter("mqtt_bytes_received", "Bytes received from clients."),
             bytes_sent: counter("mqtt_bytes_sent", "Bytes sent to clients."),

@@ -63,8 +63,7 @@ impl Session {
                 || self.inflight.len() < attachment.receive_maximum && fits;
             let first = self.queue.is_empty() && attachment.again.is_empty();
             if first && window && attachment.out.len() < MAX_WRITE_AHEAD {
-                self.send(message, how, number, context);
-                return true;
+                return self.send(message, how, number, context);
             }
         } else if how.qos == QoS::AtMostOnce {
             // QoS 0 messages are not queued for disconnected clients.
@@ -164,7 +163,7 @@ impl Session {
                     self.dropped(DropReason::Expired, &message, context.drops);
                     self.record_done(number, context.records);
                 }
-                false => self.send(&message, &how, number, context),
+                false => _ = self.send(&message, &how, number, context),
             }
         }
     }
@@ -173,30 +172,34 @@ impl Session {
         self.attachment.as_ref().is_some_and(|attachment| attachment.out.len() < MAX_WRITE_AHEAD)
     }
 
-    /// Writes a message for the first time.
+    /// Writes a message for the first time. Returns false if it was dropped.
     fn send(
         &mut self,
         message: &Arc<Message>,
         how: &How,
         number: u64,
         context: &mut SendContext<'_>,
-    ) {
+    ) -> bool {
         let delivery = match how.qos {
             QoS::AtMostOnce => Delivery::AtMostOnce,
             QoS::AtLeastOnce => Delivery::AtLeastOnce(self.free_id()),
             QoS::ExactlyOnce => Delivery::ExactlyOnce(self.free_id()),
         };
-        let Some(attachment) = &mut self.attachment else { return };
+        let Some(attachment) = &mut self.attachment else { return false };
         let written = write(attachment, message, how, delivery, false, context);
         attachment.wake();
         attachment.unsent += usize::from(written.is_ok() && delivery.id().is_none());
         // A message that exceeds the client's maximum packet size is dropped (MQTT-3.1.2-25).
         if let Err(reason) = written {
             self.dropped(reason, message, context.drops);
-            return self.record_done(number, context.records);
+            self.record_done(number, context.records);
+            return false;
         }
         trace("sent", &self.client_id, (message, how.qos), context.drops);
-        let Some(id) = delivery.id() else { return self.record_done(number, context.records) };
+        let Some(id) = delivery.id() else {
+            self.record_done(number, context.records);
+            return true;
+        };
         if number != 0 {
             // The packet identifier must be on disk before the client sees it.
             attachment.is_fenced = true;
@@ -207,6 +210,7 @@ impl Session {
         self.inflight_bytes += message.size();
         let message = Some((message.clone(), how.clone()));
         self.inflight.insert(id, Inflight { message, sequence: self.sequence, number });
+        true
     }
 
     /// Retransmits a message of an earlier connection.
