@@ -124,7 +124,8 @@ impl Stages {
         );
         let (router, of_routing) =
             ((router, access, counters), (sessions, wal.clone(), delivery_limiter.clone()));
-        let routing = stage::declare(graph, routing, router, partitions, delivery, of_routing);
+        let live = (partitions, LiveLimits::new(settings.clone()));
+        let routing = stage::declare(graph, routing, router, live, delivery, of_routing);
         graph.calls(control, (control, sessions, routing, delivery));
         graph.calls(sessions, (sessions, routing, delivery));
         graph.calls(routing, (sessions, delivery));

@@ -85,7 +85,7 @@ impl Router {
             subscribers: Trie::default(),
             retained: Retained::new(limits.retained, limits.retained_bytes),
             system: Retained::new(usize::MAX, usize::MAX),
-            most: limits.queued_messages.saturating_add(SENT_IMMEDIATELY),
+            most: 0,
             content: ContentIndex::new(),
             clients: Vec::new(),
             free: Vec::new(),
@@ -100,6 +100,7 @@ impl Router {
             durable: Vec::new(),
             events_at_once: INITIAL_EVENTS,
         };
+        router.set_queued_messages(limits.queued_messages);
         retained.into_iter().for_each(|message| router.retained.restore(message));
         for (client, requests) in clients {
             let identity = client.identity.clone();
@@ -113,6 +114,11 @@ impl Router {
             router.clients[index as usize].online = false;
         }
         router
+    }
+
+    /// Sets the limit on the messages queued for a client, which a reload may change.
+    pub(crate) fn set_queued_messages(&mut self, most: usize) {
+        self.most = most.saturating_add(SENT_IMMEDIATELY);
     }
 
     /// Performs a bounded step of the index's adaptation: once per cohort, while no other operation can use

@@ -14,6 +14,7 @@ use crate::counters::Counters;
 use crate::durable::wal::NotDurable;
 use crate::durable::{Lsn, Wal};
 use crate::limits::delivery_limiter::DeliveryLimiter;
+use crate::limits::settings::LiveLimits;
 use crate::requests::{Answer, Item, PendingRetained};
 use crate::routing::router::Router;
 use crate::routing::routing_batch::RoutingBatch;
@@ -24,14 +25,16 @@ pub(crate) fn declare(
     graph: &mut Graph,
     place: StageSlot,
     (router, access, counters): (Router, &Access, &Counters),
-    partitions: usize,
+    (partitions, limits): (usize, LiveLimits),
     delivery: SharedStage<()>,
     (sessions, wal, delivery_limiter): (SessionStage, Wal, DeliveryLimiter),
 ) -> CohortStage<Item, Answer> {
-    let state = (router, Cache::new(access.clone()));
+    let state = (router, Cache::new(access.clone()), limits);
     let counters = counters.clone();
-    graph.declare(place).exclusive_cohort(state, move |(router, policy), cohort| {
+    graph.declare(place).exclusive_cohort(state, move |(router, policy, limits), cohort| {
         let policy = policy.load();
+        limits.refresh();
+        router.set_queued_messages(limits.queued_messages);
         let context = (sessions, &wal, &delivery_limiter);
         route(router, cohort, policy, partitions, delivery, context);
         let retained = router.retained();

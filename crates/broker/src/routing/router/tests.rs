@@ -9,7 +9,7 @@ use phalanx::{Graph, sim};
 use phalanx_mqtt::{Delivery, Property, PropertyBuffer, Publish, SubscribeOptions};
 use phalanx_store::{Options, Record, Store};
 
-use super::Router;
+use super::{Router, SENT_IMMEDIATELY};
 use crate::access::{self, Covered, Identity, Policy};
 use crate::config::{Config, Limits};
 use crate::content::parse::{PacketFilter, ParsedSubscription, parse};
@@ -147,4 +147,24 @@ fn filters_may_test_any_attribute() {
     }
     let of = |name| message("t", false, &[Property::User(name, "5")]);
     assert_eq!(table.publish(&[of("$filter"), of("filter"), of("other")]), [vec![1], vec![3], vec![]]);
+}
+
+/// The number of retained messages that a new subscription to all topics gets.
+fn received(table: &mut Table) -> usize {
+    let pending = table.router.subscribe(client(1), vec![request("#")]);
+    let (at, mut batch) = ((Duration::ZERO, &*table.policy), DeliveryBatch::default());
+    table.router.send_retained(&pending, at, &mut batch);
+    batch.deliveries.len()
+}
+
+#[test]
+fn the_limit_of_retained_messages_for_one_client_changes_with_a_reload() {
+    let limits = Limits { queued_messages: 0, ..Limits::default() };
+    let mut table = Table::new(&limits, RecoveredRoutes::default());
+    let all: Vec<_> =
+        (0..SENT_IMMEDIATELY + 5).map(|n| message(&format!("t/{n}"), true, &[])).collect();
+    table.publish(&all);
+    assert_eq!(received(&mut table), SENT_IMMEDIATELY);
+    table.router.set_queued_messages(5);
+    assert_eq!(received(&mut table), SENT_IMMEDIATELY + 5);
 }
