@@ -142,10 +142,9 @@ impl Publishing {
             Ok(()) => None,
         };
         if let Some(reason) = refused {
-            if publish.delivery.id().is_some() {
-                batch.refused.push((batch.deliveries.len(), reason));
-                batch.deliveries.push(publish.delivery);
-            }
+            // Counted like others, also with QoS 0, which is not answered.
+            batch.refused.push((batch.deliveries.len(), reason));
+            batch.deliveries.push(publish.delivery);
             return Ok(());
         }
         let traces = drops.events().traces();

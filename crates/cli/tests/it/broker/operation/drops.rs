@@ -85,6 +85,8 @@ fn dropped_messages_are_counted(driver: &str) {
     let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
     assert_eq!(old.publish("closed", "x"), Reason::SUCCESS);
     assert_eq!(dropped(admin, "not_authorized"), 3);
+    // They count for max-message-rate too.
+    assert!(metrics(admin).contains("\nmqtt_messages_received_total 3\n"), "{}", metrics(admin));
     let closed = writer.subscribe_with(&[("closed", SubscribeOptions::default())], &[]);
     assert_eq!(closed, [Reason::NOT_AUTHORIZED]);
     let said = metrics(admin);
