@@ -120,7 +120,8 @@ pub(super) fn unban(context: &Context, query: &Query) -> Outcome {
         (None, Some(user), None) => Banned::User(user.to_owned()),
         (None, None, Some(address)) => {
             let address: Result<IpAddr, _> = address.parse();
-            Banned::Address(address.map_err(|_| Failure::bad("address: not an address"))?)
+            let address = address.map_err(|_| Failure::bad("address: not an address"))?;
+            Banned::Address(address.to_canonical())
         }
         _ => return Err(Failure::bad("expected one of client, user and address")),
     };
