@@ -26,14 +26,14 @@ pub(crate) enum Item {
     System(Vec<Arc<Message>>),
     /// Adds subscriptions, and delivers retained messages.
     Subscribe { client: Subscriber, requests: Vec<SubscriptionRequest> },
-    /// Delivers retained messages that did not fit the delivery limit when the client subscribed.
+    /// Delivers retained messages that did not fit the limits of one cohort when the client subscribed.
     Retained(PendingRetained, Option<Permit>),
     /// Removes subscriptions of a client.
     Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
     /// Removes a client with all its subscriptions.
     Forget { client: ClientKey, keys: Arc<[Box<str>]> },
-    /// Returns retained messages of a topic filter, from number `from` on.
-    Browse { filter: String, from: usize, most: usize },
+    /// Returns retained messages of a topic filter.
+    Browse(BrowseRequest),
     /// Returns those of these messages that are retained still.
     StillRetained(Vec<Arc<Message>>),
     /// Takes this many IDs of messages and of deliveries.
@@ -56,7 +56,7 @@ impl Item {
             Self::Unsubscribe { .. }
             | Self::Forget { .. }
             | Self::Presence { .. }
-            | Self::Browse { .. }
+            | Self::Browse(_)
             | Self::Reserve(_)
             | Self::StillRetained(_) => false,
         }
@@ -117,16 +117,41 @@ pub(crate) struct SubscriptionRequest {
 pub(crate) struct PendingRetained {
     pub(crate) client: ClientKey,
     pub(crate) requests: Vec<SubscriptionRequest>,
+    pub(crate) progress: RetainedProgress,
+}
+
+/// How far the retained messages for a new subscriber are delivered.
+#[derive(Default)]
+pub(crate) struct RetainedProgress {
+    /// The position of the current subscription, and whether the topics of the broker's own are examined for it.
+    pub(crate) request: usize,
+    pub(crate) is_system: bool,
+    /// The last examined topic.
+    pub(crate) after: Option<Box<str>>,
+    /// Numbers of topics examined, and of messages delivered and omitted.
+    pub(crate) examined: usize,
+    pub(crate) delivered: usize,
+    pub(crate) left_out: usize,
+}
+
+/// A page of the retained messages, in the order of their topics.
+pub(crate) struct BrowseRequest {
+    pub(crate) filter: String,
+    /// The last topic of the page before.
+    pub(crate) after: Option<String>,
+    /// Maximum numbers of messages, and of topics examined.
+    pub(crate) most: usize,
+    pub(crate) topics: usize,
 }
 
 /// A response of the routing stage.
 pub(crate) enum Answer {
     /// The messages were routed, except for those beyond the delivery limit, which are unchanged.
     Published(Publication),
-    /// The client is subscribed; its retained messages did not fit the delivery limit.
+    /// The client is subscribed; some of its retained messages did not fit the limits of one cohort.
     PendingRetained(PendingRetained),
-    /// Retained messages, and whether they are the last.
-    Retained(Vec<Arc<Message>>, bool),
+    /// Retained messages, and the last examined topic if there may be more.
+    Retained(Vec<Arc<Message>>, Option<Box<str>>),
     /// The first of the reserved IDs.
     Reserved(FirstIds),
     /// The table was changed.

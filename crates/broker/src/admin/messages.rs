@@ -11,21 +11,24 @@ use crate::admin::query::Query;
 use crate::context::Context;
 use crate::model::message::{Message, check};
 use crate::model::trie::is_shallow;
-use crate::requests::{Answer, Item, Publication};
+use crate::requests::{Answer, BrowseRequest, Item, Publication};
 
 /// Bytes of a payload that a list shows.
 const MAX_PAYLOAD_BYTES: usize = 4096;
 
-/// Lists the retained messages of a topic filter, from number `after` on.
+/// Topics examined for one page.
+const MAX_TOPICS: usize = 20_000;
+
+/// Lists the retained messages of a topic filter, behind topic `after`.
 pub(super) async fn browse(context: &Context, query: &Query) -> Outcome {
     let filter = query.get("filter").unwrap_or("#").to_owned();
     if !topic::is_filter(&filter) || !is_shallow(&filter) {
         return Err(Failure::bad("filter: not a topic filter"));
     }
-    let (from, most) = (query.number("after")?.unwrap_or(0) as usize, query.limit()?);
-    let answer = context.stages.routing.call(Item::Browse { filter, from, most }).await;
-    let Ok(Answer::Retained(messages, is_end)) = answer else { return Err(busy()) };
-    let next = (!is_end).then_some(from + messages.len());
+    let after = query.get("after").map(str::to_owned);
+    let request = BrowseRequest { filter, after, most: query.limit()?, topics: MAX_TOPICS };
+    let answer = context.stages.routing.call(Item::Browse(request)).await;
+    let Ok(Answer::Retained(messages, next)) = answer else { return Err(busy()) };
     let shown = messages.iter().map(|message| {
         let shown = &message.payload[..message.payload.len().min(MAX_PAYLOAD_BYTES)];
         json!({
@@ -102,7 +105,9 @@ async fn send(context: &Context, request: PublishRequest) -> Outcome {
 }
 
 fn late() -> Failure {
-    Failure::busy("the disk accepts no writes; the message was delivered, but it may be lost in a crash")
+    Failure::busy(
+        "the disk accepts no writes; the message was delivered, but it may be lost in a crash",
+    )
 }
 
 fn busy() -> Failure {

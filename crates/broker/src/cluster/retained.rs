@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::lane::Lane;
 use crate::model::group_id::sync_id;
 use crate::model::message::Message;
-use crate::requests::{Answer, Item};
+use crate::requests::{Answer, BrowseRequest, Item};
 use crate::session::operations::RETRY_DELAY;
 
 /// Messages sent at once, and the size up to which more are added, in bytes.
@@ -20,7 +20,9 @@ const PAGE_BYTES: usize = 64 * 1024;
 
 /// Sends all retained messages of this moment, as long as the lane lasts.
 pub(super) async fn send(context: &Context, lane: &Lane) {
-    let browse = || Item::Browse { filter: "#".into(), from: 0, most: usize::MAX };
+    let all =
+        || BrowseRequest { filter: "#".into(), after: None, most: usize::MAX, topics: usize::MAX };
+    let browse = || Item::Browse(all());
     let all = ask(context, lane, browse).await;
     let mut left = &all[..];
     while !left.is_empty() && !lane.is_closed() {

@@ -228,7 +228,7 @@ pub struct Limits {
     pub inflight_deliveries: usize,
     /// Retained messages. Beyond it, publishing a new one is rejected with *quota exceeded*.
     pub retained: usize,
-    /// Memory of retained messages in bytes, including their topic tree; likewise.
+    /// Memory of retained messages in bytes, including their index; likewise.
     pub retained_bytes: usize,
     /// Live data in [`Config::persistence_dir`], in bytes. Beyond it, additions are rejected with *quota
     /// exceeded*. The files take up to twice as much and 200 MB.

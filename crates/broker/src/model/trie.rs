@@ -1,4 +1,4 @@
-//! A trie of topic levels. Topic filters are found by a topic name, and names by a filter.
+//! A trie of topic levels: the topic filters that match a topic name.
 //!
 //! Each level is an edge; wildcards have separate edges, so that they need no table lookup. Lookups are
 //! recursive, so topics are limited to [`MAX_LEVELS`] levels before they are used here.
@@ -16,13 +16,11 @@ pub(crate) fn is_shallow(path: &str) -> bool {
 /// The iteration order depends only on insertions and removals, which makes simulations deterministic.
 type Edges = IndexMap<Box<str>, u32, foldhash::fast::RandomState>;
 
-/// A map from topics, or from topic filters, to values.
+/// A map from topic filters to values.
 pub(crate) struct Trie<T> {
     nodes: Vec<Node<T>>,
     /// Unused nodes.
     free: Vec<u32>,
-    /// Length of all level names, in bytes.
-    names: usize,
 }
 
 struct Node<T> {
@@ -57,7 +55,7 @@ const ROOT: u32 = 0;
 
 impl<T> Default for Trie<T> {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()], free: Vec::new(), names: 0 }
+        Self { nodes: vec![Node::default()], free: Vec::new() }
     }
 }
 
@@ -67,23 +65,6 @@ const EDGE_BYTES: usize = 80;
 impl<T> Trie<T> {
     /// Memory of an unshared level in bytes, without its name.
     pub(crate) const LEVEL_BYTES: usize = size_of::<Node<T>>() + EDGE_BYTES;
-
-    /// Approximate memory use in bytes, without memory referenced by the values.
-    pub(crate) fn bytes(&self) -> usize {
-        (self.nodes.len() - self.free.len() - 1) * Self::LEVEL_BYTES + self.names
-    }
-
-    /// Growth in bytes if a value under `path` were added.
-    pub(crate) fn growth(&self, path: &str) -> usize {
-        let (mut at, mut growth) = (Some(ROOT), 0);
-        for level in path.split('/') {
-            at = at.and_then(|at| self.nodes[at as usize].edge(level));
-            if at.is_none() {
-                growth += Self::LEVEL_BYTES + level.len();
-            }
-        }
-        growth
-    }
 
     /// The value under `path`, inserted if missing.
     pub(crate) fn entry(&mut self, path: &str, make: impl FnOnce() -> T) -> &mut T {
@@ -102,7 +83,6 @@ impl<T> Trie<T> {
             self.nodes.push(Node::default());
             u32::try_from(self.nodes.len() - 1).expect("fewer than 2³² levels of topics")
         });
-        self.names += level.len();
         let node = &mut self.nodes[at as usize];
         match level {
             "+" => node.one = Some(next),
@@ -137,7 +117,6 @@ impl<T> Trie<T> {
             }
             self.nodes[child as usize] = Node::default();
             self.free.push(child);
-            self.names -= level.len();
             let parent = &mut self.nodes[parent as usize];
             match *level {
                 "+" => parent.one = None,
@@ -188,39 +167,6 @@ impl<T> Trie<T> {
             self.walk(one, behind, false, found);
         }
     }
-
-    /// Calls `found` for the values whose path, as a topic, matches `filter`.
-    pub(crate) fn below<'t>(&'t self, filter: &str, mut found: impl FnMut(&'t T)) {
-        self.descend(ROOT, Some(filter), &mut found);
-    }
-
-    fn descend<'t>(&'t self, at: u32, filter: Option<&str>, found: &mut impl FnMut(&'t T)) {
-        let node = &self.nodes[at as usize];
-        let Some(filter) = filter else { return node.value.iter().for_each(found) };
-        let (level, behind) = match filter.split_once('/') {
-            Some((level, behind)) => (level, Some(behind)),
-            None => (filter, None),
-        };
-        let hidden = |edge: &str| at == ROOT && edge.starts_with('$');
-        match level {
-            "#" => {
-                node.value.iter().for_each(&mut *found);
-                for (_, next) in node.edges.iter().filter(|(edge, _)| !hidden(edge)) {
-                    self.descend(*next, Some("#"), found);
-                }
-            }
-            "+" => {
-                for (_, next) in node.edges.iter().filter(|(edge, _)| !hidden(edge)) {
-                    self.descend(*next, behind, found);
-                }
-            }
-            level => {
-                if let Some(&next) = node.edges.get(level) {
-                    self.descend(next, behind, found);
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -237,10 +183,9 @@ mod tests {
         ["a", "b", "a/b", "a/b/c", "/", "/a", "a/", "a//b", "$SYS/x", "$SYS", "$SYS/x/y", "x/b"];
 
     #[test]
-    fn filters_and_names_find_each_other() {
-        let (mut filters, mut names) = (Trie::default(), Trie::default());
+    fn names_find_filters() {
+        let mut filters = Trie::default();
         FILTERS.iter().for_each(|filter| *filters.entry(filter, || "") = filter);
-        NAMES.iter().for_each(|name| *names.entry(name, || "") = name);
         for name in NAMES {
             let mut found = Vec::new();
             filters.matching(name, |filter| found.push(*filter));
@@ -250,24 +195,13 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(found, expected, "{name}");
         }
-        for filter in FILTERS {
-            let mut found = Vec::new();
-            names.below(filter, |name| found.push(*name));
-            found.sort_unstable();
-            let mut expected: Vec<_> =
-                NAMES.into_iter().filter(|name| topic::matches(filter, name)).collect();
-            expected.sort_unstable();
-            assert_eq!(found, expected, "{filter}");
-        }
     }
 
     #[test]
     fn removal_leaves_no_nodes() {
         let mut trie = Trie::default();
         for filter in FILTERS {
-            let expected = trie.bytes() + trie.growth(filter);
             *trie.entry(filter, || "") = filter;
-            assert_eq!((trie.bytes(), trie.growth(filter)), (expected, 0), "{filter}");
         }
         for (n, filter) in FILTERS.iter().enumerate() {
             assert_eq!(trie.remove(filter), Some(*filter));
@@ -277,7 +211,6 @@ mod tests {
             }
         }
         assert!(trie.nodes[0].is_empty());
-        assert_eq!(trie.bytes(), 0);
         assert_eq!(trie.free.len() + 1, trie.nodes.len(), "all nodes but the root are free");
     }
 }

@@ -1,22 +1,24 @@
 //! Retained messages, one per topic.
 
+mod scan;
+
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_mqtt::Reason;
 
 use crate::model::message::Message;
-use crate::model::trie::Trie;
+use crate::routing::retained::scan::{Scanned, Topics, scan};
 
-/// The retained messages, limited in number and in bytes, including their topic tree.
+/// The retained messages, limited in number and in bytes, including their index.
 pub(crate) struct Retained {
-    messages: Trie<Arc<Message>>,
+    /// Ordered, so that a list can be continued behind any topic.
+    messages: Topics<Arc<Message>>,
     /// The messages that expire.
     expiring: BTreeSet<Expiring>,
-    count: usize,
-    /// Bytes of the messages, without the tree.
+    /// Bytes of the messages, and of the index.
     bytes: usize,
     most: usize,
     most_bytes: usize,
@@ -29,38 +31,53 @@ struct Expiring {
     message: Arc<Message>,
 }
 
+/// Approximate memory of an entry of the index in bytes, without the characters of the topic.
+const ENTRY_BYTES: usize = 64;
+
 /// Expired messages removed per added message, so that none takes space for long and no client waits for a
 /// large cleanup.
 const MAX_SWEPT: usize = 4;
 
+/// What one cohort may examine for all its SUBSCRIBEs: topics, and bytes that content filters read. Other clients wait
+/// meanwhile, for about a millisecond.
+pub(crate) struct RetainedBudget {
+    pub(super) topics: usize,
+    pub(super) bytes: usize,
+}
+
+impl Default for RetainedBudget {
+    fn default() -> Self {
+        Self { topics: 4096, bytes: 256 << 10 }
+    }
+}
+
 impl Retained {
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
-        let (messages, expiring) = (Trie::default(), BTreeSet::new());
-        Self { messages, expiring, count: 0, bytes: 0, most, most_bytes }
+        let (messages, expiring) = (BTreeMap::new(), BTreeSet::new());
+        Self { messages, expiring, bytes: 0, most, most_bytes }
     }
 
     /// The number of retained messages.
     pub(crate) fn count(&self) -> usize {
-        self.count
+        self.messages.len()
     }
 
-    /// Memory of the retained messages, including their topic tree.
+    /// Memory of the retained messages, including their index.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes + self.messages.bytes()
+        self.bytes
     }
 
     /// Retains `message` and replaces the topic's previous one; an empty message removes it. Messages beyond a
     /// limit are refused, and the previous one stays.
     pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {
-        let before = self.messages.get_mut(&message.topic).map(|before| before.size());
         if message.payload.is_empty() {
             self.remove(&message.topic);
             return Ok(());
         }
-        let growth = if before.is_none() { self.messages.growth(&message.topic) } else { 0 };
-        let count = self.count + usize::from(before.is_none());
-        let bytes = self.bytes - before.unwrap_or(0) + message.size();
-        if count > self.most || bytes + self.messages.bytes() + growth > self.most_bytes {
+        let before = self.messages.get(&*message.topic).map(size);
+        let count = self.count() + usize::from(before.is_none());
+        let bytes = self.bytes - before.unwrap_or(0) + size(message);
+        if count > self.most || bytes > self.most_bytes {
             return Err(Reason::QUOTA_EXCEEDED);
         }
         self.put(message.clone());
@@ -68,18 +85,18 @@ impl Retained {
     }
 
     /// Whether a topic has a message.
-    pub(crate) fn has(&mut self, topic: &str) -> bool {
-        self.messages.get_mut(topic).is_some()
+    pub(crate) fn has(&self, topic: &str) -> bool {
+        self.messages.contains_key(topic)
     }
 
     /// Whether `message` itself is retained.
-    pub(crate) fn holds(&mut self, message: &Arc<Message>) -> bool {
-        self.messages.get_mut(&message.topic).is_some_and(|kept| Arc::ptr_eq(kept, message))
+    pub(crate) fn holds(&self, message: &Arc<Message>) -> bool {
+        self.messages.get(&*message.topic).is_some_and(|kept| Arc::ptr_eq(kept, message))
     }
 
     /// Whether `message` decides what its topic retains: it is retained, or has removed the one before.
-    pub(crate) fn is_current(&mut self, message: &Arc<Message>) -> bool {
-        let kept = self.messages.get_mut(&message.topic);
+    pub(crate) fn is_current(&self, message: &Arc<Message>) -> bool {
+        let kept = self.messages.get(&*message.topic);
         kept.is_none_or(|kept| Arc::ptr_eq(kept, message))
     }
 
@@ -89,16 +106,13 @@ impl Retained {
     }
 
     fn put(&mut self, message: Arc<Message>) {
-        self.count += 1;
-        self.bytes += message.size();
+        self.bytes += size(&message);
         let expiring = Expiring::of(&message);
-        let topic = message.topic.clone();
-        let mut new = Some(message);
-        let here = self.messages.entry(&topic, || new.take().expect("removed once"));
-        if let Some(new) = new {
-            let before = std::mem::replace(here, new);
-            self.gone(&before);
-        }
+        let before = match self.messages.get_mut(&*message.topic) {
+            Some(place) => Some(std::mem::replace(place, message)),
+            None => self.messages.insert(message.topic.as_str().into(), message),
+        };
+        before.inspect(|before| self.gone(before));
         // After the removal of the previous message, which is equal if it expires at the same time.
         self.expiring.extend(expiring);
     }
@@ -110,8 +124,7 @@ impl Retained {
     }
 
     fn gone(&mut self, message: &Arc<Message>) {
-        self.count -= 1;
-        self.bytes -= message.size();
+        self.bytes -= size(message);
         if let Some(expiring) = Expiring::of(message) {
             self.expiring.remove(&expiring);
         }
@@ -129,19 +142,25 @@ impl Retained {
         }
     }
 
-    /// Calls `found` for the messages whose topic matches `filter` and that have not expired at `now`.
-    pub(crate) fn below<'r>(
+    /// Calls `found` for the messages whose topic matches `filter` and that have not expired at `now`, in the order of the
+    /// topics, behind topic `after`. Examines up to `most` topics, and at least one, and ends early if `found` returns
+    /// false.
+    pub(crate) fn scan<'r>(
         &'r self,
         filter: &str,
+        (after, most): (Option<&str>, usize),
         now: Duration,
-        mut found: impl FnMut(&'r Arc<Message>),
-    ) {
-        self.messages.below(filter, |message| {
-            if !message.has_expired(now) {
-                found(message);
-            }
-        });
+        mut found: impl FnMut(&'r Arc<Message>) -> bool,
+    ) -> Scanned<'r> {
+        scan(&self.messages, filter, after, most, |message| {
+            message.has_expired(now) || found(message)
+        })
     }
+}
+
+/// The memory of a message and of its entry in the index, in bytes.
+fn size(message: &Arc<Message>) -> usize {
+    message.size() + ENTRY_BYTES + message.topic.len()
 }
 
 impl Expiring {
@@ -194,18 +213,18 @@ mod tests {
     }
 
     #[test]
-    fn levels_count() {
-        let deep = |n: usize| format!("{n}{}", "/x".repeat(190));
+    fn topics_count() {
+        let long = |n: usize| format!("{n}{}", "/x".repeat(190));
         let most = 100_000;
         let mut retained = Retained::new(usize::MAX, most);
-        let fits = (0..1000).take_while(|n| retained.keep(&message(&deep(*n), b"x", None)).is_ok());
+        let fits = (0..1000).take_while(|n| retained.keep(&message(&long(*n), b"x", None)).is_ok());
         let fits = fits.count();
-        assert!((1..10).contains(&fits), "{fits} times 191 levels in {most} bytes");
-        assert!(retained.keep(&message(&deep(0), b"y", None)).is_ok(), "replaces a message");
-        assert!(retained.keep(&message(&deep(0), b"", None)).is_ok());
-        assert!(retained.keep(&message(&deep(5000), b"x", None)).is_ok(), "below the limit again");
-        (0..=5000).for_each(|n| retained.remove(&deep(n)));
-        assert_eq!((retained.count, retained.bytes, retained.messages.bytes()), (0, 0, 0));
+        assert!((50..120).contains(&fits), "{fits} topics of 381 bytes, twice, in {most} bytes");
+        assert!(retained.keep(&message(&long(0), b"y", None)).is_ok(), "replaces a message");
+        assert!(retained.keep(&message(&long(0), b"", None)).is_ok());
+        assert!(retained.keep(&message(&long(5000), b"x", None)).is_ok(), "below the limit again");
+        (0..=5000).for_each(|n| retained.remove(&long(n)));
+        assert_eq!((retained.count(), retained.bytes()), (0, 0));
     }
 
     #[test]

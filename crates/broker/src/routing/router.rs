@@ -323,26 +323,9 @@ impl Router {
         self.publish_own(messages, batches, (policy, now));
     }
 
-    /// Up to `most` retained messages of a filter, from number `from` on, and whether they are the last.
-    pub(crate) fn browse(
-        &self,
-        filter: &str,
-        (from, most): (usize, usize),
-        now: Duration,
-    ) -> (Vec<Arc<Message>>, bool) {
-        let (mut found, mut number) = (Vec::new(), 0);
-        self.retained.below(filter, now, |message| {
-            if (from..from.saturating_add(most)).contains(&number) {
-                found.push(message.clone());
-            }
-            number += 1;
-        });
-        (found, number <= from.saturating_add(most))
-    }
-
     /// The retained messages.
-    pub(crate) fn retained(&mut self) -> &mut Retained {
-        &mut self.retained
+    pub(crate) fn retained(&self) -> &Retained {
+        &self.retained
     }
 
     /// Adds subscriptions. Returns those whose retained messages are to be [delivered](Self::send_retained).
@@ -366,7 +349,7 @@ impl Router {
             };
             send && path.group.is_none()
         });
-        PendingRetained { client: key, requests }
+        PendingRetained { client: key, requests, progress: Default::default() }
     }
 
     /// Whether this client's session is persistent.

@@ -150,6 +150,14 @@ impl RouterWal {
         }
     }
 
+    /// Lets the cohort's requests wait for all records so far.
+    pub(crate) fn await_all(&mut self) {
+        if !self.records.is_empty() {
+            self.append();
+        }
+        self.lsn = self.lsn.max(self.wal.latest());
+    }
+
     /// Appends the cohort's records. Returns the LSN for which publishers wait.
     pub(crate) fn end(&mut self) -> Lsn {
         if !self.records.is_empty() {

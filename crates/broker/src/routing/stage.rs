@@ -16,6 +16,7 @@ use crate::durable::{Lsn, Wal};
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::settings::LiveLimits;
 use crate::requests::{Answer, Item, PendingRetained};
+use crate::routing::retained::RetainedBudget;
 use crate::routing::router::Router;
 use crate::routing::routing_batch::RoutingBatch;
 use crate::session::operations::SessionStage;
@@ -55,6 +56,7 @@ fn route(
 ) {
     let now = now();
     let mut batch = RoutingBatch::new(partitions, delivery_limiter);
+    let mut budget = RetainedBudget::default();
     // Recorded changes cannot be refused, so the delivering operation is reserved first.
     let place = wal.is_enabled().then(|| Reserved::new(delivery, sessions, wal));
     let has_none = place.as_ref().is_some_and(Option::is_none);
@@ -75,30 +77,32 @@ fn route(
             Item::System(messages) => router.tell(&messages, &mut batch.batches, (policy, now)),
             Item::Subscribe { client, requests } => {
                 is_durable = client.durable_id != 0;
-                let pending = router.subscribe(client, requests);
-                if !pending.requests.is_empty() {
-                    if delivery_limiter.must_wait(None) || batch.room() == 0 {
-                        reply.send(Answer::PendingRetained(pending));
-                        continue;
-                    }
-                    retained(router, &mut batch, &pending, (now, policy));
-                }
-            }
-            Item::Retained(pending, permit) => {
-                batch.add_permit(permit);
-                if batch.room() == 0 {
+                let mut pending = router.subscribe(client, requests);
+                if !pending.requests.is_empty()
+                    && (delivery_limiter.must_wait(None)
+                        || batch.room() == 0
+                        || !retained(router, &mut batch, &mut pending, (now, policy), &mut budget))
+                {
                     reply.send(Answer::PendingRetained(pending));
                     continue;
                 }
+            }
+            Item::Retained(mut pending, permit) => {
+                batch.add_permit(permit);
                 is_durable = router.is_durable(pending.client);
-                retained(router, &mut batch, &pending, (now, policy));
+                if batch.room() == 0
+                    || !retained(router, &mut batch, &mut pending, (now, policy), &mut budget)
+                {
+                    reply.send(Answer::PendingRetained(pending));
+                    continue;
+                }
             }
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys } => router.forget(client, &keys),
             Item::Presence { client, online } => router.present(client, online),
-            Item::Browse { filter, from, most } => {
-                let (messages, is_end) = router.browse(&filter, (from, most), now);
-                reply.send(Answer::Retained(messages, is_end));
+            Item::Browse(request) => {
+                let (messages, next) = router.browse(&request, now);
+                reply.send(Answer::Retained(messages, next));
                 continue;
             }
             Item::HandOver(own) => router.hand_over(own, &mut batch.batches, (policy, now)),
@@ -108,7 +112,7 @@ fn route(
             }
             Item::StillRetained(mut messages) => {
                 messages.retain(|message| router.retained().holds(message));
-                reply.send(Answer::Retained(messages, true));
+                reply.send(Answer::Retained(messages, None));
                 continue;
             }
         }
@@ -188,13 +192,14 @@ impl Reserved {
     }
 }
 
-/// Adds deliveries of retained messages to the batch.
+/// Adds deliveries of retained messages to the batch. Returns whether these are all.
 fn retained(
     router: &mut Router,
     batch: &mut RoutingBatch,
-    pending: &PendingRetained,
-    (now, policy): (Duration, &Policy),
-) {
+    pending: &mut PendingRetained,
+    at: (Duration, &Policy),
+    budget: &mut RetainedBudget,
+) -> bool {
     let deliveries = &mut batch.batches[usize::from(pending.client.partition)];
-    router.send_retained(pending, (now, policy), deliveries);
+    router.send_retained(pending, at, deliveries, budget)
 }

@@ -1,5 +1,6 @@
-//! Retained messages for a new subscriber.
+//! Retained messages for a new subscriber, and for operators.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +10,15 @@ use super::clients::Client;
 use super::{Router, how};
 use crate::access::Policy;
 use crate::content::attributes::Attributes;
-use crate::content::parse::Content;
 use crate::content::path::path;
 use crate::events::drops::{DropReason, Dropped};
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::Message;
 use crate::model::subscribers::Subscription;
-use crate::requests::{FirstIds, PendingRetained};
+use crate::requests::{BrowseRequest, FirstIds, PendingRetained, RetainedProgress};
+use crate::routing::retained::RetainedBudget;
 
-/// Maximum number of retained messages examined for one SUBSCRIBE, matching or not. Other clients wait
-/// meanwhile.
+/// Maximum number of topics examined for one SUBSCRIBE, matching or not.
 const MAX_EXAMINED: usize = 1_000_000;
 
 impl Router {
@@ -28,66 +28,106 @@ impl Router {
     }
 
     /// Adds deliveries of retained messages for a client that subscribed, if it still exists. Messages beyond
-    /// the limit are omitted.
+    /// the limit are omitted. Returns false if the budget is exhausted, and a later cohort has to continue.
     pub(crate) fn send_retained(
         &mut self,
-        PendingRetained { client, requests }: &PendingRetained,
+        PendingRetained { client, requests, progress }: &mut PendingRetained,
         (now, policy): (Duration, &Policy),
         batch: &mut DeliveryBatch,
-    ) {
-        let Some(index) = self.indices.get(client) else { return };
+        budget: &mut RetainedBudget,
+    ) -> bool {
+        let Some(index) = self.indices.get(client) else { return true };
         let Client { key, durable_id, identity, .. } = &self.clients[*index as usize];
-        // Messages beyond the client's queue limit are omitted here, before they take memory.
-        let (most, mut left_out) = (batch.deliveries.len().saturating_add(self.most), 0);
-        let mut examined = 0;
-        for request in requests {
-            let Some(path) = path(&request.key) else { continue };
-            if left_out > 0 {
+        let is_continued = progress.examined > 0;
+        let RetainedProgress { request: current, is_system, after, examined, delivered, left_out } =
+            progress;
+        while let Some(request) = requests.get(*current) {
+            let Some(path) = path(&request.key) else {
+                *current += 1;
+                continue;
+            };
+            if *examined >= MAX_EXAMINED {
+                // The others are not examined, and count as one.
+                *left_out += 1;
                 break;
+            }
+            if budget.topics == 0 || budget.bytes == 0 {
+                return false;
             }
             let own = Subscription {
                 options: request.options,
                 identifier: request.identifier,
                 covered: request.covered,
             };
+            let bytes = Cell::new(budget.bytes);
             let mut give = |message: &Arc<Message>| {
-                examined += 1;
-                if examined > MAX_EXAMINED {
-                    left_out += 1;
+                let is_own = message.publisher.as_deref() == Some(&*identity.client);
+                if request.options.no_local && is_own {
                     return;
                 }
-                if request.options.no_local
-                    && message.publisher.as_deref() == Some(&*identity.client)
-                {
-                    return;
-                }
-                let satisfies = |content: &Content| {
+                if let Some(content) = &request.content {
+                    let payload = if content.json { message.payload.len() } else { 0 };
+                    let read = message.properties_bytes() + payload;
+                    bytes.set(bytes.get().saturating_sub(read));
                     let attributes = Attributes::of(message, content.json);
-                    content.filter.matches(&attributes.list())
-                };
-                if request.content.as_ref().is_none_or(satisfies)
-                    && policy.may_receive(request.covered, identity, &message.topic)
-                {
-                    if batch.deliveries.len() >= most {
-                        left_out += 1;
+                    if !content.filter.matches(&attributes.list()) {
                         return;
                     }
-                    let how = How { retain: true, ..how(own, message) };
-                    let is_durable = *durable_id != 0 && how.qos != QoS::AtMostOnce;
-                    let delivery = batch.add(*key, message, how);
-                    if is_durable {
-                        self.wal.queue(*durable_id, message, delivery);
-                        self.wal.next();
-                    }
+                }
+                if !policy.may_receive(request.covered, identity, &message.topic) {
+                    return;
+                }
+                // Messages beyond the client's queue limit are omitted here, before they take memory.
+                if *delivered >= self.most {
+                    *left_out += 1;
+                    return;
+                }
+                *delivered += 1;
+                let how = How { retain: true, ..how(own, message) };
+                let is_durable = *durable_id != 0 && how.qos != QoS::AtMostOnce;
+                let delivery = batch.add(*key, message, how);
+                if is_durable {
+                    self.wal.queue(*durable_id, message, delivery);
+                    self.wal.next();
                 }
             };
-            self.retained.below(path.filter, now, &mut give);
-            if path.filter.starts_with('$') {
-                self.system.below(path.filter, now, &mut give);
+            let table = if *is_system { &self.system } else { &self.retained };
+            let most = budget.topics.min(MAX_EXAMINED - *examined);
+            let scanned = table.scan(path.filter, (after.as_deref(), most), now, |message| {
+                give(message);
+                bytes.get() > 0
+            });
+            *examined += scanned.examined;
+            budget.topics -= scanned.examined;
+            budget.bytes = bytes.get();
+            *after = scanned.last.map(Into::into);
+            if after.is_none() {
+                *is_system = !*is_system && path.filter.starts_with('$');
+                *current += usize::from(!*is_system);
             }
         }
         let (client, user) = (Some(&*identity.client), identity.user.as_deref());
         let what = || Dropped { client, user, ..Dropped::default() };
-        self.drops.add(DropReason::RetainedLeftOut, left_out, what);
+        self.drops.add(DropReason::RetainedLeftOut, *left_out, what);
+        if *durable_id != 0 && is_continued {
+            // The deliveries of earlier cohorts, too.
+            self.wal.await_all();
+        }
+        true
+    }
+
+    /// A page of retained messages, and the last examined topic if there may be more.
+    pub(crate) fn browse(
+        &self,
+        BrowseRequest { filter, after, most, topics }: &BrowseRequest,
+        now: Duration,
+    ) -> (Vec<Arc<Message>>, Option<Box<str>>) {
+        let mut found = Vec::new();
+        let scanned = self.retained.scan(filter, (after.as_deref(), *topics), now, |message| {
+            found.push(message.clone());
+            found.len() < *most
+        });
+        let next = scanned.last.map(Into::into);
+        (found, next)
     }
 }

@@ -17,11 +17,12 @@ use crate::durable::Wal;
 use crate::durable::disk_timeout::DISK_TIMEOUT;
 use crate::durable::recovery::RecoveredRoutes;
 use crate::events::EventLog;
-use crate::events::drops::Drops;
+use crate::events::drops::{DropReason, Drops};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::requests::{Subscriber, SubscriptionRequest};
+use crate::routing::retained::RetainedBudget;
 
 /// A table with one partition of sessions.
 struct Table {
@@ -75,8 +76,7 @@ fn message(topic: &str, retain: bool, properties: &[Property<'_>]) -> Arc<Messag
     let mut buffer = PropertyBuffer::new();
     properties.iter().for_each(|own| buffer.push(*own).unwrap());
     let (delivery, properties) = (Delivery::AtMostOnce, buffer.get());
-    let publish =
-        Publish { topic, payload: b"x", delivery, retain, duplicate: false, properties };
+    let publish = Publish { topic, payload: b"x", delivery, retain, duplicate: false, properties };
     Arc::new(Message::of(&publish, topic, (key(9), 0), Duration::ZERO))
 }
 
@@ -131,11 +131,11 @@ fn recorded(messages: Vec<Arc<Message>>) -> Vec<String> {
 /// It is removed by the next message, before it has a number in the journal.
 #[test]
 fn an_expired_message_is_not_recorded_as_retained() {
-    let expired = message("a", true, &[Property::MessageExpiry(0)]);
-    assert_eq!(recorded(vec![expired.clone(), message("b", true, &[])]), ["-a", "+b"]);
+    let expired = || message("a", true, &[Property::MessageExpiry(0)]);
+    assert_eq!(recorded(vec![expired(), message("b", true, &[])]), ["-a", "+b"]);
     // Nothing has removed it yet. A later sweep records that.
-    assert_eq!(recorded(vec![expired.clone()]), ["+a"]);
-    assert_eq!(recorded(vec![expired, message("a", true, &[])]), ["-a", "+a"]);
+    assert_eq!(recorded(vec![expired()]), ["+a"]);
+    assert_eq!(recorded(vec![expired(), message("a", true, &[])]), ["-a", "+a"]);
 }
 
 /// Also an attribute that has the name of the broker's own, except for U+0000.
@@ -146,25 +146,55 @@ fn filters_may_test_any_attribute() {
         table.router.subscribe(client(slot), vec![request(filter)]);
     }
     let of = |name| message("t", false, &[Property::User(name, "5")]);
-    assert_eq!(table.publish(&[of("$filter"), of("filter"), of("other")]), [vec![1], vec![3], vec![]]);
+    assert_eq!(
+        table.publish(&[of("$filter"), of("filter"), of("other")]),
+        [vec![1], vec![3], vec![]]
+    );
 }
 
-/// The number of retained messages that a new subscription to all topics gets.
-fn received(table: &mut Table) -> usize {
-    let pending = table.router.subscribe(client(1), vec![request("#")]);
-    let (at, mut batch) = ((Duration::ZERO, &*table.policy), DeliveryBatch::default());
-    table.router.send_retained(&pending, at, &mut batch);
-    batch.deliveries.len()
+/// The numbers of retained messages that a new subscription of client 1 gets, by cohort.
+fn received(table: &mut Table, filter: &str) -> Vec<usize> {
+    let mut pending = table.router.subscribe(client(1), vec![request(filter), request("#")]);
+    let (mut all, mut is_done) = (Vec::new(), false);
+    while !is_done {
+        let (at, mut batch) = ((Duration::ZERO, &*table.policy), DeliveryBatch::default());
+        let budget = &mut RetainedBudget::default();
+        is_done = table.router.send_retained(&mut pending, at, &mut batch, budget);
+        all.push(batch.deliveries.len());
+    }
+    all
 }
 
 #[test]
 fn the_limit_of_retained_messages_for_one_client_changes_with_a_reload() {
     let limits = Limits { queued_messages: 0, ..Limits::default() };
     let mut table = Table::new(&limits, RecoveredRoutes::default());
-    let all: Vec<_> =
-        (0..SENT_IMMEDIATELY + 5).map(|n| message(&format!("t/{n}"), true, &[])).collect();
+    let count = SENT_IMMEDIATELY + 5;
+    let all: Vec<_> = (0..count).map(|n| message(&format!("t/{n}"), true, &[])).collect();
     table.publish(&all);
-    assert_eq!(received(&mut table), SENT_IMMEDIATELY);
+    let omitted = |table: &Table| table.drops.count(DropReason::RetainedLeftOut);
+    assert_eq!(received(&mut table, "none").iter().sum::<usize>(), SENT_IMMEDIATELY);
+    assert_eq!(omitted(&table), 5);
     table.router.set_queued_messages(5);
-    assert_eq!(received(&mut table), SENT_IMMEDIATELY + 5);
+    assert_eq!(received(&mut table, "none").iter().sum::<usize>(), count);
+    assert_eq!(omitted(&table), 5);
+    // Those of the second subscription are omitted, and counted.
+    assert_eq!(received(&mut table, "t/+").iter().sum::<usize>(), count);
+    assert_eq!(omitted(&table), 5 + count as u64);
+}
+
+/// A client does not keep others waiting, whether its filters match or not.
+#[test]
+fn a_cohort_examines_some_retained_messages() {
+    let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
+    let all: Vec<_> = (0..10_000).map(|n| message(&format!("t/{n}"), true, &[])).collect();
+    table.publish(&all);
+    assert_eq!(received(&mut table, "t/+?n=1"), [0, 0, 2288, 4096, 3616]);
+    assert_eq!(received(&mut table, "none/+"), [4095, 4096, 1809], "other topics are skipped");
+    // Long ones.
+    let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
+    let long = [Property::User("k", &"v".repeat(1000))];
+    let all: Vec<_> = (0..1000).map(|n| message(&format!("t/{n}"), true, &long)).collect();
+    table.publish(&all);
+    assert_eq!(received(&mut table, "t/+?n=1"), [0, 0, 0, 1000]);
 }

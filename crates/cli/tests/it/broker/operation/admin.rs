@@ -210,11 +210,20 @@ fn retained_messages_are_browsed_and_changed(driver: &str) {
     assert_eq!((&message["topic"], &message["payload"]), (&json!("own/a"), &json!("é")));
     assert_eq!((&message["bytes"], &found["next"]), (&json!(2), &Value::Null));
     let first = own.get("retained?filter=kept/%23&limit=3");
-    assert_eq!((first["messages"].as_array().unwrap().len(), &first["next"]), (3, &json!(3)));
-    let rest = own.get("retained?filter=kept/%23&limit=3&after=3");
+    assert_eq!(
+        (first["messages"].as_array().unwrap().len(), &first["next"]),
+        (3, &json!("kept/2"))
+    );
+    // The pages before may change.
+    assert_eq!(own.call("DELETE", "retained?topic=kept/1", None).0, 200);
+    assert_eq!(own.call("DELETE", "retained?topic=kept/2", None).0, 200);
+    let rest = own.get("retained?filter=kept/%23&limit=3&after=kept/2");
+    let topics: Vec<_> =
+        rest["messages"].as_array().unwrap().iter().map(|own| &own["topic"]).collect();
+    assert_eq!(topics, [&json!("kept/3"), &json!("kept/4")]);
     assert_eq!((rest["messages"].as_array().unwrap().len(), &rest["next"]), (2, &Value::Null));
     assert_eq!(own.call("DELETE", "retained?topic=kept/3", None).0, 200);
-    assert_eq!(own.get("retained?filter=kept/%23")["messages"].as_array().unwrap().len(), 4);
+    assert_eq!(own.get("retained?filter=kept/%23")["messages"].as_array().unwrap().len(), 2);
     for body in
         [json!({ "topic": "a/#" }), json!({ "topic": "$SYS/a" }), json!({ "topic": "a", "qos": 3 })]
     {
