@@ -6,11 +6,13 @@
 //! | `notes.rs` | options that are not translated, each with the reason |
 //! | `listeners.rs` | listeners and their TLS |
 //! | `bridges.rs` | bridges |
+//! | `packet_size.rs` | the limits on the size of messages |
 //! | `translate.rs` | all other options |
 
 mod bridges;
 mod listeners;
 mod notes;
+mod packet_size;
 mod reader;
 mod translate;
 

@@ -28,6 +28,11 @@ impl Notes {
         self.add(setting, "note", what);
     }
 
+    /// Something about the result that the operator has to know.
+    pub(super) fn add_general(&mut self, what: &str) {
+        self.lines.push(what.to_owned());
+    }
+
     fn add(&mut self, Setting { file, line, key, value }: &Setting, kind: &str, why: &str) {
         let value = if value.is_empty() { String::new() } else { format!(" {value}") };
         self.lines.push(format!("{file}:{line}: {key}{value}: {kind}: {why}"));

@@ -9,6 +9,7 @@ use phalanx_broker::{Config, EventClass};
 use super::bridges::Bridges;
 use super::listeners::Listeners;
 use super::notes::{Notes, reason};
+use super::packet_size::PacketSize;
 use super::reader::Setting;
 
 /// Translates all options.
@@ -19,11 +20,14 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
     let (mut listeners, mut bridges) = (Listeners::new(per_listener), Bridges::default());
     let mut logging = Logging { notices: true, connections: true };
     let (mut persists, mut location) = (false, None);
+    let mut packet_size = PacketSize::default();
     for setting in settings {
         let value = setting.value.as_str();
         let done = match setting.key.as_str() {
             _ if bridges.take(setting, &mut notes) => Ok(()),
             _ if listeners.take(setting, &mut notes) => Ok(()),
+            "max_packet_size" => number(value).map(|most| packet_size.packet = most),
+            "message_size_limit" => number(value).map(|most| packet_size.payload = most),
             "persistence" => flag(value).map(|is| persists = is),
             "persistence_location" => {
                 location = Some(setting);
@@ -55,6 +59,7 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
     } else if let Some(setting) = location {
         notes.unneeded(setting, "persistence is off");
     }
+    packet_size.finish(&mut config, &mut notes);
     if logging.notices && logging.connections {
         config.log.events =
             vec![EventClass::Connects, EventClass::Disconnects, EventClass::Refusals];
@@ -97,11 +102,6 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
         "max_queued_messages" => limits.queued_messages = number(value)?.unwrap_or(usize::MAX),
         "max_queued_bytes" => limits.queued_bytes = number(value)?.unwrap_or(usize::MAX),
         "max_inflight_messages" => limits.inflight_messages = number(value)?.unwrap_or(u16::MAX),
-        "max_packet_size" | "message_size_limit" => {
-            if let Some(most) = number(value)? {
-                limits.packet_size = most;
-            }
-        }
         "max_keepalive" | "global_max_keepalive" => {
             limits.keep_alive = number(value)?.unwrap_or(0);
             if limits.keep_alive == u16::MAX {
@@ -192,12 +192,13 @@ mod tests {
              max_keepalive 120\npersistent_client_expiration 2w\nmax_connections -1\nlog_type error\n",
         );
         let expected = "allowed-origins = [\"*\"]\nlisten = [\"mqtt://127.0.0.1:1883\", \"mqtts://[::]:8883\", \
-                        \"ws://192.0.2.1:9001\"]\nmax-keep-alive = \"120s\"\nmax-session-expiry = \"1209600s\"\n\
+                        \"ws://192.0.2.1:9001\"]\nmax-keep-alive = \"120s\"\nmax-packet-size = \"128M\"\nmax-session-expiry = \"1209600s\"\n\
                         password-file = \"/etc/m/users\"\npersistence-dir = \"/var/lib/mosquitto-phalanx\"\n\n\
                         [tls]\ncertificate = \"/c.pem\"\nclient-ca = false\nclient-crl = false\nkey = \"/k.pem\"\n";
         assert_eq!(text, expected);
         assert!(notes[0].starts_with("2: per_listener_settings false: not needed: "), "{notes:?}");
-        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert_eq!(notes.len(), 4, "{notes:?}");
+        assert!(notes[3].starts_with("max-packet-size: mosquitto accepts packets of any size"));
     }
 
     #[test]
@@ -228,7 +229,7 @@ mod tests {
         }
         assert_eq!((certificates.certificate_user, both.certificate_user), (None, Some(false)));
         assert_eq!(both.user_as_client_id, Some(true));
-        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert_eq!(notes.len(), 2, "{notes:?}");
     }
 
     #[test]
@@ -279,7 +280,8 @@ mod tests {
             "15: round_robin true: left out",
             "16: connection down: note",
         ];
-        assert_eq!(notes.len(), kinds.len(), "{notes:?}");
+        // And one about the size of packets.
+        assert_eq!(notes.len(), kinds.len() + 1, "{notes:?}");
         for kind in kinds {
             assert!(notes.iter().any(|note| note.starts_with(kind)), "{kind}: {notes:?}");
         }
@@ -289,7 +291,8 @@ mod tests {
     fn the_defaults_of_mosquitto() {
         let (text, notes) = translated("");
         let events = "log-events = [\"connects\", \"disconnects\", \"refusals\"]\n";
-        assert_eq!((text, notes.len()), (format!("ephemeral = true\n{events}"), 0));
+        let size = "max-packet-size = 268435455\n";
+        assert_eq!((text, notes.len()), (format!("ephemeral = true\n{events}{size}"), 1));
     }
 
     #[test]
@@ -306,7 +309,7 @@ mod tests {
             ("retain_available false", "no equivalent"),
         ];
         for (line, why) in table {
-            let (_, notes) = translated(&format!("\n{line}\n"));
+            let (_, notes) = translated(&format!("\n{line}\nmax_packet_size 1000\n"));
             assert_eq!(notes.len(), 1, "{line}: {notes:?}");
             assert!(notes[0].starts_with(&format!("2: {line}: left out: ")), "{}", notes[0]);
             assert!(notes[0].contains(why), "{}", notes[0]);
@@ -319,8 +322,11 @@ mod tests {
         let path = |name: &str| home.path().join(name);
         let folder = path("conf.d");
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("b.conf"), "max_queued_messages 5\nmax_inflight_messages 20\n")
-            .unwrap();
+        std::fs::write(
+            folder.join("b.conf"),
+            "max_queued_messages 5\nmax_inflight_messages 20\nmax_packet_size 1000\n",
+        )
+        .unwrap();
         std::fs::write(folder.join("c.txt"), "nothing\n").unwrap();
         let main = path("m.conf");
         std::fs::write(&main, format!("include_dir {}\n", folder.display())).unwrap();

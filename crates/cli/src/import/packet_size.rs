@@ -1,0 +1,66 @@
+//! The limits of mosquitto on the size of messages.
+
+use phalanx_broker::Config;
+
+use super::notes::Notes;
+
+/// Maximum values of `max-packet-size`: the longest packet of MQTT, and with persistence an entry of the journal.
+const MAX_PACKET: usize = (256 << 20) - 1;
+const MAX_DURABLE_PACKET: usize = 128 << 20;
+
+/// Room for the topic, which has up to 64 KiB, and the properties of a message. mosquitto does not count them in
+/// `message_size_limit`.
+const HEADER: usize = 128 << 10;
+
+/// Both limits in bytes; `None` for no limit, as by default.
+#[derive(Debug, Default)]
+pub(super) struct PacketSize {
+    /// `max_packet_size`.
+    pub(super) packet: Option<usize>,
+    /// `message_size_limit`, of the payload.
+    pub(super) payload: Option<usize>,
+}
+
+impl PacketSize {
+    /// Sets the limit of the configuration, whose persistence is known.
+    pub(super) fn finish(self, config: &mut Config, notes: &mut Notes) {
+        let most = if config.persistence_dir.is_some() { MAX_DURABLE_PACKET } else { MAX_PACKET };
+        let payload = self.payload.map(|bytes| bytes.saturating_add(HEADER));
+        let wanted = self.packet.into_iter().chain(payload).min();
+        config.limits.packet_size = wanted.unwrap_or(most).clamp(128, most);
+        match wanted {
+            None => notes.add_general(
+                "max-packet-size: mosquitto accepts packets of any size, so this is the highest value; lower it to what \
+                 your clients send",
+            ),
+            Some(bytes) if bytes > most => notes.add_general(&format!(
+                "max-packet-size: the highest value is {most} bytes, and mosquitto accepts {bytes}"
+            )),
+            Some(_) => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_not_lower_than_that_of_mosquitto() {
+        for (packet, payload, persists, expected, notes) in [
+            (None, None, false, MAX_PACKET, 1),
+            (None, None, true, MAX_DURABLE_PACKET, 1),
+            (Some(2000), None, true, 2000, 0),
+            (Some(20), None, false, 128, 0),
+            (None, Some(1 << 20), false, (1 << 20) + HEADER, 0),
+            (Some(2000), Some(1 << 20), false, 2000, 0),
+            (Some(200 << 20), None, true, MAX_DURABLE_PACKET, 1),
+        ] {
+            let (mut config, mut found) = (Config::default(), Notes::default());
+            config.persistence_dir = persists.then(|| "/data".into());
+            PacketSize { packet, payload }.finish(&mut config, &mut found);
+            assert_eq!((config.limits.packet_size, found.lines().count()), (expected, notes));
+            assert_eq!(config.check(), []);
+        }
+    }
+}
