@@ -10,6 +10,12 @@ use phalanx_mqtt::topic::{self, Shared};
 const WHERE: &str = "$where/";
 const WHERE_JSON: &str = "$where-json/";
 
+/// Prefixes of EMQX, which a client would mistake for accepted.
+const OTHERS: [(&str, &str); 2] = [
+    ("$queue/", "write $share/GROUP/FILTER for a shared subscription"),
+    ("$exclusive/", "there are no exclusive subscriptions"),
+];
+
 /// Separates the topic filter and the filter of a user property in a key. Topic filters cannot contain it.
 pub(super) const KEY_SEPARATOR: char = '\0';
 
@@ -39,6 +45,9 @@ impl<'a> Parts<'a> {
         };
         if filter.is_empty() {
             return Err("the topic filter is missing".into());
+        }
+        if let Some((prefix, hint)) = OTHERS.iter().find(|(prefix, _)| filter.starts_with(prefix)) {
+            return Err(format!("{prefix} is a prefix of other brokers; {hint}"));
         }
         if condition.is_some() && filter.starts_with("$share/") {
             return Err("$share/GROUP/ must precede $where/CONDITION/".into());
@@ -139,6 +148,8 @@ mod tests {
             ("$where_json/k = 1/t", "write $where/"),
             ("$where/k = 1/$share/g/t", "must precede"),
             ("$where/k = 1/$where/l = 2/t", "join them with AND"),
+            ("$queue/t", "$share/GROUP/FILTER"),
+            ("$share/g/$exclusive/t", "no exclusive subscriptions"),
         ] {
             let error = Parts::of(wrong).expect_err(wrong);
             assert!(error.contains(said), "{wrong}: {error}");
