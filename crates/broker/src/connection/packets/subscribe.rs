@@ -5,8 +5,8 @@ use std::num::NonZero;
 
 use phalanx_access::Action;
 use phalanx_mqtt::{
-    Packet, Properties, Property, PropertyBuffer, Reason, SubAck, Subscribe, UnsubAck, Unsubscribe,
-    topic,
+    Packet, Properties, Property, PropertyBuffer, Reason, SubAck, Subscribe, SubscribeOptions,
+    UnsubAck, Unsubscribe, topic,
 };
 
 use crate::access::Covered;
@@ -68,6 +68,12 @@ impl Connection {
         let reasons = &vec![0; subscribe.filters.iter().count()];
         let ack = SubAck { id: subscribe.id, reasons, properties: Properties::NONE };
         self.check_ack_size(&Packet::SubAck(ack))?;
+        let is_wrong =
+            |filter: &str, own: SubscribeOptions| own.no_local && filter.starts_with("$share/");
+        if subscribe.filters.iter().any(|(filter, options)| is_wrong(filter, options)) {
+            let what = "No Local is not allowed for a shared subscription";
+            return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+        }
         let of_packet = PacketFilter::of(subscribe.properties);
         let mut why = Why::Borrowed("");
         let (mut all, mut reasons, mut chunk) = (Vec::new(), Vec::new(), Chunk::default());
@@ -98,10 +104,6 @@ impl Connection {
                 why = what;
                 reason
             }));
-            if options.no_local && filter.starts_with("$share/") {
-                let what = "No Local is not allowed for a shared subscription";
-                return Err(End::Because(Reason::PROTOCOL_ERROR, what));
-            }
             if chunk.is_full(bytes) {
                 self.subscribe_chunk(std::mem::take(&mut all), &mut reasons).await?;
             }

@@ -1,6 +1,6 @@
 //! Delivery by filters, options, identifiers and groups.
 
-use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
+use phalanx_mqtt::{Delivery, Property, QoS, Reason, SubscribeOptions, Version};
 use phalanx_testkit::mqtt::{Begin, Client, identifiers};
 
 use crate::broker::process::Broker;
@@ -64,15 +64,15 @@ fn no_local(driver: &str) {
     assert_eq!(client.publish("t", "mine"), Reason::NO_MATCHING_SUBSCRIBERS);
     Client::new(&broker, "other").publish("t", "another's");
     client.receives("t", "another's");
-    // Invalid for a shared subscription.
-    let mut wanted = phalanx_mqtt::SubscriptionBuffer::new();
-    wanted.push("$share/g/t", own).unwrap();
-    client.say(&Packet::Subscribe(phalanx_mqtt::Subscribe {
-        id: phalanx_testkit::mqtt::id(1),
-        filters: wanted.to_subscribe(),
-        properties: phalanx_mqtt::Properties::NONE,
-    }));
+    // Invalid for a shared subscription. The others of the packet, which is processed in parts, are not made either.
+    let filters: Vec<_> = (0..5000).map(|n| format!("f/{n}")).collect();
+    let mut wanted: Vec<_> = filters.iter().map(|filter| (filter.as_str(), PLAIN)).collect();
+    wanted.push(("$share/g/t", own));
+    let mut client = Client::begin(&broker, &Begin::lasting("lasting")).0;
+    client.ask_for(&wanted);
     assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+    let none = Client::new(&broker, "other").publish("f/0", "x");
+    assert_eq!(none, Reason::NO_MATCHING_SUBSCRIBERS);
 }
 
 fn a_subscription_is_replaced(driver: &str) {
