@@ -50,9 +50,9 @@ impl Identifiers {
         }
     }
 
-    /// The encoding in the journal.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        self.get().iter().flat_map(|own| own.to_le_bytes()).collect()
+    /// Appends the encoding in the journal.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        self.get().iter().for_each(|own| out.extend_from_slice(&own.to_le_bytes()));
     }
 
     pub(crate) fn get(&self) -> &[u32] {

@@ -5,7 +5,7 @@ use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
 use crate::durable::{Lsn, MAX_COMMIT_BYTES, Wal, flags, put_message};
 use crate::events::drops::DropReason;
-use crate::model::delivery::{Delivery, Identifiers};
+use crate::model::delivery::Delivery;
 use crate::model::message::Message;
 use crate::requests::FirstIds;
 
@@ -19,6 +19,8 @@ const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 4 * 3;
 pub(crate) struct RouterWal {
     wal: Wal,
     records: Entry,
+    /// A buffer for the subscription identifiers of a delivery.
+    identifiers: Vec<u8>,
     /// Whether a publisher waits for `records`; and the LSN of the cohort's last records for which one waits.
     is_awaited: bool,
     lsn: Lsn,
@@ -31,8 +33,16 @@ pub(crate) struct RouterWal {
 impl RouterWal {
     /// The lowest unused IDs are given.
     pub(crate) fn new(wal: Wal, next_message: u64, next_delivery: u64) -> Self {
-        let (records, lsn) = (Entry::new(), Lsn::default());
-        Self { wal, records, is_awaited: false, lsn, moved: None, next_message, next_delivery }
+        Self {
+            wal,
+            records: Entry::new(),
+            identifiers: Vec::new(),
+            is_awaited: false,
+            lsn: Lsn::default(),
+            moved: None,
+            next_message,
+            next_delivery,
+        }
     }
 
     /// Whether persistence is enabled.
@@ -79,25 +89,14 @@ impl RouterWal {
         let number = self.message(message);
         delivery.number = self.next_delivery;
         self.next_delivery += 1;
-        let mut bytes = Vec::new();
-        let one;
-        let properties: &[u8] = match &delivery.how.identifiers {
-            Identifiers::None => &[],
-            Identifiers::One([identifier]) => {
-                one = identifier.to_le_bytes();
-                &one
-            }
-            Identifiers::Many(many) => {
-                many.iter().for_each(|own| bytes.extend_from_slice(&own.to_le_bytes()));
-                &bytes
-            }
-        };
+        self.identifiers.clear();
+        delivery.how.identifiers.write(&mut self.identifiers);
         self.records.push(&Record::Queue {
             session: SessionId(session),
             delivery: DeliveryId(delivery.number),
             message: number,
             options: flags(delivery.how.qos, delivery.how.retain),
-            properties,
+            properties: &self.identifiers,
             phase: Default::default(),
         });
         if self.records.len() >= MAX_ENTRY_BYTES {

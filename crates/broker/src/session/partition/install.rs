@@ -111,17 +111,20 @@ fn put_all(
     for packet in received {
         records.push(&Record::Incoming { session, packet: packet.get() });
     }
+    let mut identifiers = Vec::new();
     for Renumbered { message, is_new, how, delivery, phase } in queued {
         let number = message.as_ref().map_or(0, |message| message.number());
         if let Some(message) = message.as_ref().filter(|_| *is_new) {
             put_message(records, number, message);
         }
+        identifiers.clear();
+        how.identifiers.write(&mut identifiers);
         records.push(&Record::Queue {
             session,
             delivery: DeliveryId(*delivery),
             message: MessageId(number),
             options: flags(how.qos, how.retain),
-            properties: &how.identifiers.to_bytes(),
+            properties: &identifiers,
             phase: *phase,
         });
         end(records);
