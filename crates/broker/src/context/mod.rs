@@ -21,7 +21,7 @@ use crate::kept::state::Kept;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::peer::Guard;
 use crate::limits::refused_logins::RefusedLogins;
-use crate::link::status::Bridges;
+use crate::link::registry::Bridges;
 
 /// State shared by all connections.
 #[derive(Clone)]

@@ -14,12 +14,14 @@
 //! | `stream.rs` | the transport |
 //! | `incoming.rs` | packets from the remote broker |
 //! | `outgoing.rs` | packets to the remote broker |
-//! | `status.rs` | the states of all bridges |
+//! | `status.rs` | the state of a bridge |
+//! | `registry.rs` | all bridges, and what they share |
 
 mod aliases;
 mod incoming;
 mod keep_alive;
 mod outgoing;
+pub(crate) mod registry;
 pub(crate) mod status;
 mod stream;
 pub(crate) mod topics;

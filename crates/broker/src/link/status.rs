@@ -1,32 +1,13 @@
-//! The states of all bridges, for the admin pages and the metrics.
+//! The state of a bridge, for the admin pages and the metrics.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use phalanx::blocking::BlockingStage;
-use phalanx::metrics::{Counter, Family};
-use phalanx::net::Resolver;
-use phalanx::sync::oneshot;
+use phalanx::metrics::Counter;
 use phalanx_mqtt::Reason;
 use serde::Serialize;
 
 use crate::lock::lock;
-
-/// All bridges of a broker.
-pub(crate) struct Bridges {
-    /// The identifier of this broker in messages.
-    pub(crate) broker_id: Arc<str>,
-    /// Reads files.
-    pub(crate) files: BlockingStage<()>,
-    /// Resolves host names.
-    pub(crate) resolver: Resolver,
-    received: Family<Counter>,
-    sent: Family<Counter>,
-    states: Mutex<BTreeMap<String, Arc<BridgeStatus>>>,
-    /// Wakes the manager of each processor when the configuration changes.
-    wakers: Mutex<BTreeMap<usize, oneshot::Sender<()>>>,
-}
 
 /// The state of one bridge.
 pub(crate) struct BridgeStatus {
@@ -61,73 +42,12 @@ pub(crate) struct BridgeView {
     sent_total: u64,
 }
 
-impl Bridges {
-    pub(crate) fn new(
-        broker_id: Arc<str>,
-        (files, resolver): (BlockingStage<()>, Resolver),
-    ) -> Self {
-        let counters = |name, help| Family::counters(name, help, "bridge");
-        Self {
-            broker_id,
-            files,
-            resolver,
-            received: counters(
-                "mqtt_bridge_messages_received",
-                "Messages of the remote broker that were forwarded, by bridge.",
-            ),
-            sent: counters(
-                "mqtt_bridge_messages_sent",
-                "Messages forwarded to the remote broker, repetitions included, by bridge.",
-            ),
-            states: Mutex::default(),
-            wakers: Mutex::default(),
-        }
-    }
-
-    /// The metrics of messages.
-    pub(crate) fn counters(&self) -> [&Family<Counter>; 2] {
-        [&self.received, &self.sent]
-    }
-
-    /// The state of the bridge with this name.
-    pub(crate) fn status(&self, name: &str) -> Arc<BridgeStatus> {
-        let new = || {
-            Arc::new(BridgeStatus {
-                received: self.received.member(name),
-                sent: self.sent.member(name),
-                state: Mutex::default(),
-            })
-        };
-        lock(&self.states).entry(name.to_owned()).or_insert_with(new).clone()
-    }
-
-    /// Forgets the state of a bridge that was removed.
-    pub(crate) fn forget(&self, name: &str) {
-        lock(&self.states).remove(name);
-    }
-
-    /// The states of all bridges at `now`.
-    pub(crate) fn views(&self, now: Duration) -> Vec<BridgeView> {
-        let states = lock(&self.states);
-        states.iter().map(|(name, status)| status.view(name, now)).collect()
-    }
-
-    /// Completes when the configuration changes. Called before the configuration is read.
-    pub(crate) fn changed(&self, processor: usize) -> oneshot::Receiver<()> {
-        let (sender, receiver) = oneshot::shared();
-        lock(&self.wakers).insert(processor, sender);
-        receiver
-    }
-
-    /// Wakes the managers after a change of the configuration.
-    pub(crate) fn wake(&self) {
-        for sender in std::mem::take(&mut *lock(&self.wakers)).into_values() {
-            sender.send(());
-        }
-    }
-}
-
 impl BridgeStatus {
+    /// Of a bridge with these counters of messages.
+    pub(super) fn new(received: Counter, sent: Counter) -> Self {
+        Self { received, sent, state: Mutex::default() }
+    }
+
     /// The bridge is connected to `remote`.
     pub(crate) fn connected(&self, remote: &str, now: Duration) {
         let mut state = lock(&self.state);
@@ -170,7 +90,8 @@ impl BridgeStatus {
         is_new
     }
 
-    fn view(&self, name: &str, now: Duration) -> BridgeView {
+    /// The bridge as shown at `now`.
+    pub(super) fn view(&self, name: &str, now: Duration) -> BridgeView {
         let State { remote, since, error, attempts } = lock(&self.state).clone();
         BridgeView {
             name: name.to_owned(),

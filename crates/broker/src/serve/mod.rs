@@ -41,7 +41,7 @@ use crate::kept::fenced::{mark, set_aside};
 use crate::kept::state::Kept;
 use crate::limits::refused_logins::RefusedLogins;
 use crate::limits::settings::{Settings, SharedSettings};
-use crate::link::status::Bridges;
+use crate::link::registry::Bridges;
 use crate::listen::{Bound, Scheme};
 use crate::peers::Peers;
 use crate::serve::error::{ServeError, lines};

@@ -15,7 +15,7 @@ use crate::access::{self, Access};
 use crate::config::{Cluster, Config, ConfigError, Security, Tls};
 use crate::events::EventLog;
 use crate::limits::settings::{Settings, SharedSettings};
-use crate::link::status::Bridges;
+use crate::link::registry::Bridges;
 use crate::listen::Scheme;
 use crate::serve::OfTls;
 use crate::serve::error::ServeError;
