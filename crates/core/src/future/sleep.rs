@@ -21,7 +21,8 @@ pub fn now() -> Duration {
     processor::current(|p| Duration::from_nanos(p.now()))
 }
 
-/// Suspends the operation for `duration`. The resolution is one millisecond, rounded up.
+/// Suspends the operation for `duration`. The resolution is one millisecond, rounded up. A sleep that ends after more
+/// than 584 years of the program's clock, such as that of [`Duration::MAX`], arms no timer and never ends.
 ///
 /// # Panics
 /// Outside of a processor.
@@ -85,6 +86,9 @@ impl Future for Sleep {
             if p.now() >= self.deadline {
                 self.disarm();
                 return Poll::Ready(());
+            }
+            if self.deadline == u64::MAX {
+                return Poll::Pending;
             }
             // Cloned before the borrow and dropped after it: it may be foreign code.
             let mut waker = context.waker().clone();

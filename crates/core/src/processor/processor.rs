@@ -189,9 +189,9 @@ impl Processor {
         &self.observe.counters.stages[usize::from(stage)]
     }
 
-    /// Arms a timer of this processor; its resolution is one millisecond.
+    /// The clock's time after `duration`; `u64::MAX` (never) if the clock does not reach it.
     pub(crate) fn deadline_after(&self, duration: Duration) -> u64 {
-        self.now().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX / 2))
+        self.now().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX))
     }
 }
 

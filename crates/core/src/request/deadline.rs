@@ -28,7 +28,7 @@ impl Session {
     /// session that have not started by then are not started any more: their callers get
     /// [`CallError::DeadlinePassed`](crate::CallError::DeadlinePassed). Started operations continue. The
     /// operations that they invoke belong to the session and so have the same deadline, on other processors
-    /// too.
+    /// too. A time beyond the 584 years of the clock, such as [`Duration::MAX`], is no deadline.
     ///
     /// ```
     /// use std::time::Duration;

@@ -121,3 +121,27 @@ fn two_processors_on_one_thread() {
     processors[0].control().drain();
     assert!(!one.settle() && other.settle() && one.settle(), "over when both have nothing left");
 }
+
+#[test]
+fn a_sleep_without_an_end_arms_no_timer() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    world.now.set(1);
+    processor.enter(|| {
+        for duration in [Duration::MAX, Duration::from_nanos(u64::MAX)] {
+            stage.dispatch(move |_| sleep(duration)).unwrap();
+        }
+        stage
+            .dispatch(|_| async {
+                let session = Session::new();
+                session.set_deadline(Duration::MAX);
+                assert_eq!(session.time_left(), None);
+            })
+            .unwrap();
+        while processor.turn(&world).ran > 0 {}
+    });
+    assert_eq!((processor.timers(), processor.live()), (0, 2));
+    assert_eq!(processor.stepping().sleep(), Some(u64::MAX));
+    processor.stepping().wake();
+}

@@ -2,6 +2,7 @@
 
 mod active;
 mod blocking;
+mod endless;
 mod exhaustive;
 mod fibres;
 mod oracle;
