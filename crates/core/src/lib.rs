@@ -108,6 +108,8 @@ pub use crate::metrics::view::{
 pub use crate::open_scopes::OpenScopes;
 pub use crate::operation::id::MAX_OPERATIONS;
 pub use crate::panic::PanicReport;
+#[doc(hidden)]
+pub use crate::panic::catch_panic;
 pub use crate::processor::build::ProcessorBuilder;
 pub use crate::processor::observe::operation_sizes::ByteTable;
 pub use crate::processor::observe::running::Running;

@@ -20,8 +20,8 @@ use crate::open_scopes::OpenScope;
 /// leaked.
 const MAX_NESTED_PANICS: usize = 4;
 
-/// Runs user code, catches its panic and drops the payload.
-pub(crate) fn catch_panic(foreign: impl FnOnce()) {
+/// Runs user code, catches its panic and drops the payload. For the crate `phalanx`.
+pub fn catch_panic(foreign: impl FnOnce()) {
     let _scope = OpenScope::scheduler();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
         discard_panic(payload);

@@ -14,9 +14,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use phalanx_core::{CallError, Session, Shared, oneshot};
+use phalanx_core::{CallError, Session, Shared, catch_panic, oneshot};
 
-use super::pool::{JobNumber, Pool, discard_panic};
+use super::pool::{JobNumber, Pool};
 use super::{BlockingError, BlockingStage, Inner};
 use crate::io;
 use crate::task::{Either, select};
@@ -126,7 +126,7 @@ where
         drop(state);
         sender.send(result.map_err(|panic| {
             let message = text(&*panic).into();
-            discard_panic(|| drop(panic));
+            catch_panic(|| drop(panic));
             BlockingError::Panicked { stage, message }
         }));
     }))?;

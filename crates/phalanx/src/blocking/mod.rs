@@ -24,7 +24,7 @@ use phalanx_core::{CallError, Graph, HandleSet, Handles, SharedStage};
 pub use self::call::BlockingCall;
 pub use self::per_thread::PerThread;
 use self::pool::Pool;
-pub(crate) use self::pool::{Pools, awaited_stages, discard_panic};
+pub(crate) use self::pool::{Pools, awaited_stages};
 
 /// Default number of threads of a blocking stage.
 pub const DEFAULT_BLOCKING_THREADS: usize = 4;

@@ -7,10 +7,10 @@
 //! call. In a simulation there are no threads: the scheduler takes calls out of the queue and makes them.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use phalanx_core::catch_panic;
 use phalanx_driver::use_all_cores;
 
 use super::{BlockingError, workers};
@@ -105,7 +105,7 @@ impl Pool {
         drop(state);
         // The job's destructors are foreign code. They run without the lock, and their panics are caught
         // because the caller may be a destructor.
-        discard_panic(|| drop(job));
+        catch_panic(|| drop(job));
     }
 
     /// Body of a thread.
@@ -114,7 +114,7 @@ impl Pool {
         loop {
             if let Some((_, job)) = state.jobs.pop_front() {
                 drop(state);
-                discard_panic(job);
+                catch_panic(job);
                 state = self.lock();
             } else if state.generation != generation {
                 return;
@@ -139,7 +139,7 @@ impl Pool {
         drop(state);
         self.work.notify_all();
         for (_, job) in jobs {
-            discard_panic(|| drop(job));
+            catch_panic(|| drop(job));
         }
         if self.detached {
             return;
@@ -176,16 +176,6 @@ impl Pool {
     /// The largest number of threads.
     pub(crate) fn most_threads(&self) -> usize {
         self.most_threads
-    }
-}
-
-/// Runs foreign code and discards its panic.
-pub(crate) fn discard_panic(foreign: impl FnOnce()) {
-    let caught = catch_unwind(AssertUnwindSafe(foreign));
-    let again = caught.map_err(|panic| catch_unwind(AssertUnwindSafe(|| drop(panic))));
-    // Dropping a panic's payload may panic too. That payload is forgotten.
-    if let Err(Err(panic)) = again {
-        std::mem::forget(panic);
     }
 }
 

@@ -6,8 +6,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fastrand::Rng;
+use phalanx_core::catch_panic;
 
-use super::pool::{Job, Pool, discard_panic};
+use super::pool::{Job, Pool};
 
 /// The simulated threads of one stage.
 struct WorkerPool {
@@ -52,7 +53,7 @@ pub(crate) fn start() {
 /// Ends the simulation: finishes the calls in progress, as joining threads would.
 pub(crate) fn stop() {
     for workers in POOLS.take().unwrap_or_default() {
-        workers.at_work.into_iter().for_each(|(_, job)| discard_panic(job));
+        workers.at_work.into_iter().for_each(|(_, job)| catch_panic(job));
     }
 }
 
@@ -101,7 +102,7 @@ pub(crate) fn take(step: WorkerStep, now: u64, rng: Option<&mut Rng>) {
                 pools.as_mut().expect("offered before")[workers].at_work.swap_remove(call).1
             });
             // The job is foreign code: run it without the borrow.
-            discard_panic(job);
+            catch_panic(job);
         }
     }
 }

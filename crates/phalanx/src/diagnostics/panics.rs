@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use phalanx_core::PanicReport;
+use phalanx_core::{PanicReport, catch_panic};
 
 use super::tracing_events;
-use crate::blocking::discard_panic;
 
 type Hook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
 
@@ -25,7 +24,7 @@ impl PanicHook {
         super::report(report);
         tracing_events::panicked(report);
         if let Some(hook) = &self.0 {
-            discard_panic(|| hook(report));
+            catch_panic(|| hook(report));
         }
     }
 }

@@ -17,58 +17,57 @@ pub(crate) use disabled::*;
 mod enabled {
     use std::time::{Duration, Instant};
 
-    use phalanx_core::{Control, PanicReport};
+    use phalanx_core::{Control, PanicReport, catch_panic};
     use tracing::{debug, error, info, trace, warn};
 
-    use crate::blocking::discard_panic;
     use crate::program::RunError;
 
     pub(crate) fn started(processors: usize) {
-        discard_panic(|| info!(target: "phalanx", processors, "started"));
+        catch_panic(|| info!(target: "phalanx", processors, "started"));
     }
 
     pub(crate) fn draining(limit: Duration) {
-        discard_panic(|| info!(target: "phalanx", ?limit, "draining"));
+        catch_panic(|| info!(target: "phalanx", ?limit, "draining"));
     }
 
     pub(crate) fn ending() {
-        discard_panic(|| warn!(target: "phalanx", "ending the remaining operations"));
+        catch_panic(|| warn!(target: "phalanx", "ending the remaining operations"));
     }
 
     pub(crate) fn stopped() {
-        discard_panic(|| debug!(target: "phalanx", "stopped"));
+        catch_panic(|| debug!(target: "phalanx", "stopped"));
     }
 
     pub(crate) fn failed(why: &RunError) {
-        discard_panic(|| error!(target: "phalanx", %why, "a processor failed"));
+        catch_panic(|| error!(target: "phalanx", %why, "a processor failed"));
     }
 
     pub(crate) fn panicked(report: &PanicReport) {
         let PanicReport { stage, operation, site, message, .. } = report;
         let panic = &**message;
-        discard_panic(
+        catch_panic(
             || error!(target: "phalanx", stage, operation, %site, panic, "an operation panicked"),
         );
     }
 
     pub(crate) fn stalled(report: &dyn std::fmt::Display) {
-        discard_panic(|| warn!(target: "phalanx", %report, "an operation stalls"));
+        catch_panic(|| warn!(target: "phalanx", %report, "an operation stalls"));
     }
 
     pub(crate) fn deadlock(cycle: &dyn std::fmt::Display) {
-        discard_panic(|| error!(target: "phalanx", %cycle, "operations wait for each other"));
+        catch_panic(|| error!(target: "phalanx", %cycle, "operations wait for each other"));
     }
 
     pub(crate) fn stuck(lines: &str) {
-        discard_panic(|| error!(target: "phalanx", operations = lines, "the program does not end"));
+        catch_panic(|| error!(target: "phalanx", operations = lines, "the program does not end"));
     }
 
     pub(crate) fn large_operation(stage: &str, operation: &str, bytes: usize) {
-        discard_panic(|| warn!(target: "phalanx", stage, operation, bytes, "a large operation"));
+        catch_panic(|| warn!(target: "phalanx", stage, operation, bytes, "a large operation"));
     }
 
     pub(crate) fn undeclared_object(stage: &str, object: &str, bytes: usize, declared: usize) {
-        discard_panic(
+        catch_panic(
             || warn!(target: "phalanx", stage, object, bytes, declared, "an undeclared object"),
         );
     }
@@ -91,7 +90,7 @@ mod enabled {
         pub(crate) fn report(&mut self, control: &Control) -> Option<Instant> {
             const PAUSE: Duration = Duration::from_secs(1);
             let mut listens = false;
-            discard_panic(|| {
+            catch_panic(|| {
                 listens = tracing::enabled!(target: "phalanx", tracing::Level::WARN);
             });
             if !listens {
@@ -113,7 +112,7 @@ mod enabled {
             for ((stage, sum), seen) in control.stages().zip(&sums).zip(&mut self.seen) {
                 let more = sum.saturating_sub(std::mem::replace(seen, *sum));
                 if more > 0 {
-                    discard_panic(
+                    catch_panic(
                         || warn!(target: "phalanx", stage, operations = more, "operations shed"),
                     );
                 }

@@ -40,7 +40,9 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use phalanx_core::{ProcessorId, Session, SessionGuard, now, prefetch_wakers, wake_contained};
+use phalanx_core::{
+    ProcessorId, Session, SessionGuard, catch_panic, now, prefetch_wakers, wake_contained,
+};
 use phalanx_driver::{Completion, Done, Driver, Request, Token};
 use slab::Slab;
 
@@ -56,7 +58,7 @@ pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, Receive, Requested, release, request};
 pub(crate) use self::sending::SendPayload;
 pub(crate) use self::traffic::Traffic;
-use crate::blocking::{Pools, discard_panic};
+use crate::blocking::Pools;
 use crate::program::Leaks;
 
 /// A processor's driver, and its requests in flight.
@@ -303,7 +305,7 @@ impl Io {
             State::Waiting(waker) => {
                 drop(requests);
                 self.cancel(key);
-                discard_panic(|| drop(waker));
+                catch_panic(|| drop(waker));
             }
             State::Done(result) => {
                 let entry = requests.remove(key);
@@ -330,7 +332,7 @@ impl Io {
                 self.earliest.set(self.earliest.get().min(entry.expires));
                 let before = std::mem::replace(&mut entry.state, State::Finishing(socket));
                 drop(requests);
-                discard_panic(|| drop(before));
+                catch_panic(|| drop(before));
             }
             None => {
                 drop(requests);
@@ -403,7 +405,7 @@ impl Io {
         }
         // Dropping the old waker runs user code as well, so it is dropped after the borrow.
         drop(requests);
-        discard_panic(|| drop(waker));
+        catch_panic(|| drop(waker));
         Poll::Pending
     }
 
@@ -426,7 +428,7 @@ impl Io {
 
 impl Drop for Io {
     fn drop(&mut self) {
-        self.requests.get_mut().drain().for_each(|entry| discard_panic(|| drop(entry)));
-        self.draining.get_mut().drain().for_each(|waker| discard_panic(|| drop(waker)));
+        self.requests.get_mut().drain().for_each(|entry| catch_panic(|| drop(entry)));
+        self.draining.get_mut().drain().for_each(|waker| catch_panic(|| drop(waker)));
     }
 }

@@ -10,10 +10,10 @@
 use std::io::{self, IoSlice};
 
 use bytes::Buf;
+use phalanx_core::catch_panic;
 use phalanx_driver::{Payload, Request, Socket};
 
 use super::{HomeSocket, Io, IoTimeout, Requested, with_any};
-use crate::blocking::discard_panic;
 
 /// With more requests in flight, sends share system calls, if the driver's can.
 const FEW_REQUESTS: usize = 16;
@@ -49,7 +49,7 @@ impl Requested<SendPayload> {
             Ok(None | Some(None)) => Ok(None),
             sent => {
                 // The destructor of the caller's bytes may panic.
-                discard_panic(|| drop(self.end()));
+                catch_panic(|| drop(self.end()));
                 sent.map(Option::flatten)
             }
         }
@@ -144,7 +144,7 @@ impl Io {
         }
         let Payload { mut head, body } = std::mem::take(payload);
         if !body.is_empty() {
-            discard_panic(|| drop(body));
+            catch_panic(|| drop(body));
         }
         head.clear();
         Ok(Some(head))

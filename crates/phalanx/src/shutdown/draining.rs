@@ -4,9 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use phalanx_core::ProcessorId;
+use phalanx_core::{ProcessorId, catch_panic};
 
-use crate::blocking::discard_panic;
 use crate::io::{release, with};
 
 /// Resolves when the program begins to drain. Then stop accepting new work and finish current work.
@@ -44,7 +43,7 @@ impl Draining {
             if !io.drain_announced.get() {
                 // The waker is foreign code: drop it after the borrow.
                 let waker = io.draining.borrow_mut().remove(key);
-                discard_panic(|| drop(waker));
+                catch_panic(|| drop(waker));
             }
         });
     }
