@@ -234,7 +234,7 @@ impl HomeSocket {
         timeout: IoTimeout,
     ) -> Requested<R> {
         let (request, home) = (request(self.socket), Some(self.home));
-        Requested(Stage::New { request, timeout, home })
+        Requested(Progress::New { request, timeout, home })
     }
 
     /// Takes the state that another processor has passed on with the connection, if it is of this type.
@@ -294,7 +294,7 @@ impl Drop for HomeSocket {
 
 /// A request to the driver of the processor that awaits it first.
 pub(crate) fn request(request: Request, timeout: IoTimeout) -> Requested {
-    Requested(Stage::New { request, timeout, home: None })
+    Requested(Progress::New { request, timeout, home: None })
 }
 
 /// A receive, without the space that the largest [`Request`] needs: servers have many that wait.
@@ -311,21 +311,21 @@ impl From<Receive> for Request {
 }
 
 /// The future of [`request`] and [`HomeSocket::request`].
-pub(crate) struct Requested<R = Request>(Stage<R>);
+pub(crate) struct Requested<R = Request>(Progress<R>);
 
 impl<R> fmt::Debug for Requested<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match &self.0 {
-            Stage::New { .. } => "new",
-            Stage::Flying { .. } => "flying",
-            Stage::Over => "over",
+        let progress = match &self.0 {
+            Progress::New { .. } => "new",
+            Progress::Flying { .. } => "flying",
+            Progress::Over => "over",
         };
-        f.debug_tuple("Requested").field(&stage).finish()
+        f.debug_tuple("Requested").field(&progress).finish()
     }
 }
 
 /// The progress of a request.
-pub(super) enum Stage<R> {
+pub(super) enum Progress<R> {
     /// Not started. If there is a home, only that processor may start it.
     New { request: R, timeout: IoTimeout, home: Option<ProcessorId> },
     /// In the table of its processor.
@@ -335,22 +335,22 @@ pub(super) enum Stage<R> {
 }
 
 impl<R> Requested<R> {
-    /// Ends the request. Returns its last stage.
-    pub(super) fn end(&mut self) -> Stage<R> {
-        std::mem::replace(&mut self.0, Stage::Over)
+    /// Ends the request. Returns its last progress.
+    pub(super) fn end(&mut self) -> Progress<R> {
+        std::mem::replace(&mut self.0, Progress::Over)
     }
 
     /// A request that has not started.
     pub(super) fn unstarted(&mut self) -> Option<(&mut R, IoTimeout)> {
         match &mut self.0 {
-            Stage::New { request, timeout, .. } => Some((request, *timeout)),
-            Stage::Flying { .. } | Stage::Over => None,
+            Progress::New { request, timeout, .. } => Some((request, *timeout)),
+            Progress::Flying { .. } | Progress::Over => None,
         }
     }
 
     /// Lets a request on `socket` complete, although its future is dropped. Then drops the socket.
     pub(crate) fn finish_alone(mut self, socket: HomeSocket) {
-        let Stage::Flying { key, home } = self.end() else { return };
+        let Progress::Flying { key, home } = self.end() else { return };
         match socket.is_home() {
             true => with(|io| io.finish_alone(key, socket)),
             false => home.release(move || _ = try_with(|io| io.finish_alone(key, socket))),
@@ -371,8 +371,8 @@ impl<R> Requested<R> {
     #[cold]
     fn outside(&mut self) -> Poll<io::Result<Done>> {
         match self.0 {
-            Stage::New { home: Some(home), .. } | Stage::Flying { home, .. } => self.stray(home),
-            Stage::New { home: None, .. } | Stage::Over => panic!("{NO_RUNTIME}"),
+            Progress::New { home: Some(home), .. } | Progress::Flying { home, .. } => self.stray(home),
+            Progress::New { home: None, .. } | Progress::Over => panic!("{NO_RUNTIME}"),
         }
     }
 }
@@ -385,24 +385,24 @@ impl<R: Into<Request> + Unpin> Future for Requested<R> {
         with_any(|io| {
             let Some(io) = io else { return this.outside() };
             match this.0 {
-                Stage::New { home: Some(home), .. } if home != io.home => this.stray(home),
-                Stage::New { timeout, .. } => {
-                    let Stage::New { request, .. } = this.end() else {
+                Progress::New { home: Some(home), .. } if home != io.home => this.stray(home),
+                Progress::New { timeout, .. } => {
+                    let Progress::New { request, .. } = this.end() else {
                         unreachable!("matched above")
                     };
                     let key = io.start(request.into(), timeout, context.waker())?;
-                    this.0 = Stage::Flying { key, home: io.home };
+                    this.0 = Progress::Flying { key, home: io.home };
                     Poll::Pending
                 }
-                Stage::Flying { home, .. } if home != io.home => this.stray(home),
-                Stage::Flying { key, .. } => {
+                Progress::Flying { home, .. } if home != io.home => this.stray(home),
+                Progress::Flying { key, .. } => {
                     let answer = io.answer(key, context.waker());
                     if answer.is_ready() {
-                        this.0 = Stage::Over;
+                        this.0 = Progress::Over;
                     }
                     answer
                 }
-                Stage::Over => panic!("a request is awaited once"),
+                Progress::Over => panic!("a request is awaited once"),
             }
         })
     }
@@ -410,7 +410,7 @@ impl<R: Into<Request> + Unpin> Future for Requested<R> {
 
 impl<R> Drop for Requested<R> {
     fn drop(&mut self) {
-        if let Stage::Flying { key, home } = self.0 {
+        if let Progress::Flying { key, home } = self.0 {
             release(home, move |io| io.abandon(key));
         }
     }
