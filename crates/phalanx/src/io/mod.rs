@@ -21,8 +21,10 @@
 //! | `traffic` | counters of bytes, receives and opened sockets |
 //! | `sending` | sends that complete at once |
 //! | `settling` | the end of all requests |
+//! | `accepting` | accepts, and the connections of those that were dropped |
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
 
+mod accepting;
 mod deferred;
 mod drained;
 mod expiry;
@@ -43,7 +45,7 @@ use std::time::{Duration, Instant};
 use phalanx_core::{
     ProcessorId, Session, SessionGuard, catch_panic, now, prefetch_wakers, wake_contained,
 };
-use phalanx_driver::{Completion, Done, Driver, Request, Token};
+use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
 use self::deferred::Deferred;
@@ -114,6 +116,8 @@ enum State {
     Done(io::Result<Done>),
     /// Its future was dropped.
     Abandoned,
+    /// An accept whose future was dropped. If it completes, the connection returns to this listener.
+    Returning(Socket),
     /// Its future was dropped, but it may complete; then the socket is closed.
     Finishing(HomeSocket),
 }
@@ -279,11 +283,17 @@ impl Io {
                 drop(requests);
                 wake_contained(waker);
             }
-            before @ (State::Abandoned | State::Finishing(_)) => {
+            before @ (State::Abandoned | State::Returning(_) | State::Finishing(_)) => {
                 let entry = requests.remove(key);
                 drop(requests);
-                self.discard(result);
-                drop((entry, before));
+                match (&before, result) {
+                    (State::Returning(listener), Ok(Done::Accepted(connection))) => {
+                        self.give_back(*listener, connection);
+                    }
+                    (_, result) => self.discard(result),
+                }
+                // A socket drops the state that was passed on with it.
+                catch_panic(|| drop((entry, before)));
             }
             State::Done(_) => unreachable!("each request completes once"),
         }
@@ -292,8 +302,9 @@ impl Io {
     /// Drops the result of an abandoned request. Closes a new connection.
     fn discard(&self, result: io::Result<Done>) {
         if let Ok(Done::Accepted(socket) | Done::Connected(socket)) = result {
-            self.place.take_arrived(socket);
+            let arrived = self.place.take_arrived(socket);
             self.close(socket);
+            catch_panic(|| drop(arrived));
         }
     }
 
@@ -316,9 +327,9 @@ impl Io {
             State::Finishing(socket) => {
                 drop(requests);
                 self.cancel(key);
-                drop(socket);
+                catch_panic(|| drop(socket));
             }
-            State::Abandoned => (),
+            State::Abandoned | State::Returning(_) => (),
         }
     }
 
@@ -337,7 +348,7 @@ impl Io {
             None => {
                 drop(requests);
                 self.abandon(key);
-                drop(socket);
+                catch_panic(|| drop(socket));
             }
         }
     }
@@ -385,7 +396,7 @@ impl Io {
                 drop(requests);
                 self.replace_waker(key, waker)
             }
-            Some(State::Abandoned | State::Finishing(_)) | None => {
+            Some(State::Abandoned | State::Returning(_) | State::Finishing(_)) | None => {
                 Poll::Ready(Err(Elsewhere::Ended.into()))
             }
         }
@@ -430,5 +441,6 @@ impl Drop for Io {
     fn drop(&mut self) {
         self.requests.get_mut().drain().for_each(|entry| catch_panic(|| drop(entry)));
         self.draining.get_mut().drain().for_each(|waker| catch_panic(|| drop(waker)));
+        self.place.arrived.get_mut().drain(..).for_each(|arrived| catch_panic(|| drop(arrived)));
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use phalanx_core::ProcessorId;
+use phalanx_core::{ProcessorId, catch_panic};
 use phalanx_driver::{Done, Driver, Request, Socket};
 
 use super::placement::{PassedState, Target};
@@ -286,8 +286,9 @@ impl Drop for HomeSocket {
     fn drop(&mut self) {
         let socket = self.socket;
         release(self.home, move |io| {
-            io.place.closed(socket);
+            let arrived = io.place.closed(socket);
             io.close(socket);
+            arrived.into_iter().for_each(|arrived| catch_panic(|| drop(arrived)));
         });
     }
 }

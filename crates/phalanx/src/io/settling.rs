@@ -38,7 +38,7 @@ impl Io {
 
     /// Waits up to `timeout` for the completions of all requests whose futures were dropped.
     pub(crate) fn reclaim(&self, timeout: Duration) -> io::Result<()> {
-        let is_awaited = |state: &State| matches!(state, State::Abandoned | State::Finishing(_));
+        let is_awaited = |state: &State| !matches!(state, State::Waiting(_) | State::Done(_));
         self.reap_while(timeout, |entry| is_awaited(&entry.state))
     }
 

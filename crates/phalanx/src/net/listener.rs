@@ -3,10 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
-use phalanx_driver::{Done, Endpoint, Request};
+use phalanx_driver::Endpoint;
 
 use super::Stream;
-use crate::io::{HomeSocket, IoTimeout, Placed, place, with};
+use crate::io::{HomeSocket, Placed, place, with};
 
 /// A TCP or Unix listening socket of this processor. Using it on another one fails with
 /// [`Elsewhere`](super::Elsewhere). Dropping it closes it.
@@ -32,20 +32,17 @@ impl Listener {
     /// address, the connection may be one that another of them has accepted: few connections share a processor, and many
     /// are balanced. [`accept_each`](Self::accept_each) is the loop around it.
     ///
+    /// It may be cancelled: if the future is dropped, for example by [`select`](crate::task::select), a connection that it
+    /// has accepted is returned by the next accept.
+    ///
     /// # Errors
     /// [`Drained`](crate::shutdown::Drained) once the program drains; else as `accept(2)`. After `EMFILE` or `ENFILE`
     /// (out of descriptors), wait for a moment and try again.
     pub async fn accept(&self) -> io::Result<Stream> {
-        let accept = |listener| Request::Accept { listener };
         loop {
-            match self.0.request(accept, IoTimeout::NONE.until_shutdown()).await? {
-                Done::Accepted(socket) => match place(self.0.socket(), socket) {
-                    Placed::Away => (),
-                    Placed::Here { served, state } => {
-                        return Ok(Stream(self.0.accepted(socket, served, state)));
-                    }
-                },
-                other => unreachable!("accept completed with {other:?}"),
+            let socket = self.0.accept().await?;
+            if let Placed::Here { served, state } = place(self.0.socket(), socket) {
+                return Ok(Stream(self.0.accepted(socket, served, state)));
             }
         }
     }

@@ -112,7 +112,7 @@ impl Listener {
     /// The next connection, or `None` once the program [drains](crate::shutdown::draining). For a program that waits
     /// between two connections, for example for [capacity](crate::SharedStage::wait_for_capacity) in a stage. Skips
     /// clients that left before they were accepted. If the process is out of descriptors or memory, it tries again after
-    /// 50 ms.
+    /// 50 ms. If the future is dropped, no connection is lost, as of [`accept`](Self::accept).
     pub async fn accept_next(&self) -> Option<Stream> {
         loop {
             match self.accept().await {

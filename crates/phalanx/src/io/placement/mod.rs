@@ -245,15 +245,18 @@ impl Place {
         self.count_sockets(1);
     }
 
-    /// Counts a socket that is about to be closed.
-    pub(super) fn closed(&self, socket: Socket) {
+    /// Counts a socket that is about to be closed. Returns the connections that the driver closes with it. The states that
+    /// were passed on with them are the program's: drop them after the socket is closed, and catch their panics.
+    #[must_use]
+    pub(super) fn closed(&self, socket: Socket) -> Vec<Arrived> {
         let mut listeners = self.listeners.borrow_mut();
         let Some(at) = listeners.iter().position(|(listener, _)| *listener == socket) else {
-            return self.count_sockets(-1);
+            self.count_sockets(-1);
+            return Vec::new();
         };
         let (_, address) = listeners.remove(at);
-        // The driver closes them with the listener.
-        self.arrived.borrow_mut().retain(|arrived| arrived.listener != socket);
+        let mut arrived = self.arrived.borrow_mut();
+        let closed = arrived.extract_if(.., |arrived| arrived.listener == socket).collect();
         if let Some(address) = address
             && listeners.iter().all(|(_, other)| *other != Some(address))
         {
@@ -264,6 +267,7 @@ impl Place {
                 listening.remove(&address);
             }
         }
+        closed
     }
 
     fn count_sockets(&self, change: isize) {

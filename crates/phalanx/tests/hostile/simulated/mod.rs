@@ -2,6 +2,7 @@
 //! that are not `Send` can be moved as well.
 
 mod handles;
+mod passed;
 mod payloads;
 mod streams;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use phalanx::net::{IoTimeout, Stream, UdpSocket};
 use phalanx::shutdown::draining;
 use phalanx::sim::{self, Faults, World};
-use phalanx::{Graph, select};
+use phalanx::task::Either;
+use phalanx::{Graph, select, sleep};
 
 /// A server of numbers, in which clients repeat their requests: each gets its answer, whatever the network loses,
 /// duplicates and reorders.
@@ -153,6 +154,46 @@ fn reads_that_the_drain_drops_leave_nothing() {
                 net.drain();
                 net.sleep(Duration::from_millis(5)).await;
                 drop(client);
+            });
+        }
+    });
+}
+
+/// A server that waits for connections and for time, and so drops accepts that have completed. Every client gets its
+/// answer.
+#[test]
+fn a_dropped_accept_loses_no_connection() {
+    const CLIENTS: u64 = 10;
+    sim::explore(200, |world| {
+        world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(world.seed()) });
+        let address = "10.0.0.1:7".parse().unwrap();
+        let listeners = world.listen(address);
+        let mut graph = Graph::new();
+        let stage = graph.shared("greeter", ());
+        world.program(graph, move |start| {
+            let listener = listeners.listener(start)?;
+            stage.dispatch(move |_| async move {
+                loop {
+                    match select(sleep(Duration::from_millis(1)), listener.accept_next()).await {
+                        Either::Left(()) => (),
+                        Either::Right(None) => return,
+                        Either::Right(Some(stream)) => {
+                            stream.write(b"hello".to_vec(), IoTimeout::NONE).await.unwrap();
+                        }
+                    }
+                }
+            })?;
+            Ok(())
+        });
+        for number in 0..CLIENTS {
+            let net = world.net();
+            world.client(async move {
+                net.sleep(Duration::from_millis(number)).await;
+                let mut client = net.connect(address).await.unwrap();
+                let mut greeting = Vec::new();
+                while greeting.len() < 5 {
+                    assert!(client.read(&mut greeting).await.unwrap() > 0, "it was closed");
+                }
             });
         }
     });
