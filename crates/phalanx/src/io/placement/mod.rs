@@ -313,22 +313,28 @@ impl Place {
 
     /// The processor that serves a connection to `address` that this one has accepted.
     pub(super) fn choose(&self, address: SocketAddr) -> usize {
-        let may_move = self.shared.listening().get(&address).is_some_and(|these| these.offered);
-        place_connection(self.index, &self.candidates(address, may_move), may_move)
+        let (candidates, may_move) = self.candidates(address, false);
+        place_connection(self.index, &candidates, may_move)
     }
 
-    /// The processors that get connections to `address`, which the program offers if `offered`.
-    pub(super) fn candidates(&self, address: SocketAddr, offered: bool) -> Vec<Candidate> {
+    /// The processors that get connections to `address`, and whether the program offers these connections: if `is_offer`,
+    /// from now on.
+    pub(super) fn candidates(
+        &self,
+        address: SocketAddr,
+        is_offer: bool,
+    ) -> (Vec<Candidate>, bool) {
         let mut listening = self.shared.listening();
-        let Some(these) = listening.get_mut(&address) else { return Vec::new() };
-        these.offered = offered;
+        let Some(these) = listening.get_mut(&address) else { return (Vec::new(), false) };
+        these.offered |= is_offer;
+        let offered = these.offered;
         let preferred = self.shared.preferred();
         let processors = match these.processors.partition_point(|index| *index < preferred) {
             0 => these.processors.clone(),
             preferred => these.processors[..preferred].to_vec(),
         };
         drop(listening);
-        processors.into_iter().map(|processor| self.candidate(processor)).collect()
+        (processors.into_iter().map(|processor| self.candidate(processor)).collect(), offered)
     }
 
     pub(super) fn candidate(&self, processor: usize) -> Candidate {

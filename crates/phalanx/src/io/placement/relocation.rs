@@ -171,7 +171,7 @@ impl Place {
     }
 
     fn relocation(&self, address: SocketAddr, now: Duration) -> Option<Relocation> {
-        let mut others = self.candidates(address, true);
+        let (mut others, _) = self.candidates(address, true);
         let Some(own) = others.iter().position(|other| other.processor == self.index) else {
             // This processor is not active.
             let least = others.iter().min_by_key(|other| (other.load, other.sockets))?;
