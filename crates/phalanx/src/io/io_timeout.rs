@@ -18,7 +18,7 @@ impl IoTimeout {
     pub const NONE: Self = Self(UNLIMITED << 1);
 
     /// Fails the I/O with [`TimedOut`](std::io::ErrorKind::TimedOut) after `limit`, counted from the start of
-    /// the running cohort ([`now`](crate::time::now)). Limits are checked every 100 ms.
+    /// the running cohort ([`now`](crate::time::now)). A wait ends up to 100 ms after its limit.
     pub const fn after(limit: Duration) -> Self {
         let nanos = limit.as_nanos();
         let nanos = if nanos < UNLIMITED as u128 { nanos as u64 } else { UNLIMITED };

@@ -21,9 +21,11 @@
 //! | `traffic` | counters of bytes, receives and opened sockets |
 //! | `sending` | sends that complete at once |
 //! | `settling` | the end of all requests |
-//! | `accepting` | accepts, and the connections of those that were dropped |
+//! | `abandoned` | requests whose futures were dropped |
+//! | `accepting` | the future of an accept |
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
 
+mod abandoned;
 mod accepting;
 mod deferred;
 mod drained;
@@ -79,6 +81,8 @@ pub(crate) struct Io {
     pub(crate) drain_announced: Cell<bool>,
     /// No request expires before this.
     earliest: Cell<Duration>,
+    /// The table is not scanned for expired requests before this.
+    next_scan: Cell<Duration>,
     /// The time of the last turn.
     turn: Cell<Duration>,
     /// The start of the program; `None` in a simulation.
@@ -96,9 +100,6 @@ pub(crate) struct Io {
 
 /// Prefetching pays from this many requests in flight; fewer fit in the cache, with the operations that wait for them.
 const MIN_PREFETCH: usize = 512;
-
-/// The longest time for which a write continues after its stream was dropped.
-const FINISH_LIMIT: Duration = Duration::from_secs(10);
 
 /// A request in flight.
 struct Entry {
@@ -191,6 +192,7 @@ impl Io {
             draining: RefCell::default(),
             drain_announced: Cell::new(false),
             earliest: Cell::new(Duration::MAX),
+            next_scan: Cell::default(),
             turn: Cell::default(),
             epoch,
             apart: OnceCell::new(),
@@ -296,60 +298,6 @@ impl Io {
                 catch_panic(|| drop((entry, before)));
             }
             State::Done(_) => unreachable!("each request completes once"),
-        }
-    }
-
-    /// Drops the result of an abandoned request. Closes a new connection.
-    fn discard(&self, result: io::Result<Done>) {
-        if let Ok(Done::Accepted(socket) | Done::Connected(socket)) = result {
-            let arrived = self.place.take_arrived(socket);
-            self.close(socket);
-            catch_panic(|| drop(arrived));
-        }
-    }
-
-    /// Cancels a request whose future was dropped, or drops its result.
-    fn abandon(&self, key: usize) {
-        let mut requests = self.requests.borrow_mut();
-        let Some(entry) = requests.get_mut(key) else { return };
-        match std::mem::replace(&mut entry.state, State::Abandoned) {
-            State::Waiting(waker) => {
-                drop(requests);
-                self.cancel(key);
-                catch_panic(|| drop(waker));
-            }
-            State::Done(result) => {
-                let entry = requests.remove(key);
-                drop(requests);
-                self.discard(result);
-                drop(entry);
-            }
-            State::Finishing(socket) => {
-                drop(requests);
-                self.cancel(key);
-                catch_panic(|| drop(socket));
-            }
-            State::Abandoned | State::Returning(_) => (),
-        }
-    }
-
-    /// Lets a request complete although its future was dropped, for at most [`FINISH_LIMIT`], and closes its socket then.
-    fn finish_alone(&self, key: usize, socket: HomeSocket) {
-        let mut requests = self.requests.borrow_mut();
-        let waiting = |entry: &&mut Entry| matches!(entry.state, State::Waiting(_));
-        match requests.get_mut(key).filter(waiting) {
-            Some(entry) => {
-                entry.expires = entry.expires.min(self.turn.get().saturating_add(FINISH_LIMIT));
-                self.earliest.set(self.earliest.get().min(entry.expires));
-                let before = std::mem::replace(&mut entry.state, State::Finishing(socket));
-                drop(requests);
-                catch_panic(|| drop(before));
-            }
-            None => {
-                drop(requests);
-                self.abandon(key);
-                catch_panic(|| drop(socket));
-            }
         }
     }
 

@@ -3,7 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Entry, FINISH_LIMIT, Io, State};
+use super::abandoned::FINISH_LIMIT;
+use super::{Entry, Io, State};
 
 /// The time between two looks at whether a program that drains is ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(100);

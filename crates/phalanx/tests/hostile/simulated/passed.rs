@@ -20,6 +20,8 @@ struct Counts {
     passed: AtomicUsize,
     taken: AtomicUsize,
     lost: AtomicUsize,
+    /// Clients that have ended.
+    ended: AtomicUsize,
 }
 
 /// The state of a connection. Its destructor panics unless an operation has taken it.
@@ -51,7 +53,7 @@ impl Drop for Passed {
 
 /// Echoes. Offers the connection after each answer.
 async fn echo(mut stream: Stream, counts: Arc<Counts>) {
-    stream.take_state().map(Passed::take);
+    stream.take_state().into_iter().for_each(Passed::take);
     let mut bytes = Vec::new();
     while let Ok(1..) = stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
         let Ok(sent) = stream.write(bytes, IoTimeout::NONE).await else { return };
@@ -62,7 +64,7 @@ async fn echo(mut stream: Stream, counts: Arc<Counts>) {
     }
 }
 
-/// Accepts `accepts` connections and drops many accepts, also of connections that have arrived.
+/// Accepts `accepts` connections. While there are clients, drops many accepts, also of connections that have arrived.
 async fn serve(
     stage: SharedStage<()>,
     listener: Listener,
@@ -70,7 +72,9 @@ async fn serve(
     counts: Arc<Counts>,
 ) {
     while accepts > 0 {
-        match select(sleep(Duration::from_millis(1)), listener.accept()).await {
+        let is_over = counts.ended.load(Ordering::Relaxed) == CLIENTS as usize;
+        let wait = if is_over { Duration::MAX } else { Duration::from_millis(1) };
+        match select(sleep(wait), listener.accept()).await {
             Either::Left(()) => (),
             Either::Right(Err(_)) => return,
             Either::Right(Ok(stream)) => {
@@ -103,17 +107,21 @@ fn states_that_nobody_takes_end_alone() {
             let listeners = world.listen(address(0));
             let mut graph = Graph::new();
             let stage = graph.shared("echo", ());
-            let counts = counts.clone();
+            let served = counts.clone();
             world.program(graph, move |start| {
                 let listener = listeners.listener(start)?;
                 let closes = start.processor() as u64 == seed % 2;
                 let accepts = if closes { 2 + seed as usize % 5 } else { usize::MAX };
-                let counts = counts.clone();
+                let counts = served.clone();
                 stage.dispatch(move |_| serve(stage, listener, accepts, counts))?;
                 Ok(())
             });
             for number in 0..CLIENTS {
-                world.client(talk(world.net(), number));
+                let (net, counts) = (world.net(), counts.clone());
+                world.client(async move {
+                    talk(net, number).await;
+                    counts.ended.fetch_add(1, Ordering::Relaxed);
+                });
             }
         });
         let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);

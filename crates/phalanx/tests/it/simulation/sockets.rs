@@ -8,6 +8,7 @@ use phalanx::net::{IoTimeout, Stream, UdpSocket};
 use phalanx::shutdown::draining;
 use phalanx::sim::{self, Faults, World};
 use phalanx::task::Either;
+use phalanx::time::now;
 use phalanx::{Graph, select, sleep};
 
 /// A server of numbers, in which clients repeat their requests: each gets its answer, whatever the network loses,
@@ -165,16 +166,20 @@ fn reads_that_the_drain_drops_leave_nothing() {
 fn a_dropped_accept_loses_no_connection() {
     const CLIENTS: u64 = 10;
     sim::explore(200, |world| {
-        world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(world.seed()) });
+        world.set_faults(Faults { reset: 0, accept: 0, slow: 0, ..Faults::drawn(world.seed()) });
         let address = "10.0.0.1:7".parse().unwrap();
         let listeners = world.listen(address);
         let mut graph = Graph::new();
         let stage = graph.shared("greeter", ());
+        let ended = Rc::new(Cell::new(0));
+        let all_ended = ended.clone();
         world.program(graph, move |start| {
-            let listener = listeners.listener(start)?;
+            let (listener, ended) = (listeners.listener(start)?, all_ended.clone());
             stage.dispatch(move |_| async move {
                 loop {
-                    match select(sleep(Duration::from_millis(1)), listener.accept_next()).await {
+                    let is_over = ended.get() == CLIENTS;
+                    let wait = if is_over { Duration::MAX } else { Duration::from_millis(3) };
+                    match select(sleep(wait), listener.accept_next()).await {
                         Either::Left(()) => (),
                         Either::Right(None) => return,
                         Either::Right(Some(stream)) => {
@@ -186,7 +191,7 @@ fn a_dropped_accept_loses_no_connection() {
             Ok(())
         });
         for number in 0..CLIENTS {
-            let net = world.net();
+            let (net, ended) = (world.net(), ended.clone());
             world.client(async move {
                 net.sleep(Duration::from_millis(number)).await;
                 let mut client = net.connect(address).await.unwrap();
@@ -194,7 +199,42 @@ fn a_dropped_accept_loses_no_connection() {
                 while greeting.len() < 5 {
                     assert!(client.read(&mut greeting).await.unwrap() > 0, "it was closed");
                 }
+                ended.set(ended.get() + 1);
             });
         }
+    });
+}
+
+/// Short limits do not cause a scan of a large table each: it is scanned after a time in proportion to its length.
+#[test]
+fn short_limits_share_the_scans_of_a_large_table() {
+    const IDLE: u32 = 500;
+    const WAITS: u32 = 40;
+    sim::explore(5, |world| {
+        world.set_faults(Faults::NONE);
+        world.set_processors(1);
+        let mut graph = Graph::new();
+        let stage = graph.shared("limits", ());
+        world.program(graph, move |_| {
+            let bind = || UdpSocket::bind("10.0.0.1:0".parse().unwrap());
+            for _ in 0..IDLE {
+                let socket = bind()?;
+                stage.dispatch(move |_| async move {
+                    let idle = IoTimeout::NONE.until_shutdown();
+                    let _ = socket.recv_from(&mut [0], idle).await;
+                })?;
+            }
+            let socket = bind()?;
+            stage.dispatch(move |_| async move {
+                let begin = now();
+                for _ in 0..WAITS {
+                    let short = IoTimeout::after(Duration::ZERO);
+                    socket.recv_from(&mut [0], short).await.unwrap_err();
+                }
+                let pause = Duration::from_micros(1) * IDLE;
+                assert!(now() - begin >= pause * (WAITS - 2), "{:?}", now() - begin);
+            })?;
+            Ok(())
+        });
     });
 }
