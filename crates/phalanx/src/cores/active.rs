@@ -26,7 +26,7 @@ struct Shared {
     members: Box<[Member]>,
     /// None in a simulation.
     seats: Option<Seats>,
-    /// The longest times of polling and of batching, in nanoseconds. Processors read them when they are idle.
+    /// The longest times of spinning and of coalescing, in nanoseconds. Processors read them when they are idle.
     spin: AtomicU64,
     coalesce: AtomicU64,
     /// Called on the thread of each processor after the number has changed.
@@ -41,7 +41,7 @@ struct Member {
 }
 
 impl ActiveProcessors {
-    /// All are active. `dials` are the longest times of polling and of batching, in nanoseconds. `changed` is called on
+    /// All are active. `dials` are the longest times of spinning and of coalescing, in nanoseconds. `changed` is called on
     /// the thread of each processor after the number has changed.
     pub(crate) fn new(
         ids: impl Iterator<Item = ProcessorId>,

@@ -17,6 +17,9 @@ use super::tracing_events;
 /// Default of [`Runtime::stall_threshold`](crate::Runtime::stall_threshold): 100 ms.
 pub const DEFAULT_STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
+/// The longest time between two checks.
+const MAX_PAUSE: Duration = Duration::from_secs(24 * 3600);
+
 /// Number of stalled operations by processor and stage.
 #[derive(Debug, Default)]
 pub(crate) struct StallCounts {
@@ -96,7 +99,7 @@ impl StallDetector {
             });
         }
         let following = self.seen.iter().flatten().any(|seen| seen.reported);
-        now + self.limit / if following { 10 } else { 2 }
+        now + (self.limit / if following { 10 } else { 2 }).min(MAX_PAUSE)
     }
 
     /// Records one observation of one processor.

@@ -372,7 +372,9 @@ impl<R> Requested<R> {
     #[cold]
     fn outside(&mut self) -> Poll<io::Result<Done>> {
         match self.0 {
-            Progress::New { home: Some(home), .. } | Progress::Flying { home, .. } => self.stray(home),
+            Progress::New { home: Some(home), .. } | Progress::Flying { home, .. } => {
+                self.stray(home)
+            }
             Progress::New { home: None, .. } | Progress::Over => panic!("{NO_RUNTIME}"),
         }
     }

@@ -132,7 +132,7 @@ impl Runtime {
             worker: WorkerOptions {
                 config: Config::default(),
                 spin: DEFAULT_SPIN,
-                gather: Duration::ZERO,
+                coalesce: Duration::ZERO,
                 region: DEFAULT_REGION,
                 panics: PanicHook::default(),
                 scope: ThreadScope::default(),
@@ -185,14 +185,14 @@ impl Runtime {
         self
     }
 
-    /// The longest time for which an idle processor waits to batch I/O completions, so that cohorts grow
+    /// The coalescing limit: the longest time for which an idle processor waits for more I/O completions, so that cohorts grow
     /// below saturation. 1 ms makes the requests of a busy server about a third cheaper and delays responses
     /// by up to 1 ms (`phalanx-bench dial`). The processor waits only if the recent completion rate would
     /// fill a cohort within this time. Timers and messages from other processors may be delayed by the same
     /// time. Zero, the default, disables it.
     #[must_use]
     pub fn coalesce(mut self, limit: Duration) -> Self {
-        self.worker.gather = limit;
+        self.worker.coalesce = limit;
         self
     }
 

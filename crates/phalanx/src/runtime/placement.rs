@@ -17,15 +17,17 @@ impl Runtime {
     /// to all. It adds processors within milliseconds if one is saturated, and removes them after 4 s in which
     /// fewer were enough. `/placement.json` of the admin pages lists the last decisions. Off by default.
     ///
-    /// A connection stays on its processor, so only new connections follow the number.
+    /// New connections follow the number, and so do connections that the program
+    /// [offers](crate::net::Stream::offer). Other connections stay on their processors.
     #[must_use]
     pub fn placement(mut self, mode: PlacementMode, min: usize) -> Self {
         (self.placement, self.min_active) = (mode, min);
         self
     }
 
-    /// Lets [automatic placement](Self::placement) choose the number of active processors, the polling time and the
-    /// batching time by a file that `phalanx profile` has measured. A line on stderr warns if that was on another machine.
+    /// Lets [automatic placement](Self::placement) choose the number of active processors, the spinning time and
+    /// the coalescing limit by a file that `phalanx profile` has measured. A line on stderr warns if that was on another
+    /// machine.
     ///
     /// # Errors
     /// Running fails with [`RunError::Profile`] if the file cannot be read.
@@ -37,8 +39,8 @@ impl Runtime {
     }
 
     /// Lets `phalanx profile` measure the program, if it has started it: the environment variable
-    /// [`PROFILE_VARIABLE`](super::PROFILE_VARIABLE) then replaces the address of the admin pages, the number of active processors, the polling
-    /// time and the batching time, and there is no automatic placement.
+    /// [`PROFILE_VARIABLE`](super::PROFILE_VARIABLE) then replaces the address of the admin pages, the number of active
+    /// processors, the spinning time and the coalescing limit, and there is no automatic placement.
     ///
     /// # Errors
     /// Running fails with [`RunError::Profile`] if the variable is malformed.

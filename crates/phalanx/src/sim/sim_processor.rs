@@ -103,7 +103,8 @@ impl SimProcessor {
 
     /// Tries to sleep, as the loop does after an idle turn. Returns whether it sleeps.
     pub(super) fn try_to_sleep(&mut self) -> bool {
-        let expiry = self.io.next_expiry().map_or(NEVER, |at| at.as_nanos() as u64);
+        let expiry =
+            self.io.next_expiry().map_or(NEVER, |at| u64::try_from(at.as_nanos()).unwrap_or(NEVER));
         let until = self.step(|steps, world| {
             use phalanx_core::World;
             world.submit();

@@ -22,7 +22,8 @@ use crate::diagnostics::{DeadlockDetector, StallDetector, report};
 use crate::program::{ExitReport, Leaks, RunError};
 use crate::scaling::Scaler;
 
-/// The deadline after the end: the kernel may take any time to return buffers.
+/// The deadline after the end, because the kernel may take any time to return buffers; and the longest drain, since the
+/// clock ends.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Messages to the supervisor.
@@ -109,7 +110,7 @@ pub(crate) fn supervise(
     while running > 0 {
         let now = Instant::now();
         if deadline.is_none() && control.phase() > Phase::Running {
-            deadline = Some(now + drain);
+            deadline = Some(now + drain.min(FOREVER));
             tracing_events::draining(drain);
         }
         if deadline.is_some_and(|deadline| deadline <= now) {

@@ -63,7 +63,7 @@ impl Interval {
     /// # Panics
     /// Outside of a processor.
     pub fn reset(&mut self) {
-        self.next = now() + self.period;
+        self.next = now().saturating_add(self.period);
     }
 }
 
@@ -71,7 +71,7 @@ impl Interval {
 fn following(due: Duration, now: Duration, period: Duration) -> Duration {
     let late = (now - due).as_nanos() % period.as_nanos();
     // Less than the period: a number of 64 bits for 584 years.
-    now + period - Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX))
+    now.saturating_add(period - Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]
@@ -85,5 +85,6 @@ mod tests {
         assert_eq!(following(ms(10), ms(14), ms(5)), ms(15));
         assert_eq!(following(ms(10), ms(15), ms(5)), ms(20));
         assert_eq!(following(ms(10), ms(112), ms(5)), ms(115));
+        assert_eq!(following(ms(10), ms(12), Duration::MAX), Duration::MAX);
     }
 }

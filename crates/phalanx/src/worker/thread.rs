@@ -23,16 +23,17 @@ use crate::supervisor::{Event, SupervisorIdle};
 pub(crate) struct WorkerOptions {
     pub(crate) config: Config,
     pub(crate) spin: Duration,
-    pub(crate) gather: Duration,
+    pub(crate) coalesce: Duration,
     pub(crate) region: usize,
     pub(crate) panics: PanicHook,
     pub(crate) scope: ThreadScope,
 }
 
 impl WorkerOptions {
-    /// The longest times of polling and of batching, in nanoseconds.
+    /// The longest times of spinning and of coalescing, in nanoseconds.
     pub(crate) fn dials(&self) -> (u64, u64) {
-        (self.spin.as_nanos() as u64, self.gather.as_nanos() as u64)
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        (nanos(self.spin), nanos(self.coalesce))
     }
 }
 
@@ -98,7 +99,7 @@ impl WorkerThread<'_> {
         let started = processor.enter(begin).map_err(RunError::from);
         if started.is_ok() {
             let _ = events.send(Event::Started);
-            processor.run(&world, options.spin.as_nanos() as u64);
+            processor.run(&world, options.dials().0);
         }
         let (operations, timers) = (processor.live(), processor.timers());
         // Drop order: the processor's operations, their requests, the driver.

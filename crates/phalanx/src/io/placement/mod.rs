@@ -319,11 +319,7 @@ impl Place {
 
     /// The processors that get connections to `address`, and whether the program offers these connections: if `is_offer`,
     /// from now on.
-    pub(super) fn candidates(
-        &self,
-        address: SocketAddr,
-        is_offer: bool,
-    ) -> (Vec<Candidate>, bool) {
+    pub(super) fn candidates(&self, address: SocketAddr, is_offer: bool) -> (Vec<Candidate>, bool) {
         let mut listening = self.shared.listening();
         let Some(these) = listening.get_mut(&address) else { return (Vec::new(), false) };
         these.offered |= is_offer;

@@ -7,15 +7,21 @@ use std::time::{Duration, Instant};
 use phalanx::runtime::DriverChoice;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
-use phalanx::time::{TimedOut, now};
-use phalanx::{join, select, sleep, timeout, yield_now};
+use phalanx::time::{TimedOut, interval, now};
+use phalanx::{Graph, join, select, sleep, timeout, yield_now};
 
 use phalanx_testkit::TIMEOUT;
 
-use crate::runtime::harness::one;
+use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
 
-on_each_driver!(sleeps_end_in_order, a_thousand_sleeps, timeouts, the_first_of_two);
+on_each_driver!(
+    sleeps_end_in_order,
+    a_thousand_sleeps,
+    timeouts,
+    the_first_of_two,
+    the_longest_durations,
+);
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -114,4 +120,28 @@ fn the_first_of_two(driver: DriverChoice) {
         select(yield_now(), other).await;
         assert!(dropped.get(), "the loser is dropped");
     });
+}
+
+/// [`Duration::MAX`] is longer than any clock lasts.
+fn the_longest_durations(driver: DriverChoice) {
+    let max = Duration::MAX;
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let runtime = runtime(driver, 1).drain(max).stall_threshold(max).coalesce(max);
+    let ran = runtime.run(graph, move |start| {
+        let control = start.control();
+        stage.dispatch(move |_| async move {
+            let mut timer = interval(max);
+            timer.tick().await;
+            assert_eq!(timeout(MS, timer.tick()).await, Err(TimedOut));
+            timer.reset();
+            assert_eq!(timeout(MS, timer.tick()).await, Err(TimedOut));
+            assert_eq!(timeout(MS, sleep(max)).await, Err(TimedOut));
+            control.drain();
+            // The supervisor sees the drain, and not only the end.
+            sleep(100 * MS).await;
+        })?;
+        Ok(())
+    });
+    assert!(ran.unwrap().is_clean());
 }
