@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use phalanx_core::{CallError, ProcessorId, Shared, SharedStage, oneshot, yield_now};
+use phalanx_core::{Call, CallError, ProcessorId, Shared, SharedStage, oneshot, yield_now};
 
 use crate::shutdown::draining;
 use crate::sync::mailbox::{self, Receiver, SendError, Sender};
@@ -45,9 +45,10 @@ use crate::task::{Either, select};
 /// The most operations that one run of the receiving operation starts.
 const MAX_BATCH: usize = 64;
 
-/// Starts an operation. If its caller awaits the result, an operation of its own passes the result on.
-type Job<S> = Box<dyn FnOnce(SharedStage<S>) -> Option<Passing> + Send>;
-type Passing = Pin<Box<dyn Future<Output = ()>>>;
+/// Starts an operation. If its caller awaits the result, starts the operation that passes the result on, and returns the
+/// call, which is made when the stage has capacity again.
+type Job<S> = Box<dyn FnOnce(SharedStage<S>) -> Option<StartCall<S>> + Send>;
+type StartCall<S> = Box<dyn FnOnce(SharedStage<S>)>;
 
 /// A handle by which any thread starts operations of one stage on one processor.
 ///
@@ -101,9 +102,16 @@ impl<S: Send + Sync + 'static> Foreign<S> {
     {
         let (sender, receiver) = oneshot::shared();
         self.send(Box::new(move |stage: SharedStage<S>| {
-            let call = stage.call(operation);
-            // Only an operation that awaits the call sees a panic.
-            Some(Box::pin(async move { sender.send(call.await) }))
+            let (give, given) = oneshot::local::<Call<T>>();
+            // Only an operation that awaits the call sees a panic. It starts first: if it is rejected, the caller finds
+            // the sender dropped, and the call must not be made.
+            let passing = stage.dispatch(move |_| async move {
+                if let Some(call) = given.await {
+                    sender.send(call.await);
+                }
+            });
+            passing.ok()?;
+            Some(Box::new(move |stage: SharedStage<S>| give.send(stage.call(operation))))
         }))?;
         Ok(ForeignCall(receiver))
     }
@@ -173,10 +181,9 @@ async fn start_operations<S: Send + Sync + 'static>(
         }
         for job in batch.drain(..) {
             stage.wait_for_capacity().await;
-            let Some(passing) = job(stage) else { continue };
+            let Some(start_call) = job(stage) else { continue };
             stage.wait_for_capacity().await;
-            // If it is rejected, the caller finds the sender dropped.
-            let _ = stage.dispatch(move |_| passing);
+            start_call(stage);
         }
         // Others of the stage first.
         yield_now().await;
@@ -191,7 +198,8 @@ impl<T: Send> ForeignCall<T> {
     /// Blocks this thread until the operation has ended.
     ///
     /// # Errors
-    /// As those of [`Call`](crate::Call). [`CallError::Cancelled`] also if the processor had no room for the operation.
+    /// As those of [`Call`]. [`CallError::Cancelled`] also if the processor had no room for the operation, which then does
+    /// not run.
     ///
     /// # Panics
     /// On a processor, which must not block. Await the call there.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::foreign::{Foreign, ForeignError};
 use phalanx::runtime::DriverChoice;
-use phalanx::{CallError, Graph, PartitionedStage, sleep};
+use phalanx::{CallError, Graph, PartitionedStage, Session, sleep};
 
 use crate::runtime::harness::{elsewhere, one, runtime};
 use crate::runtime::on_each_driver;
@@ -17,6 +17,7 @@ on_each_driver!(
     a_full_queue_refuses,
     operations_start_in_order,
     panics_reach_their_callers,
+    a_call_that_fails_does_not_run,
     the_rest_runs_when_the_program_drains,
 );
 
@@ -143,4 +144,42 @@ fn the_rest_runs_when_the_program_drains(driver: DriverChoice) {
     let handle = handles.recv().unwrap();
     assert_eq!(handle.dispatch(|_| async {}), Err(ForeignError::Ended));
     assert_eq!(handle.refused(), 0);
+}
+
+/// A call needs two slots. Whichever of them is missing, its error means that it does not run, so it may be repeated.
+fn a_call_that_fails_does_not_run(driver: DriverChoice) {
+    let mut graph = Graph::new();
+    graph.max_operations(16);
+    let stage = graph.shared("small", ());
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
+    let seen = outcomes.clone();
+    let ran = runtime(driver, 1).run(graph, move |start| {
+        let (control, outcomes) = (start.control(), outcomes.clone());
+        stage.dispatch(move |_| async move {
+            let handle = Foreign::new(stage, 10).unwrap();
+            let sleeper = || {
+                let session = Session::new();
+                let started = session.scope(|| stage.dispatch(|_| sleep(Duration::MAX)));
+                started.ok().map(|()| session)
+            };
+            let mut sleepers: Vec<_> = std::iter::from_fn(sleeper).collect();
+            for _free in 0..4 {
+                let runs = Arc::new(AtomicBool::new(false));
+                let run = runs.clone();
+                let call = handle.call(move |_| async move { run.store(true, Ordering::SeqCst) });
+                let result = call.unwrap().await;
+                sleep(Duration::from_millis(1)).await;
+                outcomes.lock().unwrap().push((result.is_ok(), runs.load(Ordering::SeqCst)));
+                sleepers.pop().expect("many slots").end().await;
+            }
+            for sleeper in sleepers {
+                sleeper.end().await;
+            }
+            control.drain();
+        })?;
+        Ok(())
+    });
+    ran.unwrap();
+    let (fails, succeeds) = ((false, false), (true, true));
+    assert_eq!(*seen.lock().unwrap(), [fails, fails, succeeds, succeeds]);
 }
