@@ -11,13 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use crate::all_cores::use_all_cores;
-use crate::files::resolve_beneath;
+use crate::files::{read, resolve_beneath};
 use crate::user_bytes::UserBytes;
 use crate::{Done, File, OpenHow, Unpark};
 
 const MAX_THREADS: usize = 4;
-/// The largest number of bytes in one `pread`.
-const READ_STEP: usize = 256 << 10;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A blocking call.
@@ -153,7 +151,7 @@ fn perform(work: Work) -> io::Result<Answer> {
             resolve_beneath::open(directory.fd()?, &path, how).map(|fd| Answer::Opened(fd.into()))
         }
         Work::ReadAt { file, buffer, offset, length } => {
-            read(&file, buffer, offset, length).map(Answer::Read)
+            read::read(file.fd()?, buffer, offset, length).map(Answer::Read)
         }
         Work::WriteAt { file, bytes, offset } => {
             write(&file, &bytes, offset).map(|()| Answer::Written)
@@ -162,33 +160,8 @@ fn perform(work: Work) -> io::Result<Answer> {
     }
 }
 
-fn read(file: &File, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-    if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    let fd = file.fd()?;
-    buffer.clear();
-    let room = buffer.try_reserve_exact(length);
-    room.map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
-    let mut filled = 0;
-    while filled < length {
-        // Read in steps, so that a buffer much longer than the file is not zeroed as a whole.
-        buffer.resize(length.min(filled + READ_STEP), 0);
-        match rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    buffer.truncate(filled);
-    Ok(buffer)
-}
-
 fn write(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
+    read::check_range(offset, bytes.len())?;
     let fd = file.fd()?;
     let mut written = 0;
     while written < bytes.len() {

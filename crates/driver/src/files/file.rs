@@ -203,28 +203,18 @@ impl File {
     /// it on a thread that may.
     ///
     /// # Errors
-    /// As `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes.
+    /// As `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes, `OutOfMemory` if there is no memory for
+    /// `length` bytes.
     pub fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-        if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let mut buffer = vec![0; length];
-        let mut bytes = 0;
+        let mut buffer = Vec::new();
         match &self.0 {
-            Inner::Real(fd) => {
-                while bytes < length {
-                    match rustix::io::pread(fd, &mut buffer[bytes..], offset + bytes as u64) {
-                        Ok(0) => break,
-                        Ok(more) => bytes += more,
-                        Err(rustix::io::Errno::INTR) => (),
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                buffer.truncate(bytes);
+            Inner::Real(fd) => crate::files::read::read(fd.as_fd(), buffer, offset, length),
+            Inner::Simulated(node) => {
+                crate::files::read::check_range(offset, length)?;
+                node.read(&mut buffer, offset, length)?;
+                Ok(buffer)
             }
-            Inner::Simulated(node) => node.read(&mut buffer, offset, length)?,
         }
-        Ok(buffer)
     }
 
     /// The entries of this directory for whose name `keep` returns true, at most `most` of them, without `.`

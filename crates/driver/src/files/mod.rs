@@ -3,6 +3,7 @@
 pub(crate) mod file;
 pub(crate) mod mmap;
 pub(crate) mod page_cache;
+pub(crate) mod read;
 pub(crate) mod read_dir;
 pub(crate) mod resolve_beneath;
 pub(crate) mod sendfile;

@@ -15,6 +15,9 @@ use crate::io::{IoTimeout, request};
 
 mod write;
 
+/// The largest number of bytes that one call reads from the page cache.
+const READ_STEP: usize = 256 << 10;
+
 /// A directory. Files are opened beneath it, and never outside it.
 #[derive(Clone, Debug)]
 pub struct Dir(pub(crate) phalanx_driver::File);
@@ -101,17 +104,27 @@ impl File {
     /// Reads up to `length` bytes from `offset`; fewer only at the end of the file.
     ///
     /// # Errors
-    /// As `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes.
+    /// As `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes, `OutOfMemory` if there is no memory for
+    /// `length` bytes.
     pub async fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         // The kernel's offsets are signed, and -1 means the file's current position.
         if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mut buffer = vec![0; length];
-        let had = self.0.read_now(&mut buffer, offset)?;
-        if had.complete {
-            buffer.truncate(had.bytes);
-            return Ok(buffer);
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        loop {
+            let filled = buffer.len();
+            // Read in steps, so that a buffer much longer than the file is not zeroed as a whole.
+            buffer.resize(length.min(filled + READ_STEP), 0);
+            let read = self.0.read_now(&mut buffer[filled..], offset + filled as u64)?;
+            let is_end = filled + read.bytes < buffer.len() || buffer.len() == length;
+            buffer.truncate(filled + read.bytes);
+            match read.complete {
+                false => break,
+                true if is_end => return Ok(buffer),
+                true => (),
+            }
         }
         let file = self.0.clone();
         let read = Request::ReadAt { file, buffer, offset, length };

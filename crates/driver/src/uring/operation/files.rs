@@ -14,6 +14,7 @@ use std::sync::Arc;
 use io_uring::{opcode, squeue, types};
 
 use crate::files::file::Descriptor;
+use crate::files::read::{check_range, reserve};
 use crate::files::resolve_beneath;
 use crate::user_bytes::UserBytes;
 use crate::{File, OpenHow, Token};
@@ -73,12 +74,9 @@ impl Reading {
         offset: u64,
         length: usize,
     ) -> io::Result<Reading> {
-        if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
+        check_range(offset, length)?;
         let file = file.shared_fd()?;
-        buffer.clear();
-        buffer.try_reserve_exact(length).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        reserve(&mut buffer, length)?;
         Ok(Reading { token, file, buffer, offset, length })
     }
 
@@ -125,9 +123,7 @@ impl Writing {
         bytes: UserBytes,
         offset: u64,
     ) -> io::Result<Writing> {
-        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
+        check_range(offset, bytes.len())?;
         let file = file.shared_fd()?;
         Ok(Writing { token, file, bytes, offset, written: 0 })
     }

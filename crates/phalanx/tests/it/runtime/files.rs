@@ -16,7 +16,16 @@ use phalanx_testkit::bytes::pattern;
 use crate::runtime::harness::one;
 use crate::runtime::on_each_driver;
 
-on_each_driver!(beneath, links, reads, from_the_disk, far_into_a_file, metadata, what_is_no_file);
+on_each_driver!(
+    beneath,
+    links,
+    reads,
+    lengths_beyond_the_memory,
+    from_the_disk,
+    far_into_a_file,
+    metadata,
+    what_is_no_file
+);
 
 fn tree() -> TempDir {
     let outside = tempfile::tempdir().unwrap();
@@ -114,6 +123,21 @@ fn reads(driver: DriverChoice) {
         let clone = file.clone();
         drop(file);
         assert_eq!(clone.read_at(0, 4).await.unwrap(), content[..4]);
+    });
+}
+
+fn lengths_beyond_the_memory(driver: DriverChoice) {
+    let tree = tree();
+    let dir = root(tree.path());
+    one(driver, move |_| async move {
+        let file = dir.open_file(b"a/file", false).await.unwrap();
+        let huge = 1 << 62;
+        assert_eq!(file.read_at(0, huge).await.unwrap_err().kind(), ErrorKind::OutOfMemory);
+        assert_eq!(file.read_at_blocking(0, huge).unwrap_err().kind(), ErrorKind::OutOfMemory);
+        // Reserved, and not touched.
+        let long = 64 << 20;
+        assert_eq!(file.read_at(0, long).await.unwrap(), b"within");
+        assert_eq!(file.read_at_blocking(2, long).unwrap(), b"thin");
     });
 }
 
