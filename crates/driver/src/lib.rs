@@ -29,6 +29,7 @@
 
 mod all_cores;
 mod allocator;
+mod blocking_jobs;
 mod blocking_pool;
 mod chunk;
 mod config;

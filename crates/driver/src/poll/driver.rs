@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::datagrams::OutgoingDatagram;
 use super::{Pending, Poll};
-use crate::blocking_pool::{self, Work};
+use crate::blocking_pool::Work;
 use crate::files::sendfile::FileSend;
 use crate::sockets::datagrams::receive_now;
 use crate::sockets::send::{send_now, would_block};
@@ -158,11 +158,9 @@ impl Driver for Poll {
             Pending::Job { job, lasting } => {
                 // A lasting job that has started completes with its result; otherwise its change could
                 // happen after the caller's next steps.
-                if !blocking_pool::cancel(job, &self.inbox) && lasting {
+                if !self.jobs.cancel(job, lasting) {
                     return;
                 }
-                // The job owns its data, and its result is discarded.
-                self.jobs.remove(&job);
             }
             Pending::Accept(socket)
             | Pending::Receive(socket)

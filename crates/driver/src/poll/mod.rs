@@ -19,7 +19,7 @@ mod driver;
 mod sockets;
 mod start;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -30,7 +30,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest};
 
 use self::sockets::State;
-use crate::blocking_pool::Inbox;
+use crate::blocking_jobs::BlockingJobs;
 use crate::chunk::Pool;
 use crate::files::sendfile::QueueDelays;
 use crate::queue_delay_probe::QueueDelayProbe;
@@ -61,9 +61,7 @@ pub struct Poll {
     taken_over: VecDeque<(Socket, Socket)>,
     /// Sockets that are readable but found no receive buffer.
     starved: VecDeque<Socket>,
-    jobs: HashMap<u64, Token>,
-    next_job: u64,
-    inbox: Arc<Inbox>,
+    jobs: BlockingJobs,
     unparker: Arc<Unparker<WakeEvent>>,
     queue_delay: QueueDelayProbe,
     calls: u64,
@@ -123,9 +121,7 @@ impl Poll {
             waits: QueueDelays::default(),
             taken_over: VecDeque::new(),
             starved: VecDeque::new(),
-            jobs: HashMap::new(),
-            next_job: 0,
-            inbox: Inbox::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
+            jobs: BlockingJobs::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             unparker,
             queue_delay: QueueDelayProbe::default(),
             #[cfg(target_os = "linux")]
@@ -216,14 +212,8 @@ impl Poll {
 
     /// Takes the results of the helper threads.
     fn take_blocking_results(&mut self) {
-        if self.jobs.is_empty() {
-            return;
-        }
-        for (job, result) in self.inbox.take() {
-            // A job without a token was cancelled.
-            if let Some(token) = self.jobs.remove(&job) {
-                self.finish(token, result.map(Done::from));
-            }
+        for (token, result) in self.jobs.take() {
+            self.finish(token, result);
         }
     }
 }

@@ -1,23 +1,19 @@
 //! Starts requests. No call is attempted before the next submit.
 
 use std::io;
-use std::sync::Arc;
 
 use super::sockets::{Sending, SendingFile};
 use super::{Pending, Poll};
-use crate::blocking_pool::{self, Work};
+use crate::blocking_pool::Work;
 use crate::files::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
 use crate::{Completion, Done, Socket, Token};
 
 impl Poll {
     pub(super) fn run_blocking(&mut self, token: Token, work: Work) {
-        let job = self.next_job;
-        self.next_job += 1;
         let lasting = work.changes_a_file();
-        self.jobs.insert(job, token);
+        let job = self.jobs.start(token, work);
         self.tokens.insert(token, Pending::Job { job, lasting });
-        blocking_pool::start(work, job, Arc::clone(&self.inbox));
     }
 
     pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {

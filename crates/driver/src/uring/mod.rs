@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use io_uring::opcode;
 
+use crate::blocking_jobs::BlockingJobs;
 use crate::chunk::Pool;
 use crate::queue_delay_probe::QueueDelayProbe;
 use crate::sockets::socket_table::SocketTable;
@@ -39,14 +40,13 @@ use crate::unpark::Unparker;
 use crate::uring::operation::file_sends::FileSends;
 use crate::uring::operation::inflight::{IGNORED, Inflight, Operation, Receive};
 use crate::uring::operation::multishot;
-use crate::uring::operation::owner_checks::OwnerChecks;
 use crate::uring::operation::sending::Message;
 use crate::uring::ring::buffers::Buffers;
 use crate::uring::ring::queues::{Event, Ring};
 use crate::uring::ring::setup;
 use crate::uring::ring::wake::WakeEvent;
 use crate::uring::sockets::{RECEIVE_AHEAD, State};
-use crate::{Completion, Config, Socket, Token};
+use crate::{Completion, Config, Socket, Token, Unpark};
 
 /// A driver based on io_uring. Needs Linux 6.0.
 pub struct Uring {
@@ -62,7 +62,8 @@ pub struct Uring {
     /// The largest number of bytes that a multishot receive may take without interruption; 0 for the kernel's
     /// default.
     run: u32,
-    owner_checks: OwnerChecks,
+    /// Paths that helper threads resolve.
+    owner_checks: BlockingJobs,
     files: FileSends,
     unparker: Arc<Unparker<WakeEvent>>,
     queue_delay: QueueDelayProbe,
@@ -106,7 +107,7 @@ impl Uring {
             done: Vec::new(),
             starved: VecDeque::new(),
             run: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
-            owner_checks: OwnerChecks::new(&unparker),
+            owner_checks: BlockingJobs::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             files: FileSends::default(),
             unparker,
             queue_delay: QueueDelayProbe::default(),

@@ -5,5 +5,4 @@ pub(crate) mod file_sends;
 pub(crate) mod files;
 pub(crate) mod inflight;
 pub(crate) mod multishot;
-pub(crate) mod owner_checks;
 pub(crate) mod sending;

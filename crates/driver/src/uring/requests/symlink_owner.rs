@@ -4,13 +4,11 @@
 //! contain a link, or are not in the kernel's cache, take this path.
 
 use std::ffi::CString;
-use std::sync::Arc;
 
-use crate::blocking_pool::{self, Work};
+use crate::blocking_pool::Work;
 use crate::uring::operation::inflight::cancelled;
-use crate::uring::operation::owner_checks::OwnerChecks;
 use crate::uring::{Pending, Uring};
-use crate::{Done, File, OpenHow, Token};
+use crate::{File, OpenHow, Token};
 
 impl Uring {
     pub(crate) fn open_checking_owners(
@@ -20,31 +18,19 @@ impl Uring {
         path: CString,
         how: OpenHow,
     ) {
-        let OwnerChecks { jobs, next, inbox } = &mut self.owner_checks;
-        let job = *next;
-        *next += 1;
-        jobs.insert(job, token);
+        let job = self.owner_checks.start(token, Work::Open { directory, path, how });
         self.tokens.insert(token, Pending::OwnerCheck(job));
-        blocking_pool::start(Work::Open { directory, path, how }, job, Arc::clone(inbox));
     }
 
-    /// The job owns its data, and its result is discarded.
     pub(crate) fn cancel_owner_check(&mut self, token: Token, job: u64) {
-        blocking_pool::cancel(job, &self.owner_checks.inbox);
-        self.owner_checks.jobs.remove(&job);
+        self.owner_checks.cancel(job, false);
         self.finish(token, Err(cancelled()));
     }
 
     /// Takes the results of the helper threads.
     pub(crate) fn take_owner_checks(&mut self) {
-        if self.owner_checks.jobs.is_empty() {
-            return;
-        }
-        for (job, result) in self.owner_checks.inbox.take() {
-            // A job without a token was cancelled.
-            if let Some(token) = self.owner_checks.jobs.remove(&job) {
-                self.finish(token, result.map(Done::from));
-            }
+        for (token, result) in self.owner_checks.take() {
+            self.finish(token, result);
         }
     }
 }

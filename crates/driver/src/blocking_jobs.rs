@@ -1,0 +1,92 @@
+//! The jobs that one driver has on the helper threads.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use crate::blocking_pool::{self, Inbox, Work};
+use crate::{Done, Token, Unpark};
+
+pub(crate) struct BlockingJobs {
+    inbox: Arc<Inbox>,
+    next: u64,
+    /// The jobs of requests in flight.
+    requests: HashMap<u64, Token>,
+    /// The number of jobs that a thread had started when their requests were cancelled. Their results will be dropped.
+    cancelled: usize,
+}
+
+impl BlockingJobs {
+    pub(crate) fn new(driver: Arc<dyn Unpark>) -> Self {
+        Self { inbox: Inbox::new(driver), next: 0, requests: HashMap::new(), cancelled: 0 }
+    }
+
+    /// Queues `work` for the request `token`. Returns the job's number.
+    pub(crate) fn start(&mut self, token: Token, work: Work) -> u64 {
+        let job = self.next;
+        self.next += 1;
+        self.requests.insert(job, token);
+        blocking_pool::start(work, job, Arc::clone(&self.inbox));
+        job
+    }
+
+    /// Cancels a job. Returns true if its request ends now: a job owns its data, so it may continue without the request.
+    /// The request of a `lasting` job that a thread has started ends with the job.
+    pub(crate) fn cancel(&mut self, job: u64, lasting: bool) -> bool {
+        let is_queued = blocking_pool::cancel(job, &self.inbox);
+        if !is_queued && lasting {
+            return false;
+        }
+        if self.requests.remove(&job).is_some() && !is_queued {
+            self.cancelled += 1;
+        }
+        true
+    }
+
+    /// Takes the results of the helper threads.
+    pub(crate) fn take(&mut self) -> Vec<(Token, io::Result<Done>)> {
+        // The inbox has a lock.
+        if self.requests.is_empty() && self.cancelled == 0 {
+            return Vec::new();
+        }
+        let mut results = Vec::new();
+        for (job, result) in self.inbox.take() {
+            match self.requests.remove(&job) {
+                Some(token) => results.push((token, result.map(Done::from))),
+                None => self.cancelled -= 1,
+            }
+        }
+        results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+    use crate::File;
+
+    struct Told(Sender<()>);
+
+    impl Unpark for Told {
+        fn unpark(&self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    /// The result of a cancelled job owns a descriptor or a buffer, so it is not kept until the next job.
+    #[test]
+    fn results_of_cancelled_jobs_are_dropped() {
+        let (sender, told) = channel();
+        let mut jobs = BlockingJobs::new(Arc::new(Told(sender)));
+        let directory = tempfile::tempdir().unwrap();
+        let file = File::directory(directory.path()).unwrap();
+        let job = jobs.start(Token(7), Work::Sync { file, data_only: false });
+        told.recv().unwrap();
+        assert!(!jobs.cancel(job, true), "a lasting job ends with its result");
+        assert!(jobs.cancel(job, false));
+        assert!(jobs.take().is_empty());
+        assert_eq!((jobs.inbox.take().len(), jobs.cancelled), (0, 0));
+    }
+}
