@@ -24,13 +24,17 @@ impl Config {
     /// # Errors
     /// `InvalidInput` for a size outside its range.
     pub(crate) fn check(&self) -> io::Result<()> {
-        let fits = (1..=32768).contains(&self.entries)
-            && (1..=32768).contains(&self.buffers)
-            && (1..=1 << 24).contains(&self.buffer_size);
-        if fits {
-            Ok(())
-        } else {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("impossible {self:?}")))
+        let sizes = [
+            ("entries", self.entries, 32_768),
+            ("buffers", self.buffers.into(), 32_768),
+            ("buffer_size", self.buffer_size, 1 << 24),
+        ];
+        match sizes.into_iter().find(|(_, size, most)| !(1..=*most).contains(size)) {
+            None => Ok(()),
+            Some((name, size, most)) => {
+                let what = format!("Config::{name} is {size}, and must be in 1 to {most}");
+                Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+            }
         }
     }
 }
