@@ -12,6 +12,35 @@ pub enum RunError {
     /// No I/O driver is available.
     #[error("no I/O driver is available: {0}")]
     Driver(#[source] io::Error),
+    /// An option of [`Runtime`](crate::Runtime) is out of its range.
+    #[error("Runtime::{option} is {value}, and must be in 1 to {most}")]
+    OutOfRange {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: u64,
+        /// The largest value.
+        most: u64,
+    },
+    /// The system cannot open the I/O driver of a processor.
+    #[error(
+        "cannot open the I/O driver of processor {processor}: {source}; raise the limits of the process on open files \
+         and on locked memory, or run fewer processors"
+    )]
+    OpenDriver {
+        /// The number of the processor.
+        processor: usize,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The I/O driver of a processor failed while the program waited for the I/O that was in flight at its end.
+    #[error("the I/O driver of processor {processor} failed at the end of the program: {source}")]
+    Settle {
+        /// The number of the processor.
+        processor: usize,
+        /// The cause.
+        source: io::Error,
+    },
     /// The address of the admin pages is not available.
     #[error("cannot listen on {address} for the admin pages: {source}")]
     Admin {

@@ -11,6 +11,7 @@
 pub(crate) mod block_on;
 mod observation;
 mod placement;
+mod ranges;
 
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;
@@ -141,6 +142,9 @@ impl Runtime {
     }
 
     /// Number of processors: 1 to 1024.
+    ///
+    /// # Errors
+    /// Running fails with [`RunError::OutOfRange`] for another number.
     #[must_use]
     pub fn processors(mut self, count: usize) -> Self {
         self.processors = count;
@@ -169,7 +173,7 @@ impl Runtime {
     /// use, receives wait.
     ///
     /// # Errors
-    /// Running fails with [`RunError::Driver`] if `count` is not in 1 to 32768 or `bytes` not in 1 to 2²⁴.
+    /// Running fails with [`RunError::OutOfRange`] if `count` is not in 1 to 32768 or `bytes` not in 1 to 2²⁴.
     #[must_use]
     pub fn receive_buffers(mut self, count: u16, bytes: u32) -> Self {
         (self.worker.config.buffers, self.worker.config.buffer_size) = (count, bytes);
@@ -270,7 +274,8 @@ impl Runtime {
     /// exited. The [`ExitReport`] lists leaks; it is normally clean.
     ///
     /// # Errors
-    /// If no driver is available, or if `start` fails on a processor, which ends the others.
+    /// If no driver is available, if an option is out of its range, or if `start` fails on a processor, which ends the
+    /// others.
     /// [`RunError::Nested`] on a thread that runs a processor, which the call would block.
     pub fn run<F>(self, graph: Graph, start: F) -> Result<ExitReport, RunError>
     where
@@ -295,6 +300,7 @@ impl Runtime {
         if crate::io::is_entered() {
             return Err(RunError::Nested);
         }
+        self.check_ranges()?;
         let profiled = self.asked()?;
         let mode = if profiled.is_some() { PlacementMode::Off } else { self.placement };
         let profile = self.read_profile()?;

@@ -79,7 +79,8 @@ impl WorkerThread<'_> {
         let Self { seed, kind, epoch, calls, idle, saturation, placement, active, options } = self;
         let (index, control) = (seed.index(), seed.control());
         let _seated = active.sit(index);
-        let driver = phalanx_driver::open(kind, &options.config).map_err(RunError::Driver)?;
+        let driver = phalanx_driver::open(kind, &options.config)
+            .map_err(|source| RunError::OpenDriver { processor: index, source })?;
         let unparker = driver.unparker();
         let io = Io::new(placement, index, driver, Some(epoch));
         let _entered = io.enter();
@@ -105,7 +106,8 @@ impl WorkerThread<'_> {
         // Drop order: the processor's operations, their requests, the driver.
         drop(processor);
         let is_ending = || control.phase() == Phase::Ending;
-        let settled = io.settle(is_ending, SETTLING).map_err(RunError::Driver);
+        let settled = io.settle(is_ending, SETTLING);
+        let settled = settled.map_err(|source| RunError::Settle { processor: index, source });
         let left = Leaks { operations, timers, ..io.left() };
         started.and(settled).map(|()| left)
     }

@@ -12,7 +12,7 @@ pub(crate) fn on(driver: &str, test: fn(DriverChoice)) {
         start.control().drain();
         Ok(())
     }) {
-        Err(error @ RunError::Driver(_)) => Err(error),
+        Err(error @ (RunError::Driver(_) | RunError::OpenDriver { .. })) => Err(error),
         _ => Ok(()),
     };
     if is_tested(&driver.to_string(), nothing) {

@@ -14,7 +14,13 @@ use phalanx_testkit::tcp::listener;
 use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
-on_each_driver!(ready_comes_last, one_fails, one_panics, the_admin_address_is_taken);
+on_each_driver!(
+    ready_comes_last,
+    one_fails,
+    one_panics,
+    the_admin_address_is_taken,
+    options_out_of_range
+);
 
 fn ready_comes_last(driver: DriverChoice) {
     let started = Mutex::new(Vec::new());
@@ -92,5 +98,25 @@ fn the_admin_address_is_taken(driver: DriverChoice) {
             assert_eq!((address, source.kind()), (taken, std::io::ErrorKind::AddrInUse));
         }
         other => panic!("{other:?}"),
+    }
+}
+
+fn options_out_of_range(driver: DriverChoice) {
+    let table = [
+        (runtime(driver, 0), "Runtime::processors is 0, and must be in 1 to 1024"),
+        (runtime(driver, 1025), "Runtime::processors is 1025, and must be in 1 to 1024"),
+        (
+            runtime(driver, 1).receive_buffers(0, 8192),
+            "Runtime::receive_buffers(count) is 0, and must be in 1 to 32768",
+        ),
+        (
+            runtime(driver, 1).receive_buffers(8, (1 << 24) + 1),
+            "Runtime::receive_buffers(bytes) is 16777217, and must be in 1 to 16777216",
+        ),
+    ];
+    for (runtime, text) in table {
+        let error = runtime.run(Graph::new(), |_| unreachable!()).unwrap_err();
+        assert!(matches!(error, RunError::OutOfRange { .. }), "{error:?}");
+        assert_eq!(error.to_string(), text);
     }
 }
