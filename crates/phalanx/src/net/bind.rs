@@ -27,7 +27,8 @@ const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// the requests of a killed process's io_uring after the process has ended, and its listening sockets live until then.
 ///
 /// # Errors
-/// As `bind(2)` and `listen(2)`; also if another process listens there with `SO_REUSEPORT`.
+/// As `bind(2)` and `listen(2)`; also if another process listens there with `SO_REUSEPORT`. `InvalidInput` if
+/// `processors` is zero.
 pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListener>> {
     retried(|| bind_once(address, processors))
 }
@@ -67,7 +68,8 @@ fn bind_once(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListen
 /// datagrams of one sender arrive on one processor. Port 0 selects one free port for all.
 ///
 /// # Errors
-/// As `bind(2)`; also if another process has bound the address with `SO_REUSEPORT`.
+/// As `bind(2)`; also if another process has bound the address with `SO_REUSEPORT`. `InvalidInput` if `processors` is
+/// zero.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, UdpSocket, bind_udp};
@@ -109,15 +111,24 @@ pub fn bind_udp(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSoc
 /// As [`bind_udp`].
 ///
 /// # Panics
-/// If `processors` is zero or does not fit 16 bits.
+/// If `processors` does not fit 16 bits.
 pub fn bind_quic(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSocket>> {
     let count = u16::try_from(processors).expect("the number of processors has 16 bits");
-    assert!(count > 0, "at least one processor");
     let mut sockets = bind_udp(address, processors)?;
     if processors > 1 && steer_by_connection_id(sockets[0].as_fd(), count).is_err() {
         sockets.truncate(1);
     }
     Ok(sockets)
+}
+
+/// # Errors
+/// `InvalidInput` for zero.
+pub(super) fn check_processors(processors: usize) -> io::Result<()> {
+    if processors == 0 {
+        let what = "sockets for 0 processors; bind one for each processor";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    Ok(())
 }
 
 /// Binds a socket for each of `processors` to `address`.
@@ -126,6 +137,7 @@ fn bind_group(
     processors: usize,
     make: fn(SocketAddr) -> io::Result<Socket>,
 ) -> io::Result<Vec<Socket>> {
+    check_processors(processors)?;
     // Without SO_REUSEPORT first: with it, the call would succeed beside another server's sockets.
     let probe = make(address)?;
     probe.bind(&address.into())?;
@@ -179,6 +191,19 @@ mod tests {
         let error = bind(old.local_addr().unwrap(), 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(error.to_string().contains("another process"), "{error}");
+    }
+
+    #[test]
+    fn sockets_for_no_processor_are_refused() {
+        let address = ([127, 0, 0, 1], 0).into();
+        let path = tempfile::tempdir().unwrap().path().join("socket");
+        let errors = [
+            bind(address, 0).unwrap_err(),
+            bind_udp(address, 0).unwrap_err(),
+            bind_quic(address, 0).unwrap_err(),
+            crate::net::bind_unix(path, 0).unwrap_err(),
+        ];
+        assert_eq!(errors.map(|error| error.kind()), [io::ErrorKind::InvalidInput; 4]);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use std::fs::{File, Permissions, set_permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::bind::{BACKLOG, retried};
+use super::bind::{BACKLOG, check_processors, retried};
 
 /// Listening Unix sockets at `path`, one for each of `processors`, for [`Listener::new`](super::Listener::new) on that
 /// processor. They are descriptors of one socket, so a connection goes to the first processor that accepts it.
@@ -22,8 +22,9 @@ use super::bind::{BACKLOG, retried};
 /// If a process listens at `path`, the call is repeated for up to two seconds, as by [`bind`](super::bind()).
 ///
 /// # Errors
-/// As `bind(2)`: `AddrInUse` if a process listens at `path`, or if the file is not a socket. `InvalidInput` for a path
-/// of more than 107 bytes.
+/// As `bind(2)`: `AddrInUse` if a process listens at `path`. `AlreadyExists` if the file is not a socket, and
+/// `PermissionDenied` if this process must not connect to it, at once and with the path. `InvalidInput` for a path of
+/// more than 107 bytes, and if `processors` is zero.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Listener, Stream, bind_unix};
@@ -71,6 +72,7 @@ pub fn bind_unix_with_mode(
 }
 
 fn bind_at(path: &Path, mode: Option<u32>, processors: usize) -> io::Result<Vec<UnixListener>> {
+    check_processors(processors)?;
     let listener = retried(|| bind_once(path, mode))?;
     let clones = (1..processors).map(|_| listener.try_clone());
     let mut listeners = clones.collect::<io::Result<Vec<_>>>()?;
@@ -91,9 +93,10 @@ fn bind_once(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
     let address = SockAddr::unix(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     if let Err(error) = socket.bind(&address) {
-        if error.kind() != io::ErrorKind::AddrInUse || !is_stale(path) {
+        if error.kind() != io::ErrorKind::AddrInUse {
             return Err(error);
         }
+        check_is_stale(path)?;
         std::fs::remove_file(path)?;
         socket.bind(&address)?;
     }
@@ -104,12 +107,34 @@ fn bind_once(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// Whether `path` is a socket on which no process listens any more.
-fn is_stale(path: &Path) -> bool {
-    let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
-    is_socket
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+/// Checks that `path` is a socket that no process has open any more.
+///
+/// # Errors
+/// `AddrInUse` if a process has it open, or if it was removed meanwhile. `AlreadyExists` if it is another file,
+/// `PermissionDenied` if this process must not connect to it.
+fn check_is_stale(path: &Path) -> io::Result<()> {
+    let in_use = || io::Error::from(io::ErrorKind::AddrInUse);
+    let because = |kind, what| io::Error::new(kind, format!("{} {what}", path.display()));
+    let file = match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(in_use()),
+        file => file?,
+    };
+    if !file.file_type().is_socket() {
+        let what = "exists and is not a socket; remove it, or choose another path";
+        return Err(because(io::ErrorKind::AlreadyExists, what));
+    }
+    // A datagram socket cannot connect to a stream socket (`EPROTOTYPE`), so the process that has it open gets no
+    // connection to accept, and a full backlog does not block.
+    let probe = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
+    match probe.connect(&SockAddr::unix(path)?).map_err(|error| error.kind()) {
+        Err(io::ErrorKind::ConnectionRefused) => Ok(()),
+        Err(kind @ io::ErrorKind::PermissionDenied) => {
+            let what = "is a socket to which this process must not connect, so another process may have it open; \
+                        remove it, or choose another path";
+            Err(because(kind, what))
+        }
+        _ => Err(in_use()),
+    }
 }
 
 #[cfg(test)]
@@ -127,8 +152,21 @@ mod tests {
         assert_eq!(bind_unix(&path, 1).unwrap().len(), 1);
         let file = directory.path().join("file");
         std::fs::write(&file, "kept").unwrap();
-        assert_eq!(bind_once(&file, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let refused = bind_unix(&file, 1).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        let text = format!("{} exists and is not a socket", file.display());
+        assert!(refused.to_string().starts_with(&text), "{refused}");
         assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_live_unix_socket_gets_no_connection() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let live = bind_unix(&path, 1).unwrap().remove(0);
+        live.set_nonblocking(true).unwrap();
+        assert_eq!(bind_once(&path, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(live.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -51,10 +51,7 @@ impl Listeners {
     /// As [`bind`].
     pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Self> {
         let sockets = bind(address, processors)?;
-        let address = match sockets.first() {
-            Some(socket) => socket.local_addr()?,
-            None => address,
-        };
+        let address = sockets[0].local_addr()?;
         Ok(Self { address, sockets: Mutex::new(sockets.into_iter().map(Some).collect()) })
     }
 
