@@ -15,37 +15,37 @@ const RETRY_DELAY: Duration = Duration::from_millis(1);
 
 /// Describes everything that remains on the processors, and the operations that wait for each other; empty if nothing
 /// remains.
-pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
+pub(super) fn describe_remaining(processors: &[SimProcessor]) -> String {
     let mut text = String::new();
-    for (number, place) in places.iter().enumerate() {
-        describe_leaks(&mut text, number, place);
-        if let Some(until) = place.asleep {
+    for (number, sim) in processors.iter().enumerate() {
+        describe_leaks(&mut text, number, sim);
+        if let Some(until) = sim.asleep {
             let timer = if until == u64::MAX { "forever".into() } else { format!("until {until}") };
             let _ = writeln!(text, "  processor {number} sleeps {timer}");
         }
     }
-    let waits: Vec<_> = places.iter().map(|place| place.processor().waits()).collect();
+    let waits: Vec<_> = processors.iter().map(|sim| sim.processor().waits()).collect();
     for cycle in Waits::cycles(&waits) {
         let _ = writeln!(text, "{cycle}");
     }
     text
 }
 
-fn describe_leaks(text: &mut String, number: usize, place: &SimProcessor) {
-    for leak in place.processor().leaks() {
+fn describe_leaks(text: &mut String, number: usize, sim: &SimProcessor) {
+    for leak in sim.processor().leaks() {
         let _ = writeln!(text, "  processor {number}: {leak}");
     }
-    let flights = place.io.in_flight();
+    let flights = sim.io.in_flight();
     if flights > 0 {
         let _ = writeln!(text, "  processor {number}: {flights} requests to the driver");
     }
 }
 
 /// Checks that every processor has released everything.
-pub(super) fn check_at_rest(places: &[SimProcessor]) -> Result<(), String> {
+pub(super) fn check_at_rest(processors: &[SimProcessor]) -> Result<(), String> {
     let mut text = String::new();
-    for (number, place) in places.iter().enumerate() {
-        describe_leaks(&mut text, number, place);
+    for (number, sim) in processors.iter().enumerate() {
+        describe_leaks(&mut text, number, sim);
     }
     match text.is_empty() {
         true => Ok(()),
@@ -66,21 +66,21 @@ pub(super) fn check_calls(calls: &CallGraph) -> Result<(), String> {
 }
 
 /// Checks that each operation queued at a stage is queued once and can run.
-pub(super) fn check_queue(number: usize, place: &SimProcessor, stage: usize) -> Result<(), String> {
-    let queued = place.processor().check_queue(stage);
+pub(super) fn check_queue(number: usize, sim: &SimProcessor, stage: usize) -> Result<(), String> {
+    let queued = sim.processor().check_queue(stage);
     queued.map(drop).map_err(|fault| format!("processor {number}: {fault}"))
 }
 
 /// Checks a processor's invariants.
-pub(super) fn check_invariants(number: usize, place: &SimProcessor) -> Result<(), String> {
-    place.processor().check_invariants().map_err(|fault| format!("processor {number}: {fault}"))
+pub(super) fn check_invariants(number: usize, sim: &SimProcessor) -> Result<(), String> {
+    sim.processor().check_invariants().map_err(|fault| format!("processor {number}: {fault}"))
 }
 
 /// Checks for lost wake-ups: a sleeping processor with messages, and no wake-up on its way.
-pub(super) fn check_wakeups(places: &[SimProcessor]) -> Result<(), String> {
-    for (number, place) in places.iter().enumerate() {
+pub(super) fn check_wakeups(processors: &[SimProcessor]) -> Result<(), String> {
+    for (number, sim) in processors.iter().enumerate() {
         let is_lost = || {
-            place.asleep.is_some() && !place.has_wakeup() && place.processor().stepping().has_mail()
+            sim.asleep.is_some() && !sim.has_wakeup() && sim.processor().stepping().has_mail()
         };
         // Threads outside the simulation, such as those of its blocking stages, need time between a message and its
         // wake-up.

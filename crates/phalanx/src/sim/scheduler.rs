@@ -26,7 +26,7 @@ pub(super) struct Run {
     /// Those of programs that clients have started, by number.
     others: BTreeMap<usize, Control>,
     orders: Orders,
-    pub(super) places: Vec<SimProcessor>,
+    pub(super) processors: Vec<SimProcessor>,
     pub(super) clients: Vec<Task>,
     at_rest: Option<Box<dyn FnOnce()>>,
     calls: Option<LookAtCalls>,
@@ -94,7 +94,7 @@ impl Run {
             bias.jumps = 0;
         }
         let program = NewProgram { number: 0, processors, graph, start };
-        let (control, places) = program.launch(
+        let (control, processors) = program.launch(
             &outside,
             Manner {
                 wake_delay: bias.wake_delay,
@@ -111,7 +111,7 @@ impl Run {
             control,
             others,
             orders,
-            places,
+            processors,
             clients,
             at_rest,
             calls,
@@ -124,11 +124,11 @@ impl Run {
         while !self.is_over() {
             self.steps += 1;
             if self.steps > most_steps {
-                let left = oracle::describe_remaining(&self.places);
+                let left = oracle::describe_remaining(&self.processors);
                 return Err(format!("not at rest after {most_steps} steps; remaining:\n{left}"));
             }
             self.step()?;
-            oracle::check_wakeups(&self.places)?;
+            oracle::check_wakeups(&self.processors)?;
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Run {
     /// Whether the program has ended and all clients have finished. Clients may outlive the program.
     pub(super) fn is_over(&self) -> bool {
         let is_done = self.clients.iter().all(Task::is_finished) && self.orders.is_empty();
-        is_done && self.places.iter().all(|place| place.over)
+        is_done && self.processors.iter().all(|sim| sim.over)
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -149,7 +149,7 @@ impl Run {
             self.advance_to(self.outside.now() + by);
         }
         if self.rng.u32(..1000) < self.bias.spurious {
-            let sleepers = self.places.iter().enumerate();
+            let sleepers = self.processors.iter().enumerate();
             let sleepers = sleepers.filter(|(_, own)| own.asleep.is_some() && own.may_step());
             let sleepers: Vec<_> = sleepers.map(|(number, _)| number).collect();
             if !sleepers.is_empty() {
@@ -172,7 +172,7 @@ impl Run {
             Next::Processor(number) => {
                 self.drive(number)?;
                 if self.bias.audits || self.rng.u8(..32) == 0 {
-                    oracle::check_invariants(number, &self.places[number])?;
+                    oracle::check_invariants(number, &self.processors[number])?;
                 }
             }
         }
@@ -185,7 +185,7 @@ impl Run {
             match order {
                 Order::Start(program) => {
                     let (number, rng) = (program.number, &mut self.rng);
-                    let (control, places) = program.launch(
+                    let (control, processors) = program.launch(
                         &self.outside,
                         Manner {
                             wake_delay: self.bias.wake_delay,
@@ -197,12 +197,12 @@ impl Run {
                         control.drain();
                     }
                     self.others.insert(number, control);
-                    self.places.extend(places);
+                    self.processors.extend(processors);
                     self.trace.record(Step::Started { program: number });
                 }
                 Order::Stop(program, stops) => {
-                    let places = self.places.iter_mut().filter(|own| own.program == program);
-                    places.for_each(|place| place.is_stopped = stops);
+                    let processors = self.processors.iter_mut().filter(|own| own.program == program);
+                    processors.for_each(|sim| sim.is_stopped = stops);
                 }
                 Order::Drain(program) => {
                     self.others.get(&program).into_iter().for_each(Control::drain);
@@ -215,13 +215,13 @@ impl Run {
 
     /// Removes the programs of clients that have ended.
     fn remove_ended(&mut self) -> Result<(), String> {
-        let is_over = |program| self.places.iter().all(|own| own.program != program || own.over);
+        let is_over = |program| self.processors.iter().all(|own| own.program != program || own.over);
         let ended: Vec<_> = self.others.keys().copied().filter(|own| is_over(*own)).collect();
         for program in ended {
-            let places = self.places.extract_if(.., |own| own.program == program);
-            let places: Vec<_> = places.collect();
-            check_end(&places)?;
-            drop(places);
+            let processors = self.processors.extract_if(.., |own| own.program == program);
+            let processors: Vec<_> = processors.collect();
+            check_end(&processors)?;
+            drop(processors);
             self.remove(program)?;
         }
         Ok(())
@@ -229,7 +229,7 @@ impl Run {
 
     fn remove(&mut self, program: usize) -> Result<(), String> {
         if let Some(control) = self.others.remove(&program) {
-            self.places.retain(|place| place.program != program);
+            self.processors.retain(|sim| sim.program != program);
             oracle::check_calls(&control.call_graph())?;
             self.orders.has_ended(program);
             self.trace.record(Step::Ended { program });
@@ -249,11 +249,11 @@ impl Run {
     fn candidates(&self) -> Vec<Next> {
         let (now, changes) = (self.outside.now(), self.outside.changes());
         let mut all = Vec::new();
-        for (number, place) in self.places.iter().enumerate().filter(|(_, own)| own.may_step()) {
-            match place.asleep {
+        for (number, sim) in self.processors.iter().enumerate().filter(|(_, own)| own.may_step()) {
+            match sim.asleep {
                 None => all.push(Next::Processor(number)),
                 Some(_) => {
-                    all.extend(place.wakes(now).map(|reason| Next::Sleeper(number, reason)));
+                    all.extend(sim.wakes(now).map(|reason| Next::Sleeper(number, reason)));
                 }
             }
         }
@@ -266,7 +266,7 @@ impl Run {
     /// The next time at which something happens by itself.
     pub(super) fn next_event(&self) -> Option<u64> {
         let now = self.outside.now();
-        let wakes = self.places.iter().filter(|place| place.may_step()).map(SimProcessor::next);
+        let wakes = self.processors.iter().filter(|sim| sim.may_step()).map(SimProcessor::next);
         let ends = wakes.chain(self.outside.next_arrival()).chain(workers::next());
         ends.filter(|at| *at > now).min().filter(|next| *next < u64::MAX)
     }
@@ -283,7 +283,7 @@ impl Run {
             return Ok(());
         }
         let waiting = self.clients.iter().filter(|task| !task.is_finished()).count();
-        let left = oracle::describe_remaining(&self.places);
+        let left = oracle::describe_remaining(&self.processors);
         Err(format!("stuck: no event can happen; {waiting} clients wait; remaining:\n{left}"))
     }
 
@@ -291,7 +291,7 @@ impl Run {
         self.trace.record(Step::Drained);
         self.control.drain();
         self.others.values().for_each(Control::drain);
-        self.places.iter_mut().for_each(|place| place.is_stopped = false);
+        self.processors.iter_mut().for_each(|sim| sim.is_stopped = false);
     }
 
     pub(super) fn advance_to(&mut self, then: u64) {
@@ -300,7 +300,7 @@ impl Run {
     }
 
     pub(super) fn wake(&mut self, number: usize, reason: &'static str) {
-        self.places[number].wake();
+        self.processors[number].wake();
         self.trace.record(Step::Woke { processor: number, reason });
     }
 
@@ -318,40 +318,40 @@ impl Run {
 
     /// Takes one step on an awake processor.
     fn drive(&mut self, number: usize) -> Result<(), String> {
-        let Self { rng, bias, places, trace, .. } = self;
-        let (processor, place) = (number, &mut places[number]);
+        let Self { rng, bias, processors, trace, .. } = self;
+        let (processor, sim) = (number, &mut processors[number]);
         if rng.u32(..1000) < bias.direct {
             let stages = rng.u64(..);
-            place.step(|steps, _| steps.choose_direct(stages));
+            sim.step(|steps, _| steps.choose_direct(stages));
         }
-        let ready: Vec<_> = place.step(|steps, _| steps.ready().collect());
+        let ready: Vec<_> = sim.step(|steps, _| steps.ready().collect());
         if !ready.is_empty() && rng.u32(..1000) >= bias.receives {
             let stage = ready[rng.usize(..ready.len())];
-            oracle::check_queue(number, place, stage)?;
+            oracle::check_queue(number, sim, stage)?;
             let at_most = rng.usize(1..=bias.cohort);
             let choose = |left: usize| if bias.shuffles { rng.usize(..left) } else { 0 };
-            let operations = place.step(|steps, world| steps.run(stage, at_most, choose, world));
+            let operations = sim.step(|steps, world| steps.run(stage, at_most, choose, world));
             trace.record(Step::Ran { processor, stage, operations });
             return Ok(());
         }
         match rng.u8(..6) {
             0 => {
-                let any = place.step(|steps, world| steps.receive(world));
+                let any = sim.step(|steps, world| steps.receive(world));
                 trace.record(Step::Received { processor, any });
             }
             1 => {
-                place.step(|steps, world| {
+                sim.step(|steps, world| {
                     steps.timers(world);
                     steps.balance();
                 });
                 trace.record(Step::Timers { processor });
             }
             2 => {
-                let left = place.step(|steps, _| steps.flush());
+                let left = sim.step(|steps, _| steps.flush());
                 trace.record(Step::Flushed { processor, left });
             }
             3 => {
-                place.step(|_, world| world.submit());
+                sim.step(|_, world| world.submit());
                 trace.record(Step::Submitted { processor });
             }
             _ if ready.is_empty() => self.idle_turn(number),
@@ -362,25 +362,25 @@ impl Run {
 
     /// Ends an idle turn: the processor sleeps, or exits.
     pub(super) fn idle_turn(&mut self, number: usize) {
-        let place = &mut self.places[number];
-        let idle = place.step(|steps, world| {
+        let sim = &mut self.processors[number];
+        let idle = sim.step(|steps, world| {
             let received = steps.receive(world);
             steps.timers(world);
             steps.balance();
             steps.flush();
             !received && steps.is_idle()
         });
-        if place.step(|steps, _| steps.settle()) && !place.is_finishing() {
-            place.over = true;
+        if sim.step(|steps, _| steps.settle()) && !sim.is_finishing() {
+            sim.over = true;
             self.trace.record(Step::Over { processor: number });
-        } else if idle && place.step(|steps, _| steps.is_idle()) && place.try_to_sleep() {
+        } else if idle && sim.step(|steps, _| steps.is_idle()) && sim.try_to_sleep() {
             self.trace.record(Step::Slept { processor: number });
         }
     }
 
     /// Checks that the program has left nothing behind.
     pub(super) fn end(mut self) -> Result<Report, String> {
-        check_end(&self.places)?;
+        check_end(&self.processors)?;
         for control in self.others.values() {
             oracle::check_calls(&control.call_graph())?;
         }
@@ -405,10 +405,10 @@ impl Run {
 }
 
 /// Checks processors that have ended.
-fn check_end(places: &[SimProcessor]) -> Result<(), String> {
-    for (number, place) in places.iter().enumerate() {
-        oracle::check_invariants(number, place)?;
+fn check_end(processors: &[SimProcessor]) -> Result<(), String> {
+    for (number, sim) in processors.iter().enumerate() {
+        oracle::check_invariants(number, sim)?;
     }
-    places.iter().for_each(SimProcessor::reclaim);
-    oracle::check_at_rest(places)
+    processors.iter().for_each(SimProcessor::reclaim);
+    oracle::check_at_rest(processors)
 }

@@ -27,33 +27,33 @@ pub(super) enum Action {
 impl EnumeratedRun<'_> {
     pub(super) fn has_work(&self, processor: usize) -> bool {
         let now = self.run.outside.now();
-        let place = &self.run.places[processor];
+        let sim = &self.run.processors[processor];
         self.may_receive(processor)
-            || place.step(|steps, _| steps.next_timer().is_some_and(|at| at <= now))
-            || place.step(|steps, _| steps.ready().next().is_some())
+            || sim.step(|steps, _| steps.next_timer().is_some_and(|at| at <= now))
+            || sim.step(|steps, _| steps.ready().next().is_some())
     }
 
     fn may_receive(&self, processor: usize) -> bool {
-        let place = &self.run.places[processor];
+        let sim = &self.run.processors[processor];
         let expired =
-            place.io.next_expiry().is_some_and(|at| at.as_nanos() as u64 <= self.run.outside.now());
+            sim.io.next_expiry().is_some_and(|at| at.as_nanos() as u64 <= self.run.outside.now());
         expired
-            || place.processor().stepping().has_mail()
-            || place.io.driver(|driver| driver.is_ready())
+            || sim.processor().stepping().has_mail()
+            || sim.io.driver(|driver| driver.is_ready())
     }
 
     pub(super) fn actions(&self, bounds: &Bounds) -> Vec<Action> {
-        let (now, count) = (self.run.outside.now(), self.run.places.len());
+        let (now, count) = (self.run.outside.now(), self.run.processors.len());
         let mut all = Vec::new();
         for processor in (0..count).map(|n| (self.last + n) % count) {
-            let place = &self.run.places[processor];
-            if place.over || place.asleep.is_some() {
+            let sim = &self.run.processors[processor];
+            if sim.over || sim.asleep.is_some() {
                 continue;
             }
             if self.may_receive(processor) {
                 all.push(Action::Receive(processor));
             }
-            place.step(|steps, _| {
+            sim.step(|steps, _| {
                 if steps.next_timer().is_some_and(|at| at <= now) {
                     all.push(Action::Timers(processor));
                 }
@@ -74,8 +74,8 @@ impl EnumeratedRun<'_> {
 
     /// The next time at which something happens by itself, including timers of processors that are awake.
     fn next_event(&self) -> Option<u64> {
-        let timers = self.run.places.iter().filter(|place| place.asleep.is_none());
-        let timers = timers.filter_map(|place| place.step(|steps, _| steps.next_timer()));
+        let timers = self.run.processors.iter().filter(|sim| sim.asleep.is_none());
+        let timers = timers.filter_map(|sim| sim.step(|steps, _| steps.next_timer()));
         let now = self.run.outside.now();
         timers.chain(self.run.next_event()).filter(|at| (now + 1..u64::MAX).contains(at)).min()
     }
@@ -90,7 +90,7 @@ impl EnumeratedRun<'_> {
             Action::Receive(processor) => Ok(self.receive(processor)),
             Action::Timers(processor) => {
                 self.last = processor;
-                self.run.places[processor].step(|steps, world| steps.timers(world));
+                self.run.processors[processor].step(|steps, world| steps.timers(world));
                 self.run.trace.record(Step::Timers { processor });
                 // A foreign waker is code of the program.
                 let parts = Parts::processor(processor).with(Parts::PROGRAM);
@@ -122,15 +122,15 @@ impl EnumeratedRun<'_> {
 
     fn receive(&mut self, processor: usize) -> ([u64; 3], Parts) {
         self.last = processor;
-        let place = &self.run.places[processor];
+        let sim = &self.run.processors[processor];
         let mut parts = Parts::processor(processor).with(Parts::mailbox(processor));
-        if place.io.in_flight() > 0 {
+        if sim.io.in_flight() > 0 {
             parts = parts.with(Parts::OUTSIDE).with(Parts::PROGRAM);
         }
-        if place.processor().stepping().mail_has_effects() {
+        if sim.processor().stepping().mail_has_effects() {
             parts = parts.with(Parts::PROGRAM);
         }
-        let any = place.step(|steps, world| {
+        let any = sim.step(|steps, world| {
             let any = steps.receive(world);
             steps.flush();
             any
@@ -147,19 +147,19 @@ impl EnumeratedRun<'_> {
         bounds: &Bounds,
     ) -> Result<([u64; 3], Parts), String> {
         self.last = processor;
-        let place = &self.run.places[processor];
-        oracle::check_queue(processor, place, stage)?;
-        let queued = place.processor().check_queue(stage).unwrap_or(0);
+        let sim = &self.run.processors[processor];
+        oracle::check_queue(processor, sim, stage)?;
+        let queued = sim.processor().check_queue(stage).unwrap_or(0);
         let at_most = 1 + self.choices.choose(queued.clamp(1, bounds.cohort.max(1)));
         let choices = &mut *self.choices;
-        let operations = place.step(|steps, world| {
+        let operations = sim.step(|steps, world| {
             let ran = steps.run(stage, at_most, |options| choices.choose(options), world);
             steps.flush();
             world.submit();
             ran
         });
         self.run.trace.record(Step::Ran { processor, stage, operations });
-        oracle::check_invariants(processor, place)?;
+        oracle::check_invariants(processor, sim)?;
         let own = Parts::processor(processor).with(Parts::mailbox(processor));
         let parts = own.with(Parts::PROGRAM).with(Parts::OUTSIDE);
         Ok(([6, processor as u64, stage as u64], parts))

@@ -24,10 +24,10 @@ pub(super) fn run(
     reached: &mut Reached,
 ) -> Result<Outcome, String> {
     let (run, outcome) = scheduler::run_with(world, |run| {
-        let order = Order::new(run.places.len());
+        let order = Order::new(run.processors.len());
         // A step of a processor that takes operations from others touches more than its parts.
-        let shared = run.places.iter().any(|place| place.step(|steps, _| steps.shares_queues()));
-        let merges = bounds.merges && !shared && run.places.len() <= Parts::MAX_PROCESSORS;
+        let shared = run.processors.iter().any(|sim| sim.step(|steps, _| steps.shares_queues()));
+        let merges = bounds.merges && !shared && run.processors.len() <= Parts::MAX_PROCESSORS;
         EnumeratedRun { run, choices, order, last: 0, merges }.until_rest(bounds, reached)
     })?;
     if outcome == Outcome::AtRest {
@@ -61,7 +61,7 @@ impl EnumeratedRun<'_> {
             }
             self.run.steps += 1;
             self.step(bounds)?;
-            oracle::check_wakeups(&self.run.places)?;
+            oracle::check_wakeups(&self.run.processors)?;
         }
     }
 
@@ -88,28 +88,28 @@ impl EnumeratedRun<'_> {
             self.order.record([1], Parts::ALL);
         }
         // A processor that ends or sleeps may wake another one.
-        while (0..self.run.places.len()).any(|processor| self.take_forced_step(processor)) {}
+        while (0..self.run.processors.len()).any(|processor| self.take_forced_step(processor)) {}
     }
 
     /// Returns whether there was one.
     fn take_forced_step(&mut self, processor: usize) -> bool {
-        let place = &self.run.places[processor];
-        if place.over {
+        let sim = &self.run.processors[processor];
+        if sim.over {
             return false;
         }
-        if let Some(reason) = place.wakes(self.run.outside.now()) {
+        if let Some(reason) = sim.wakes(self.run.outside.now()) {
             self.run.wake(processor, reason);
             return true;
         }
-        if place.asleep.is_some() || self.has_work(processor) {
+        if sim.asleep.is_some() || self.has_work(processor) {
             return false;
         }
         self.run.idle_turn(processor);
-        let place = &self.run.places[processor];
-        if place.over {
+        let sim = &self.run.processors[processor];
+        if sim.over {
             self.order.record([2, processor as u64], Parts::ALL);
         }
-        place.over || place.asleep.is_some()
+        sim.over || sim.asleep.is_some()
     }
 
     fn step(&mut self, bounds: &Bounds) -> Result<(), String> {
@@ -140,6 +140,6 @@ impl EnumeratedRun<'_> {
 
     /// The number of messages in each mailbox.
     fn mail(&self) -> Vec<usize> {
-        self.run.places.iter().map(|place| place.processor().stepping().mail()).collect()
+        self.run.processors.iter().map(|sim| sim.processor().stepping().mail()).collect()
     }
 }

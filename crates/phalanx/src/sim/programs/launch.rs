@@ -44,7 +44,7 @@ impl NewProgram {
         let ids = || seeds.iter().map(|seed| seed.id());
         let active = ActiveProcessors::new(ids(), None, (0, 0), active_changed);
         let placement = Placement::new(ids(), processors, active.clone(), loads);
-        let mut places = Vec::new();
+        let mut launched = Vec::new();
         for seed in seeds {
             let index = seed.index();
             let driver = outside.driver(&(manner.sizes)()).map_err(|error| error.to_string())?;
@@ -57,9 +57,9 @@ impl NewProgram {
                 .enter(|| start(&StartContext::new(index, control.clone(), active.clone())));
             drop(entered);
             let of = (number, manner.is_frozen);
-            places.push(SimProcessor::new(processor, io, outside.clone(), waker, of));
+            launched.push(SimProcessor::new(processor, io, outside.clone(), waker, of));
             started.map_err(|error| format!("the start on processor {index} failed: {error}"))?;
         }
-        Ok((control, places))
+        Ok((control, launched))
     }
 }
