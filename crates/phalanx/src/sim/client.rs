@@ -3,7 +3,7 @@
 //! A waiting client is polled again after each change in the world, so waiting needs no registration. A
 //! client is not part of the program under test.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::path::Path;
@@ -71,9 +71,12 @@ impl Net {
         Ok(UdpClient(self.world.bind_udp(address)?))
     }
 
-    /// Waits for virtual time to pass.
+    /// Waits for virtual time to pass; forever if the clock of 584 years does not reach it.
     pub async fn sleep(&self, duration: Duration) {
-        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        if self.world.now().checked_add(nanoseconds).is_none() {
+            return pending().await;
+        }
         let until = self.world.expect_after(nanoseconds);
         poll_fn(|_| if self.world.now() >= until { Poll::Ready(()) } else { Poll::Pending }).await;
     }

@@ -19,7 +19,7 @@ thread_local! {
 
 /// A point at which a simulation may inject a panic, with the probability set by
 /// [`World::set_panics`](super::World::set_panics). Place it where a panic could leave state half updated.
-/// SimWorld of a simulation it does nothing except read a thread-local variable.
+/// Outside a simulation it does nothing except read a thread-local variable.
 ///
 /// ```
 /// # fn pay(_: u32) {} fn note(_: u32) {}
@@ -41,8 +41,8 @@ pub fn fault_point(name: &'static str) {
 }
 
 /// Lets `duration` of virtual time pass while the processor is busy. In a simulation, running code takes
-/// almost no virtual time; call this to simulate load, for example to test admission and deadlines. SimWorld
-/// of a simulation it does nothing.
+/// almost no virtual time; call this to simulate load, for example to test admission and deadlines. Outside a
+/// simulation it does nothing.
 ///
 /// ```
 /// fn digest(block: &[u8]) {

@@ -72,6 +72,7 @@ mod sim_processor;
 mod trace;
 mod world;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
@@ -101,6 +102,11 @@ pub struct Report {
     pub trace: u64,
 }
 
+thread_local! {
+    /// The seed of the last failure that [`run`] has reported on this thread.
+    static REPORTED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
 /// Simulates once: `build` describes the world, which then runs until it is at rest.
 ///
 /// # Panics
@@ -117,9 +123,13 @@ pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
     let replay = format!("PHALANX_SEED={seed} repeats it");
     match result {
         Ok(Ok(report)) => report,
-        Ok(Err(failure)) => panic!("the simulation failed with seed {seed}; {replay}\n{failure}"),
+        Ok(Err(failure)) => {
+            REPORTED.set(Some(seed));
+            panic!("the simulation failed with seed {seed}; {replay}\n{failure}")
+        }
         Err(panic) => {
             eprintln!("the simulation failed with seed {seed}; {replay}");
+            REPORTED.set(Some(seed));
             resume_unwind(panic)
         }
     }
@@ -138,7 +148,7 @@ fn assert_no_simulation() {
 /// alone, `PHALANX_SEEDS=n` replaces `seeds`.
 ///
 /// # Panics
-/// As [`run`], for the first seed that fails.
+/// As [`run`], for the first seed that fails. Also if a variable is not a number.
 pub fn explore(seeds: u64, build: impl Fn(&mut World)) {
     explore_each(seeds, |seed| _ = run(seed, &build));
 }
@@ -146,17 +156,34 @@ pub fn explore(seeds: u64, build: impl Fn(&mut World)) {
 /// Calls `test` with each seed that [`explore`] would use, for tests that examine the result of a run.
 ///
 /// # Panics
-/// If `test` does; the seed is printed.
+/// If `test` does; the seed is printed once. Also if a variable is not a number.
 pub fn explore_each(seeds: u64, test: impl Fn(u64)) {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let all = match number("PHALANX_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("PHALANX_SEEDS").unwrap_or(seeds),
+        Some(seed) => seed..=seed,
+        None => match number("PHALANX_SEEDS").unwrap_or(seeds) {
+            0 => return,
+            seeds => 0..=seeds - 1,
+        },
     };
     for seed in all {
+        REPORTED.set(None);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| test(seed))) {
-            eprintln!("failed with seed {seed}; PHALANX_SEED={seed} repeats it");
+            if REPORTED.get() != Some(seed) {
+                eprintln!("failed with seed {seed}; PHALANX_SEED={seed} repeats it");
+            }
             resume_unwind(panic);
         }
+    }
+}
+
+/// The number in an environment variable, if it is set.
+///
+/// # Panics
+/// If it is not a number.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var_os(variable)?;
+    match text.to_str().and_then(|text| text.parse().ok()) {
+        Some(number) => Some(number),
+        None => panic!("{variable}={} is not a number below 2⁶⁴", text.display()),
     }
 }

@@ -25,3 +25,15 @@ fn an_operation_that_sleeps_forever_is_stuck() {
         assert!(text.contains("stuck") && text.contains("endless"), "{text}");
     }
 }
+
+#[test]
+fn a_client_that_sleeps_forever_is_stuck() {
+    let build = |world: &mut World| {
+        world.program(Graph::new(), |_| Ok(()));
+        let net = world.net();
+        world.client(async move { net.sleep(Duration::MAX).await });
+    };
+    let failed = catch_unwind(AssertUnwindSafe(|| sim::run(1, build))).expect_err("it is stuck");
+    let text = failed.downcast_ref::<String>().expect("a text");
+    assert!(text.contains("stuck") && text.contains("1 clients wait"), "{text}");
+}

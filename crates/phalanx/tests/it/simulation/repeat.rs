@@ -68,3 +68,26 @@ fn the_same_seed_goes_the_same_way() {
     }
     assert_eq!(ways.len(), 40, "other seeds go other ways");
 }
+
+/// A failure is reported once, with its seed. A seed that is no number is not taken for none.
+#[test]
+fn the_environment_selects_the_seed() {
+    const NAME: &str = "simulation::repeat::the_environment_selects_the_seed";
+    const CHILD: &str = "PHALANX_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return sim::explore(3, |world| panic!("intended for {}", world.seed()));
+    }
+    let failure = |seed: &str| {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1").env("PHALANX_SEED", seed);
+        let output = child.output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let last = u64::MAX.to_string();
+    let found = failure(&last);
+    assert!(found.contains(&format!("intended for {last}")), "{found}");
+    assert_eq!(found.matches(&format!("PHALANX_SEED={last} repeats it")).count(), 1, "{found}");
+    let found = failure("12x");
+    assert!(found.contains("PHALANX_SEED=12x is not a number"), "{found}");
+}
