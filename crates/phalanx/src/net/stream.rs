@@ -168,20 +168,22 @@ impl Stream {
 
     /// Waits for bytes as [`read`](Stream::read) does, but discards the first `skip` of them, and returns how many it
     /// discarded. Bytes that arrived after them may be appended to `buffer`. Returns zero at the end of the stream.
-    /// `skip` must not be zero.
     ///
     /// With the poll driver on Linux the kernel drops the bytes of a TCP stream without a copy, which is cheaper than a
     /// read; elsewhere the cost is that of a read.
     ///
     /// # Errors
     /// As [`read`](Stream::read).
+    ///
+    /// # Panics
+    /// If `skip` is zero, since the result would be that of the end of the stream.
     pub async fn skip(
         &self,
         skip: u64,
         buffer: &mut Vec<u8>,
         timeout: IoTimeout,
     ) -> io::Result<u64> {
-        debug_assert!(skip > 0, "nothing to skip: use read");
+        assert!(skip > 0, "nothing to skip; use read");
         match self.0.request(|socket| Request::Skip { socket, max: skip }, timeout).await? {
             Done::Skipped(bytes) => Ok(bytes),
             Done::Received(chunk) => {

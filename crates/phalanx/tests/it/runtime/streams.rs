@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use phalanx::CallError;
 use phalanx::net::{Bytes, IoTimeout, Keepalive, ReuniteError, Stream};
 use phalanx::runtime::DriverChoice;
 
@@ -29,6 +30,7 @@ on_each_driver!(
     a_dropped_write_half_ends_the_stream,
     halves_are_reunited,
     two_reads_at_once,
+    nothing_is_skipped,
     a_write_completes_at_once,
     a_write_with_many_requests_in_flight,
     an_operation_that_only_writes_lets_others_run,
@@ -214,6 +216,18 @@ fn two_reads_at_once(driver: DriverChoice) {
 }
 
 /// If few requests are in flight. The memory returns, empty.
+/// The result would be that of the end of the stream.
+fn nothing_is_skipped(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let skipping = stage.call(|_| async {
+            let (stream, _peer) = pair().await;
+            stream.skip(0, &mut Vec::new(), IoTimeout::after(TIMEOUT)).await
+        });
+        let Err(CallError::Panicked { message, .. }) = skipping.await else { panic!("a result") };
+        assert_eq!(&*message, "nothing to skip; use read");
+    });
+}
+
 fn a_write_completes_at_once(driver: DriverChoice) {
     one(driver, |_| async {
         let (stream, mut peer) = pair().await;
