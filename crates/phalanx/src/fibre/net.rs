@@ -3,7 +3,7 @@
 //! [`Stream`] implements [`Read`] and [`Write`], so that code for [`std::net::TcpStream`] works with it. The other
 //! methods of a socket are those of [`Stream::get_ref`].
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -11,18 +11,7 @@ use std::path::Path;
 
 use phalanx_fibre::wait;
 
-use crate::net;
-use crate::net::IoTimeout;
-
-/// The largest part of a buffer that one `write` takes.
-const MAX_WRITE: usize = 64 << 10;
-
-/// Memory for writes that a thread keeps: this many buffers, none larger than `MAX_WRITE`.
-const SPARE_BUFFERS: usize = 16;
-
-thread_local! {
-    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-}
+use crate::net::{self, IoTimeout, write_buffers};
 
 /// A TCP or Unix connection whose calls suspend the fibre that makes them.
 ///
@@ -123,20 +112,12 @@ impl Stream {
     #[track_caller]
     fn write_some<'p>(&self, parts: impl Iterator<Item = &'p [u8]>) -> io::Result<usize> {
         refuse_while_unwinding()?;
-        let mut buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        for part in parts {
-            let room = MAX_WRITE - buffer.len();
-            buffer.extend_from_slice(&part[..part.len().min(room)]);
-        }
+        let mut buffer = write_buffers::copy(parts);
         let count = buffer.len();
         if count > 0 {
             buffer = wait(self.stream.write(buffer, self.write_timeout.get()))?;
         }
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < SPARE_BUFFERS && buffer.capacity() <= MAX_WRITE {
-                spare.push(buffer);
-            }
-        });
+        write_buffers::recycle(buffer);
         Ok(count)
     }
 }

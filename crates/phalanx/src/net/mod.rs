@@ -22,6 +22,7 @@ mod split;
 mod stream;
 mod transfer;
 mod udp;
+pub(crate) mod write_buffers;
 
 pub use bytes::Bytes;
 pub use phalanx_driver::{DatagramBatch, FileTransfer, Keepalive, Payload};

@@ -6,7 +6,6 @@
 //! it when they are with the kernel; the next write waits for its end. A stream that is dropped meanwhile is closed after
 //! the write, for which a drain waits.
 
-use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::pin::Pin;
@@ -15,17 +14,8 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, Bytes};
 use phalanx_driver::{Done, Payload};
 
-use super::{IoTimeout, Stream};
+use super::{IoTimeout, Stream, write_buffers};
 use crate::io::{HomeSocket, Receive, Requested, SendPayload};
-
-/// The most bytes that one write takes.
-const MAX_WRITE: usize = 64 * 1024;
-/// Idle write buffers that a thread keeps. An idle stream has none.
-const MAX_SPARE: usize = 32;
-
-thread_local! {
-    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-}
 
 /// A byte stream that is read and written by poll functions. [`Polled`] is the plain one; `phalanx_tls::PolledTls` is
 /// encrypted. `phalanx-compat` adapts any of them to the traits of tokio, futures and hyper.
@@ -165,7 +155,7 @@ impl Polled {
         let written = ready!(Pin::new(writing).poll(context));
         (self.writing, self.awaited) = (None, false);
         match written? {
-            Done::Sent(memory) => recycle(memory),
+            Done::Sent(memory) => write_buffers::recycle(memory),
             other => unreachable!("send completed with {other:?}"),
         }
         Poll::Ready(Ok(()))
@@ -242,13 +232,10 @@ impl PollStream for Polled {
         if sent > 0 {
             return Poll::Ready(Ok(sent));
         }
-        let mut head = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        for part in parts {
-            let room = MAX_WRITE - head.len();
-            head.extend_from_slice(&part[..room.min(part.len())]);
-        }
+        let head = write_buffers::copy(parts.iter().map(|part| &**part));
         let taken = head.len();
         if taken == 0 {
+            write_buffers::recycle(head);
             return Poll::Ready(Ok(0));
         }
         let payload = Payload::from(head);
@@ -281,13 +268,4 @@ impl Drop for Polled {
             writing.finish_alone(stream.0);
         }
     }
-}
-
-/// Keeps the memory of a write for the next one of this thread.
-fn recycle(memory: Vec<u8>) {
-    SPARE.with_borrow_mut(|spare| {
-        if spare.len() < MAX_SPARE && memory.capacity() <= MAX_WRITE {
-            spare.push(memory);
-        }
-    });
 }
