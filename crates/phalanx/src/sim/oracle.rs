@@ -79,9 +79,8 @@ pub(super) fn check_invariants(number: usize, sim: &SimProcessor) -> Result<(), 
 /// Checks for lost wake-ups: a sleeping processor with messages, and no wake-up on its way.
 pub(super) fn check_wakeups(processors: &[SimProcessor]) -> Result<(), String> {
     for (number, sim) in processors.iter().enumerate() {
-        let is_lost = || {
-            sim.asleep.is_some() && !sim.has_wakeup() && sim.processor().stepping().has_mail()
-        };
+        let is_lost =
+            || sim.asleep.is_some() && !sim.has_wakeup() && sim.processor().stepping().has_mail();
         // Threads outside the simulation, such as those of its blocking stages, need time between a message and its
         // wake-up.
         if is_lost() && (0..RETRIES).all(|_| (thread::sleep(RETRY_DELAY), is_lost()).1) {

@@ -201,7 +201,8 @@ impl Run {
                     self.trace.record(Step::Started { program: number });
                 }
                 Order::Stop(program, stops) => {
-                    let processors = self.processors.iter_mut().filter(|own| own.program == program);
+                    let processors =
+                        self.processors.iter_mut().filter(|own| own.program == program);
                     processors.for_each(|sim| sim.is_stopped = stops);
                 }
                 Order::Drain(program) => {
@@ -215,7 +216,8 @@ impl Run {
 
     /// Removes the programs of clients that have ended.
     fn remove_ended(&mut self) -> Result<(), String> {
-        let is_over = |program| self.processors.iter().all(|own| own.program != program || own.over);
+        let is_over =
+            |program| self.processors.iter().all(|own| own.program != program || own.over);
         let ended: Vec<_> = self.others.keys().copied().filter(|own| is_over(*own)).collect();
         for program in ended {
             let processors = self.processors.extract_if(.., |own| own.program == program);
