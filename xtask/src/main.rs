@@ -90,8 +90,8 @@ enum Task {
     },
     /// Install the programs that benchmarks compare with in target/peers.
     ///
-    /// They are static-web-server, rumqttd, mochi-mqtt, phalanx-runtimes and phalanx-axum-arms. Requires go for
-    /// mochi-mqtt, and names the missing packages of Debian.
+    /// They are static-web-server, rumqttd, mochi-mqtt, phalanx-runtimes, phalanx-axum-arms and phalanx-http-arms.
+    /// Requires go for mochi-mqtt, and names the missing packages of Debian.
     Peers,
     /// Compare the Open POSIX Test Suite natively and under `phalanx threads`.
     ///

@@ -13,8 +13,9 @@ const CRATES: [(&str, &str, bool); 2] =
     [("static-web-server", "2.44.1", true), ("rumqttd", "0.20.0", false)];
 /// The comparison program of `phalanx-bench runtimes`.
 const RUNTIMES: &str = "bench/peers/runtimes";
-/// The servers of `phalanx-bench axum`.
+/// The servers of `phalanx-bench axum`, and those on other libraries.
 const AXUM: &str = "bench/peers/axum-arms";
+const HTTP: &str = "bench/peers/http-arms";
 /// A server in Go: its package with a version, the name that `go install` gives it, and its own.
 const MOCHI: [&str; 3] =
     ["github.com/mochi-mqtt/server/v2/cmd/docker@v2.7.9", "docker", "mochi-mqtt"];
@@ -48,6 +49,8 @@ pub(crate) fn run(root: &Path) -> Outcome {
     let runtimes = root.join(RUNTIMES);
     failed.extend(install("phalanx-runtimes", cargo().args(["--locked", "--path"]).arg(runtimes)));
     failed.extend(install("phalanx-axum-arms", cargo().arg("--path").arg(root.join(AXUM))));
+    let http = root.join(HTTP);
+    failed.extend(install("phalanx-http-arms", cargo().args(["--locked", "--path"]).arg(http)));
     failed.extend(mochi(&peers.join("bin")));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> =

@@ -1,5 +1,6 @@
 //! The load generator, the experiments and the command.
 
+mod axum;
 mod command;
 mod figures;
 mod load;

@@ -114,6 +114,7 @@ const ALLOWED: &Table = &[
     // Peers that `bench` starts for comparison.
     ("a-tree", &[]),
     ("axum-arms", &["axum", "phalanx", "postgres"]),
+    ("http-arms", &[]),
     ("axum-libraries", &["axum", "phalanx", "testkit"]),
     ("runtimes", &["phalanx"]),
     ("map", &["phalanx"]),

@@ -1,14 +1,15 @@
 //! `phalanx-bench axum`: one axum application on Phalanx and on tokio.
 //!
-//! The servers are one program (`bench/peers/axum-arms`), so that the product does not get their dependencies. All run at
-//! once; the load visits them in turn, so a ratio compares two moments of the same second.
+//! The servers of the application are one program (`bench/peers/axum-arms`), those on other libraries another
+//! (`bench/peers/http-arms`), so that the product does not get their dependencies. All run at once; the load visits them in
+//! turn, so a ratio compares two moments of the same second.
 
 mod database;
 mod options;
 mod report;
+mod servers;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -18,6 +19,7 @@ pub use self::report::{Report, Row};
 
 use self::database::Database;
 use self::report::{Slice, rows};
+use self::servers::Servers;
 use crate::error::Error;
 use crate::load;
 use crate::measure::machine::Machine;
@@ -25,11 +27,7 @@ use crate::measure::partial;
 use crate::measure::run::Run;
 use crate::system::cores::{Bound, Cores, allowed};
 use crate::system::interrupt::{install_signal_handlers, interrupted};
-use crate::system::process::{self, Process};
-
-const PROGRAM: &str = "phalanx-axum-arms";
-/// The servers; Phalanx is the first.
-const ARMS: [&str; 3] = ["phalanx", "axum-serve", "tokio-cores"];
+use crate::system::process::Process;
 
 /// Runs the benchmark; progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
@@ -38,11 +36,7 @@ const ARMS: [&str; 3] = ["phalanx", "axum-serve", "tokio-cores"];
 /// When the program or the database is missing or fails.
 pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
-    let program = options.program.clone().or_else(|| process::find(PROGRAM));
-    let program = program.ok_or_else(|| Error::Server {
-        name: PROGRAM.to_owned(),
-        why: "it is not here; get it by `cargo xtask peers`, or name it by --program".to_owned(),
-    })?;
+    let servers = Servers::find(options)?;
     let (rounds, slice) = match options.quick {
         true => (1, Duration::from_millis(200)),
         false => (options.rounds, options.slice),
@@ -54,8 +48,8 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     }
     let needs_database = options.scenes.iter().any(|scene| scene.needs_database());
     let mut bench = Bench {
-        database: needs_database.then(|| Database::start(&program)).transpose()?,
-        program,
+        database: needs_database.then(|| Database::start(&servers.program)).transpose()?,
+        servers,
         slice,
         folder: tempfile::tempdir()?,
         running: None,
@@ -65,15 +59,17 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
             eprintln!("{}, {processors} processors, round {round} of {rounds}", scene.name());
             bench.round(*scene, *processors, round)
         })?;
-    let rows =
-        settings.iter().zip(figures).flat_map(|(setting, rounds)| rows(*setting, &ARMS, rounds));
+    let rows = settings.iter().zip(figures).flat_map(|(setting, rounds)| {
+        let names = bench.servers.names(setting.0);
+        rows(*setting, &names, rounds)
+    });
     let machine = Machine::here(all, &Cores::choose(&[], &[], Some(1))?);
     Ok(Run::new(Report { rows: rows.collect(), rounds }, machine, partial, options.quick))
 }
 
-/// The servers and their programs.
+/// The servers and their database.
 struct Bench {
-    program: PathBuf,
+    servers: Servers,
     database: Option<Database>,
     slice: Duration,
     folder: TempDir,
@@ -95,35 +91,25 @@ impl Bench {
             1 => (cores.server.clone(), cores.load.clone()),
             _ => (allowed()?, allowed()?),
         };
-        let servers = match self.running.take() {
-            Some((running, servers)) if running == processors => servers,
-            before => {
-                drop(before);
-                ARMS.iter()
-                    .map(|arm| self.start(arm, processors, &server))
-                    .collect::<Result<_, _>>()?
-            }
-        };
-        let (_, servers) = self.running.insert((processors, servers));
+        self.running.take_if(|(running, _)| *running != processors);
+        let (_, running) = self.running.get_or_insert_with(|| (processors, Vec::new()));
+        let names = self.servers.names(scene);
+        let (database, folder) = (self.database.as_ref(), self.folder.path());
+        for name in names.iter().skip(running.len()) {
+            running.push(self.servers.start(name, processors, database, &server, folder)?);
+        }
         let paths = paths(self.folder.path(), scene)?;
         let _bound = Bound::to(&load)?;
-        let mut order: Vec<usize> = (0..ARMS.len()).collect();
+        let mut order: Vec<usize> = (0..names.len()).collect();
         if round.is_multiple_of(2) {
             order.reverse();
         }
-        let mut taken = [None; ARMS.len()];
+        let mut taken = vec![None; names.len()];
         for arm in order {
             let slice = Load { scene, paths: &paths, slice: self.slice, seed: round as u64 };
-            taken[arm] = Some(slice.measure(ARMS[arm], &servers[arm], self.database.as_ref())?);
+            taken[arm] = Some(slice.measure(names[arm], &running[arm], database)?);
         }
         Ok(taken.into_iter().flatten().collect())
-    }
-
-    fn start(&self, arm: &str, processors: usize, cores: &[usize]) -> Result<Process, Error> {
-        let mut command = Command::new(&self.program);
-        command.args([arm, &processors.to_string()]);
-        command.args(self.database.as_ref().map(Database::socket));
-        Process::start(arm, command, None, cores, self.folder.path(), process::listens)
     }
 }
 

@@ -15,8 +15,11 @@ use crate::arguments::{number, seconds};
 /// database, the others one per processor. `light` has one connection; the figure is the median latency. Each is
 /// measured with one processor and with all.
 ///
-/// Build the program with `cargo xtask peers`, or name it with --program. `select` and `insert` start PostgreSQL from
-/// its Debian package in a temporary folder.
+/// In `json` and `light`, ntex, monoio (with monoio-http) and may_minihttp are shown beside them: HTTP servers with the
+/// same answer, but without axum.
+///
+/// Build the programs with `cargo xtask peers`, or name them with --program and --others. `select` and `insert` start
+/// PostgreSQL from its Debian package in a temporary folder.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// The scenes
@@ -31,9 +34,13 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub slice: Duration,
 
-    /// The program with the servers [default: found in the search path]
+    /// The program with the servers of the application [default: found in the search path]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
+
+    /// The program with ntex, monoio and may_minihttp [default: found in the search path; they are left out without it]
+    #[arg(long, value_name = "PATH")]
+    pub others: Option<PathBuf>,
 
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice"])]

@@ -1,0 +1,86 @@
+//! The servers, each a process.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::database::Database;
+use super::options::{Options, Scene};
+use crate::error::Error;
+use crate::system::process::{self, Process};
+
+/// The program with the servers of the axum application.
+const PROGRAM: &str = "phalanx-axum-arms";
+/// Its servers; Phalanx is the first.
+const ARMS: [&str; 3] = ["phalanx", "axum-serve", "tokio-cores"];
+/// The program with the servers on other libraries.
+const OTHERS: &str = "phalanx-http-arms";
+/// Its servers, which have no database.
+const OTHER_ARMS: [&str; 3] = ["ntex", "monoio", "may-minihttp"];
+
+/// The installed servers.
+pub(super) struct Servers {
+    pub(super) program: PathBuf,
+    others: Option<PathBuf>,
+}
+
+impl Servers {
+    /// Finds the programs. Without that of the other libraries, only the axum application is measured.
+    pub(super) fn find(options: &Options) -> Result<Self, Error> {
+        let find = |named: &Option<PathBuf>, name| named.clone().or_else(|| process::find(name));
+        let program = find(&options.program, PROGRAM).ok_or_else(|| Error::Server {
+            name: PROGRAM.to_owned(),
+            why: "it is not here; get it by `cargo xtask peers`, or name it by --program"
+                .to_owned(),
+        })?;
+        let others = find(&options.others, OTHERS);
+        if others.is_none() && options.scenes.iter().any(|scene| !scene.needs_database()) {
+            eprintln!(
+                "{} are not measured: {OTHERS} is not here; get it by `cargo xtask peers`, or name it by --others",
+                OTHER_ARMS.join(", ")
+            );
+        }
+        Ok(Self { program, others })
+    }
+
+    /// Names of the servers in a scene, Phalanx first. Those of a scene with a database are the first of all scenes.
+    pub(super) fn names(&self, scene: Scene) -> Vec<&'static str> {
+        let others = self.others.iter().filter(|_| !scene.needs_database());
+        ARMS.into_iter().chain(others.flat_map(|_| OTHER_ARMS)).collect()
+    }
+
+    /// Starts a server on `cores`.
+    pub(super) fn start(
+        &self,
+        name: &str,
+        processors: usize,
+        database: Option<&Database>,
+        cores: &[usize],
+        folder: &Path,
+    ) -> Result<Process, Error> {
+        let others = self.others.as_ref().filter(|_| OTHER_ARMS.contains(&name));
+        let mut command = Command::new(others.unwrap_or(&self.program));
+        command.args([name, &processors.to_string()]);
+        if others.is_none() {
+            command.args(database.map(Database::socket));
+        }
+        Process::start(name, command, None, cores, folder, process::listens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_libraries_are_measured_without_a_database_only() {
+        let found = |others: Option<&str>| Servers {
+            program: PathBuf::from(PROGRAM),
+            others: others.map(PathBuf::from),
+        };
+        let all = [ARMS, OTHER_ARMS].concat();
+        assert_eq!(found(Some(OTHERS)).names(Scene::Json), all);
+        assert_eq!(found(Some(OTHERS)).names(Scene::Light), all);
+        assert_eq!(found(Some(OTHERS)).names(Scene::Insert), ARMS);
+        assert_eq!(found(None).names(Scene::Json), ARMS);
+    }
+}
