@@ -31,8 +31,8 @@ pub struct StreamState {
     pub bytes: u64,
     /// The number of servers that store it.
     pub replicas: u32,
-    /// The time at which it was created, as text. Another one if it was created again, and in a cluster of servers sometimes
-    /// without that.
+    /// The time at which it was created, as text. Another one if it was created again. Clusters of servers up to 2.12.14
+    /// also change it if a client creates a stream that exists; [`create`](JetStream::create) does not.
     pub created: String,
 }
 
@@ -129,15 +129,22 @@ impl JetStream {
     /// [`JetStreamError`]; [`Refused`](JetStreamError::Refused) if the stream exists with other settings, or if there
     /// are fewer servers than replicas.
     pub async fn create(&self, config: &StreamConfig) -> Result<StreamState, JetStreamError> {
-        let created = self.configure("CREATE", config).await;
-        if !matches!(created, Err(JetStreamError::Refused(OTHER_SETTINGS, _))) {
-            return created;
-        }
-        let described: Described = self.ask("INFO", &config.name, b"").await?;
+        // First: clusters of servers up to 2.12.14 change the time of creation if an existing stream is created again.
+        let described = match self.describe(&config.name).await {
+            Err(JetStreamError::NoStream) => match self.configure("CREATE", config).await {
+                // Another client has created it meanwhile.
+                Err(JetStreamError::Refused(OTHER_SETTINGS, _)) => {
+                    self.describe(&config.name).await?
+                }
+                created => return created,
+            },
+            described => described?,
+        };
         let DescribedConfig { num_replicas, subjects, max_msgs_per_subject } = &described.config;
         let per_subject = config.per_subject.map_or(-1, i64::from);
         if *subjects != config.subjects || *max_msgs_per_subject != per_subject {
-            return created;
+            // The server refuses it, with the reason.
+            return self.configure("CREATE", config).await;
         }
         match *num_replicas < config.replicas {
             true => self.configure("UPDATE", config).await,
@@ -177,8 +184,11 @@ impl JetStream {
     /// # Errors
     /// [`JetStreamError`].
     pub async fn state(&self, stream: &str) -> Result<StreamState, JetStreamError> {
-        let described: Described = self.ask("INFO", stream, b"").await?;
-        Ok(described.into())
+        self.describe(stream).await.map(StreamState::from)
+    }
+
+    async fn describe(&self, stream: &str) -> Result<Described, JetStreamError> {
+        self.ask("INFO", stream, b"").await
     }
 
     /// The use of JetStream by the client's account.

@@ -11,7 +11,7 @@ use crate::subject::matches;
 #[derive(Default)]
 pub(super) struct Streams {
     by_name: BTreeMap<String, Stream>,
-    /// The number of streams that were created.
+    /// The number of requests to create a stream.
     created: u64,
 }
 
@@ -88,11 +88,10 @@ impl Streams {
         let Ok(read) = serde_json::from_value::<Config>(config.clone()) else {
             return error(10025, "invalid JSON");
         };
+        self.created += 1;
+        let created = self.created;
         let stream = self.by_name.entry(name.to_owned()).or_insert_with(|| Stream {
-            created: {
-                self.created += 1;
-                self.created
-            },
+            created,
             config: config.clone(),
             subjects: read.subjects,
             per_subject: read.max_msgs_per_subject,
@@ -100,7 +99,11 @@ impl Streams {
             last: 0,
         });
         match stream.config == config {
-            true => stream.described(),
+            true => {
+                // As clusters of servers up to 2.12.14 do.
+                stream.created = created;
+                stream.described()
+            }
             false => error(10058, "stream name already in use with a different configuration"),
         }
     }

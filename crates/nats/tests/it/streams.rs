@@ -60,6 +60,15 @@ async fn last(streams: &JetStream) -> u64 {
     }
 }
 
+fn journal() -> StreamConfig {
+    StreamConfig {
+        name: "journal".into(),
+        subjects: vec!["journal.*".into()],
+        replicas: 1,
+        per_subject: None,
+    }
+}
+
 fn world(world: &mut World) {
     world.set_processors(1);
     if world.draw(2) == 0 {
@@ -81,13 +90,7 @@ fn world(world: &mut World) {
         let acknowledged = Rc::new(RefCell::new(None));
         let (of_owner, streams) = (acknowledged.clone(), owner.1);
         stage.dispatch(move |_| async move {
-            let config = StreamConfig {
-                name: "journal".into(),
-                subjects: vec!["journal.*".into()],
-                replicas: 1,
-                per_subject: None,
-            };
-            while streams.create(&config).await.is_err() {
+            while streams.create(&journal()).await.is_err() {
                 sleep(PAUSE).await;
             }
             *of_owner.borrow_mut() = Some(own(streams).await);
@@ -130,4 +133,28 @@ fn world(world: &mut World) {
 #[test]
 fn an_owner_learns_that_its_stream_was_sealed_and_loses_nothing() {
     sim::explore(100, world);
+}
+
+#[test]
+fn the_creation_of_a_stream_changes_only_if_it_was_lost() {
+    sim::run(0, |world| {
+        world.set_processors(1);
+        let net = world.net();
+        program(world, move |_, stage, resolver| {
+            let client = Client::new(options("creator"), resolver);
+            let streams = JetStream::new(&client, "creator", Duration::from_secs(60));
+            stage.dispatch(move |_| async move { client.run().await })?;
+            let net = net.clone();
+            stage.dispatch(move |_| async move {
+                streams.client().connected().await;
+                let create = async || streams.create(&journal()).await.map(|state| state.created);
+                let created = create().await;
+                assert!(created.is_ok() && created == create().await, "{created:?}");
+                streams.delete("journal").await.unwrap();
+                assert_ne!(created, create().await);
+                net.drain();
+            })?;
+            Ok(())
+        });
+    });
 }
