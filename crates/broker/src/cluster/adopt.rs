@@ -28,13 +28,14 @@ const RETRIES: u32 = 25;
 /// The state in a stream up to the message with this number.
 type Read = (u64, RecoveredState);
 
-/// Adopts a journal whose lease has expired, if this node is the first to take the lease. Returns whether it did.
+/// Adopts a journal whose lease has expired, if this node is the first to take the lease. The lease has this number, in
+/// the stream of this creation. Returns whether it did.
 pub(super) async fn adopt(
     context: &Context,
     kept: &Kept,
     streams: &JetStream,
     journal: &JournalName,
-    number: u64,
+    known_as: (u64, &str),
 ) -> bool {
     let Some(own) = kept.own() else { return false };
     let Some(known) = kept.others(|others| others.get(journal).cloned()) else { return false };
@@ -54,7 +55,7 @@ pub(super) async fn adopt(
     let begun = now();
     let reader = Some(own.to_string());
     let record = Record { reader, ..known.lease };
-    let lease = Lease::new(streams, &kept.names, journal, record, number);
+    let lease = Lease::new(streams, &kept.names, journal, record, known_as);
     if lease.renew().await.is_err() {
         return false;
     }

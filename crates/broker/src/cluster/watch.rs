@@ -62,7 +62,8 @@ pub(super) async fn watch(context: Context, client: Client) {
             kept.has_looked();
             for (journal, number) in expired {
                 // One after the other: each may need much memory.
-                has_adopted |= adopt(&context, &kept, &streams, &journal, number).await;
+                has_adopted |=
+                    adopt(&context, &kept, &streams, &journal, (number, &leases.created)).await;
             }
         }
         if has_adopted {

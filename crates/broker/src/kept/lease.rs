@@ -4,7 +4,7 @@
 //! While a node sends its journal to NATS, for the first time or after NATS has lost it, the lease says that the stream is
 //! incomplete. Other nodes do not adopt such a journal: the part that was not sent would be lost.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use phalanx_nats::{Expected, JetStream, JetStreamError};
 use serde::{Deserialize, Serialize};
@@ -49,18 +49,20 @@ pub(crate) struct Lease {
     subject: String,
     own: Record,
     is_incomplete: Cell<bool>,
-    /// The number of the last known message.
+    /// The number of the last known message, in the stream of this creation.
     number: Cell<u64>,
+    created: RefCell<String>,
 }
 
 impl Lease {
-    /// The lease of a journal, to be held by `own`. Its last message has this number; 0 for none.
+    /// The lease of a journal, to be held by `own`. Its last message has this number, or 0 for none, in the stream of this
+    /// creation.
     pub(crate) fn new(
         streams: &JetStream,
         names: &ClusterNames,
         journal: &JournalName,
         own: Record,
-        number: u64,
+        (number, created): (u64, &str),
     ) -> Self {
         Self {
             streams: streams.clone(),
@@ -69,6 +71,7 @@ impl Lease {
             is_incomplete: Cell::new(own.is_incomplete),
             own,
             number: Cell::new(number),
+            created: RefCell::new(created.to_owned()),
         }
     }
 
@@ -87,8 +90,9 @@ impl Lease {
         Self { is_incomplete: Cell::new(own.is_incomplete), own, ..self }
     }
 
-    /// Checks that no other node has the lease of this node's own journal. Returns the record of an earlier start.
-    pub(crate) async fn check(&self) -> Result<Option<Record>, Failed> {
+    /// Checks that no other node has the lease of this node's own journal, in the stream of this creation. Returns the
+    /// record of an earlier start.
+    pub(crate) async fn check(&self, created: String) -> Result<Option<Record>, Failed> {
         let found = self.current().await?;
         if let Some((_, record)) = &found
             && (record.holder != self.own.holder || record.is_adopted)
@@ -97,7 +101,19 @@ impl Lease {
         }
         let (number, record) = found.unzip();
         self.number.set(number.unwrap_or_default());
+        self.created.replace(created);
         Ok(record)
+    }
+
+    /// Whether NATS has lost the lease since it was last known, or an operator has removed it. Its number has no meaning
+    /// then.
+    pub(crate) async fn is_lost(&self) -> Result<bool, Failed> {
+        let created = match self.streams.state(&self.stream).await {
+            Err(JetStreamError::NoStream) => return Ok(true),
+            state => state?.created,
+        };
+        let is_same = *self.created.borrow() == created;
+        Ok(!is_same || self.current().await?.is_none())
     }
 
     /// Takes the lease of this node's own journal, if nobody has changed it since it was [checked](Self::check). The stream

@@ -232,14 +232,18 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
     }
 }
 
-/// Looks for the stream of the journal and that of the leases, until shutdown. An operator may delete them, and NATS
-/// may lose them.
-pub(super) async fn look_for_streams(kept: Arc<Kept>, streams: JetStream, stream: String) {
+/// Looks for the stream of the journal and for the lease, until shutdown. An operator may delete them, and NATS may lose
+/// them. Another node may then create the stream of the leases, whose numbers begin again.
+pub(super) async fn look_for_streams(
+    kept: Arc<Kept>,
+    streams: JetStream,
+    stream: String,
+    lease: Rc<Lease>,
+) {
     while kept.lost().is_none() && !is_draining() {
-        for stream in [&stream, &kept.names.leases().name] {
-            if streams.state(stream).await == Err(JetStreamError::NoStream) {
-                kept.set_behind(true);
-            }
+        let is_missing = streams.state(&stream).await == Err(JetStreamError::NoStream);
+        if is_missing || matches!(lease.is_lost().await, Ok(true)) {
+            kept.set_behind(true);
         }
         select(sleep(kept.timeout() / RENEWALS), draining()).await;
     }

@@ -20,7 +20,8 @@ impl StreamMirror {
     pub(super) async fn open_stream(&self, id: u64, own: Range<u64>) -> Result<u64, MirrorLost> {
         let opened = self.repeated(async || self.try_open(id, own.clone()).await).await;
         if opened.is_ok() && self.kept.is_behind() {
-            self.kept.tell("NATS had lost this node's journal, which is sent to it again");
+            self.kept
+                .tell("NATS had lost this node's lease, or its journal, which is sent to it again");
         }
         self.kept.set_behind(false);
         opened
@@ -75,15 +76,16 @@ impl StreamMirror {
             return Err(Failed::Again("it is not connected".into()));
         }
         let (streams, names) = (&self.streams, &self.kept.names);
-        self.create(&names.leases()).await?;
+        let created = self.create(&names.leases()).await?.created;
         let stream = names.stream(&journal);
         let (holder, start) = (journal.to_string(), self.kept.start.clone());
         let own = Record { holder, start, ..Record::default() };
         let known = self.lease.borrow().clone();
         let is_first = known.is_none();
-        let lease = known.unwrap_or_else(|| Rc::new(Lease::new(streams, names, &journal, own, 0)));
+        let lease =
+            known.unwrap_or_else(|| Rc::new(Lease::new(streams, names, &journal, own, (0, ""))));
         // First: a node that has adopted the journal has deleted the stream, which nobody would delete again.
-        let before = lease.check().await?;
+        let before = lease.check(created).await?;
         // Before the lease is taken: a node that takes it from now on appends a seal after this message.
         let last = self.create(&stream).await?.last;
         // A replica that lags behind knows an earlier one, from which on all batches are sent again.
@@ -108,7 +110,8 @@ impl StreamMirror {
         self.last.set(opened);
         self.kept.is_renewed(begun);
         if is_first {
-            let looking = look_for_streams(self.kept.clone(), streams.clone(), stream.name);
+            let looking =
+                look_for_streams(self.kept.clone(), streams.clone(), stream.name, lease.clone());
             if !self.spawn(renew(self.kept.clone(), lease.clone())) || !self.spawn(looking) {
                 return Err(Failed::Again("the processor is full".into()));
             }

@@ -99,6 +99,41 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
     });
 }
 
+/// The journal's stream is not lost, so nothing is sent again.
+#[test]
+fn a_lease_that_nats_has_lost_is_taken_again() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (leases, other) = (names.leases(), JournalName { node: "b".into(), id: 1 });
+            let (kept, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            mirror.append(1, Bytes::from(vec![7])).await.unwrap();
+            mirror.complete().await.unwrap();
+            for is_purged in [false, true] {
+                if is_purged {
+                    streams.purge_subject(&leases.name, &names.lease(&journal())).await.unwrap();
+                } else {
+                    streams.delete(&leases.name).await.unwrap();
+                    streams.create(&leases).await.unwrap();
+                    // The numbers pass those of the lost stream.
+                    for _ in 0..100 {
+                        program.put_lease(&other, &lease_of(&other)).await;
+                    }
+                }
+                while !mirror.is_behind() {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(2));
+                mirror.complete().await.unwrap();
+                sleep(Duration::from_secs(10)).await;
+                assert!(kept.is_open() && !mirror.is_behind());
+                assert_eq!(program.lease().await.unwrap().1, lease_of(&journal()));
+            }
+        })
+    });
+}
+
 #[test]
 fn a_stream_that_another_node_has_deleted_is_not_opened() {
     run(|program| {

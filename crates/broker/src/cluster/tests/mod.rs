@@ -241,7 +241,7 @@ fn a_journal_that_only_the_disk_has_is_not_adopted() {
             let (start, is_unreadable) = (lease.start.clone(), false);
             let other = OtherJournal { lease, start, is_unreadable, number, since };
             kept.others(|others| others.insert(journal(), other));
-            adopt(&program.context, &kept, &program.streams, &journal(), number).await;
+            adopt(&program.context, &kept, &program.streams, &journal(), (number, "")).await;
             let (_, Record { holder, .. }) = program.lease().await.unwrap();
             assert_eq!(holder, journal().to_string());
         })
