@@ -146,14 +146,6 @@ impl Lease {
             && (reader.is_none() || *reader == record.reader)
     }
 
-    /// Whether another node has written a record after NATS had lost that of this process. It may know an earlier start.
-    fn is_restored(&self, record: &Record) -> bool {
-        record.holder == self.own.holder
-            && record.is_incomplete
-            && !record.is_adopted
-            && !self.is_incomplete.get()
-    }
-
     /// Replaces the last known message.
     async fn put(&self, record: &Record) -> Result<(), Failed> {
         let payload = serde_json::to_vec(record).unwrap_or_default();
@@ -170,10 +162,10 @@ impl Lease {
         };
         // An attempt without an answer may have been stored. An earlier record is that of a replica that lags behind.
         match self.current().await? {
-            // The stream is lost, too, which is noticed soon.
-            Some((_, record)) if self.is_restored(&record) => (),
             Some((number, record)) if number > self.number.get() => match self.is_own(&record) {
                 true => self.number.set(number),
+                // NATS had lost the lease. The other one may be a restored one with an earlier start.
+                false if self.is_lost().await? => (),
                 false => {
                     return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
                 }

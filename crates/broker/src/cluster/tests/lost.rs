@@ -134,6 +134,35 @@ fn a_lease_that_nats_has_lost_is_taken_again() {
     });
 }
 
+/// The other node has not seen the last start. The stream is complete, so the restored lease is, too.
+#[test]
+fn a_restored_lease_does_not_end_the_sessions_of_a_living_node() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let leases = names.leases();
+            let (kept, mirror) = program.mirror("2");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            mirror.append(1, Bytes::from(vec![7])).await.unwrap();
+            mirror.complete().await.unwrap();
+            streams.delete(&leases.name).await.unwrap();
+            streams.create(&leases).await.unwrap();
+            for _ in 0..100 {
+                program.put_lease(&journal(), &lease_of(&journal())).await;
+            }
+            while !mirror.is_behind() {
+                assert_eq!(kept.lost(), None);
+                sleep(Duration::from_millis(100)).await;
+            }
+            assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(2));
+            mirror.complete().await.unwrap();
+            sleep(Duration::from_secs(10)).await;
+            assert!(kept.is_open() && kept.lost().is_none());
+            assert_eq!(program.lease().await.unwrap().1.start, "2");
+        })
+    });
+}
+
 #[test]
 fn a_stream_that_another_node_has_deleted_is_not_opened() {
     run(|program| {
