@@ -11,7 +11,8 @@
 //! | `tending.rs` | lanes that end because a node is gone, and missing ones |
 //! | `serving.rs` | the life of one lane |
 //! | `retained.rs` | the retained messages for a node that joins |
-//! | `watch.rs` | finds leases of journals that are not renewed |
+//! | `leases.rs` | the leases of journals as last seen |
+//! | `watch.rs` | finds leases that are not renewed |
 //! | `adopt.rs` | adopts the sessions of a lost node |
 //! | `installing.rs` | adds these sessions to those of this node |
 //! | `handover.rs` | messages that nodes hold for a lost one, for its adopted sessions |
@@ -24,6 +25,7 @@ mod find;
 mod guard;
 mod handover;
 mod installing;
+mod leases;
 mod node;
 mod other;
 mod receiving;

@@ -11,8 +11,8 @@ use phalanx_store::Mirror;
 
 use crate::Broker;
 use crate::cluster::guard::guard;
+use crate::cluster::leases::Leases;
 use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, nats, renewed, run};
-use crate::cluster::watch::Leases;
 use crate::cluster_names::JournalName;
 use crate::context::Context;
 use crate::kept::lease::Record;
