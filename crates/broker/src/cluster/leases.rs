@@ -1,8 +1,9 @@
 //! The leases as last seen, and their restoration.
 //!
-//! If NATS loses all leases, living nodes write theirs again. This node writes those of lost nodes: otherwise clients would
-//! begin new sessions, although the lost nodes' disks have their sessions. A loss shows in the creation of the stream, which
-//! NATS may also change without one: then no lease is missing.
+//! If NATS loses all leases, which shows in the creation of the stream, living nodes write theirs again. This node writes
+//! the others:
+//! - Those of lost nodes: otherwise clients would begin new sessions, although the lost nodes' disks have their sessions.
+//! - Those of adopted journals: otherwise a lost node that returns would continue sessions that another node has.
 //!
 //! The lease of an adopted journal tells the lost node that it was adopted. It is removed a day after that node has begun
 //! another journal.
@@ -15,7 +16,7 @@ use phalanx_nats::{Expected, JetStream};
 use crate::cluster::adopt::has_stream;
 use crate::cluster_names::{ClusterNames, JournalName};
 use crate::kept::lease::{Failed, Record};
-use crate::kept::state::Kept;
+use crate::kept::state::{Kept, OtherJournal};
 
 /// Time for which the lease of an adopted journal is kept while its node has another journal.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -28,8 +29,14 @@ pub(super) struct Leases {
     /// The creation of the stream, and whether NATS has lost the leases since they were restored.
     created: String,
     are_lost: bool,
-    /// The adopted journals, and since when their nodes are known to have others.
-    adopted: BTreeMap<JournalName, Option<Duration>>,
+    adopted: BTreeMap<JournalName, Adopted>,
+}
+
+/// The lease of an adopted journal.
+struct Adopted {
+    record: Record,
+    /// Since when its node is known to have another journal.
+    since: Option<Duration>,
 }
 
 /// The leases of other nodes' journals that are not adopted: their numbers and contents.
@@ -46,25 +53,23 @@ impl Leases {
         self.adopted.remove(journal);
     }
 
-    /// Reads the leases that may have changed.
+    /// Reads the leases that may have changed: all, until those that NATS has lost are restored.
     pub(super) async fn look(&mut self, kept: &Kept, streams: &JetStream) -> Result<Found, Failed> {
         let (stream, filter) = (kept.names.leases().name, kept.names.all_leases());
         loop {
             let before = self.from;
-            let (mut found, mut next, mut first) = (Found::new(), before.unwrap_or(1), None);
+            let (mut found, mut adopted) = (Found::new(), BTreeSet::new());
+            let mut next = before.unwrap_or(1);
             while let Some(lease) = streams.next(&stream, next, &filter).await? {
                 next = lease.number + 1;
                 let journal = ClusterNames::journal_of(&lease.subject);
                 let record = serde_json::from_slice::<Record>(&lease.payload).ok();
                 let (Some(journal), Some(record)) = (journal, record) else { continue };
                 if record.is_adopted {
-                    self.adopted.entry(journal).or_default();
-                    continue;
-                }
-                // NATS had lost its lease, and its node has returned.
-                self.adopted.remove(&journal);
-                first.get_or_insert(lease.number);
-                if Some(&journal) != kept.own().as_ref() {
+                    found.remove(&journal);
+                    adopted.insert(journal.clone());
+                    self.adopted.entry(journal).or_insert(Adopted { record, since: None });
+                } else {
                     found.insert(journal, (lease.number, record));
                 }
             }
@@ -76,48 +81,78 @@ impl Leases {
                 self.from = None;
                 continue;
             }
-            self.from = first;
-            if first.is_some() || before.is_none() {
-                self.restore(kept, streams, &mut found).await?;
+            if self.are_lost {
+                self.restore_adopted(kept, streams, &mut found, &adopted).await?;
+                self.restore_others(kept, streams, &mut found).await?;
+                self.are_lost = false;
+            }
+            self.from = found.values().map(|(number, _)| *number).min();
+            if self.from.is_some() || before.is_none() {
+                // An operator has given them back to their nodes.
+                self.adopted.retain(|journal, _| !found.contains_key(journal));
+                if let Some(own) = kept.own() {
+                    found.remove(&own);
+                }
                 return Ok(found);
             }
             // Not even this node's own: NATS has lost its data, and the numbers begin again.
         }
     }
 
-    /// Restores leases that NATS has lost, as incomplete where it has lost the journal's stream, too.
-    async fn restore(
-        &mut self,
+    /// Restores the leases of adopted journals. A lost node that has taken its lease meanwhile loses it.
+    async fn restore_adopted(
+        &self,
+        kept: &Kept,
+        streams: &JetStream,
+        found: &mut Found,
+        adopted: &BTreeSet<JournalName>,
+    ) -> Result<(), Failed> {
+        for (journal, Adopted { record, .. }) in &self.adopted {
+            if !adopted.contains(journal) {
+                let number = found.get(journal).map_or(0, |(number, _)| *number);
+                put(kept, streams, (journal, record), number).await?;
+                found.remove(journal);
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores the leases of other journals, as incomplete where NATS has lost the journal's stream, too.
+    async fn restore_others(
+        &self,
         kept: &Kept,
         streams: &JetStream,
         found: &mut Found,
     ) -> Result<(), Failed> {
-        if !self.are_lost {
-            return Ok(());
+        if !kept.has_renewed_lately() {
+            // A journal may have been adopted while this node was cut off. First others restore its lease.
+            return Err(Failed::Again("this node has no lease".into()));
         }
         let missing = kept.others(|others| {
-            let is_missing = |journal: &JournalName| {
-                !found.contains_key(journal) && !self.adopted.contains_key(journal)
+            let is_known = |journal: &JournalName| {
+                found.contains_key(journal) || self.adopted.contains_key(journal)
             };
-            let missing = others.iter().filter(|(journal, other)| {
-                is_missing(journal) && other.lease.holder == journal.to_string()
-            });
-            missing
-                .map(|(journal, other)| (journal.clone(), other.lease.clone()))
-                .collect::<Vec<_>>()
+            let missing = others.iter().filter(|(journal, _)| !is_known(journal));
+            missing.map(|(journal, other)| (journal.clone(), other.clone())).collect::<Vec<_>>()
         });
-        for (journal, lease) in missing {
+        for (journal, OtherJournal { lease, start, .. }) in missing {
             let has_stream = has_stream(streams, &kept.names.stream(&journal).name).await?;
             let is_incomplete = lease.is_incomplete || !has_stream;
-            let record = Record { is_incomplete, reader: None, ..lease };
-            let payload = serde_json::to_vec(&record).unwrap_or_default();
-            // It fails if the node, or another one, has written it meanwhile.
-            let (subject, none) = (kept.names.lease(&journal), Expected::LastOfSubject(0));
-            let number = streams.append(&subject, none, &payload).await?;
+            // A node that is adopting the journal begins again, or restores the lease as adopted.
+            let holder = journal.to_string();
+            let record = Record { holder, start, is_incomplete, ..Record::default() };
+            let number = put(kept, streams, (&journal, &record), 0).await?;
             found.insert(journal, (number, record));
         }
-        self.are_lost = false;
         Ok(())
+    }
+
+    /// This node has adopted a journal.
+    pub(super) fn note_adopted(&mut self, kept: &Kept, journal: JournalName) {
+        let (Some(own), start) = (kept.own(), kept.start.clone()) else { return };
+        let record =
+            Record { holder: own.to_string(), start, is_adopted: true, ..Record::default() };
+        self.adopted.insert(journal, Adopted { record, since: None });
     }
 
     /// The adopted journals whose leases have to be removed.
@@ -128,15 +163,27 @@ impl Leases {
         now: Duration,
     ) -> Vec<JournalName> {
         let nodes: BTreeSet<_> = found.keys().chain(&own).map(|journal| &*journal.node).collect();
-        for (journal, since) in &mut self.adopted {
+        for (journal, Adopted { since, .. }) in &mut self.adopted {
             if nodes.contains(&*journal.node) {
                 since.get_or_insert(now);
             }
         }
-        let is_due = |since: &Option<Duration>| since.is_some_and(|since| now >= since + KEPT);
-        let due = self.adopted.iter().filter(|(_, since)| is_due(since));
+        let is_due = |own: &Adopted| own.since.is_some_and(|since| now >= since + KEPT);
+        let due = self.adopted.iter().filter(|(_, own)| is_due(own));
         due.map(|(journal, _)| journal.clone()).collect()
     }
+}
+
+/// Replaces the message of this number, or of none, which fails if somebody else has replaced it.
+async fn put(
+    kept: &Kept,
+    streams: &JetStream,
+    (journal, record): (&JournalName, &Record),
+    number: u64,
+) -> Result<u64, Failed> {
+    let payload = serde_json::to_vec(record).unwrap_or_default();
+    let expected = Expected::LastOfSubject(number);
+    Ok(streams.append(&kept.names.lease(journal), expected, &payload).await?)
 }
 
 #[cfg(test)]
@@ -147,8 +194,9 @@ mod tests {
     fn the_lease_of_an_adopted_journal_is_removed_when_its_node_has_another_one() {
         let journal = |node: &str, id| JournalName { node: node.into(), id };
         let adopted = [journal("a", 1), journal("b", 1), journal("c", 1)];
+        let adopted_one = || Adopted { record: Record::default(), since: None };
         let mut leases = Leases {
-            adopted: adopted.into_iter().map(|journal| (journal, None)).collect(),
+            adopted: adopted.into_iter().map(|journal| (journal, adopted_one())).collect(),
             ..Leases::default()
         };
         let found = Found::from([(journal("b", 2), (7, Record::default()))]);

@@ -34,14 +34,16 @@ pub(super) async fn watch(context: Context, client: Client) {
                     leases.forget(&journal);
                 }
             }
-            let is_sure = now.saturating_sub(kept.renewed()) <= 2 * kept.timeout() / RENEWALS;
-            let limit = if is_sure { kept.timeout() } else { Duration::MAX };
+            let limit = if kept.has_renewed_lately() { kept.timeout() } else { Duration::MAX };
             let expired = kept.others(|others| update(others, found, (now, limit)));
             kept.has_looked();
             for (journal, number) in expired {
                 // One after the other: each may need much memory.
                 let known_as = (number, leases.created());
-                has_adopted |= adopt(&context, &kept, &streams, &journal, known_as).await;
+                if adopt(&context, &kept, &streams, &journal, known_as).await {
+                    leases.note_adopted(&kept, journal);
+                    has_adopted = true;
+                }
             }
         }
         if has_adopted {

@@ -42,6 +42,8 @@ pub(crate) struct StreamMirror {
     pub(super) last: Cell<u64>,
     /// The time of the last append.
     appended: Cell<Duration>,
+    /// Since when NATS has no lease of a journal that may have been adopted.
+    pub(super) missing: Cell<Option<Duration>>,
     /// The lease of the journal, once it is open.
     pub(super) lease: RefCell<Option<Rc<Lease>>>,
 }
@@ -78,6 +80,7 @@ impl StreamMirror {
             journal: RefCell::default(),
             last: Cell::new(0),
             appended: Cell::default(),
+            missing: Cell::default(),
             lease: RefCell::default(),
         });
         let ending = own.clone();

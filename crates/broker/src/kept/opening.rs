@@ -86,6 +86,7 @@ impl StreamMirror {
             known.unwrap_or_else(|| Rc::new(Lease::new(streams, names, &journal, own, (0, ""))));
         // First: a node that has adopted the journal has deleted the stream, which nobody would delete again.
         let before = lease.check(created).await?;
+        self.wait_for_lease(before.is_some() || batches.is_empty())?;
         // Before the lease is taken: a node that takes it from now on appends a seal after this message.
         let last = self.create(&stream).await?.last;
         // A replica that lags behind knows an earlier one, from which on all batches are sent again.
@@ -118,6 +119,25 @@ impl StreamMirror {
             self.lease.replace(Some(lease));
         }
         Ok(next)
+    }
+
+    /// Waits for the timeout before this node takes a lease that NATS does not have. It may have lost the lease after another
+    /// node had adopted the journal, and that node or a third one restores it. The journal of a node whose lease has not run out
+    /// was not adopted.
+    fn wait_for_lease(&self, is_known: bool) -> Result<(), Failed> {
+        if is_known || self.kept.is_open() {
+            self.missing.set(None);
+            return Ok(());
+        }
+        let since = self.missing.get().unwrap_or_else(now);
+        self.missing.set(Some(since));
+        match now().saturating_sub(since) < self.kept.timeout() {
+            true => Err(Failed::Again(
+                "it has no lease of this node, of which another node may have adopted the sessions"
+                    .into(),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Creates a stream, unless it exists.

@@ -209,6 +209,11 @@ impl Kept {
         lock(&self.state).renewed
     }
 
+    /// Whether the lease was renewed a moment ago, so that other nodes could renew theirs, too.
+    pub(crate) fn has_renewed_lately(&self) -> bool {
+        now().saturating_sub(self.renewed()) <= 2 * self.timeout() / RENEWALS
+    }
+
     /// Changes the known journals of other nodes.
     pub(crate) fn others<T>(
         &self,

@@ -100,10 +100,6 @@ impl Scene {
 
     /// Some faults one after the other. The first is at the node where the subscribers begin, if it `begins`.
     async fn faults(&self, begins: bool) {
-        if begins && self.net.draw(4) == 0 {
-            // Later, a node that returns would not know that its sessions were adopted.
-            self.model.lose_streams();
-        }
         let pause = self.time(if begins { Duration::from_secs(4) } else { 2 * TIMEOUT });
         self.net.sleep(pause).await;
         for number in 0..1 + self.net.draw(3) {
@@ -119,7 +115,7 @@ impl Scene {
 
     /// A fault at this node, or of NATS.
     async fn fault(&self, at: usize) {
-        let kind = self.net.draw(10);
+        let kind = self.net.draw(11);
         let (is_shared, stays) = (kind == 8, self.stays);
         let is_short = stays == Some(at) || is_shared && stays.is_some();
         let time = self.time(DURATIONS[self.net.draw(if is_short { 2 } else { 3 }) as usize]);
@@ -129,7 +125,8 @@ impl Scene {
             4..6 => self.nodes[at].stop(time).await,
             6..8 => self.close(at..at + 1, time).await,
             8 => self.close(0..3, time).await,
-            _ => _ = self.model.cut(),
+            9 => _ = self.model.cut(),
+            _ => self.model.lose_streams(),
         }
     }
 

@@ -1,0 +1,210 @@
+//! Leases that NATS loses, and their restoration.
+
+use std::time::Duration;
+
+use phalanx::net::Bytes;
+use phalanx::sleep;
+use phalanx::time::now;
+use phalanx_nats::Expected;
+use phalanx_store::Mirror;
+
+use crate::cluster::leases::Leases;
+use crate::cluster::tests::{JOURNAL, Program, journal, lease_of, renewed, run};
+use crate::cluster_names::JournalName;
+use crate::kept::lease::Record;
+use crate::kept::state::OtherJournal;
+
+#[test]
+fn a_lease_that_nats_has_lost_is_taken_again() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (leases, other) = (names.leases(), JournalName { node: "b".into(), id: 1 });
+            let (kept, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            mirror.append(1, Bytes::from(vec![7])).await.unwrap();
+            mirror.complete().await.unwrap();
+            for is_purged in [false, true] {
+                if is_purged {
+                    streams.purge_subject(&leases.name, &names.lease(&journal())).await.unwrap();
+                } else {
+                    streams.delete(&leases.name).await.unwrap();
+                    streams.create(&leases).await.unwrap();
+                    // The numbers pass those of the lost stream.
+                    for _ in 0..100 {
+                        program.put_lease(&other, &lease_of(&other)).await;
+                    }
+                }
+                while !mirror.is_behind() {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(2));
+                mirror.complete().await.unwrap();
+                sleep(Duration::from_secs(10)).await;
+                assert!(kept.is_open() && !mirror.is_behind());
+                assert_eq!(program.lease().await.unwrap().1, lease_of(&journal()));
+            }
+        })
+    });
+}
+
+#[test]
+fn a_restored_lease_does_not_end_the_sessions_of_a_living_node() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let leases = names.leases();
+            let (kept, mirror) = program.mirror("2");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            mirror.append(1, Bytes::from(vec![7])).await.unwrap();
+            mirror.complete().await.unwrap();
+            streams.delete(&leases.name).await.unwrap();
+            streams.create(&leases).await.unwrap();
+            for _ in 0..100 {
+                program.put_lease(&journal(), &lease_of(&journal())).await;
+            }
+            while !mirror.is_behind() {
+                assert_eq!(kept.lost(), None);
+                sleep(Duration::from_millis(100)).await;
+            }
+            assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(2));
+            mirror.complete().await.unwrap();
+            sleep(Duration::from_secs(10)).await;
+            assert!(kept.is_open() && kept.lost().is_none());
+            assert_eq!(program.lease().await.unwrap().1.start, "2");
+        })
+    });
+}
+
+#[test]
+fn the_lease_of_a_lost_node_outlives_the_loss_of_all_streams() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let stream = program.put_stream(b"").await;
+            let kept = program.watched();
+            while kept.journals().is_none() {
+                renewed(&kept).await;
+            }
+            for lost in [&stream, &names.leases().name] {
+                streams.delete(lost).await.unwrap();
+            }
+            streams.create(&names.leases()).await.unwrap();
+            for _ in 0..100 {
+                renewed(&kept).await;
+                // Clients wait for the node.
+                assert!(kept.journals().unwrap().contains(&journal().to_string()));
+            }
+            let (_, lease) = program.lease().await.unwrap();
+            assert!(lease.is_incomplete && lease.holder == journal().to_string(), "{lease:?}");
+            // An operator gives the sessions up.
+            let lease = names.lease(&journal());
+            streams.purge_subject(&names.leases().name, &lease).await.unwrap();
+            while !kept.journals().unwrap().is_empty() {
+                renewed(&kept).await;
+            }
+        })
+    });
+}
+
+#[test]
+fn leases_of_adopted_journals_are_read_once() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (stream, live) = (names.leases(), JournalName { node: "c".into(), id: 2 });
+            let kept = program.kept("2");
+            kept.is_renewed(now());
+            let mut leases = Leases::default();
+            for from in [Some(2), Some(1)] {
+                streams.create(&stream).await.unwrap();
+                if from == Some(2) {
+                    let adopted = Record { is_adopted: true, ..lease_of(&journal()) };
+                    program.put_lease(&journal(), &adopted).await;
+                }
+                program.put_lease(&live, &lease_of(&live)).await;
+                let found = leases.look(&kept, streams).await.unwrap();
+                assert!(found.keys().eq([&live]) && leases.from == from, "{found:?}");
+                // NATS loses all, and numbers begin again.
+                streams.delete(&stream.name).await.unwrap();
+            }
+        })
+    });
+}
+
+#[test]
+fn the_lease_of_an_adopted_journal_outlives_the_loss_of_all_streams() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let stream = names.leases();
+            let kept = program.kept("2");
+            let mut leases = Leases::default();
+            streams.create(&stream).await.unwrap();
+            let other = lease_of(&JournalName { node: "b".into(), id: 1 });
+            let adopted = Record { is_adopted: true, ..other };
+            program.put_lease(&journal(), &adopted).await;
+            assert!(leases.look(&kept, streams).await.unwrap().is_empty());
+            for has_returned in [false, true] {
+                streams.delete(&stream.name).await.unwrap();
+                streams.create(&stream).await.unwrap();
+                if has_returned {
+                    program.put_lease(&journal(), &lease_of(&journal())).await;
+                }
+                kept.is_renewed(now());
+                assert!(leases.look(&kept, streams).await.unwrap().is_empty());
+                assert_eq!(program.lease().await.unwrap().1, adopted, "{has_returned}");
+            }
+        })
+    });
+}
+
+#[test]
+fn a_node_without_a_lease_restores_only_those_of_adopted_journals() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (stream, lost) = (names.leases(), JournalName { node: "c".into(), id: 2 });
+            let kept = program.kept("2");
+            let mut leases = Leases::default();
+            streams.create(&stream).await.unwrap();
+            leases.look(&kept, streams).await.unwrap();
+            kept.others(|others| {
+                let (lease, start, is_unreadable) = (lease_of(&lost), "1".to_owned(), false);
+                let (number, since) = (1, Duration::ZERO);
+                others.insert(
+                    lost.clone(),
+                    OtherJournal { lease, start, is_unreadable, number, since },
+                );
+            });
+            streams.delete(&stream.name).await.unwrap();
+            streams.create(&stream).await.unwrap();
+            sleep(kept.timeout()).await;
+            assert!(leases.look(&kept, streams).await.is_err());
+            kept.is_renewed(now());
+            let found = leases.look(&kept, streams).await.unwrap();
+            assert_eq!(found[&lost].1, Record { is_incomplete: true, ..lease_of(&lost) });
+        })
+    });
+}
+
+#[test]
+fn a_node_whose_lease_was_lost_waits_for_news_of_its_adoption() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, stage, .. } = &program;
+            let (streams, lease) = (streams.clone(), names.lease(&journal()));
+            stage
+                .dispatch(move |_| async move {
+                    sleep(Duration::from_secs(3)).await;
+                    let adopted = lease_of(&JournalName { node: "b".into(), id: 1 });
+                    let adopted = Record { is_adopted: true, ..adopted };
+                    let payload = serde_json::to_vec(&adopted).unwrap();
+                    streams.append(&lease, Expected::LastOfSubject(0), &payload).await.unwrap();
+                })
+                .unwrap();
+            let (kept, mirror) = program.mirror("2");
+            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
+        })
+    });
+}
