@@ -25,8 +25,21 @@ use crate::kept::state::{Kept, RENEWALS};
 /// Pauses before a failed step is repeated, in parts of the timeout.
 const RETRIES: u32 = 25;
 
+const LOST_STREAM: &str = "NATS has lost its stream";
+
 /// The state in a stream up to the message with this number.
 type Read = (u64, RecoveredState);
+
+/// The progress of an adoption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// It ends if NATS loses the lease. The lost node's disk has the sessions.
+    Read,
+    /// This node has some of the sessions.
+    Installing,
+    /// This node has all sessions.
+    Installed,
+}
 
 /// Adopts a journal whose lease has expired, if this node is the first to take the lease. The lease has this number, in
 /// the stream of this creation. Returns whether it did.
@@ -43,9 +56,9 @@ pub(super) async fn adopt(
         return false;
     }
     let (node, stream) = (&journal.node, kept.names.stream(journal).name);
-    // If it is missing for another holder, that one has deleted it.
-    let has_no_stream = known.lease.holder == journal.to_string()
-        && has_stream(streams, &stream).await == Ok(false);
+    // If the stream is missing then, that node has deleted it.
+    let was_begun = known.lease.holder != journal.to_string();
+    let has_no_stream = !was_begun && has_stream(streams, &stream).await == Ok(false);
     if known.lease.is_incomplete || has_no_stream {
         kept.tell(&format!(
             "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again"
@@ -60,19 +73,21 @@ pub(super) async fn adopt(
         return false;
     }
     kept.tell(&format!("node {node} is lost: reading its journal"));
-    let read = held(kept, &lease, journal, async || {
+    let progress = Cell::new(Progress::Read);
+    let read = held(kept, &lease, journal, &progress, async || {
         match streams.state(&stream).await {
             Ok(state) => {
                 let all = read(context, kept, streams, journal, state.last).await?;
                 Ok(Some((state.last, all)))
             }
             // An earlier adoption ended before it was recorded.
-            Err(JetStreamError::NoStream) => Ok(None),
+            Err(JetStreamError::NoStream) if was_begun => Ok(None),
+            Err(JetStreamError::NoStream) => Err(Failed::Lost(LOST_STREAM.into())),
             Err(error) => Err(error.into()),
         }
     });
     let read = match read.await {
-        Ok(read) => Cell::new(read),
+        Ok(read) => read,
         Err(why) => {
             kept.tell(&format!("node {node} is lost, and its sessions are not adopted: {why}"));
             return false;
@@ -87,9 +102,17 @@ pub(super) async fn adopt(
     kept.adopts(&known.start);
     let before = kept.metrics.adopted.count();
     kept.tell(&format!("node {node} is lost: adopting its sessions"));
-    let adopted = held(kept, &lease, journal, async || {
-        adopt_all(context, kept, streams, journal, read.take()).await?;
-        lease.finish().await
+    if read.is_none() {
+        progress.set(Progress::Installed);
+    }
+    let read = Cell::new(read);
+    let adopted = held(kept, &lease, journal, &progress, async || {
+        adopt_all(context, kept, streams, journal, (&read, &progress)).await?;
+        match lease.finish().await {
+            // This node restores it as adopted.
+            Err(Failed::Again(_)) if lease.is_lost().await? => Ok(()),
+            finished => finished,
+        }
     });
     let adopted = adopted.await;
     if let (Ok(()), Some(peers)) = (&adopted, &context.counters.peers) {
@@ -103,6 +126,10 @@ pub(super) async fn adopt(
             format!("adopted {count} sessions of node {node} in {took:.1} s")
         }
         Err(why) => {
+            if progress.get() == Progress::Read {
+                // The lost node may return.
+                kept.leaves(&known.start);
+            }
             let _ = release(context, journal).await;
             format!("adoption of {journal} ended: {why}")
         }
@@ -120,7 +147,8 @@ pub(super) async fn has_stream(streams: &JetStream, stream: &str) -> Result<bool
     }
 }
 
-/// Repeats a step until it succeeds, and renews the lease meanwhile.
+/// Repeats a step until it succeeds, and renews the lease meanwhile. If NATS loses the lease, `progress` decides whether the
+/// step goes on.
 ///
 /// # Errors
 /// Why the step cannot succeed any more.
@@ -128,6 +156,7 @@ async fn held<T>(
     kept: &Kept,
     lease: &Lease,
     journal: &JournalName,
+    progress: &Cell<Progress>,
     step: impl AsyncFn() -> Result<T, Failed>,
 ) -> Result<T, String> {
     let work = Box::pin(async {
@@ -149,8 +178,15 @@ async fn held<T>(
         loop {
             // During shutdown, too: the adoption ends with its next failure.
             sleep(kept.timeout() / RENEWALS).await;
-            if let Err(Failed::Lost(why)) = lease.renew().await {
-                return why;
+            match lease.renew().await {
+                Err(Failed::Lost(why)) => return why,
+                Err(Failed::Again(_))
+                    if matches!(lease.is_lost().await, Ok(true))
+                        && progress.get() == Progress::Read =>
+                {
+                    return "NATS has lost its lease".into();
+                }
+                _ => (),
             }
         }
     });
@@ -166,19 +202,20 @@ async fn adopt_all(
     kept: &Kept,
     streams: &JetStream,
     journal: &JournalName,
-    earlier: Option<Read>,
+    (earlier, progress): (&Cell<Option<Read>>, &Cell<Progress>),
 ) -> Result<(), Failed> {
-    match seal(kept, streams, journal).await {
-        Ok(last) => {
-            let state = match earlier.filter(|(of, _)| of + 1 == last) {
-                Some((_, state)) => state,
-                None => read(context, kept, streams, journal, last).await?,
-            };
-            install(context, kept, journal, state).await?;
-        }
-        // An earlier adoption ended before it was recorded.
-        Err(JetStreamError::NoStream) => (),
-        Err(error) => return Err(error.into()),
+    if progress.get() != Progress::Installed {
+        let last = match seal(kept, streams, journal).await {
+            Err(JetStreamError::NoStream) => return Err(Failed::Lost(LOST_STREAM.into())),
+            sealed => sealed?,
+        };
+        let state = match earlier.take().filter(|(of, _)| of + 1 == last) {
+            Some((_, state)) => state,
+            None => read(context, kept, streams, journal, last).await?,
+        };
+        progress.set(Progress::Installing);
+        install(context, kept, journal, state).await?;
+        progress.set(Progress::Installed);
     }
     match streams.delete(&kept.names.stream(journal).name).await {
         Ok(()) | Err(JetStreamError::NoStream) => Ok(()),

@@ -141,8 +141,8 @@ impl Lease {
 
     /// Whether a record is that of this process, perhaps renewed by a node that reads the stream.
     fn is_own(&self, record: &Record) -> bool {
-        let Record { holder, start, is_adopted, reader, .. } = &self.own;
-        (&record.holder, &record.start, &record.is_adopted) == (holder, start, is_adopted)
+        let Record { holder, start, reader, .. } = &self.own;
+        (&record.holder, &record.start) == (holder, start)
             && (reader.is_none() || *reader == record.reader)
     }
 

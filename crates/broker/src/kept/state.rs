@@ -235,6 +235,11 @@ impl Kept {
         }
     }
 
+    /// This node does not adopt the sessions of the node with this start any more, and has none of them.
+    pub(crate) fn leaves(&self, start: &str) {
+        lock(&self.state).adopted.retain(|known| known != start);
+    }
+
     /// Whether this node has adopted, or is adopting, the sessions of the node with this start.
     pub(crate) fn has_adopted(&self, start: &str) -> bool {
         lock(&self.state).adopted.iter().any(|adopted| adopted == start)

@@ -1,5 +1,6 @@
 //! The lease and the stream of a journal, at a model of NATS.
 
+mod adopting;
 mod leases;
 mod lost;
 
