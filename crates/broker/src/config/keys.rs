@@ -26,6 +26,7 @@ impl Keys for Config {
             log,
             runtime,
             accept_loss: _,
+            seed: _,
         } = self;
         let help = "listen addresses: mqtt://ADDR:PORT, mqtts:// for TLS, ws:// for WebSocket, wss:// for both; port 0 \
                     selects a free port, an address alone means mqtt://, and a port alone 127.0.0.1; addresses other \

@@ -73,6 +73,9 @@ pub struct Config {
     pub log: LogConfig,
     /// Settings of the runtime.
     pub runtime: RuntimeConfig,
+    /// Determines the identifiers that the broker assigns, for simulations. `None` for random ones, which clients cannot
+    /// guess. It is not a key of the configuration file.
+    pub seed: Option<u64>,
 }
 
 /// The event log: a line on stderr for each event of the enabled classes.
@@ -311,6 +314,7 @@ impl Config {
             system_interval: Duration::from_secs(10),
             log: LogConfig::default(),
             runtime: RuntimeConfig::default(),
+            seed: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod stages;
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -79,25 +79,33 @@ impl Context {
     }
 }
 
-/// Generator of client identifiers that other clients cannot guess.
+/// Generator of client identifiers that other clients cannot guess, except in simulations.
 pub(crate) struct Names {
     secret: [RandomState; 2],
+    seed: Option<u64>,
     next: AtomicU64,
 }
 
 impl Names {
-    pub(crate) fn new() -> Self {
-        Self { secret: [RandomState::new(), RandomState::new()], next: AtomicU64::new(0) }
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        Self { secret: [RandomState::new(), RandomState::new()], seed, next: AtomicU64::new(0) }
+    }
+
+    fn hash(&self, place: usize, number: u64) -> u64 {
+        let fixed = BuildHasherDefault::<DefaultHasher>::default();
+        match self.seed {
+            None => self.secret[place].hash_one(number),
+            Some(seed) => fixed.hash_one((seed, place, number)),
+        }
     }
 
     /// An identifier of this broker, for as long as it runs.
     pub(crate) fn broker_id(&self) -> Arc<str> {
-        format!("{:016x}", self.secret[0].hash_one(u64::MAX)).into()
+        format!("{:016x}", self.hash(0, u64::MAX)).into()
     }
 
     pub(crate) fn next(&self) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let [one, other] = &self.secret;
-        format!("auto-{:016x}{:016x}", one.hash_one(number), other.hash_one(number))
+        format!("auto-{:016x}{:016x}", self.hash(0, number), self.hash(1, number))
     }
 }

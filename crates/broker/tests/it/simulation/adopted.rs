@@ -44,6 +44,7 @@ pub(crate) fn node(world: &World, number: usize) -> Config {
     own.cluster.timeout = TIMEOUT;
     own.cluster.keep_sessions = true;
     own.persistence_dir = Some(name.into());
+    own.seed = Some(world.seed() << 20 | number as u64);
     own
 }
 
@@ -180,6 +181,11 @@ async fn nemesis(
     until(are_through).await;
     gates.iter().for_each(|gate| gate.set(Passage::Open));
     net.drain();
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    assert_eq!(sim::run(1000, together), sim::run(1000, together));
 }
 
 #[test]

@@ -38,6 +38,8 @@ fn world(world: &mut World) {
     shared.breaks.set(world.draw(3) > 0);
     shared.subscribers_at.set(Brokers::one(1));
     let (mut publishers, mut subscribers) = (config(world), config(world));
+    publishers.seed = Some(world.seed() << 1);
+    subscribers.seed = Some(world.seed() << 1 | 1);
     // The bridge is at either broker, or at both: then each stops the messages of the other.
     let sides = world.draw(3);
     if sides != 1 {

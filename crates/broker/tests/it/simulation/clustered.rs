@@ -29,6 +29,7 @@ fn node(world: &World, name: &str) -> Config {
     own.cluster.node = name.to_owned();
     // In simulation, much time can pass during few steps.
     own.cluster.timeout = Duration::from_secs(3600);
+    own.seed = Some(world.seed() << 20 | u64::from(name.as_bytes()[0]));
     own
 }
 
@@ -115,6 +116,11 @@ async fn end(net: Net, shared: Rc<Shared>) {
     // Each of the others holds it.
     until(|| Rc::strong_count(&shared) == 1).await;
     net.drain();
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    assert_eq!(sim::run(1000, world), sim::run(1000, world));
 }
 
 #[test]

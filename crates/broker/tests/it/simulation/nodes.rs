@@ -20,7 +20,8 @@ pub(crate) struct Node {
     number: usize,
     config: Config,
     options: Options,
-    /// The number of starts without a journal.
+    /// The number of starts, and of those without a journal.
+    starts: Cell<u64>,
     journals: Cell<u64>,
     /// None while it is down.
     running: RefCell<Option<(Program, Broker)>>,
@@ -34,6 +35,7 @@ impl Node {
             number,
             config: node(world, number),
             options: options(world, number),
+            starts: Cell::new(0),
             journals: Cell::new(0),
             running: RefCell::default(),
         };
@@ -50,13 +52,16 @@ impl Node {
         }
         // Journals have different salts.
         options.salt = options.salt.map(|salt| salt | self.journals.get() << 4);
+        let mut config = self.config.clone();
+        config.seed = config.seed.map(|seed| seed | self.starts.get() << 4);
+        self.starts.set(self.starts.get() + 1);
         let store = Store::open_in(files, net.directory(name), Path::new(name), options);
         let store = store.unwrap_or_else(|error| panic!("{error}"));
         let mut graph = Graph::new();
         let of_graph = &mut graph;
         // The clock of the simulation began before.
         let began = net.time_of_day() - net.now();
-        let broker = Broker::declare_on(of_graph, &self.config, store, began).unwrap();
+        let broker = Broker::declare_on(of_graph, &config, store, began).unwrap();
         let (begun, listeners) = (broker.clone(), net.listen(NODES[self.number], 1));
         let program = net.start(1, graph, move |start| {
             begun.begin(start);
