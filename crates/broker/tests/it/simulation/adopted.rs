@@ -4,7 +4,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,10 +11,11 @@ use std::time::Duration;
 use phalanx::Graph;
 use phalanx::sim::{self, Net, World};
 use phalanx_broker::{Broker, Config};
-use phalanx_nats::{ModelServer, Passage};
+use phalanx_nats::Passage;
 use phalanx_store::{Options, Store};
 
-use crate::simulation::clustered::{begin, nats};
+use crate::simulation::clustered::begin;
+use crate::simulation::gates::{Gates, gate_of};
 use crate::simulation::lives::{Files, handles};
 use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
@@ -27,13 +27,6 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// sessions were adopted.
 pub(crate) const PACES: [Duration; 3] =
     [Duration::ZERO, Duration::from_secs(15), Duration::from_secs(40)];
-
-/// The address of a node's gate to NATS.
-pub(crate) fn gate_of(number: usize) -> SocketAddr {
-    let mut address = nats();
-    address.set_port(address.port() + number as u16);
-    address
-}
 
 /// The configuration of a node.
 pub(crate) fn node(world: &World, number: usize) -> Config {
@@ -105,17 +98,10 @@ fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
     shared.subscribers_at.set(Brokers::NODES);
     let mut graph = Graph::new();
     let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
-    let stage = graph.stage("nats").shared(());
+    let (gates, accept) = Gates::declare(world, &mut graph);
     let listeners = NODES.map(|own| world.listen(own));
-    let model = ModelServer::default();
-    let gates = [(); 3].map(|()| model.gated());
-    let of_nats = [0, 1, 2].map(|number| world.listen(gate_of(number)));
-    let of_program = gates.clone();
     world.program(graph, move |start| {
-        for (gate, listeners) in of_program.iter().zip(&of_nats) {
-            let (own, listener) = (gate.clone(), listeners.listener(start)?);
-            stage.dispatch(move |_| own.accept(listener, stage))?;
-        }
+        accept(start)?;
         for (broker, listeners) in brokers.iter().zip(&listeners) {
             broker.begin(start);
             broker.accept(listeners.listener(start)?)?;
@@ -134,7 +120,7 @@ fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
     publisher::enter(world, &shared, publisher::number, &publishers);
     let stays = publishers_at.unwrap_or(usize::MAX);
     let clients = (publishers, subscribers);
-    world.client(nemesis(world.net(), (shared, stays, loss), (model, gates), clients));
+    world.client(nemesis(world.net(), (shared, stays, loss), gates, clients));
 }
 
 /// The publishers and the subscribers.
@@ -145,7 +131,7 @@ type Clients = (Vec<Rc<RefCell<publisher::Memory>>>, Vec<Rc<RefCell<subscriber::
 async fn nemesis(
     net: Net,
     (shared, stays, loss): (Rc<Shared>, usize, Loss),
-    (model, gates): (ModelServer, [ModelServer; 3]),
+    gates: Gates,
     clients: Clients,
 ) {
     let (publishers, subscribers) = clients;
@@ -161,7 +147,7 @@ async fn nemesis(
     until(|| heard() >= enough || are_through()).await;
     let mut cut = BTreeSet::new();
     if loss == Loss::Streams {
-        model.lose_streams();
+        gates.model.lose_streams();
     }
     let nodes = if loss == Loss::Nodes { 1 + net.draw(2) as usize } else { 0 };
     for number in 0..nodes {
@@ -169,17 +155,17 @@ async fn nemesis(
         if at == stays {
             continue;
         }
-        gates[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
+        gates.of_nodes[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
         cut.insert(at);
         net.sleep(Duration::from_millis(net.draw(2 * TIMEOUT.as_millis() as u64))).await;
         // A majority of the nodes remains, and either this one returns or others have its sessions.
         if cut.len() > 1 || net.draw(2) == 0 {
-            gates[at].set(Passage::Open);
+            gates.of_nodes[at].set(Passage::Open);
             cut.remove(&at);
         }
     }
     until(are_through).await;
-    gates.iter().for_each(|gate| gate.set(Passage::Open));
+    gates.open_all();
     net.drain();
 }
 

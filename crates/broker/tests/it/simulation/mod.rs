@@ -9,6 +9,7 @@ mod crashes;
 mod crowded;
 mod disk;
 mod full_disk;
+mod gates;
 mod groups;
 mod inbox;
 mod lives;

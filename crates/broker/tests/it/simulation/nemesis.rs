@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::sim::{self, Net, World};
-use phalanx_nats::{ModelServer, Passage};
+use phalanx_nats::Passage;
 
-use crate::simulation::adopted::{PACES, TIMEOUT, gate_of};
+use crate::simulation::adopted::{PACES, TIMEOUT};
 use crate::simulation::clustered::begin;
+use crate::simulation::gates::Gates;
 use crate::simulation::lives::handles;
 use crate::simulation::nodes::Node;
 use crate::simulation::wire::{Brokers, until};
@@ -27,8 +28,7 @@ const DURATIONS: [Duration; 3] =
 struct Scene {
     net: Net,
     nodes: [Node; 3],
-    model: ModelServer,
-    gates: [ModelServer; 3],
+    gates: Gates,
     /// The node of the publishers, if they are at another one than the subscribers. Its sessions are not adopted: the
     /// messages that it has acknowledged and not delivered would be lost.
     stays: Option<usize>,
@@ -46,18 +46,9 @@ fn world(world: &mut World) {
     shared.publishers_at.set(stays.map_or(Brokers::NODES, Brokers::one).restarting());
     shared.subscribers_at.set(Brokers::NODES.restarting());
     shared.pace.set(PACES[world.draw(PACES.len() as u64) as usize]);
-    let (model, mut graph) = (ModelServer::default(), Graph::new());
-    let gates = [(); 3].map(|()| model.gated());
-    let stage = graph.stage("nats").shared(());
-    let listeners = [0, 1, 2].map(|number| world.listen(gate_of(number)));
-    let of_program = gates.clone();
-    world.program(graph, move |start| {
-        for (gate, listeners) in of_program.iter().zip(&listeners) {
-            let (own, listener) = (gate.clone(), listeners.listener(start)?);
-            stage.dispatch(move |_| own.accept(listener, stage))?;
-        }
-        Ok(())
-    });
+    let mut graph = Graph::new();
+    let (gates, accept) = Gates::declare(world, &mut graph);
+    world.program(graph, accept);
     let nodes = [0, 1, 2].map(|number| Node::start(world, number));
     let count = 1 + world.draw(2) as usize;
     shared.absent.set(count + usize::from(stays.is_some()));
@@ -67,7 +58,7 @@ fn world(world: &mut World) {
     subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
     let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
     publisher::enter(world, &shared, publisher::number, &publishers);
-    let scene = Rc::new(Scene { net: world.net(), nodes, model, gates, stays, shared });
+    let scene = Rc::new(Scene { net: world.net(), nodes, gates, stays, shared });
     for number in 0..3 {
         let scene = scene.clone();
         world.client(async move { scene.nodes[number].start_anew().await });
@@ -82,7 +73,7 @@ fn world(world: &mut World) {
     }
     world.client(async move {
         until(|| scene.is_over()).await;
-        scene.gates.iter().for_each(|gate| gate.set(Passage::Open));
+        scene.gates.open_all();
         scene.net.drain();
     });
 }
@@ -125,17 +116,18 @@ impl Scene {
             4..6 => self.nodes[at].stop(time).await,
             6..8 => self.close(at..at + 1, time).await,
             8 => self.close(0..3, time).await,
-            9 => _ = self.model.cut(),
-            _ => self.model.lose_streams(),
+            9 => _ = self.gates.model.cut(),
+            _ => self.gates.model.lose_streams(),
         }
     }
 
     /// Closes the gates of these nodes for this time.
     async fn close(&self, nodes: Range<usize>, time: Duration) {
         let passage = [Passage::Frozen, Passage::Closed][self.net.draw(2) as usize];
-        self.gates[nodes.clone()].iter().for_each(|gate| gate.set(passage));
+        let gates = &self.gates.of_nodes[nodes];
+        gates.iter().for_each(|gate| gate.set(passage));
         self.net.sleep(time).await;
-        self.gates[nodes].iter().for_each(|gate| gate.set(Passage::Open));
+        gates.iter().for_each(|gate| gate.set(Passage::Open));
     }
 }
 
