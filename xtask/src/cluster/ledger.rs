@@ -68,6 +68,8 @@ struct Seen {
     counts: Vec<u32>,
     /// The largest number.
     last: usize,
+    /// Earlier ones need not arrive.
+    from: usize,
 }
 
 impl Ledger {
@@ -85,6 +87,17 @@ impl Ledger {
     /// All messages of the load are for this receiver.
     pub(super) fn receives(&self, receiver: &Receiver) {
         self.lock().received.entry(receiver.clone()).or_default();
+    }
+
+    /// From now on, all messages of the load are for this receiver, except for the next `window` of each series, which may
+    /// have been sent before.
+    pub(super) fn receives_from_now(&self, receiver: &Receiver, window: usize) {
+        let mut records = self.lock();
+        let Records { accepted, received, .. } = &mut *records;
+        let of = received.entry(receiver.clone()).or_default();
+        for (series, accepted) in accepted {
+            of.entry(series.clone()).or_default().from = accepted.len() + window;
+        }
     }
 
     /// A receiver got a message.
@@ -155,11 +168,13 @@ impl Records {
         self.received.iter().flat_map(move |(receiver, of)| {
             self.accepted.iter().flat_map(move |(series, accepted)| {
                 let seen = of.get(series);
+                let from = seen.map_or(0, |own| own.from);
                 let came = move |n: usize| seen.and_then(|own| own.counts.get(n)).copied();
                 let missing = accepted
                     .iter()
                     .enumerate()
-                    .filter(move |(n, is)| **is && came(*n).is_none_or(|count| count == 0));
+                    .filter(move |(n, is)| **is && *n >= from)
+                    .filter(move |(n, _)| came(*n).is_none_or(|count| count == 0));
                 missing.map(move |(n, _)| (receiver, series, n))
             })
         })
@@ -206,5 +221,17 @@ mod tests {
         assert_eq!(verdict.to_string(), "lost=4 twice=2 reordered=2 stuck=0");
         assert!(faults.contains(&"lost: group did not get 4 of a with QoS 1".to_owned()));
         assert!(faults.contains(&"twice: client got 2 of a with QoS 2 after 3".to_owned()));
+    }
+
+    #[test]
+    fn a_later_receiver_need_not_get_earlier_messages() {
+        let (ledger, series) = (Ledger::default(), Series { publisher: "a".into(), qos: 1 });
+        let late = Receiver { name: "late".into(), is_group: false };
+        (1..=4).for_each(|n| ledger.accepted(&series, n));
+        ledger.receives_from_now(&late, 1);
+        (5..=6).for_each(|n| ledger.accepted(&series, n));
+        assert_eq!(ledger.missing(), 1, "5 may have been sent before");
+        ledger.received(&late, &series, 6);
+        assert_eq!(ledger.missing(), 0);
     }
 }

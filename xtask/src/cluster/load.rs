@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) const STUCK: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Messages that a publisher sends before they are accepted.
-const WINDOW: usize = 16;
+pub(super) const WINDOW: usize = 16;
 
 /// The state shared by all clients.
 pub(super) struct Shared {
@@ -28,6 +28,13 @@ pub(super) struct Shared {
     pub(super) ledger: Ledger,
     /// Interval between two messages of a publisher.
     pub(super) interval: Duration,
+    /// The nodes that faults concern: the first ones.
+    pub(super) disturbed: usize,
+    /// Whether NATS has a copy of the sessions, so that clients find theirs at other nodes.
+    pub(super) are_kept: bool,
+    /// Where the subscribers are, and the times until they found their sessions at another node.
+    pub(super) places: Mutex<BTreeMap<String, usize>>,
+    pub(super) returns: Mutex<Vec<Duration>>,
     /// The last accepted number of each retained topic.
     pub(super) kept: Mutex<BTreeMap<String, u64>>,
     /// Subscribers that are subscribed.
@@ -39,14 +46,20 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Connects a client with a kept session, again and again. `None` once the run is complete.
-    pub(super) fn connect(&self, node: &Node, client: &str, was_there: bool) -> Option<Wire> {
-        let mut begun = Instant::now();
+    /// Connects a client with a kept session, again and again, perhaps to one node after the other. `None` once the run is
+    /// complete.
+    pub(super) fn connect(&self, at: &mut usize, client: &str, was_there: bool) -> Option<Wire> {
+        let (mut begun, first, since) = (Instant::now(), *at, Instant::now());
+        let roams = self.are_kept && client.starts_with(SUBSCRIBER);
         while !self.is_complete.load(Ordering::Relaxed) {
+            let node = &self.cluster.nodes[*at];
             match Wire::connect(node.address, client, true) {
                 Ok(wire) => {
                     if was_there && !wire.is_present {
                         self.ledger.fault(Kind::Lost, &format!("the session of {client}"));
+                    }
+                    if *at != first {
+                        locked(&self.returns).push(since.elapsed());
                     }
                     return Some(wire);
                 }
@@ -56,12 +69,19 @@ impl Shared {
                         self.ledger.fault(Kind::Stuck, &what);
                         begun = Instant::now();
                     }
+                    if roams {
+                        *at = (*at + 1) % self.cluster.nodes.len();
+                    }
                     thread::sleep(POLL);
                 }
             }
         }
         None
     }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a node has been running without an answer for too long.
@@ -104,7 +124,8 @@ impl Publisher {
         let kind = if self.is_retained { "retained" } else { "load" };
         let client = format!("publisher-{}-{kind}-{}", self.node().name, self.qos as u8);
         let (mut in_flight, mut number, mut was_there) = (VecDeque::new(), 0, false);
-        while let Some(mut wire) = self.shared.connect(self.node(), &client, was_there) {
+        let mut at = self.node;
+        while let Some(mut wire) = self.shared.connect(&mut at, &client, was_there) {
             was_there = true;
             match self.publish(&mut wire, &mut in_flight, &mut number) {
                 Ok(()) => break,
@@ -204,10 +225,16 @@ impl Publisher {
     }
 }
 
+/// The begin of subscribers' names.
+const SUBSCRIBER: &str = "subscriber";
+
 /// A subscriber of all messages of the load at one node, or a member of a group of them.
+#[derive(Clone)]
 pub(super) struct Subscriber {
     pub(super) shared: Arc<Shared>,
+    /// The node at which it begins, and its number there.
     pub(super) node: usize,
+    pub(super) number: usize,
     pub(super) group: Option<&'static str>,
 }
 
@@ -217,7 +244,7 @@ impl Subscriber {
             Some(group) => Receiver { name: format!("group {group}"), is_group: true },
             None => {
                 let node = &self.shared.cluster.nodes[self.node].name;
-                Receiver { name: format!("subscriber at {node}"), is_group: false }
+                Receiver { name: format!("subscriber {} at {node}", self.number), is_group: false }
             }
         }
     }
@@ -225,11 +252,14 @@ impl Subscriber {
     /// Receives until the run is complete.
     pub(super) fn run(self) {
         let node = &self.shared.cluster.nodes[self.node];
-        let client = format!("subscriber-{}-{}", node.name, self.group.unwrap_or("all"));
+        let kind = self.group.unwrap_or("all");
+        let client = format!("{SUBSCRIBER}-{}-{}-{kind}", node.name, self.number);
+        let mut at = self.node;
         let mut received = HashSet::new();
         let mut was_there = false;
-        while let Some(mut wire) = self.shared.connect(node, &client, was_there) {
+        while let Some(mut wire) = self.shared.connect(&mut at, &client, was_there) {
             was_there = true;
+            locked(&self.shared.places).insert(client.clone(), at);
             // Ends with the connection.
             let _ = self.receive(&mut wire, &mut received);
         }

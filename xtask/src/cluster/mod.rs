@@ -10,8 +10,10 @@
 //! | `nemesis` | faults |
 //! | `ledger` | messages that were accepted, and those that arrived |
 //! | `check` | a run under load with faults |
+//! | `disturb` | the load and the faults of a run |
 
 mod check;
+mod disturb;
 mod ledger;
 mod load;
 mod nemesis;
@@ -74,7 +76,7 @@ fn up(root: &Path, count: u64) -> Outcome {
     let text = |error: std::io::Error| error.to_string();
     let ending = ending()?;
     let (binary, home) = (binary(root).map_err(text)?, Home::make("cluster").map_err(text)?);
-    let cluster = Cluster::start(Ipv4Addr::LOCALHOST, &binary, home.path(), count)?;
+    let cluster = Cluster::start(Ipv4Addr::LOCALHOST, &binary, home.path(), count, false)?;
     println!("data and logs in {}", home.path().display());
     for node in &cluster.nodes {
         println!("{}: mqtt://{}, admin pages http://{}/", node.name, node.address, node.admin);

@@ -61,17 +61,17 @@ pub(super) struct Strike {
 }
 
 impl Strike {
-    /// A random fault, or two at once at different nodes.
+    /// A random fault, or two at once at different nodes, of the first `nodes`.
     pub(super) fn draw(kinds: &[Nemesis], nodes: usize, random: &mut Random) -> Vec<Self> {
-        let mut one = |kinds: &[Nemesis], at| {
+        let mut one = |kinds: &[Nemesis], (at, choices): (usize, usize)| {
             let kind = *kinds.get(random.below(kinds.len().max(1) as u64) as usize)?;
             let length = Duration::from_millis(200 + random.below(LONGEST));
             let mode = if random.below(2) == 0 { Mode::Frozen } else { Mode::Closed };
-            let at = at + random.below(nodes as u64 - 1) as usize;
+            let at = at + random.below(choices as u64) as usize;
             let is_pair = random.below(3) == 0;
             Some((Self { kind, at: at % nodes, length, mode }, is_pair))
         };
-        let Some((first, is_pair)) = one(kinds, 0) else { return Vec::new() };
+        let Some((first, is_pair)) = one(kinds, (0, nodes)) else { return Vec::new() };
         // A restart concerns all nodes.
         let others = kinds.iter().filter(|kind| ![first.kind, Nemesis::Restart].contains(kind));
         let others: Vec<_> = others.copied().collect();
@@ -79,7 +79,8 @@ impl Strike {
             Nemesis::Restart => vec![first],
             _ if !is_pair => vec![first],
             _ => {
-                [first].into_iter().chain(one(&others, first.at + 1).map(|(own, _)| own)).collect()
+                let second = one(&others, (first.at + 1, nodes - 1));
+                [first].into_iter().chain(second.map(|(own, _)| own)).collect()
             }
         }
     }
@@ -124,7 +125,7 @@ impl Strike {
             }
             Nemesis::Restart => {
                 what = kind.to_string();
-                for node in nodes {
+                for node in &nodes[..shared.disturbed] {
                     node.process().end()?;
                     node.process().start()?;
                 }

@@ -15,6 +15,9 @@ use super::relay::{Mode, Relay};
 /// Time in which a process starts or ends on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The exit code of a broker whose sessions another node has adopted.
+const ADOPTED: i32 = 75;
+
 /// Queues that hold everything that the load publishes while a node is away.
 const QUEUES: [&str; 4] = ["--max-queued-messages", "1000000", "--max-queued-bytes", "1G"];
 
@@ -40,6 +43,8 @@ pub(super) struct Process {
     /// The listener that it has once it runs.
     address: SocketAddr,
     state: Mutex<State>,
+    /// Held while it starts or ends.
+    turn: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -50,25 +55,31 @@ struct State {
 }
 
 impl Cluster {
-    /// Starts a server and `count` brokers in `folder`.
+    /// Starts a server and `count` brokers in `folder`. NATS has a copy of the sessions if they `are_kept`.
     pub(super) fn start(
         host: Ipv4Addr,
         binary: &Path,
         folder: &Path,
         count: u64,
+        are_kept: bool,
     ) -> Result<Self, String> {
         let host = IpAddr::V4(host);
         let (program, address) = (nats_server()?, free(host)?);
-        let log = folder.join("nats.log");
+        let (log, data) = (folder.join("nats.log"), folder.join("nats"));
         let nats = Process::new(address, move || {
             let mut command = Command::new(&program);
             command.args(["-a", &address.ip().to_string(), "-p", &address.port().to_string()]);
             command.arg("-l").arg(&log);
+            if are_kept {
+                command.arg("-js").arg("-sd").arg(&data);
+            }
             command
         });
         nats.start()?;
         let name = |n| char::from(b'a' + n as u8).to_string();
-        let nodes = (0..count).map(|n| Node::start(host, &name(n), binary, folder, address));
+        let kept = are_kept.then_some("--cluster-keep-sessions");
+        let nodes =
+            (0..count).map(|n| Node::start(host, &name(n), binary, folder, (address, kept)));
         Ok(Self { nats, nodes: nodes.collect::<Result<_, _>>()? })
     }
 }
@@ -92,7 +103,7 @@ impl Node {
         name: &str,
         binary: &Path,
         folder: &Path,
-        nats: SocketAddr,
+        (nats, kept): (SocketAddr, Option<&'static str>),
     ) -> Result<Self, String> {
         let relay = Relay::start(host, nats).map_err(|error| format!("no relay: {error}"))?;
         let (address, admin) = (free(host)?, free(host)?);
@@ -111,7 +122,7 @@ impl Node {
             command.arg("--admin").arg(admin.to_string());
             command.arg("--cluster").arg(format!("nats://{of_relay}"));
             command.arg("--persistence-dir").arg(&data);
-            command.arg("--admin-token-file").arg(&token).args(QUEUES);
+            command.arg("--admin-token-file").arg(&token).args(QUEUES).args(kept);
             if let Ok(file) = File::options().create(true).append(true).open(&log) {
                 command.stderr(file);
             }
@@ -134,15 +145,37 @@ fn private(path: &Path) -> std::io::Result<()> {
 
 impl Process {
     fn new(address: SocketAddr, command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
-        Self { command: Box::new(command), address, state: Mutex::default() }
+        let (command, state, turn) = (Box::new(command), Mutex::default(), Mutex::default());
+        Self { command, address, state, turn }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Starts it, and waits until it listens.
     pub(super) fn start(&self) -> Result<(), String> {
+        let _turn = self.turn();
+        while !self.try_start()? {}
+        Ok(())
+    }
+
+    /// Starts it again if it has ended because another node has adopted its sessions. Returns whether it had.
+    pub(super) fn start_without_sessions(&self) -> Result<bool, String> {
+        let _turn = self.turn();
+        let has_ended = self.state().child.as_mut().is_some_and(
+            |child| matches!(child.try_wait(), Ok(Some(status)) if status.code() == Some(ADOPTED)),
+        );
+        while has_ended && !self.try_start()? {}
+        Ok(has_ended)
+    }
+
+    /// Starts it once. Returns false if another node has adopted its sessions.
+    fn try_start(&self) -> Result<bool, String> {
         let mut command = (self.command)();
         // In a process group of its own: Ctrl-C in a terminal reaches only this program, which ends the others.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
@@ -152,8 +185,10 @@ impl Process {
         thread::spawn(move || output.map(|output| output.lines().for_each(drop)));
         let begun = Instant::now();
         while TcpStream::connect(self.address).is_err() {
-            if let Ok(Some(status)) = child.try_wait() {
-                return Err(format!("{command:?} ended: {status}"));
+            match child.try_wait() {
+                Ok(Some(status)) if status.code() == Some(ADOPTED) => return Ok(false),
+                Ok(Some(status)) => return Err(format!("{command:?} ended: {status}")),
+                _ => (),
             }
             if begun.elapsed() > LIMIT {
                 let _ = child.kill();
@@ -162,7 +197,7 @@ impl Process {
             thread::sleep(Duration::from_millis(5));
         }
         *self.state() = State { child: Some(child), running: Some(Instant::now()) };
-        Ok(())
+        Ok(true)
     }
 
     /// Since when it has been running, unless it is stopped or killed.
@@ -170,14 +205,19 @@ impl Process {
         self.state().running
     }
 
-    /// Whether the process has not ended, apart from [`kill`](Self::kill) and [`end`](Self::end).
+    /// Whether the process has not ended, apart from [`kill`](Self::kill), [`end`](Self::end) and the loss of its
+    /// sessions.
     pub(super) fn lives(&self) -> bool {
         let mut state = self.state();
-        state.child.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(None)))
+        state.child.as_mut().is_none_or(|child| match child.try_wait() {
+            Ok(Some(status)) => status.code() == Some(ADOPTED),
+            other => other.is_ok(),
+        })
     }
 
     /// Kills it.
     pub(super) fn kill(&self) {
+        let _turn = self.turn();
         let State { child, .. } = std::mem::take(&mut *self.state());
         if let Some(mut child) = child {
             let _ = child.kill();
@@ -187,13 +227,16 @@ impl Process {
 
     /// Asks it to end, and waits.
     pub(super) fn end(&self) -> Result<(), String> {
+        let _turn = self.turn();
         self.signal("TERM");
         let State { child, .. } = std::mem::take(&mut *self.state());
         let Some(mut child) = child else { return Ok(()) };
         let begun = Instant::now();
         loop {
             match child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) if status.success() || status.code() == Some(ADOPTED) => {
+                    return Ok(());
+                }
                 Ok(Some(status)) => return Err(format!("a process ended: {status}")),
                 Err(error) => return Err(format!("a process cannot be awaited: {error}")),
                 Ok(None) if begun.elapsed() > LIMIT => {
@@ -228,6 +271,14 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+impl Cluster {
+    /// Kills all.
+    pub(super) fn kill(&self) {
+        self.nodes.iter().for_each(|node| node.process.kill());
+        self.nats.kill();
     }
 }
 

@@ -1,0 +1,209 @@
+//! The load and the faults of a run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use phalanx_mqtt::QoS;
+
+use super::ledger::Kind;
+use super::load::{Publisher, STUCK, Shared, Subscriber, WINDOW, locked};
+use super::nemesis::{LIMIT, Nemesis, Random, Strike};
+use super::probes;
+
+/// Runs the load and the faults, and waits for the rest.
+pub(super) fn disturb(
+    shared: &Arc<Shared>,
+    kinds: &[Nemesis],
+    seconds: u64,
+    random: &mut Random,
+    ending: &AtomicBool,
+    failovers: &mut Vec<Duration>,
+) -> Result<(), String> {
+    let nodes = 0..shared.cluster.nodes.len();
+    // Members of a group may get a message again when a node is lost.
+    let groups = if shared.are_kept { &[None][..] } else { &[None, Some("g")] };
+    let mut subscribers = Vec::new();
+    for node in nodes.clone() {
+        for group in groups {
+            let own = Subscriber { shared: shared.clone(), node, number: 1, group: *group };
+            shared.ledger.receives(&own.receiver());
+            subscribers.push(thread::spawn(move || own.run()));
+        }
+    }
+    await_subscribed(shared, subscribers.len())?;
+    heal(shared);
+    let supervised = shared.clone();
+    let supervisor = thread::spawn(move || supervise(&supervised));
+    let load = [(QoS::AtLeastOnce, false), (QoS::ExactlyOnce, false), (QoS::AtLeastOnce, true)];
+    let publish = |node| {
+        load.map(|(qos, is_retained)| {
+            let own = Publisher { shared: shared.clone(), node, qos, is_retained };
+            thread::spawn(move || own.run())
+        })
+    };
+    // What a publisher's node has acknowledged and not forwarded is lost with it.
+    let publishing = if shared.are_kept { shared.disturbed..nodes.end } else { nodes };
+    let publishers: Vec<_> = publishing.flat_map(publish).collect();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(seconds) && !ending.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(200 + random.below(2_000)));
+        settle(shared, &mut subscribers)?;
+        let strikes = Strike::draw(kinds, shared.disturbed, random);
+        if !strikes.is_empty() {
+            let at = begun.elapsed().as_secs_f64();
+            let (whats, times) = strike(shared, &strikes)?;
+            let passes = heal(shared);
+            // With two faults, the other one delays it.
+            let failover = times.first().filter(|_| strikes.len() == 1);
+            failovers.extend(failover);
+            let failover = failover
+                .map_or(String::new(), |time| format!("failover {:.1} s, ", time.as_secs_f64()));
+            println!(
+                "{at:6.1} s {}: {failover}messages pass {:.1} s after it; {} accepted, {} missing",
+                whats.join(" and "),
+                passes.as_secs_f64(),
+                shared.ledger.count(),
+                shared.ledger.missing(),
+            );
+        }
+        quiet(shared);
+        if let Some(node) = shared.cluster.nodes.iter().find(|node| !node.process().lives()) {
+            return Err(format!("node {} ended by itself", node.name));
+        }
+    }
+    shared.is_over.store(true, Ordering::Relaxed);
+    finish(shared, &publishers);
+    shared.is_complete.store(true, Ordering::Relaxed);
+    for client in subscribers.into_iter().chain(publishers).chain([supervisor]) {
+        client.join().map_err(|_| "a client panicked")?;
+    }
+    Ok(())
+}
+
+fn await_subscribed(shared: &Shared, count: usize) -> Result<(), String> {
+    await_of("the subscriptions", STUCK, || shared.subscribed.load(Ordering::Relaxed) >= count)
+}
+
+/// Begins a subscriber at each node that faults concern and that has none, because other nodes have adopted its sessions.
+fn settle(shared: &Arc<Shared>, subscribers: &mut Vec<JoinHandle<()>>) -> Result<(), String> {
+    for node in 0..shared.disturbed {
+        if locked(&shared.places).values().any(|at| *at == node) {
+            continue;
+        }
+        let number = subscribers.len() + 1;
+        let own = Subscriber { shared: shared.clone(), node, number, group: None };
+        let receiver = own.receiver();
+        subscribers.push(thread::spawn(move || own.run()));
+        await_subscribed(shared, subscribers.len())?;
+        shared.ledger.receives_from_now(&receiver, WINDOW);
+    }
+    Ok(())
+}
+
+/// Starts nodes again that have lost their sessions, as systemd does. Only those that faults concern may lose them.
+fn supervise(shared: &Shared) {
+    while !shared.is_complete.load(Ordering::Relaxed) {
+        for (n, node) in shared.cluster.nodes.iter().enumerate() {
+            let fault = match node.process().start_without_sessions() {
+                Ok(has_lost) if !has_lost || n < shared.disturbed => continue,
+                Ok(_) => format!("node {} lost its sessions without a fault", node.name),
+                Err(why) => why,
+            };
+            shared.ledger.fault(Kind::Stuck, &fault);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Causes faults at the same time. Returns their descriptions, and the times of failovers.
+fn strike(shared: &Shared, strikes: &[Strike]) -> Result<(Vec<String>, Vec<Duration>), String> {
+    let run = |strike: &Strike| {
+        let mut failover = None;
+        strike.run(shared, &mut failover).map(|what| (what, failover))
+    };
+    let ran: Vec<_> = thread::scope(|scope| {
+        let all: Vec<_> = strikes.iter().map(|strike| scope.spawn(|| run(strike))).collect();
+        all.into_iter().map(|one| one.join().map_err(|_| "a fault panicked".to_owned())?).collect()
+    });
+    let ran = ran.into_iter().collect::<Result<Vec<_>, String>>()?;
+    let (whats, times): (Vec<_>, Vec<_>) = ran.into_iter().unzip();
+    Ok((whats, times.into_iter().flatten().collect()))
+}
+
+/// Waits until messages pass between all nodes. Returns the time.
+fn heal(shared: &Shared) -> Duration {
+    let begun = Instant::now();
+    for_pairs(shared, |from, to| probes::passes(from, to, LIMIT));
+    begun.elapsed()
+}
+
+/// Checks that apply while there is no fault.
+fn quiet(shared: &Shared) {
+    for_pairs(shared, |from, to| probes::passes_at_once(from, to, STUCK));
+    for_pairs(shared, |from, to| probes::moves(from, to, STUCK, || Ok(())).map(drop));
+}
+
+fn for_pairs(
+    shared: &Shared,
+    mut check: impl FnMut(&super::nodes::Node, &super::nodes::Node) -> std::io::Result<()>,
+) {
+    let nodes = &shared.cluster.nodes;
+    for from in nodes {
+        for to in nodes.iter().filter(|to| to.name != from.name) {
+            if let Err(error) = check(from, to) {
+                let what = format!("from {} to {}: {error}", from.name, to.name);
+                shared.ledger.fault(Kind::Stuck, &what);
+            }
+        }
+    }
+}
+
+/// Waits until everything has arrived, and compares the retained messages.
+fn finish(shared: &Shared, publishers: &[JoinHandle<()>]) {
+    let all_sent = || publishers.iter().all(JoinHandle::is_finished);
+    if await_of("the publishers", 2 * STUCK, all_sent).is_err() {
+        let left = publishers.iter().filter(|own| !own.is_finished()).count();
+        shared.ledger.fault(Kind::Stuck, &format!("{left} publishers do not finish"));
+    }
+    // As long as messages arrive.
+    let (mut missing, mut since) = (usize::MAX, Instant::now());
+    while missing > 0 && since.elapsed() < STUCK {
+        thread::sleep(Duration::from_millis(100));
+        let now = shared.ledger.missing();
+        if now < missing {
+            (missing, since) = (now, Instant::now());
+        }
+    }
+    let expected = shared.kept.lock().map(|kept| kept.clone()).unwrap_or_default();
+    for node in &shared.cluster.nodes {
+        let mut found = BTreeMap::new();
+        let agrees = await_of("the retained messages", STUCK, || {
+            found = probes::retained(node, expected.len()).unwrap_or_default();
+            found == expected
+        });
+        if agrees.is_err() {
+            for (topic, number) in &expected {
+                if found.get(topic) != Some(number) {
+                    let found = found.get(topic);
+                    let what = format!("{} has {found:?} at {topic}, not {number}", node.name);
+                    shared.ledger.fault(Kind::Lost, &what);
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a condition.
+fn await_of(what: &str, limit: Duration, mut is: impl FnMut() -> bool) -> Result<(), String> {
+    let begun = Instant::now();
+    while !is() {
+        if begun.elapsed() > limit {
+            return Err(format!("{what} take longer than {} s", limit.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
