@@ -113,7 +113,13 @@ impl Lease {
             state => state?.created,
         };
         let is_same = *self.created.borrow() == created;
-        Ok(!is_same || self.current().await?.is_none())
+        let Some((number, record)) = self.current().await? else { return Ok(true) };
+        // Clusters of servers up to 2.12.14 also change it if two clients create the stream at the same time.
+        let is_known = number >= self.number.get() && self.is_own(&record);
+        if is_known {
+            self.created.replace(created);
+        }
+        Ok(!is_same && !is_known)
     }
 
     /// Takes the lease of this node's own journal, if nobody has changed it since it was [checked](Self::check). The stream

@@ -11,7 +11,7 @@ use phalanx_store::Mirror;
 use crate::cluster::leases::Leases;
 use crate::cluster::tests::{JOURNAL, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::JournalName;
-use crate::kept::lease::Record;
+use crate::kept::lease::{Lease, Record};
 use crate::kept::state::OtherJournal;
 
 #[test]
@@ -102,6 +102,27 @@ fn the_lease_of_a_lost_node_outlives_the_loss_of_all_streams() {
             streams.purge_subject(&names.leases().name, &lease).await.unwrap();
             while !kept.journals().unwrap().is_empty() {
                 renewed(&kept).await;
+            }
+        })
+    });
+}
+
+#[test]
+fn a_lease_that_is_still_there_is_not_lost() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let created = streams.create(&names.leases()).await.unwrap().created;
+            for (known, is_lost) in
+                [(&*created, false), ("another one", false), ("a third one", true)]
+            {
+                let own = lease_of(&journal());
+                let lease = Lease::new(streams, names, &journal(), own.clone(), (0, known));
+                program.put_lease(&journal(), &own).await;
+                if is_lost {
+                    program.put_lease(&journal(), &Record { start: "0".into(), ..own }).await;
+                }
+                assert!(matches!(lease.is_lost().await, Ok(lost) if lost == is_lost), "{known}");
             }
         })
     });
