@@ -87,7 +87,7 @@ enum Loss {
 }
 
 fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
-    world.set_most_steps(1_000_000);
+    world.set_most_steps(2_000_000);
     world.set_steady();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
