@@ -199,7 +199,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         .processors(1)
         .driver(options.driver)
         .receive_buffers(RECEIVE.0, RECEIVE.1)
-        .drain(options.finish + timeout + Duration::from_secs(1))
+        .shutdown_timeout(options.finish + timeout + Duration::from_secs(1))
         .run_and(graph, start, |up| driver = Some(up.driver))?;
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (counts, backlog) = counts.try_recv().map_err(|_| Error::Ended)?;

@@ -11,9 +11,9 @@ use crate::options::Options;
 pub(crate) fn main(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let options = Options::of_main(arguments)?;
     let function = function("main", item, &options)?;
-    let runtime = match (&options.runtime, &options.workers) {
+    let runtime = match (&options.runtime, &options.processors) {
         (Some(runtime), _) => quote!(#runtime),
-        (None, Some(workers)) => quote!(::phalanx::Runtime::new().processors(#workers)),
+        (None, Some(processors)) => quote!(::phalanx::Runtime::new().processors(#processors)),
         (None, None) => quote!(::phalanx::Runtime::new()),
     };
     let (declare, call) = (declare(&options), call(&options));
@@ -35,10 +35,10 @@ pub(crate) fn test(arguments: TokenStream, item: TokenStream) -> Result<TokenStr
     let body = quote! {
         |argument| async move { ::phalanx::__private::Passed::check(#call(argument).await) }
     };
-    let workers = options.workers.as_ref();
-    let simulated = workers.map_or_else(
+    let processors = options.processors.as_ref();
+    let simulated = processors.map_or_else(
         || quote!(::core::option::Option::None),
-        |workers| quote!(::core::option::Option::Some(#workers)),
+        |processors| quote!(::core::option::Option::Some(#processors)),
     );
     let run = match (&options.seed, &options.seeds) {
         (Some(seed), _) => quote!(::phalanx::sim::block_on(#seed, #simulated, #declare, #body)),
@@ -48,8 +48,8 @@ pub(crate) fn test(arguments: TokenStream, item: TokenStream) -> Result<TokenStr
             })
         },
         (None, None) => {
-            let workers = workers.map_or_else(|| quote!(1), |workers| quote!(#workers));
-            quote!(::phalanx::__private::run_test(#workers, #declare, #body))
+            let processors = processors.map_or_else(|| quote!(1), |processors| quote!(#processors));
+            quote!(::phalanx::__private::run_test(#processors, #declare, #body))
         }
     };
     Ok(wrap(&item, &quote!(#[::core::prelude::v1::test]), &quote!(), &run))
@@ -185,13 +185,13 @@ mod tests {
                 ),
             ))
         };
-        let known = "unknown option; known are `workers`, `stages`, `runtime`";
+        let known = "unknown option; known are `processors`, `stages`, `runtime`";
         assert_eq!(main(quote!(threads = 2)), known);
-        assert_eq!(main(quote!(workers = 0)), "at least 1");
-        assert_eq!(main(quote!(workers = "two")), "expected integer literal");
-        assert_eq!(main(quote!(workers = 1, workers = 2)), "`workers` is given twice");
-        let both = main(quote!(workers = 1, runtime = Runtime::new()));
-        assert!(both.starts_with("`runtime` and `workers` exclude each other"), "{both}");
+        assert_eq!(main(quote!(processors = 0)), "at least 1");
+        assert_eq!(main(quote!(processors = "two")), "expected integer literal");
+        assert_eq!(main(quote!(processors = 1, processors = 2)), "`processors` is given twice");
+        let both = main(quote!(processors = 1, runtime = Runtime::new()));
+        assert!(both.starts_with("`runtime` and `processors` exclude each other"), "{both}");
         let test = |options| {
             error(test(
                 options,
@@ -216,7 +216,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("run_test (1 ,"), "{text}");
-        let simulated = test(quote!(seed = 7, workers = 2), item).unwrap().to_string();
+        let simulated = test(quote!(seed = 7, processors = 2), item).unwrap().to_string();
         assert!(simulated.contains("sim :: block_on (7 , "), "{simulated}");
     }
 }

@@ -9,7 +9,7 @@ use syn::{Error, Expr, LitInt, Path, Result};
 #[derive(Default)]
 pub(crate) struct Options {
     /// Number of processors.
-    pub(crate) workers: Option<LitInt>,
+    pub(crate) processors: Option<LitInt>,
     /// A function that declares the graph's stages and returns their handles.
     pub(crate) stages: Option<Path>,
     /// An expression for the configured runtime.
@@ -23,12 +23,12 @@ pub(crate) struct Options {
 impl Options {
     /// Parses the arguments of `#[phalanx::main]`.
     pub(crate) fn of_main(arguments: TokenStream) -> Result<Self> {
-        Self::parse(arguments, &["workers", "stages", "runtime"])
+        Self::parse(arguments, &["processors", "stages", "runtime"])
     }
 
     /// Parses the arguments of `#[phalanx::test]`.
     pub(crate) fn of_test(arguments: TokenStream) -> Result<Self> {
-        Self::parse(arguments, &["workers", "stages", "seed", "seeds"])
+        Self::parse(arguments, &["processors", "stages", "seed", "seeds"])
     }
 
     fn parse(arguments: TokenStream, allowed: &[&str]) -> Result<Self> {
@@ -41,7 +41,7 @@ impl Options {
             }
             let value = meta.value()?;
             let taken = match &*name {
-                "workers" => options.workers.replace(positive(value.parse()?)?).is_some(),
+                "processors" => options.processors.replace(positive(value.parse()?)?).is_some(),
                 "stages" => options.stages.replace(value.parse()?).is_some(),
                 "runtime" => options.runtime.replace(value.parse()?).is_some(),
                 "seed" => options.seed.replace(number(value.parse()?)?).is_some(),
@@ -53,10 +53,10 @@ impl Options {
             }
         });
         parser.parse2(arguments)?;
-        if let (Some(runtime), Some(_)) = (&options.runtime, &options.workers) {
+        if let (Some(runtime), Some(_)) = (&options.runtime, &options.processors) {
             return Err(Error::new(
                 runtime.span(),
-                "`runtime` and `workers` exclude each other; use `Runtime::processors` in the expression",
+                "`runtime` and `processors` exclude each other; use `Runtime::processors` in the expression",
             ));
         }
         if let (Some(seed), Some(_)) = (&options.seed, &options.seeds) {

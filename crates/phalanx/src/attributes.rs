@@ -10,7 +10,7 @@ use phalanx_core::Graph;
 /// ```
 /// use std::time::Duration;
 ///
-/// #[phalanx::main(workers = 1)]
+/// #[phalanx::main(processors = 1)]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     phalanx::sleep(Duration::from_millis(1)).await;
 ///     Ok(())
@@ -33,7 +33,7 @@ use phalanx_core::Graph;
 ///     }
 /// }
 ///
-/// #[phalanx::main(workers = 2, stages = Stages::declare)]
+/// #[phalanx::main(processors = 2, stages = Stages::declare)]
 /// async fn main(stages: Stages) -> Result<(), CallError> {
 ///     let key = 3;
 ///     let count = stages.counts.call(key, move |counts| async move {
@@ -50,9 +50,9 @@ use phalanx_core::Graph;
 ///
 /// | argument | meaning | default |
 /// |---|---|---|
-/// | `workers = 2` | processors, each a thread | one per core |
+/// | `processors = 2` | processors, each a thread | one per core |
 /// | `stages = path` | function `fn(&mut Graph) -> S` that declares the stages | no other stages |
-/// | `runtime = expression` | a configured [`Runtime`](crate::Runtime), instead of `workers` | `Runtime::new()` |
+/// | `runtime = expression` | a configured [`Runtime`](crate::Runtime), instead of `processors` | `Runtime::new()` |
 ///
 /// The program drains when `main` returns. The result of `main` sets the exit code, as that of a `main` without this
 /// attribute. If the program cannot be started, or is ended before `main` returns, the reason is printed and the exit
@@ -83,7 +83,7 @@ pub use phalanx_macros::main;
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `workers = 2` | processors; one by default, and one to three in a simulation, chosen by the seed |
+/// | `processors = 2` | processors; one by default, and one to three in a simulation, chosen by the seed |
 /// | `stages = path` | function `fn(&mut Graph) -> S` that declares the stages; its result is the test's argument |
 /// | `seeds = 100` | simulates with the seeds 0 to 99; `PHALANX_SEED` and `PHALANX_SEEDS` replace them |
 /// | `seed = 7` | simulates with this seed |
@@ -111,7 +111,7 @@ pub fn exit_code(result: Result<ExitCode, RunError>) -> ExitCode {
 /// Runs a test of `#[phalanx::test]` on a runtime.
 #[doc(hidden)]
 pub fn run_test<S, M, F>(
-    workers: usize,
+    processors: usize,
     declare: impl FnOnce(&mut Graph) -> S,
     main: M,
 ) -> F::Output
@@ -121,7 +121,7 @@ where
     F: Future + 'static,
     F::Output: Send + 'static,
 {
-    let runtime = Runtime::new().processors(workers).signals(false);
+    let runtime = Runtime::new().processors(processors).signals(false);
     runtime.block_on(declare, main).unwrap_or_else(|error| panic!("the test did not run: {error}"))
 }
 

@@ -167,14 +167,14 @@ async fn start_operations<S: Send + Sync + 'static>(
     let mut drains = false;
     loop {
         if !drains {
-            let received = select(jobs.receive_many(&mut batch, MAX_BATCH), &mut draining).await;
+            let received = select(jobs.recv_many(&mut batch, MAX_BATCH), &mut draining).await;
             drains = matches!(received, Either::Right(()));
             if drains {
                 jobs.close();
             }
         }
         if drains {
-            jobs.receive_many(&mut batch, MAX_BATCH).await;
+            jobs.recv_many(&mut batch, MAX_BATCH).await;
         }
         if batch.is_empty() {
             return;

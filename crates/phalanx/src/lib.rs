@@ -15,7 +15,7 @@
 //!     graph.partitioned("counts", |_partition| HashMap::new())
 //! }
 //!
-//! #[phalanx::main(workers = 2, stages = declare)]
+//! #[phalanx::main(processors = 2, stages = declare)]
 //! async fn main(counts: Counts) -> Result<(), CallError> {
 //!     for key in [3, 5, 3] {
 //!         // Runs on the processor that owns the key, so the map needs no lock.

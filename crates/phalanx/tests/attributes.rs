@@ -32,7 +32,7 @@ impl Stages {
     }
 }
 
-#[phalanx::main(workers = 2, stages = Stages::declare)]
+#[phalanx::main(processors = 2, stages = Stages::declare)]
 async fn counts(stages: Stages) -> Result<(), Box<dyn Error>> {
     for _ in 0..9 {
         stages.count(7).await?;
@@ -62,7 +62,7 @@ async fn a_test_on_a_runtime() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-#[phalanx::test(workers = 2, stages = Stages::declare)]
+#[phalanx::test(processors = 2, stages = Stages::declare)]
 async fn a_test_with_stages(stages: Stages) {
     assert_eq!(stages.count(1).await.unwrap(), 1);
     assert_eq!(stages.count(1).await.unwrap(), 2);
@@ -77,7 +77,7 @@ async fn a_simulated_test(stages: Stages) -> Result<(), CallError> {
     Ok(())
 }
 
-#[phalanx::test(seed = 7, workers = 2)]
+#[phalanx::test(seed = 7, processors = 2)]
 #[should_panic(expected = "by intent")]
 async fn a_panic_fails_a_simulated_test() {
     yield_now().await;
@@ -137,7 +137,8 @@ fn operations_that_main_started_may_finish() {
 
 #[test]
 fn an_ended_program_has_no_output() {
-    let runtime = Runtime::new().processors(1).signals(false).drain(Duration::from_millis(1));
+    let runtime =
+        Runtime::new().processors(1).signals(false).shutdown_timeout(Duration::from_millis(1));
     let output = runtime.block_on(
         |_| (),
         |()| async {

@@ -57,7 +57,7 @@ impl Default for RuntimeConfig {
             pin: false,
             spin: phalanx::runtime::DEFAULT_SPIN,
             batch_delay: Duration::ZERO,
-            shutdown_timeout: phalanx::runtime::DEFAULT_DRAIN,
+            shutdown_timeout: phalanx::runtime::DEFAULT_SHUTDOWN_TIMEOUT,
             stall_threshold: phalanx::runtime::DEFAULT_STALL_THRESHOLD,
             l2_cache_size: 0,
             admin: None,
@@ -213,7 +213,7 @@ impl RuntimeConfig {
             .pin(self.pin)
             .spin(self.spin)
             .coalesce(self.batch_delay)
-            .drain(self.shutdown_timeout)
+            .shutdown_timeout(self.shutdown_timeout)
             .stall_threshold(self.stall_threshold)
             .cache_bytes(self.l2_cache_size)
             .admin(self.admin)

@@ -109,7 +109,10 @@ pub(super) fn measure(
         });
     };
     let runtime = Runtime::new().processors(processors).placement(PlacementMode::On, 1);
-    let ran = runtime.signals(false).drain(Duration::from_secs(1)).run_and(graph, start, ready);
+    let ran = runtime
+        .signals(false)
+        .shutdown_timeout(Duration::from_secs(1))
+        .run_and(graph, start, ready);
     ran.map_err(|error| Error::Process(error.to_string()))?;
     let measured = end.recv().map_err(|_| Error::Process("no burst was measured".to_owned()))??;
     type Time = fn(&Times) -> &AtomicU64;

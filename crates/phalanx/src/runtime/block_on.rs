@@ -17,7 +17,7 @@ use super::{RunError, Runtime, StartContext};
 impl Runtime {
     /// Runs `main` as an operation of a stage named `main` on the first processor, and returns its output. The
     /// program drains when `main` returns: operations that it started may finish, up to
-    /// [the limit](Self::drain).
+    /// [the limit](Self::shutdown_timeout).
     ///
     /// `declare` declares the other stages. Its result, usually their handles, is passed to `main`. The first
     /// SIGINT or SIGTERM starts the drain, to which `main` should react ([`draining`](crate::shutdown::draining)); the second, or the limit,

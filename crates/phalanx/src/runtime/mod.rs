@@ -53,8 +53,8 @@ use crate::worker::{ThreadScope, WorkerOptions, WorkerThread};
 
 /// Default of [`Runtime::spin`], the longest time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
-/// Default of [`Runtime::drain`], the time for a graceful shutdown: 10 s.
-pub const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
+/// Default of [`Runtime::shutdown_timeout`], the time for a graceful shutdown: 10 s.
+pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Default of [`Runtime::region`], the bytes of each processor's memory region: 2 MiB, one huge page.
 pub const DEFAULT_REGION: usize = 2 << 20;
@@ -86,7 +86,7 @@ pub struct Runtime {
     #[cfg(feature = "admin")]
     profile: Option<std::path::PathBuf>,
     profiled: Option<Result<Profiled, String>>,
-    drain: Duration,
+    shutdown_timeout: Duration,
     signals: bool,
     #[cfg(feature = "admin")]
     admin: Option<SocketAddr>,
@@ -119,7 +119,7 @@ impl Runtime {
             #[cfg(feature = "admin")]
             profile: None,
             profiled: None,
-            drain: DEFAULT_DRAIN,
+            shutdown_timeout: DEFAULT_SHUTDOWN_TIMEOUT,
             signals: true,
             #[cfg(feature = "admin")]
             admin: None,
@@ -203,13 +203,13 @@ impl Runtime {
     /// The time limit of a graceful shutdown. Then the remaining operations are ended; see
     /// [`signals`](Self::signals) for operations that do not suspend.
     #[must_use]
-    pub fn drain(mut self, limit: Duration) -> Self {
-        self.drain = limit;
+    pub fn shutdown_timeout(mut self, limit: Duration) -> Self {
+        self.shutdown_timeout = limit;
         self
     }
 
     /// Whether SIGINT and SIGTERM shut the program down, which is the default. The first signal starts the
-    /// drain. The second, or the limit of [`drain`](Self::drain), ends the remaining operations.
+    /// drain. The second, or the limit of [`shutdown_timeout`](Self::shutdown_timeout), ends the remaining operations.
     ///
     /// An operation that does not suspend cannot be ended. If signals are handled, the process exits with the
     /// code [`EXIT_STUCK`] after another signal, or after
@@ -399,7 +399,7 @@ impl Runtime {
             let watched = Watched {
                 starting,
                 running,
-                drain: self.drain,
+                drain: self.shutdown_timeout,
                 stalls: watch,
                 deadlocks,
                 scaler,

@@ -2,7 +2,7 @@
 //!
 //! A program shuts down in two phases. It *drains* after the first signal, [`drain`] or
 //! [`Control::drain`](crate::runtime::Control::drain): listeners stop, operations finish. It *ends* after the limit of
-//! [`Runtime::drain`](crate::Runtime::drain) or a second signal: remaining operations are cancelled.
+//! [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) or a second signal: remaining operations are cancelled.
 //!
 //! ```
 //! use phalanx::shutdown::{drain, draining, is_draining};

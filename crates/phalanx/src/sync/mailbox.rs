@@ -16,7 +16,7 @@
 //!     stage.dispatch(move |_| async move {
 //!         let (mut batch, mut sum) = (Vec::new(), 0);
 //!         // As many as have arrived; none after the last sender was dropped.
-//!         while receiver.receive_many(&mut batch, 16).await > 0 {
+//!         while receiver.recv_many(&mut batch, 16).await > 0 {
 //!             sum += batch.drain(..).sum::<u32>();
 //!         }
 //!         assert_eq!(sum, 6);
@@ -267,18 +267,18 @@ pub struct Receiver<T: Send>(Arc<Mailbox<T>>);
 impl<T: Send> Receiver<T> {
     /// Waits for a value. Returns none when the mailbox is empty and no sender is left, or it is
     /// [closed](Self::close). Nothing is lost if the future is dropped.
-    pub async fn receive(&mut self) -> Option<T> {
+    pub async fn recv(&mut self) -> Option<T> {
         let mut received = None;
         self.wait(1, |value| received = Some(value)).await;
         received
     }
 
     /// Waits for a value, and appends it and those that have arrived with it to `batch`, `max` at most. Returns their
-    /// number: zero where [`receive`](Self::receive) returns none. Nothing is lost if the future is dropped.
+    /// number: zero where [`recv`](Self::recv) returns none. Nothing is lost if the future is dropped.
     ///
     /// # Panics
     /// If `max` is zero.
-    pub async fn receive_many(&mut self, batch: &mut Vec<T>, max: usize) -> usize {
+    pub async fn recv_many(&mut self, batch: &mut Vec<T>, max: usize) -> usize {
         assert!(max > 0, "a batch has room for at least one value");
         self.wait(max, |value| batch.push(value)).await
     }

@@ -37,7 +37,7 @@ pub async fn select<A: Future, B: Future>(one: A, other: B) -> Either<A::Output,
 /// # phalanx::Runtime::new().processors(1).block_on(|_| (), |()| async {
 /// let (senders, mut inputs): (Vec<_>, Vec<_>) = (0..3).map(|_| mailbox::bounded(8)).unzip();
 /// senders[2].try_send("news").unwrap();
-/// let (input, value) = select_many(inputs.iter_mut().map(|input| input.receive())).await;
+/// let (input, value) = select_many(inputs.iter_mut().map(|input| input.recv())).await;
 /// assert_eq!((input, value), (2, Some("news")));
 /// # })?;
 /// # Ok::<(), phalanx::runtime::RunError>(())

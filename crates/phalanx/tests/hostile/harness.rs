@@ -51,7 +51,7 @@ where
     let result: Arc<Mutex<Option<Result<T, CallError>>>> = Arc::default();
     let mut graph = Graph::new();
     let stage = graph.stage("test").shared(());
-    let ended = runtime(driver, processors).drain(2 * TIMEOUT).run(graph, |start| {
+    let ended = runtime(driver, processors).shutdown_timeout(2 * TIMEOUT).run(graph, |start| {
         if start.processor() > 0 {
             return Ok(());
         }

@@ -129,7 +129,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         store: graph.partitioned("store", |_partition| Table::new()),
     };
     let listeners = Listeners::bind(address, 2)?;
-    let runtime = Runtime::new().processors(2).admin(Some(admin)).drain(Duration::from_secs(5));
+    let runtime =
+        Runtime::new().processors(2).admin(Some(admin)).shutdown_timeout(Duration::from_secs(5));
     let start = |start: &StartContext| {
         let (listener, clients) = (listeners.listener(start)?, Rc::new(()));
         stages.network.dispatch(move |_| {

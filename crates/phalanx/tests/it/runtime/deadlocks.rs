@@ -35,7 +35,7 @@ fn a_cycle_is_reported_at_the_end_of_the_drain_and_served(driver: DriverChoice) 
     let (address, is_up) = channel::<SocketAddr>();
     let is_up = Mutex::new(Some(is_up));
     let admin = Some((Ipv4Addr::LOCALHOST, 0).into());
-    let runtime = runtime(driver, 1).drain(Duration::from_millis(50)).admin(admin);
+    let runtime = runtime(driver, 1).shutdown_timeout(Duration::from_millis(50)).admin(admin);
     let start = |start: &StartContext| {
         let (control, is_up) = (start.control(), is_up.lock().unwrap().take().unwrap());
         let (to_two, from_one) = oneshot::local::<Call<()>>();

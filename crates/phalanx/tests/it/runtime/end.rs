@@ -173,15 +173,17 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
 fn the_deadline(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
     let limit = Duration::from_millis(300);
-    let took = endless(runtime(driver, 2).drain(limit), &alive, Control::drain);
+    let took = endless(runtime(driver, 2).shutdown_timeout(limit), &alive, Control::drain);
     assert!(took >= limit - Duration::from_millis(20) && took < TIMEOUT / 2, "{took:?}");
-    let took = endless(runtime(driver, 2).drain(Duration::ZERO), &alive, Control::drain);
+    let took = endless(runtime(driver, 2).shutdown_timeout(Duration::ZERO), &alive, Control::drain);
     assert!(took < TIMEOUT / 2, "{took:?}");
 }
 
 fn ended_at_once(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
-    let took = endless(runtime(driver, 2).drain(100 * TIMEOUT), &alive, |control| control.end());
+    let took = endless(runtime(driver, 2).shutdown_timeout(100 * TIMEOUT), &alive, |control| {
+        control.end()
+    });
     assert!(took < TIMEOUT / 2, "{took:?}");
 }
 

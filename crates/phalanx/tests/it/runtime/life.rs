@@ -236,7 +236,7 @@ fn round(driver: DriverChoice, seed: u64) {
     let asks: fn(&Control) = if random.below(2) == 0 { Control::drain } else { Control::end };
     let seeds = Mutex::new(random.clone());
     let mut begun = None;
-    let ended = runtime(driver, 2).drain(drain).run_and(
+    let ended = runtime(driver, 2).shutdown_timeout(drain).run_and(
         graph,
         |start| {
             for _ in 0..30 {

@@ -46,7 +46,7 @@ fn from_many_threads(driver: DriverChoice) {
             if next.iter().sum::<usize>() == THREADS * VALUES {
                 break;
             }
-            assert!((1..=5).contains(&receiver.receive_many(&mut batch, 5).await));
+            assert!((1..=5).contains(&receiver.recv_many(&mut batch, 5).await));
             for (thread, value) in batch.drain(..) {
                 assert_eq!(value, next[thread], "in the order of the thread");
                 next[thread] += 1;
@@ -57,8 +57,8 @@ fn from_many_threads(driver: DriverChoice) {
         });
         assert_eq!(refused.await, counter.refused());
         drop(counter);
-        assert_eq!(receiver.receive_many(&mut batch, 5).await, 0);
-        assert_eq!(receiver.receive().await, None);
+        assert_eq!(receiver.recv_many(&mut batch, 5).await, 0);
+        assert_eq!(receiver.recv().await, None);
     });
 }
 
@@ -82,7 +82,7 @@ fn senders_wait_in_order(driver: DriverChoice) {
         assert_eq!(sender.try_send(9), Err(SendError::Full(9)), "nobody overtakes those who wait");
         let mut received = Vec::new();
         while received.len() < 5 {
-            received.extend(receiver.receive().await);
+            received.extend(receiver.recv().await);
             yield_now().await;
         }
         assert_eq!(received, [0, 1, 2, 4, 5]);
@@ -104,14 +104,14 @@ fn whoever_waits_learns_of_the_end(driver: DriverChoice) {
         assert_eq!(refused.await, Ok(Err(SendError::Closed(2))));
         assert_eq!(sender.try_send(3), Err(SendError::Closed(3)));
         assert!(sender.is_closed());
-        assert_eq!((receiver.receive().await, receiver.receive().await), (Some(1), None));
+        assert_eq!((receiver.recv().await, receiver.recv().await), (Some(1), None));
         // The last sender is dropped elsewhere.
         let (sender, mut receiver) = mailbox::bounded::<u32>(1);
         thread::spawn(move || {
             thread::sleep(Duration::from_millis(2));
             drop(sender);
         });
-        assert_eq!(receiver.receive().await, None);
+        assert_eq!(receiver.recv().await, None);
     });
 }
 
@@ -130,7 +130,7 @@ fn values_are_dropped_once_and_wakers_replaced() {
     {
         let mut waiting = pin!(sender.send(value.clone()));
         assert!(waiting.as_mut().poll(&mut context).is_pending());
-        let received = pin!(receiver.receive()).poll(&mut context);
+        let received = pin!(receiver.recv()).poll(&mut context);
         assert!(matches!(received, Poll::Ready(Some(_))));
         assert_eq!(waiting.as_mut().poll(&mut context), Poll::Ready(Ok(())));
     }
@@ -143,7 +143,7 @@ fn values_are_dropped_once_and_wakers_replaced() {
 fn the_first_of_many_wins() {
     let mut context = Context::from_waker(Waker::noop());
     let (senders, mut inputs): (Vec<_>, Vec<_>) = (0..4).map(|_| mailbox::bounded(1)).unzip();
-    let mut first = pin!(select_many(inputs.iter_mut().map(|input| input.receive())));
+    let mut first = pin!(select_many(inputs.iter_mut().map(|input| input.recv())));
     assert!(first.as_mut().poll(&mut context).is_pending());
     senders[3].try_send(3).unwrap();
     senders[1].try_send(1).unwrap();

@@ -70,7 +70,7 @@ fn with_a_fault(
         Ok(())
     };
     let begun = Instant::now();
-    let runtime = runtime(driver, 3).drain(100 * TIMEOUT);
+    let runtime = runtime(driver, 3).shutdown_timeout(100 * TIMEOUT);
     let ran = runtime.run_and(graph, start, |_| ready.store(true, Ordering::SeqCst));
     assert!(begun.elapsed() < TIMEOUT, "the others are ended, not waited for");
     assert!(!ready.load(Ordering::SeqCst), "it was never up");

@@ -108,7 +108,7 @@ fn ended_by_a_further_signal(driver: DriverChoice) {
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let ran = with_signals(driver).drain(100 * TIMEOUT).run(graph, |_| {
+    let ran = with_signals(driver).shutdown_timeout(100 * TIMEOUT).run(graph, |_| {
         work.dispatch(|_| async { endless() })?;
         Ok(())
     });
@@ -124,7 +124,7 @@ fn ended_after_the_drain(driver: DriverChoice) {
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let ran = with_signals(driver).drain(Duration::from_millis(50)).run(graph, |_| {
+    let ran = with_signals(driver).shutdown_timeout(Duration::from_millis(50)).run(graph, |_| {
         work.dispatch(move |_| async move {
             eprintln!("{STUCK}");
             let _ = block_on(work.call(|_| async {}));
@@ -143,7 +143,7 @@ fn a_blocking_call(driver: DriverChoice) {
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
     let resolver = blocking(&mut graph, "resolver").state(());
-    let ran = with_signals(driver).drain(Duration::from_millis(50)).run(graph, |_| {
+    let ran = with_signals(driver).shutdown_timeout(Duration::from_millis(50)).run(graph, |_| {
         work.dispatch(move |_| async move {
             let _ = resolver.call(|_| endless()).await;
         })?;

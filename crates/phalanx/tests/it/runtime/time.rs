@@ -127,7 +127,7 @@ fn the_longest_durations(driver: DriverChoice) {
     let max = Duration::MAX;
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let runtime = runtime(driver, 1).drain(max).stall_threshold(max).coalesce(max);
+    let runtime = runtime(driver, 1).shutdown_timeout(max).stall_threshold(max).coalesce(max);
     let ran = runtime.run(graph, move |start| {
         let control = start.control();
         stage.dispatch(move |_| async move {
