@@ -99,4 +99,13 @@ mod tests {
         all.append(&mut next);
         assert!(all.adds_state() && !next.adds_state());
     }
+    /// An earlier version had a condition there. A subscription with one must not become one without.
+    #[test]
+    fn the_reserved_field_of_a_subscription_is_empty() {
+        let (session, mut bytes) = (SessionId(1), Vec::new());
+        Record::Subscribe { session, filter: "t", options: 1, identifier: 2 }.encode(&mut bytes);
+        assert_eq!(bytes.pop(), Some(0));
+        bytes.extend([1, b'x']);
+        assert_eq!(records(&bytes).next().unwrap().0, None);
+    }
 }

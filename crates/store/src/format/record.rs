@@ -81,8 +81,6 @@ pub enum Record<'a> {
         options: u8,
         /// The subscription identifier; 0 for none.
         identifier: u32,
-        /// A condition on the content of messages, as text; empty for none.
-        condition: &'a str,
     },
     /// Deletes a subscription.
     Unsubscribe {
@@ -202,12 +200,12 @@ impl<'a> Record<'a> {
                 put_bytes(out, will);
             }
             Record::SessionEnd { session } => begin(out, tag::SESSION_END, session),
-            Record::Subscribe { session, filter, options, identifier, condition } => {
+            Record::Subscribe { session, filter, options, identifier } => {
                 begin(out, tag::SUBSCRIBE, session);
                 put_bytes(out, filter.as_bytes());
                 out.push(options);
                 put_number(out, identifier.into());
-                put_bytes(out, condition.as_bytes());
+                put_bytes(out, &[]);
             }
             Record::Unsubscribe { session, filter } => {
                 begin(out, tag::UNSUBSCRIBE, session);
@@ -285,13 +283,12 @@ impl<'a> Record<'a> {
                 will: from.bytes()?,
             },
             tag::SESSION_END => Record::SessionEnd { session },
-            tag::SUBSCRIBE => Record::Subscribe {
-                session,
-                filter: from.text()?,
-                options: from.byte()?,
-                identifier: from.small()?,
-                condition: from.text()?,
-            },
+            tag::SUBSCRIBE => {
+                let (filter, options, identifier) = (from.text()?, from.byte()?, from.small()?);
+                // Reserved.
+                from.bytes()?.is_empty().then_some(())?;
+                Record::Subscribe { session, filter, options, identifier }
+            }
             tag::UNSUBSCRIBE => Record::Unsubscribe { session, filter: from.text()? },
             tag::QUEUE => Record::Queue {
                 session,

@@ -57,8 +57,6 @@ pub struct Subscription {
     pub options: u8,
     /// The subscription identifier; 0 for none.
     pub identifier: u32,
-    /// The condition on the content of messages; empty for none.
-    pub condition: String,
 }
 
 /// A delivery; see [`Record::Queue`].
@@ -114,9 +112,8 @@ impl Recovered {
                 (session.expiry, session.left) = (expiry, left);
                 session.will = Bytes::copy_from_slice(will);
             }
-            Record::Subscribe { session, filter, options, identifier, condition } => {
-                let condition = condition.to_owned();
-                let subscription = Subscription { options, identifier, condition };
+            Record::Subscribe { session, filter, options, identifier } => {
+                let subscription = Subscription { options, identifier };
                 self.session(session).subscriptions.insert(filter.to_owned(), subscription);
             }
             Record::Queue { session, delivery, message, options, properties, phase } => {

@@ -103,7 +103,6 @@ fn put_all(
             filter: &request.key,
             options: request.options.to_byte(),
             identifier: request.identifier.map_or(0, std::num::NonZero::get),
-            condition: "",
         });
         end(records);
     }

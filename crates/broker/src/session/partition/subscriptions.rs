@@ -70,8 +70,6 @@ impl Sessions {
                     filter: &request.key,
                     options: request.options.to_byte(),
                     identifier: request.identifier.map_or(0, NonZero::get),
-                    // The condition is part of the key.
-                    condition: "",
                 });
             }
             let reason = Reason(request.options.qos as u8);

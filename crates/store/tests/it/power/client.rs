@@ -65,14 +65,8 @@ impl User {
             }
             2..5 => {
                 let (filter, identifier) = (format!("f{}", self.rng.u8(..4)), self.rng.u32(..500));
-                let (filter, condition) = (filter.as_str(), "a > 1");
-                entry.push(&Record::Subscribe {
-                    session,
-                    filter,
-                    options: 2,
-                    identifier,
-                    condition,
-                });
+                let filter = filter.as_str();
+                entry.push(&Record::Subscribe { session, filter, options: 2, identifier });
             }
             5 => entry.push(&Record::Unsubscribe { session, filter: "f1" }),
             6..9 => entry.push(&Record::Sent { session, delivery, packet }),

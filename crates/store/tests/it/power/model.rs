@@ -16,7 +16,7 @@ pub(crate) struct Model {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) about: (String, u32, u64, Payload),
-    pub(crate) subscriptions: BTreeMap<String, (u8, u32, String)>,
+    pub(crate) subscriptions: BTreeMap<String, (u8, u32)>,
     /// `None` once the receiver has the message.
     pub(crate) queue: BTreeMap<u64, (Option<Payload>, u8, Payload, Phase)>,
     pub(crate) incoming: BTreeSet<u16>,
@@ -72,9 +72,7 @@ impl Model {
             subscriptions: session
                 .subscriptions
                 .iter()
-                .map(|(filter, it)| {
-                    (filter.clone(), (it.options, it.identifier, it.condition.clone()))
-                })
+                .map(|(filter, it)| (filter.clone(), (it.options, it.identifier)))
                 .collect(),
             queue: session
                 .queue
@@ -99,8 +97,8 @@ impl Model {
 impl Session {
     fn one(&mut self, record: &Record<'_>, messages: &BTreeMap<u64, Payload>) {
         match *record {
-            Record::Subscribe { filter, options, identifier, condition, .. } => {
-                let what = (options, identifier, condition.to_owned());
+            Record::Subscribe { filter, options, identifier, .. } => {
+                let what = (options, identifier);
                 self.subscriptions.insert(filter.to_owned(), what);
             }
             Record::Unsubscribe { filter, .. } => drop(self.subscriptions.remove(filter)),
