@@ -38,8 +38,8 @@ const ENTRY_BYTES: usize = 64;
 /// large cleanup.
 const MAX_SWEPT: usize = 4;
 
-/// What one cohort may examine for all its SUBSCRIBEs: topics, and bytes that content filters read. Other clients wait
-/// meanwhile, for about a millisecond.
+/// The limits of one cohort for all its SUBSCRIBEs: topics to examine, and bytes for content filters to read. Other
+/// clients wait meanwhile, for about a millisecond.
 pub(crate) struct RetainedBudget {
     pub(super) topics: usize,
     pub(super) bytes: usize,

@@ -8,7 +8,7 @@ use phalanx_mqtt::topic;
 /// Values by topic.
 pub(super) type Topics<T> = BTreeMap<Box<str>, T>;
 
-/// What a topic says about the following ones.
+/// The consequence of a topic for the scan.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// The topic matches.

@@ -380,7 +380,7 @@ fn every_message_is_delivered_or_counted_as_dropped() {
         open(&mut sessions, true, at(11));
         expected.insert(3, (DropReason::SessionEnded, 2));
         assert_eq!(dropped(&sessions), expected);
-        // Those that were sent, and those that were queued, also if they were dropped later.
+        // Sent messages, and queued ones, even if they were dropped later.
         assert_eq!(sessions.counters.delivered.count(), 2 + 2 + 1);
     }
 }
