@@ -31,7 +31,7 @@ The check compares these guarantees of docs/broker/cluster.md:
   retained    the last message with a PUBACK becomes the retained one at all nodes
   takeover    between faults, a client that connects elsewhere is disconnected
   restarts    each node serves its clients within 30 s of its start, and messages pass within 60 s of a fault
-Messages of QoS 0, repetitions of QoS 1, and sessions at another node are not guaranteed, and not compared.";
+QoS 0 messages, repetitions of QoS 1, and sessions at another node are not guaranteed, and not compared.";
 
 /// The differences with kept sessions.
 const KEPT: &str = "\

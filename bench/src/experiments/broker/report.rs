@@ -17,7 +17,7 @@ record! {
         worst_over_mosquitto: Option<f64> => "messages per second of processor time over mosquitto, the worst shape", 2;
         /// The smallest `over_best_peer` of Phalanx.
         worst_over_best_peer: Option<f64> => "over the best peer, the worst shape", 2;
-        /// Messages of QoS 1 acknowledged per second with a journal, in the shape `acknowledged`.
+        /// QoS 1 messages acknowledged per second with a journal, in the shape `acknowledged`.
         kept_acknowledged_per_s: Option<f64> => "messages per second acknowledged after a write to the disk", 0;
         /// Filters subscribed per second by Phalanx, in the shape `filters`.
         filters_per_s: Option<f64> => "filters subscribed per second", 0;

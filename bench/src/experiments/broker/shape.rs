@@ -39,7 +39,7 @@ pub(crate) struct Setting {
 pub enum Unit {
     /// Messages received by subscribers.
     Delivered,
-    /// Messages of QoS 1 acknowledged to publishers.
+    /// QoS 1 messages acknowledged to publishers.
     Acknowledged,
 }
 

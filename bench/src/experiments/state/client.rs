@@ -95,7 +95,7 @@ impl Client {
         Ok(false)
     }
 
-    /// Publishes messages of QoS 1, and waits for their acknowledgements.
+    /// Publishes QoS 1 messages, and waits for their acknowledgements.
     pub(super) fn publish(
         &mut self,
         count: usize,

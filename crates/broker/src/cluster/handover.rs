@@ -1,7 +1,7 @@
 //! Handovers: the messages that nodes hold for a lost node reach the node that has adopted its sessions.
 //!
 //! A node queues the messages that a lost node wants in the session that it has for it, `$cluster/JOURNAL`. The lost
-//! node's journal has the packet identifiers of those messages of QoS 2 that it has received. L is the lost node, A the
+//! node's journal has the packet identifiers of those QoS 2 messages that it has received. L is the lost node, A the
 //! node that has adopted its sessions, and P any other node, or A itself.
 //!
 //! 1. A adopts L's session for each P as an awaited handover, `$adopted/L/P`, before the sessions of clients, which note
@@ -55,7 +55,7 @@ const PART: usize = 256;
 #[derive(Deserialize, Serialize)]
 struct Asked {
     journal: String,
-    /// Packet identifiers of received messages of QoS 2.
+    /// Packet identifiers of received QoS 2 messages.
     received: Vec<u16>,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Hello {
     pub(super) start: String,
     /// Its journal, if it keeps its sessions.
     pub(super) journal: Option<String>,
-    /// The maximum packet size of its clients, in bytes, and messages of QoS 2 that it accepts at once.
+    /// The maximum packet size of its clients, in bytes, and QoS 2 messages that it accepts at once.
     pub(super) packet_size: u32,
     pub(super) receive_maximum: u16,
 }

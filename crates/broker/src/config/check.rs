@@ -75,7 +75,7 @@ impl Config {
         let large = range.contains(&limits.packet_size) && limits.packet_size > most;
         wrong(self.persistence_dir.is_some() && large, "max-packet-size", &what);
         let keeps = self.cluster.keep_sessions;
-        let what = "needs `cluster`: the servers of NATS";
+        let what = "needs `cluster`: the NATS servers";
         wrong(keeps && !self.cluster.is_on(), "cluster-keep-sessions", what);
         let what = "needs `persistence-dir`: a session is kept on the disk and in NATS";
         wrong(keeps && self.persistence_dir.is_none(), "cluster-keep-sessions", what);

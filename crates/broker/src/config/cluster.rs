@@ -1,4 +1,4 @@
-//! The cluster: the servers of NATS, and this node's name.
+//! The cluster: the NATS servers, and this node's name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::config::first_line;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cluster {
-    /// The servers of NATS, tried in this order.
+    /// The NATS servers, tried in this order.
     pub servers: Vec<NatsServer>,
-    /// The name of the cluster. Clusters with different names can share servers of NATS.
+    /// The name of the cluster. Clusters with different names can share NATS servers.
     pub name: String,
     /// The name of this node, unique in the cluster; empty for the machine's host name.
     pub node: String,
@@ -50,7 +50,7 @@ impl Default for Cluster {
     }
 }
 
-/// The address of a server of NATS, such as `nats://nats.example.org:4222`.
+/// The address of a NATS server, such as `nats://nats.example.org:4222`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatsServer(pub ServerAddress);
 
@@ -103,9 +103,9 @@ impl Keys for Cluster {
         } = self;
         pass.section("Cluster");
         let help =
-            "be a node of a cluster over these servers of NATS, nats://HOST:PORT or tls:// for TLS";
+            "be a node of a cluster over these NATS servers, nats://HOST:PORT or tls:// for TLS";
         pass.key("cluster", servers, help);
-        let help = "name of the cluster; several can share the servers of NATS";
+        let help = "name of the cluster; several can share the NATS servers";
         pass.key("cluster-name", name, help);
         let help = "name of this node, unique in the cluster; empty for the host name";
         pass.key("node-name", node, help);
@@ -115,8 +115,7 @@ impl Keys for Cluster {
         pass.key("cluster-password-file", password_file, help);
         let help = "PEM file with the authorities of the certificates of NATS, by default those of the system";
         pass.key("cluster-ca", authorities, help);
-        let help =
-            "time without a message after which a node or a server of NATS is considered lost";
+        let help = "time without a message after which a node or a NATS server is considered lost";
         let range = Duration::from_millis(500)..=Duration::from_secs(3600);
         pass.range("cluster-timeout", timeout, range, help);
         let help = "keep a copy of the persistent sessions in JetStream of NATS: another node adopts them if this one is lost";
@@ -135,7 +134,7 @@ impl Cluster {
         self.is_on() && self.keep_sessions
     }
 
-    /// The servers of NATS that store each copy of the sessions: three or more servers are a cluster of NATS.
+    /// The NATS servers that store each copy of the sessions: three or more servers are a cluster of NATS.
     pub(crate) fn replicas(&self) -> u32 {
         if self.servers.len() >= 3 { 3 } else { 1 }
     }
@@ -218,7 +217,7 @@ const MIN_PAYLOAD: usize = 1 << 20;
 const SURVEY: Duration = Duration::from_secs(3);
 
 impl Cluster {
-    /// Connects to the servers of NATS. Warnings about those that cannot be used now, or have other properties than a
+    /// Connects to the NATS servers. Warnings about those that cannot be used now, or have other properties than a
     /// node requires. May block.
     pub(super) fn warnings(&self, persistence_bytes: u64) -> Vec<String> {
         let Ok(access) = self.access() else { return Vec::new() };

@@ -147,10 +147,11 @@ impl Keys for Limits {
         pass.key("max-queued-messages", queued_messages, help);
         let help = "size of the messages queued for one client and in flight to it";
         pass.key_as::<Size, _>("max-queued-bytes", queued_bytes, help);
-        let help = "messages of QoS 1 and 2 in flight to one client, if its receive maximum is not lower; further ones \
+        let help = "QoS 1 and 2 messages in flight to one client, if its receive maximum is not lower; further ones \
                     are queued";
         pass.range("max-inflight-messages", inflight_messages, 1.., help);
-        let help = "when a client's queue is full, drop its oldest messages of QoS 0 instead of new messages";
+        let help =
+            "when a client's queue is full, drop its oldest QoS 0 messages instead of new messages";
         pass.key_as::<DropOldest, _>("drop-oldest", when_full, help);
         let help = "concurrent deliveries from publishers to sessions; publishers wait beyond";
         pass.range("max-inflight-deliveries", inflight_deliveries, 1.., help);
@@ -159,7 +160,7 @@ impl Keys for Limits {
         pass.key_as::<Size, _>("max-retained-bytes", retained_bytes, help);
         let help = "size of the live data in persistence-dir";
         pass.key_as::<Size, _>("max-persistence-bytes", persistence_bytes, help);
-        let help = "incomplete messages of QoS 2 from one client of MQTT 5";
+        let help = "incomplete QoS 2 messages from one client of MQTT 5";
         pass.range("receive-maximum", receive_maximum, 1.., help);
         let help = "topic aliases that a client may use on one connection";
         pass.key("max-topic-alias", topic_alias, help);

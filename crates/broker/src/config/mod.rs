@@ -220,7 +220,7 @@ pub struct Limits {
     /// Bytes of the messages queued for a client and in flight to it; likewise. A larger message is sent only if no
     /// other is in flight.
     pub queued_bytes: usize,
-    /// Messages of QoS 1 and 2 in flight to a client, if its receive maximum is not lower; further ones are queued.
+    /// QoS 1 and 2 messages in flight to a client, if its receive maximum is not lower; further ones are queued.
     /// Clients of MQTT 3.1.1 have no receive maximum. At least 1.
     pub inflight_messages: u16,
     /// Which messages are dropped.

@@ -59,8 +59,8 @@ impl Config {
         unavailable
     }
 
-    /// Warnings about the configured certificate, passwords and servers of NATS, one line each, such as that the
-    /// certificate expires soon. Connects to the servers of NATS. Empty for unusable files, which [`unavailable`](Self::unavailable) reports. May block.
+    /// Warnings about the configured certificate, passwords and NATS servers, one line each, such as that the
+    /// certificate expires soon. Connects to the NATS servers. Empty for unusable files, which [`unavailable`](Self::unavailable) reports. May block.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
         for (_, Tls { certificate, key, .. }) in self.tls_profiles() {

@@ -103,7 +103,7 @@ impl Message {
         own
     }
 
-    /// A message of QoS 0 without properties and without a publisher.
+    /// A QoS 0 message without properties and without a publisher.
     fn plain(topic: String, payload: Vec<u8>) -> Self {
         Self {
             topic,

@@ -70,7 +70,7 @@ pub(crate) struct SessionLoad {
     /// Messages that wait to be sent, and their bytes.
     pub(crate) queued: usize,
     pub(crate) queued_bytes: usize,
-    /// Messages of QoS 1 and 2 that the client has not completed.
+    /// QoS 1 and 2 messages that the client has not completed.
     pub(crate) inflight: usize,
 }
 

@@ -2,7 +2,7 @@
 //! node; `cluster/handover.rs` describes the protocol.
 //!
 //! A handover is a session `$adopted/JOURNAL/NODE`, so that it survives a restart and is adopted with this node's other
-//! sessions. It has the packet identifiers of messages of QoS 2 that the lost node received from that node. This node's
+//! sessions. It has the packet identifiers of QoS 2 messages that the lost node received from that node. This node's
 //! own messages are a handover too, of a node without a name. Only the router changes the table, so that a change has a
 //! place in the order of messages.
 

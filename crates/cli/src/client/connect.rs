@@ -13,7 +13,7 @@ use super::wire::{self, Wire};
 /// An accepted session.
 pub(super) struct Accepted {
     pub(super) connection: Connection,
-    /// Maximum number of messages of QoS 1 and 2 in flight to the broker.
+    /// Maximum number of QoS 1 and 2 messages in flight to the broker.
     pub(super) receive_maximum: usize,
 }
 

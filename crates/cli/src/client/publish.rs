@@ -117,7 +117,7 @@ impl Pub {
     }
 }
 
-/// Maximum number of messages of QoS 1 and 2 in flight.
+/// Maximum number of QoS 1 and 2 messages in flight.
 const MAX_INFLIGHT: usize = 256;
 
 /// State of the transfer.

@@ -195,7 +195,7 @@ struct Listening {
     form: Form,
     /// Number of messages still to receive.
     left: Option<u64>,
-    /// Messages of QoS 2 that were printed and may be sent again.
+    /// QoS 2 messages that were printed and may be sent again.
     begun: HashSet<PacketId>,
 }
 

@@ -350,7 +350,7 @@ impl Client {
         self.acknowledge(&message);
     }
 
-    /// Acknowledges a message of QoS 1.
+    /// Acknowledges a QoS 1 message.
     pub fn acknowledge(&mut self, message: &Publish<'_>) {
         if let Delivery::AtLeastOnce(id) = message.delivery {
             self.say(&Packet::PubAck(Ack::of(id)));

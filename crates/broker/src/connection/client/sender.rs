@@ -43,7 +43,7 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
         // The next pull starts after the last write, so that each sends as much as possible.
         let mut pull = None;
         loop {
-            // With the number of messages of QoS 0.
+            // With the number of QoS 0 messages.
             let (bytes, at_most_once) = if !shared.outbox.is_empty() || shared.stream.has_answers()
             {
                 (shared.outbox.take(shared.spare.take()), 0)

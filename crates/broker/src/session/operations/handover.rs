@@ -22,7 +22,7 @@ impl SessionStage {
         taken.await.flatten()
     }
 
-    /// The packet identifiers of the messages of QoS 2 that a client has sent and not released.
+    /// The packet identifiers of the QoS 2 messages that a client has sent and not released.
     pub(crate) async fn received(self, client: Arc<str>) -> Result<Vec<PacketId>, CallError> {
         let received = self.call_client(client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.received(&client))

@@ -68,7 +68,7 @@ impl Sessions {
         Some(taken)
     }
 
-    /// The packet identifiers of the messages of QoS 2 that a client has sent and not released.
+    /// The packet identifiers of the QoS 2 messages that a client has sent and not released.
     pub(in crate::session) fn received(&mut self, client: &str) -> Vec<PacketId> {
         let session = self.names.get(client).copied().and_then(|slot| self.at(slot));
         let mut ids: Vec<_> =

@@ -253,7 +253,7 @@ impl Sessions {
         self.append();
     }
 
-    /// Counts messages of QoS 0 that a connection of the client could not send.
+    /// Counts QoS 0 messages that a connection of the client could not send.
     pub(super) fn lost(&mut self, key: ClientKey, count: usize) {
         let drops = self.counters.drops.clone();
         let session = self.get(key).map(|session| &*session);

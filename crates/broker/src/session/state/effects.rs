@@ -20,7 +20,7 @@ pub(crate) struct Effects {
 
 /// The result of a pull by a connection's sender.
 pub(crate) enum Pulled {
-    /// Bytes to send, and the number of messages of QoS 0 among them, which are lost if the connection breaks.
+    /// Bytes to send, and the number of QoS 0 messages among them, which are lost if the connection breaks.
     Bytes(Vec<u8>, usize),
     /// The connection is to be closed for this reason.
     Closed(Reason),

@@ -81,7 +81,7 @@ fn messages_pass_in_both_directions() {
     here.receives_nothing();
 }
 
-/// Messages of QoS 1 and 2 that are published while mosquitto is killed and started again arrive there, those of
+/// QoS 1 and 2 messages that are published while mosquitto is killed and started again arrive there, those of
 /// QoS 2 once, and in order.
 #[test]
 fn no_message_is_lost_when_mosquitto_is_killed() {

@@ -57,7 +57,7 @@ pub(crate) fn expiry(number: usize) -> Option<u32> {
 }
 
 /// The same QoS for all messages of a topic: a QoS 1 message that is sent again would come after later
-/// messages of QoS 2.
+/// QoS 2 messages.
 pub(crate) fn qos(number: usize) -> QoS {
     [QoS::AtLeastOnce, QoS::ExactlyOnce, QoS::AtLeastOnce][number % TOPICS]
 }

@@ -204,7 +204,7 @@ fn a_client_gets_its_session_or_is_refused(driver: &'static str) {
     receives_all(client.as_mut().unwrap());
 }
 
-/// A publisher at a node, which numbers its messages of QoS 2.
+/// A publisher at a node, which numbers its QoS 2 messages.
 struct Publisher {
     client: Client,
     topic: String,
@@ -239,7 +239,7 @@ impl Publisher {
     }
 }
 
-/// Receives messages of QoS 2: their topics and numbers.
+/// Receives QoS 2 messages: their topics and numbers.
 fn receives_numbers(client: &mut Client, count: usize) -> Vec<(String, usize)> {
     let (mut all, mut released) = (Vec::new(), 0);
     while released < count {
