@@ -45,7 +45,8 @@ impl Default for Acme {
 /// A way to prove the control of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcmeChallenge {
-    /// HTTP-01 if an address is without TLS; TLS-ALPN-01 otherwise, and after a failure.
+    /// HTTP-01 if an address is without TLS at port 80; TLS-ALPN-01 otherwise. After a failure the other one, if an
+    /// address without TLS may be reached at port 80 through another one. Addresses of this machine do not count.
     #[default]
     Auto,
     /// A request at port 80.
@@ -63,7 +64,10 @@ impl Config {
     /// The certificates to keep; `None` without an authority.
     pub(crate) fn plan(&self) -> Option<Plan> {
         let acme = self.acme.as_ref()?;
-        let has_plain = self.listen.iter().any(|listen| !listen.is_tls());
+        // A container may map port 80 to another one.
+        let plain =
+            self.listen.iter().filter(|listen| !listen.is_tls() && !listen.address.is_local());
+        let plain: Vec<_> = plain.filter_map(|listen| listen.address.port()).collect();
         let (http, tls) = (ChallengeKind::Http01, ChallengeKind::TlsAlpn01);
         let hosts = self.hosts.iter().filter(|host| self.is_automatic(host));
         let contact = acme.contact.iter().map(|contact| match contact.contains(':') {
@@ -78,11 +82,34 @@ impl Config {
             ca: acme.ca.clone(),
             storage: acme.storage.clone(),
             challenges: match acme.challenge {
-                AcmeChallenge::Auto if has_plain => vec![http, tls],
+                AcmeChallenge::Auto if plain.contains(&80) => vec![http, tls],
+                AcmeChallenge::Auto if !plain.is_empty() => vec![tls, http],
                 AcmeChallenge::Auto | AcmeChallenge::TlsAlpn01 => vec![tls],
                 AcmeChallenge::Http01 => vec![http],
             },
             certificates: hosts.map(|host| host.server_names.clone()).collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn challenges_that_an_authority_can_check() {
+        use ChallengeKind::{Http01, TlsAlpn01};
+        for (listen, wanted) in [
+            (&["https://0.0.0.0:443", "http://0.0.0.0:80"][..], &[Http01, TlsAlpn01][..]),
+            (&["https://[::]:443", "redirect-https://[::]:80"], &[Http01, TlsAlpn01]),
+            (&["https://0.0.0.0:443"], &[TlsAlpn01]),
+            (&["https://0.0.0.0:443", "http://127.0.0.1:80"], &[TlsAlpn01]),
+            (&["https://0.0.0.0:443", "unix:/run/web"], &[TlsAlpn01]),
+            (&["https://0.0.0.0:8443", "http://0.0.0.0:8080"], &[TlsAlpn01, Http01]),
+        ] {
+            let listen = listen.iter().map(|text| text.parse().unwrap()).collect();
+            let config = Config { listen, acme: Some(Acme::default()), ..Config::new() };
+            assert_eq!(config.plan().unwrap().challenges, wanted, "{:?}", config.listen);
+        }
     }
 }

@@ -259,8 +259,8 @@ impl Keys for Acme {
         pass.required("storage", &mut self.storage, help);
         let help = "PEM file of the authorities that sign the certificate of the directory; false for those of the system";
         pass.key("ca", &mut self.ca, help);
-        let help = "how to prove the control of names: http-01 (port 80), tls-alpn-01 (port 443), or auto: http-01 if an \
-                    address is without TLS, tls-alpn-01 otherwise and after a failure";
+        let help = "how to prove the control of names: http-01 (port 80), tls-alpn-01 (port 443), or auto: http-01 if port \
+                    80 of an address that others reach is without TLS, tls-alpn-01 otherwise; after a failure the other one";
         pass.key_as::<AcmeChallenges, _>("challenge", &mut self.challenge, help);
         let help = "key identifier of your account at the authority, if it requires one";
         pass.key("external-account", &mut self.external_account, help);

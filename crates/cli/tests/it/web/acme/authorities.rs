@@ -44,8 +44,13 @@ pub(super) struct Pebble {
 
 impl Pebble {
     /// Starts the authority of `setting`, whose certificates are valid for `seconds`. It sends the requests of HTTP-01
-    /// challenges to the port `http`.
-    pub(super) fn start(program: &Path, setting: &Setting, seconds: u32, http: u16) -> Self {
+    /// challenges to the port `http`, and makes the handshakes of TLS-ALPN-01 at the port `tls`.
+    pub(super) fn start(
+        program: &Path,
+        setting: &Setting,
+        seconds: u32,
+        (http, tls): (u16, u16),
+    ) -> Self {
         let pair = setting.authority.sign("pebble", &["localhost"]);
         let management = free_port();
         let config = json!({ "pebble": {
@@ -54,7 +59,7 @@ impl Pebble {
             "certificate": pair.certificate,
             "privateKey": pair.key,
             "httpPort": http,
-            "tlsPort": setting.server.address.port(),
+            "tlsPort": tls,
             "externalAccountBindingRequired": true,
             "externalAccountMACKeys": { ACCOUNT[0]: ACCOUNT[1] },
             "profiles": { "default": { "description": "", "validityPeriod": seconds } },

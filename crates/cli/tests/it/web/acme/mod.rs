@@ -52,9 +52,11 @@ impl Setting {
         fs::create_dir(home.path().join("site")).unwrap();
         fs::write(home.path().join("site/small"), "small").unwrap();
         fs::write(home.path().join("key"), ACCOUNT[1]).unwrap();
-        let listen = match challenge {
-            "http-01" => r#""https://127.0.0.1:0", "redirect-https://127.0.0.1:0""#,
-            _ => r#""https://127.0.0.1:0""#,
+        let (listen, chosen) = match challenge {
+            "http-01" => (r#""https://127.0.0.1:0", "redirect-https://127.0.0.1:0""#, challenge),
+            // An address that others reach.
+            "auto" => (r#""https://127.0.0.1:0", "redirect-https://0.0.0.0:0""#, challenge),
+            _ => (r#""https://127.0.0.1:0""#, "auto"),
         };
         let (ca, account) = (authority.certificate(), ACCOUNT[0]);
         let text = format!(
@@ -64,6 +66,7 @@ impl Setting {
             accept-terms = true
             contact = ["admin@a.test"]
             storage = "acme"
+            challenge = "{chosen}"
             ca = {ca:?}
             external-account = "{account}"
             external-key = "key"
@@ -77,13 +80,14 @@ impl Setting {
         );
         let arguments = ["--max-queue-delay", "0", "--admin", "127.0.0.1:0"];
         let server = Server::configured(driver, home.path(), &text, &arguments);
-        let http = (challenge == "http-01").then(|| server.next_address());
+        let http = listen.contains("redirect").then(|| server.next_address());
         Self { home, authority, port, server, http }
     }
 
     /// Starts the authority, whose certificates are valid for `seconds`.
     fn authority(&self, program: &Path, seconds: u32) -> Pebble {
-        Pebble::start(program, self, seconds, self.http.map_or(1, |address| address.port()))
+        let http = self.http.map_or(1, |address| address.port());
+        Pebble::start(program, self, seconds, (http, self.server.address.port()))
     }
 
     /// The server once more.
@@ -211,7 +215,8 @@ fn a_reload_keeps_the_order(driver: &'static str) {
     let setting = Setting::new(driver, "http-01");
     setting.logged("no certificate");
     let gate = Gate::new(setting.http.unwrap());
-    let authority = Pebble::start(&program, &setting, 7_776_000, gate.port);
+    let ports = (gate.port, setting.server.address.port());
+    let authority = Pebble::start(&program, &setting, 7_776_000, ports);
     setting.server.signal(Signal::HUP);
     gate.has_clients();
     setting.reload(2);
