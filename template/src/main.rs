@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let app = router(Counters::declare(&mut graph));
     let listeners = Listeners::bind(address.parse()?, processors)?;
     println!("listening on http://{}", listeners.local_addr());
-    let runtime = Runtime::new().processors(processors).admin(admin).shutdown_timeout(SHUTDOWN_TIMEOUT);
+    let runtime = Runtime::new().processors(processors).admin(admin);
+    let runtime = runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     runtime.run(graph, |start| {
         http.serve(listeners.listener(start)?, app.clone())?;
         Ok(())

@@ -4,13 +4,18 @@ use std::io::{self, IoSlice};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use phalanx_http::{
-    ALLOW, CONTINUE, Method, Outcome, Ranged, Reply, Request, Status, error_fields, error_page,
-    evaluate, path, range,
+    ALLOW, CONTINUE, DateLine, Method, Outcome, Ranged, Reply, Request, ResponseBuffer, Status,
+    error_fields, evaluate, path, range,
 };
 
 use super::connection::Connection;
 use super::file::{self, File};
 use super::worker::{BLOCK, Worker};
+
+/// Appends a complete response with a small page that names the status.
+fn error_page(out: &mut ResponseBuffer, status: Status, date: &DateLine, reply: Reply) {
+    out.head(status, date, reply).fields(error_fields(status, None).all()).page();
+}
 
 impl Worker {
     /// Sends the last answer on a connection whose request is invalid.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_http::{DateLine, Discard, Limits, Parse, ResponseBuffer, Scan};
+use phalanx_http::{BodyParser, DateLine, Limits, Parse, ResponseBuffer, Scan};
 
 use super::connection::Connection;
 
@@ -56,7 +56,7 @@ impl Worker {
             let taken = match scan.parse(&input, &self.limits) {
                 Ok(Parse::Incomplete) => None,
                 Ok(Parse::Complete(request, end)) => {
-                    let body = Discard::new(request.body, &self.limits);
+                    let body = BodyParser::new(request.body, &self.limits);
                     let keep = body.is_ok() && request.keep_alive;
                     self.answer(&mut connection, &request, keep, body.is_err())?;
                     Some((end, body.ok().filter(|_| keep)))
@@ -85,7 +85,11 @@ impl Worker {
     }
 
     /// Discards a request's body.
-    fn swallow(&mut self, connection: &mut impl Connection, mut body: Discard) -> io::Result<()> {
+    fn swallow(
+        &mut self,
+        connection: &mut impl Connection,
+        mut body: BodyParser,
+    ) -> io::Result<()> {
         loop {
             let taken = body.feed(&self.input).map_err(io::Error::other)?;
             self.input.drain(..taken);

@@ -1,7 +1,7 @@
 //! Finds the ends of responses in the bytes of a connection.
 
 use phalanx_http::client::{BadResponse, Content, parse_response};
-use phalanx_http::{Body, Discard, Limits};
+use phalanx_http::{Body, BodyParser, Limits};
 
 /// Maximum size of a response head in bytes.
 const MAX_HEAD_LEN: usize = 64 * 1024;
@@ -37,7 +37,7 @@ pub(crate) struct ResponseParser {
 enum State {
     #[default]
     Head,
-    Body(Answer, Discard),
+    Body(Answer, BodyParser),
     /// Remaining bytes of the body.
     Length(Answer, u64),
     UntilClose(Answer),
@@ -100,7 +100,8 @@ impl ResponseParser {
                         }
                         Content::UntilClose => self.state = State::UntilClose(answer),
                         Content::Framed(body) => {
-                            let body = Discard::new(body, &UNLIMITED).map_err(|_| BadResponse)?;
+                            let body =
+                                BodyParser::new(body, &UNLIMITED).map_err(|_| BadResponse)?;
                             self.state = State::Body(answer, body);
                         }
                     }

@@ -26,7 +26,7 @@ use crate::units::time;
 /// The longest name of a mix that is the start of its command.
 const MAX_NAME: usize = 60;
 
-/// Measure which number of workers, polling time and batching time suit a load
+/// Measure which number of workers, polling time and coalescing time suit a load
 ///
 /// Starts PROGRAM once for each setting, runs the load, and measures the processor time per operation and the p99: the
 /// one that the load prints (wrk, oha, hey, ab, phalanx-bench, or a line such as `p99 1.2 ms`), otherwise that of the

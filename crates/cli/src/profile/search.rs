@@ -8,7 +8,7 @@ use phalanx::runtime::{Indicators, Measured, Mix, Point, Setting, TrafficProfile
 use super::program::{Program, Seen};
 use super::progress::Progress;
 
-/// The default batching times to measure. That of the program is measured as well.
+/// The default coalescing times to measure. That of the program is measured as well.
 const COALESCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
 
 /// The values of the dials; an empty list means the usual ones.

@@ -128,19 +128,22 @@ fn a_sleep_without_an_end_arms_no_timer() {
     let stage = graph.shared("stage", ());
     let (processor, world) = (alone(graph), Bench::default());
     world.now.set(1);
+    let left = Rc::new(Cell::new(Some(Duration::ZERO)));
     processor.enter(|| {
         for duration in [Duration::MAX, Duration::from_nanos(u64::MAX)] {
             stage.dispatch(move |_| sleep(duration)).unwrap();
         }
+        let left = left.clone();
         stage
-            .dispatch(|_| async {
+            .dispatch(move |_| async move {
                 let session = Session::new();
                 session.set_deadline(Duration::MAX);
-                assert_eq!(session.time_left(), None);
+                left.set(session.time_left());
             })
             .unwrap();
         while processor.turn(&world).ran > 0 {}
     });
+    assert_eq!(left.get(), None, "no deadline");
     assert_eq!((processor.timers(), processor.live()), (0, 2));
     assert_eq!(processor.stepping().sleep(), Some(u64::MAX));
     processor.stepping().wake();

@@ -11,7 +11,7 @@ use super::{Entry, Io, State};
 /// A request expires at most this long after its limit has passed.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The shortest time between two scans for expired requests, for each request in the table: short limits of some requests
+/// The shortest time between two scans for expired requests, for each request that the table has space for: short limits of some requests
 /// must not cause many scans of a large table. A request is scanned in about 10 ns, so scans take one part in a hundred.
 const PAUSE_PER_REQUEST: Duration = Duration::from_micros(1);
 
@@ -31,7 +31,7 @@ impl From<Cause> for io::Error {
     }
 }
 
-/// The time to the next scan of a table with so many requests.
+/// The time to the next scan of a table with space for so many requests.
 fn pause(requests: usize) -> Duration {
     let requests = u32::try_from(requests).unwrap_or(u32::MAX);
     PAUSE_PER_REQUEST.saturating_mul(requests).min(SCAN_INTERVAL)
@@ -50,7 +50,7 @@ impl Io {
         if now < self.earliest.get().max(self.next_scan.get()) {
             return;
         }
-        self.next_scan.set(now + pause(self.requests.borrow().len()));
+        self.next_scan.set(now + pause(self.requests.borrow().capacity()));
         let mut earliest = Duration::MAX;
         self.cancel_each(Cause::Expired, |entry| {
             let expired = entry.expires <= now;

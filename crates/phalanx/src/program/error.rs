@@ -24,8 +24,8 @@ pub enum RunError {
     },
     /// The system cannot open the I/O driver of a processor.
     #[error(
-        "cannot open the I/O driver of processor {processor}: {source}; raise the limits of the process on open files \
-         and on locked memory, or run fewer processors"
+        "cannot open the I/O driver of processor {processor}: {source}; if a limit is reached, raise the limits of the \
+         process on open files and on locked memory, or run fewer processors"
     )]
     OpenDriver {
         /// The number of the processor.

@@ -215,7 +215,6 @@ fn two_reads_at_once(driver: DriverChoice) {
     });
 }
 
-/// If few requests are in flight. The memory returns, empty.
 /// The result would be that of the end of the stream.
 fn nothing_is_skipped(driver: DriverChoice) {
     one(driver, |stage| async move {
@@ -228,6 +227,7 @@ fn nothing_is_skipped(driver: DriverChoice) {
     });
 }
 
+/// If few requests are in flight. The memory returns, empty.
 fn a_write_completes_at_once(driver: DriverChoice) {
     one(driver, |_| async {
         let (stream, mut peer) = pair().await;
