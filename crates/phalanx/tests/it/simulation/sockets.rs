@@ -211,7 +211,8 @@ fn a_dropped_accept_loses_no_connection() {
 fn short_limits_share_the_scans_of_a_large_table() {
     const IDLE: u32 = 3;
     const WAITS: u32 = 4;
-    let bounds = Bounds { deviations: Some(1), ..Bounds::default() };
+    let mut bounds = Bounds::default();
+    bounds.deviations = Some(1);
     sim::explore_all(bounds, |world| {
         world.set_processors(1);
         let mut graph = Graph::new();
