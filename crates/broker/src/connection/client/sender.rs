@@ -63,7 +63,7 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                 });
                 match pulled.await {
                     None => continue,
-                    Some(Ok(Pulled::Bytes(pulled, count))) => (pulled, count),
+                    Some(Ok(Pulled::Output(output))) => output.into_parts(),
                     // The reader ended the session, and has queued a reason if the client did not disconnect
                     // itself.
                     Some(Ok(Pulled::Closed(_)))

@@ -56,12 +56,13 @@ impl Connection {
         let (mut answered, mut done) = (0, Ok(()));
         loop {
             if !own.messages.is_empty() {
+                // Without the refused ones, which are counted already, and duplicates.
+                let left = own.messages.len();
                 own = match self.context.stages.routing.call(Item::Publish(own)).await {
                     Ok(Answer::Published(own)) => own,
                     // The outcome is unknown. The client will retransmit, and a message may be delivered
                     // twice rather than not at all.
                     _ => {
-                        let left = deliveries.len() - answered;
                         let what = || self.as_publisher(None);
                         self.context.counters.drops.add(DropReason::Busy, left, what);
                         self.abandon_rest(&in_flight, &deliveries, (&begun, answered)).await;

@@ -120,8 +120,10 @@ impl SessionStage {
                 let waiting = context.waker();
                 sessions.with(|sessions| sessions.pull(of, &mut spare, now(), waiting))
             });
-            let (pulled, lsn) = pull.await;
+            let (mut pulled, lsn) = pull.await;
             if lsn == Lsn::default() {
+                // The sender may have dropped the call.
+                sessions.with(|sessions| sessions.guard(of.0, &mut pulled));
                 return pulled;
             }
             let wal = sessions.with(|sessions| sessions.wal.clone());
@@ -130,31 +132,31 @@ impl SessionStage {
         })
     }
 
-    /// Returns output of the session once the changes before it are on disk, unless the connection is to end. Runs on the
-    /// partition's processor.
-    pub(crate) async fn fenced(
+    /// Returns output of the session once the changes before it are on disk, unless the connection is to end. Its QoS 0
+    /// messages count as lost if it is dropped before. Called and run on the partition's processor.
+    pub(crate) fn fenced(
         self,
         of: (ClientKey, u64),
-        (pulled, lsn): (Pulled, Lsn),
+        (mut pulled, lsn): (Pulled, Lsn),
         wal: Wal,
-    ) -> Pulled {
+    ) -> impl Future<Output = Pulled> {
+        let guard = |sessions: &mut Sessions| sessions.guard(of.0, &mut pulled);
+        self.0.try_with_partition(of.0.partition.into(), guard);
+        self.durable(of, (pulled, lsn), wal)
+    }
+
+    async fn durable(self, of: (ClientKey, u64), (pulled, lsn): (Pulled, Lsn), wal: Wal) -> Pulled {
         // The disk, or the copy in NATS, may take long.
         let ended = poll_fn(|context| {
             let ended = |sessions: &mut Sessions| sessions.poll_ended(of, context.waker());
             let here = self.0.try_with_partition(of.0.partition.into(), ended);
             here.unwrap_or(Poll::Pending)
         });
-        let reason = match select(wal.durable(lsn), ended).await {
-            Either::Left(Ok(())) => return pulled,
-            Either::Left(Err(NotDurable)) => Reason::SERVER_UNAVAILABLE,
-            Either::Right(reason) => reason,
-        };
-        if let Pulled::Bytes(_, at_most_once) = pulled {
-            self.0.try_with_partition(of.0.partition.into(), |sessions| {
-                sessions.lost(of.0, at_most_once);
-            });
+        match select(wal.durable(lsn), ended).await {
+            Either::Left(Ok(())) => pulled,
+            Either::Left(Err(NotDurable)) => Pulled::Closed(Reason::SERVER_UNAVAILABLE),
+            Either::Right(reason) => Pulled::Closed(reason),
         }
-        Pulled::Closed(reason)
     }
 
     /// Lets the pull of a connection that is about to move return.

@@ -31,7 +31,6 @@ use phalanx_store::Entry as WalEntry;
 use crate::counters::Counters;
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Lsn, Wal};
-use crate::events::drops::DropReason;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::settings::LiveLimits;
 use crate::model::client_key::ClientKey;
@@ -39,7 +38,7 @@ use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::model::session::{Session, SessionLoad};
 use crate::session::state::directory::Directory;
-use crate::session::state::effects::{Effects, Pulled};
+use crate::session::state::effects::{Effects, Output, Pulled};
 use crate::session::state::load::PartitionLoad;
 use crate::session::state::outgoing::{Answered, SendContext};
 use crate::session::state::pending_wills::PendingWills;
@@ -253,12 +252,15 @@ impl Sessions {
         self.append();
     }
 
-    /// Counts QoS 0 messages that a connection of the client could not send.
-    pub(super) fn lost(&mut self, key: ClientKey, count: usize) {
-        let drops = self.counters.drops.clone();
-        let session = self.get(key).map(|session| &*session);
-        let what = || session.map(Session::as_receiver).unwrap_or_default();
-        drops.add(DropReason::ConnectionLost, count, what);
+    /// Has the output of a session counted as lost if it does not reach the connection.
+    pub(in crate::session) fn guard(&mut self, key: ClientKey, pulled: &mut Pulled) {
+        let Pulled::Output(output) = pulled else { return };
+        if output.has_at_most_once() {
+            let drops = self.counters.drops.clone();
+            if let Some(session) = self.get(key) {
+                output.guard(session, drops);
+            }
+        }
     }
 
     /// Processes acknowledgements received on connection `connection_id`.
@@ -315,11 +317,12 @@ impl Sessions {
             let at_most_once = std::mem::take(&mut attachment.unsent);
             let (is_fenced, lsn) = (std::mem::take(&mut attachment.is_fenced), self.append());
             let lsn = if is_fenced { lsn } else { Lsn::default() };
-            return Poll::Ready((Pulled::Bytes(bytes, at_most_once), lsn));
+            return Poll::Ready((Pulled::Output(Output::new(bytes, at_most_once)), lsn));
         }
         if std::mem::take(&mut attachment.is_interrupted) {
             self.append();
-            return Poll::Ready((Pulled::Bytes(std::mem::take(spare), 0), Lsn::default()));
+            let nothing = Output::new(std::mem::take(spare), 0);
+            return Poll::Ready((Pulled::Output(nothing), Lsn::default()));
         }
         for mut memory in [std::mem::take(spare), std::mem::take(&mut attachment.out)] {
             memory.clear(); // Another client gets it.

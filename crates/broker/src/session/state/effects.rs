@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use phalanx_mqtt::Reason;
 
+use crate::events::Origin;
+use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::client_key::ClientKey;
+use crate::model::session::Session;
 use crate::session::state::pending_wills::PendingWill;
 
 /// Effects of a change of sessions on other stages.
@@ -20,8 +23,58 @@ pub(crate) struct Effects {
 
 /// The result of a pull by a connection's sender.
 pub(crate) enum Pulled {
-    /// Bytes to send, and the number of QoS 0 messages among them, which are lost if the connection breaks.
-    Bytes(Vec<u8>, usize),
+    Output(Output),
     /// The connection is to be closed for this reason.
     Closed(Reason),
+}
+
+/// Output of a session for its connection.
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    /// The number of QoS 0 messages in it, which are lost if it is not written.
+    at_most_once: usize,
+    /// The receiver of these messages, while the output waits.
+    waits_for: Option<Box<Receiver>>,
+}
+
+struct Receiver {
+    drops: Drops,
+    client: Arc<str>,
+    user: Option<Arc<str>>,
+    origin: Option<Origin>,
+}
+
+impl Output {
+    pub(crate) fn new(bytes: Vec<u8>, at_most_once: usize) -> Self {
+        Self { bytes, at_most_once, waits_for: None }
+    }
+
+    /// The output of `session` waits for the disk or for another processor. If the connection ends before, the output is
+    /// dropped, and its QoS 0 messages count as lost.
+    pub(crate) fn guard(&mut self, session: &Session, drops: Drops) {
+        let origin = session.attachment.as_ref().and_then(|own| own.origin);
+        let (client, user) = (session.client_id.clone(), session.user.clone());
+        self.waits_for = Some(Box::new(Receiver { drops, client, user, origin }));
+    }
+
+    /// Whether it contains QoS 0 messages.
+    pub(crate) fn has_at_most_once(&self) -> bool {
+        self.at_most_once > 0
+    }
+
+    /// The bytes to write, and the number of QoS 0 messages in them, which the writer counts if it fails.
+    pub(crate) fn into_parts(mut self) -> (Vec<u8>, usize) {
+        self.waits_for = None;
+        (std::mem::take(&mut self.bytes), self.at_most_once)
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(Receiver { drops, client, user, origin }) = self.waits_for.as_deref() {
+            let (client, user, origin) = (Some(&**client), user.as_deref(), *origin);
+            let what = || Dropped { client, user, origin, ..Dropped::default() };
+            drops.add(DropReason::ConnectionLost, self.at_most_once, what);
+        }
+    }
 }

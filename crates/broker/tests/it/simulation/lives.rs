@@ -128,8 +128,8 @@ pub(crate) fn begin_beside(
     seed: u64,
     files: &Files,
     beside: (Graph, impl Fn(&StartContext) -> Result<(), CallError> + 'static),
-) {
-    drop(begin_with(world, options(seed), files, beside));
+) -> Broker {
+    begin_with(world, options(seed), files, beside)
 }
 
 fn options(seed: u64) -> Options {

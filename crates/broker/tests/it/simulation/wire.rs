@@ -197,8 +197,15 @@ impl Wire {
     }
 
     pub(crate) async fn say(&mut self, packet: &Packet<'_>) -> Result<(), Lost> {
+        self.say_all(std::slice::from_ref(packet)).await
+    }
+
+    /// Sends packets with one write.
+    pub(crate) async fn say_all(&mut self, packets: &[Packet<'_>]) -> Result<(), Lost> {
         let mut bytes = Vec::new();
-        packet.encode(Version::V5, &mut bytes).expect("it is short");
+        for packet in packets {
+            packet.encode(Version::V5, &mut bytes).expect("it is short");
+        }
         Ok(self.client.write_all(&bytes).await?)
     }
 
