@@ -32,6 +32,8 @@ pub(super) struct Granted {
     /// In seconds; 0 for none.
     pub(super) keep_alive: u16,
     pub(super) retain_available: bool,
+    /// SUBACK has not arrived yet.
+    pub(super) awaits_suback: bool,
     max_qos: QoS,
     /// Packets that were received already.
     pub(super) rest: Vec<u8>,
@@ -70,7 +72,7 @@ impl<'a> Login<'a> {
         if self.map.incoming().next().is_some() {
             let subscribe = self.subscribe(&granted)?;
             self.say(&subscribe).await?;
-            self.suback().await?;
+            granted.awaits_suback = !self.suback().await?;
         }
         if let Some(topic) = &self.bridge.notification_topic {
             let own = self.state(topic, "1", granted.retain_available);
@@ -136,6 +138,7 @@ impl<'a> Login<'a> {
             aliases: 0,
             keep_alive: self.bridge.keep_alive,
             retain_available: true,
+            awaits_suback: false,
             max_qos: QoS::ExactlyOnce,
             rest: Vec::new(),
         };
@@ -182,8 +185,9 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// Waits for SUBACK, unless there are many packets before it. Other packets stay in the input.
-    async fn suback(&mut self) -> Result<(), String> {
+    /// Waits for SUBACK, unless there are many packets before it. Other packets stay in the input. Returns whether SUBACK
+    /// has arrived.
+    async fn suback(&mut self) -> Result<bool, String> {
         let mut at = 0;
         loop {
             while let Some(frame) = self.frame(at)? {
@@ -195,12 +199,12 @@ impl<'a> Login<'a> {
                     };
                     self.map.check(&ack)?;
                     self.input.drain(at..at + length);
-                    return Ok(());
+                    return Ok(true);
                 }
                 at += length;
             }
             if self.input.len() > MAX_BEFORE_SUBACK {
-                return Ok(());
+                return Ok(false);
             }
             self.read().await?;
         }

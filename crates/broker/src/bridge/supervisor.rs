@@ -230,6 +230,8 @@ impl Supervisor {
                 local_aliases: limits.topic_alias,
                 remote_aliases: granted.aliases,
                 keep_alive: granted.keep_alive,
+                awaits_suback: granted.awaits_suback,
+                suback_timeout: limits.connect,
                 origin,
                 client: self.local.client.clone(),
                 counters: self.context.counters.clone(),

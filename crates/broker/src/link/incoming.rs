@@ -2,6 +2,7 @@
 
 use std::io;
 
+use phalanx::time::now;
 use phalanx_mqtt::{
     Ack, Delivery, Frame, Kind, Packet, Property, PropertyBuffer, Publish, Reason, Version, topic,
 };
@@ -37,6 +38,7 @@ impl Link {
                     }
                     // Usually it arrives during the login.
                     Packet::SubAck(ack) => {
+                        self.suback.arrived();
                         self.options.map.check(&ack).map_err(io::Error::other)?;
                     }
                     _ => return Err(invalid("a packet that servers do not send")),
@@ -64,6 +66,9 @@ impl Link {
 
     /// Appends a message with its local topic, or acknowledges and drops it.
     fn receive(&self, publish: &Publish<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
+        if publish.retain {
+            self.suback.postpone(now());
+        }
         let (mut alias, mut properties) = (None, PropertyBuffer::new());
         if publish.properties.are_user() {
             properties.append(publish.properties);

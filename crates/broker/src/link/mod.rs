@@ -11,6 +11,7 @@
 //! | `aliases.rs` | topic aliases in both directions |
 //! | `via.rs` | the path of brokers, by which loops are detected |
 //! | `keep_alive.rs` | when to ping, and when the remote broker is gone |
+//! | `suback.rs` | the time by which SUBACK has to arrive |
 //! | `stream.rs` | the transport |
 //! | `incoming.rs` | packets from the remote broker |
 //! | `outgoing.rs` | packets to the remote broker |
@@ -24,6 +25,7 @@ mod outgoing;
 pub(crate) mod registry;
 pub(crate) mod status;
 mod stream;
+mod suback;
 pub(crate) mod topics;
 mod via;
 

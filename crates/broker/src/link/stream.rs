@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::now;
@@ -14,6 +15,7 @@ use crate::events::Origin;
 use crate::link::aliases::{IncomingAliases, OutgoingAliases};
 use crate::link::keep_alive::KeepAlive;
 use crate::link::status::BridgeStatus;
+use crate::link::suback::AwaitedSuback;
 use crate::link::topics::TopicMap;
 
 /// Wakes the sender of the connection.
@@ -24,6 +26,7 @@ pub(crate) struct Link {
     wire: Wire,
     pub(super) options: LinkOptions,
     pub(super) keep_alive: KeepAlive,
+    pub(super) suback: AwaitedSuback,
     /// Bytes of the remote broker that are not processed.
     raw: RefCell<Vec<u8>>,
     pub(super) incoming: RefCell<IncomingAliases>,
@@ -52,6 +55,9 @@ pub(crate) struct LinkOptions {
     pub(crate) remote_aliases: u16,
     /// Keep-alive in seconds; 0 for none.
     pub(crate) keep_alive: u16,
+    /// Whether SUBACK has not arrived during the login, and the time that it may take.
+    pub(crate) awaits_suback: bool,
+    pub(crate) suback_timeout: Duration,
     pub(crate) origin: Origin,
     /// The client identifier of the bridge's session.
     pub(crate) client: Arc<str>,
@@ -65,6 +71,7 @@ impl Link {
         Self {
             wire,
             keep_alive: KeepAlive::new(options.keep_alive, now()),
+            suback: AwaitedSuback::new(options.awaits_suback, options.suback_timeout, now()),
             raw: RefCell::new(raw),
             incoming: RefCell::new(IncomingAliases::new(options.local_aliases)),
             outgoing: RefCell::new(OutgoingAliases::new(options.remote_aliases)),
@@ -119,7 +126,8 @@ impl Link {
                 self.raw.replace(raw);
                 return Ok(buffer.len() - before);
             }
-            let timeout = match self.keep_alive.left(now()) {
+            let left = self.keep_alive.left(now()).into_iter().chain(self.suback.left(now())?);
+            let timeout = match left.min() {
                 Some(left) => IoTimeout::after(left).until_shutdown(),
                 None => IoTimeout::NONE.until_shutdown(),
             };

@@ -47,8 +47,8 @@ impl TopicMap {
     /// A description of the first subscription that was refused.
     pub(crate) fn check(&self, ack: &SubAck<'_>) -> Result<(), String> {
         let refused = self.incoming().zip(ack.reasons);
-        let refused = refused.map(|(own, reason)| (own, Reason(*reason)));
-        match { refused }.find(|(_, reason)| reason.is_failure()) {
+        let mut refused = refused.map(|(own, reason)| (own, Reason(*reason)));
+        match refused.find(|(_, reason)| reason.is_failure()) {
             Some((own, why)) => {
                 Err(format!("the subscription to {:?} was refused: {why}", own.remote))
             }

@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
-use phalanx_broker::Direction;
+use phalanx_broker::{Direction, Limits};
 use phalanx_mqtt::{
     ConnAck, Delivery, Frame, Packet, PacketId, Properties, Publish, QoS, Reason, SubAck, Version,
 };
@@ -40,8 +41,8 @@ fn say(stream: &mut TcpStream, packet: Packet<'_>) {
     stream.write_all(&bytes).unwrap();
 }
 
-/// Accepts a bridge, answers SUBSCRIBE after many messages, and waits for the end of the connection.
-fn serve(mut stream: TcpStream, reason: Reason) {
+/// Accepts a bridge, answers SUBSCRIBE after many messages if there is an answer, and waits for the end of the connection.
+fn serve(mut stream: TcpStream, reason: Option<Reason>) {
     let properties = Properties::NONE;
     until(&mut stream, |packet| matches!(packet, Packet::Connect(_)).then_some(()));
     let (session_present, reason_of_connack) = (false, Reason::SUCCESS);
@@ -59,7 +60,9 @@ fn serve(mut stream: TcpStream, reason: Reason) {
         let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
         say(&mut stream, Packet::Publish(publish));
     }
-    say(&mut stream, Packet::SubAck(SubAck { id, reasons: &[reason.0], properties }));
+    if let Some(reason) = reason {
+        say(&mut stream, Packet::SubAck(SubAck { id, reasons: &[reason.0], properties }));
+    }
     until(&mut stream, |_| None::<()>);
 }
 
@@ -67,7 +70,7 @@ fn serve(mut stream: TcpStream, reason: Reason) {
 fn many_messages_precede_suback() {
     let listener = TcpListener::bind(any()).unwrap();
     let remote = listener.local_addr().unwrap();
-    let server = thread::spawn(move || serve(listener.accept().unwrap().0, Reason::SUCCESS));
+    let server = thread::spawn(move || serve(listener.accept().unwrap().0, Some(Reason::SUCCESS)));
     let mut own = config(any(), vec![bridge("b", remote, vec![topic("a/#", Direction::In, 0)])]);
     own.limits.queued_bytes = 256 << 20;
     let local = Node::start(own);
@@ -83,17 +86,30 @@ fn many_messages_precede_suback() {
 /// A refusal that arrives late ends the connection too.
 #[test]
 fn a_late_refusal_ends_the_connection() {
+    the_connection_ends(Some(Reason::NOT_AUTHORIZED), Limits::default().connect);
+}
+
+#[test]
+fn a_missing_answer_ends_the_connection() {
+    the_connection_ends(None, Duration::from_secs(2));
+}
+
+/// A bridge closes its connection after this answer to SUBSCRIBE, or without one. The remote broker does not answer pings
+/// either, but the first one is sent much later.
+fn the_connection_ends(reason: Option<Reason>, connect: Duration) {
     let listener = TcpListener::bind(any()).unwrap();
     let remote = listener.local_addr().unwrap();
     let (ended, is_ended) = channel();
     thread::spawn(move || {
-        serve(listener.accept().unwrap().0, Reason::NOT_AUTHORIZED);
+        serve(listener.accept().unwrap().0, reason);
         // Later attempts find no listener.
         drop(listener);
         ended.send(()).unwrap();
     });
     let bridges = vec![bridge("b", remote, vec![topic("a/#", Direction::In, 0)])];
-    let local = Node::start(config(any(), bridges));
+    let mut own = config(any(), bridges);
+    own.limits.connect = connect;
+    let local = Node::start(own);
     is_ended.recv_timeout(TIMEOUT).expect("the bridge closes the connection");
     drop(local);
 }
