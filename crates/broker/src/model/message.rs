@@ -203,8 +203,9 @@ impl Message {
     /// Whether its publisher requests durability: a client or an operator, but not a will. An operator can always delete a
     /// retained message.
     pub(crate) fn wants_keeping(&self) -> bool {
-        let adds = self.from.is_some() || self.is_operators && !self.payload.is_empty();
-        adds && self.retain || self.qos != QoS::AtMostOnce && (adds || self.is_operators)
+        let deletes = self.is_operators && self.retain && self.payload.is_empty();
+        let is_acknowledged = self.from.is_some() || self.is_operators;
+        is_acknowledged && !deletes && (self.retain || self.qos != QoS::AtMostOnce)
     }
 
     /// Whether its publisher is acknowledged only after the message is on disk. QoS 0 has no such guarantee;
@@ -317,9 +318,10 @@ impl Message {
         (identifiers.is_empty() && self.expires.is_none()).then(|| self.properties.get())
     }
 
-    /// Memory use in bytes, for limits.
+    /// Memory use in bytes, for limits. A retained message outlives the session of its publisher, so the identifier counts.
     pub(crate) fn size(&self) -> usize {
-        size_of::<Self>() + self.memory()
+        let publisher = self.publisher.as_ref().map_or(0, |own| own.len());
+        size_of::<Self>() + self.memory() + publisher
     }
 
     /// Size of its buffers, in bytes.
@@ -368,4 +370,23 @@ fn pass_on(
         }
     }
     expires
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_can_delete_on_a_full_disk() {
+        let wants = |payload: &[u8], qos, retain| {
+            Message::of_operator("t", payload, qos, retain).wants_keeping()
+        };
+        for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
+            assert!(!wants(b"", qos, true), "{qos:?}");
+            assert!(wants(b"x", qos, true), "{qos:?}");
+            for payload in [&b""[..], b"x"] {
+                assert_eq!(wants(payload, qos, false), qos != QoS::AtMostOnce, "{qos:?}");
+            }
+        }
+    }
 }

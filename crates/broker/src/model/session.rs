@@ -180,7 +180,8 @@ impl Session {
         Some(first)
     }
 
-    /// Takes the oldest queued message of QoS 0.
+    /// Takes the oldest queued message of QoS 0. Moves the messages before it or those behind it, whichever are fewer:
+    /// at most half of the queue.
     pub(crate) fn take_oldest_at_most_once(&mut self) -> Option<Queued> {
         let mut rest = self.queue.range(self.searched.min(self.queue.len())..);
         let found = rest.position(|own| own.how.qos == QoS::AtMostOnce);

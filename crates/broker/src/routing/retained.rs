@@ -41,6 +41,19 @@ const MAX_SWEPT: usize = 4;
 /// The limits of one cohort for all its SUBSCRIBEs: topics to examine, and bytes for content filters to read. Other
 /// clients wait meanwhile, for about a millisecond.
 pub(crate) struct RetainedBudget {
+    topics: usize,
+    bytes: usize,
+}
+
+/// The largest share of one SUBSCRIBE, so that several make progress.
+const MAX_SHARE: RetainedShare = RetainedShare { topics: 1024, bytes: 64 << 10 };
+
+/// The share of a new SUBSCRIBE for which nothing is left. Most need no more, and do not wait for large ones.
+const MIN_SHARE: RetainedShare = RetainedShare { topics: 16, bytes: 4 << 10 };
+
+/// The limits of one cohort for one SUBSCRIBE.
+#[derive(Clone, Copy)]
+pub(super) struct RetainedShare {
     pub(super) topics: usize,
     pub(super) bytes: usize,
 }
@@ -48,6 +61,23 @@ pub(crate) struct RetainedBudget {
 impl Default for RetainedBudget {
     fn default() -> Self {
         Self { topics: 4096, bytes: 256 << 10 }
+    }
+}
+
+impl RetainedBudget {
+    /// The share of a SUBSCRIBE, which is new or continued.
+    pub(super) fn share(&self, is_new: bool) -> RetainedShare {
+        let least = if is_new { MIN_SHARE } else { RetainedShare { topics: 0, bytes: 0 } };
+        RetainedShare {
+            topics: self.topics.clamp(least.topics, MAX_SHARE.topics),
+            bytes: self.bytes.clamp(least.bytes, MAX_SHARE.bytes),
+        }
+    }
+
+    /// Counts topics examined and bytes read.
+    pub(super) fn spend(&mut self, topics: usize, bytes: usize) {
+        self.topics = self.topics.saturating_sub(topics);
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 
@@ -225,6 +255,19 @@ mod tests {
         assert!(retained.keep(&message(&long(5000), b"x", None)).is_ok(), "below the limit again");
         (0..=5000).for_each(|n| retained.remove(&long(n)));
         assert_eq!((retained.count(), retained.bytes()), (0, 0));
+    }
+
+    /// It stays with the message.
+    #[test]
+    fn the_identifier_of_the_publisher_counts() {
+        let bytes = |publisher: Option<&str>| {
+            let mut own = message("t", b"x", None);
+            Arc::get_mut(&mut own).unwrap().publisher = publisher.map(Into::into);
+            let mut retained = Retained::new(usize::MAX, usize::MAX);
+            retained.keep(&own).unwrap();
+            retained.bytes()
+        };
+        assert_eq!(bytes(Some(&"c".repeat(1000))), bytes(None) + 1000);
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl Router {
     }
 
     /// Adds deliveries of retained messages for a client that subscribed, if it still exists. Messages beyond
-    /// the limit are omitted. Returns false if the budget is exhausted, and a later cohort has to continue.
+    /// the limit are omitted. Returns false if its share of the budget is exhausted, and a later cohort has to continue.
     pub(crate) fn send_retained(
         &mut self,
         PendingRetained { client, requests, progress }: &mut PendingRetained,
@@ -39,6 +39,7 @@ impl Router {
         let Some(index) = self.indices.get(client) else { return true };
         let Client { key, durable_id, identity, .. } = &self.clients[*index as usize];
         let is_continued = progress.examined > 0;
+        let mut share = budget.share(!is_continued);
         let RetainedProgress { request: current, is_system, after, examined, delivered, left_out } =
             progress;
         while let Some(request) = requests.get(*current) {
@@ -51,7 +52,7 @@ impl Router {
                 *left_out += 1;
                 break;
             }
-            if budget.topics == 0 || budget.bytes == 0 {
+            if share.topics == 0 || share.bytes == 0 {
                 return false;
             }
             let own = Subscription {
@@ -59,7 +60,7 @@ impl Router {
                 identifier: request.identifier,
                 covered: request.covered,
             };
-            let bytes = Cell::new(budget.bytes);
+            let bytes = Cell::new(share.bytes);
             let mut give = |message: &Arc<Message>| {
                 let is_own = message.publisher.as_deref() == Some(&*identity.client);
                 if request.options.no_local && is_own {
@@ -92,14 +93,15 @@ impl Router {
                 }
             };
             let table = if *is_system { &self.system } else { &self.retained };
-            let most = budget.topics.min(MAX_EXAMINED - *examined);
+            let most = share.topics.min(MAX_EXAMINED - *examined);
             let scanned = table.scan(path.filter, (after.as_deref(), most), now, |message| {
                 give(message);
                 bytes.get() > 0
             });
             *examined += scanned.examined;
-            budget.topics -= scanned.examined;
-            budget.bytes = bytes.get();
+            budget.spend(scanned.examined, share.bytes - bytes.get());
+            share.topics -= scanned.examined;
+            share.bytes = bytes.get();
             *after = scanned.last.map(Into::into);
             if after.is_none() {
                 *is_system = !*is_system && path.filter.starts_with('$');

@@ -189,12 +189,36 @@ fn a_cohort_examines_some_retained_messages() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
     let all: Vec<_> = (0..10_000).map(|n| message(&format!("t/{n}"), true, &[])).collect();
     table.publish(&all);
-    assert_eq!(received(&mut table, "t/+?n=1"), [0, 0, 2288, 4096, 3616]);
-    assert_eq!(received(&mut table, "none/+"), [4095, 4096, 1809], "other topics are skipped");
+    let numbers = |nothing, first, full, last| {
+        let parts = [vec![0; nothing], vec![first], vec![1024; full], vec![last]];
+        parts.concat()
+    };
+    assert_eq!(received(&mut table, "t/+?n=1"), numbers(9, 240, 9, 544));
+    let skipped = received(&mut table, "none/+");
+    assert_eq!(skipped, numbers(0, 1023, 8, 785), "other topics are skipped");
     // Long ones.
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
     let long = [Property::User("k", &"v".repeat(1000))];
     let all: Vec<_> = (0..1000).map(|n| message(&format!("t/{n}"), true, &long)).collect();
     table.publish(&all);
-    assert_eq!(received(&mut table, "t/+?n=1"), [0, 0, 0, 1000]);
+    assert_eq!(received(&mut table, "t/+?n=1"), [vec![0; 15], vec![1000]].concat());
+}
+
+#[test]
+fn a_small_scan_does_not_wait_for_large_ones() {
+    let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
+    let all: Vec<_> = (0..10_000).map(|n| message(&format!("t/{n}"), true, &[])).collect();
+    table.publish(&all);
+    let mut pending: Vec<_> =
+        (1..=7).map(|n| table.router.subscribe(client(n), vec![request("t/+?n=1")])).collect();
+    pending.push(table.router.subscribe(client(8), vec![request("t/77")]));
+    let (at, mut batch) = ((Duration::ZERO, &*table.policy), DeliveryBatch::default());
+    let mut budget = RetainedBudget::default();
+    let mut is_done = Vec::new();
+    for own in &mut pending {
+        is_done.push(table.router.send_retained(own, at, &mut batch, &mut budget));
+    }
+    let examined: Vec<_> = pending[..7].iter().map(|own| own.progress.examined).collect();
+    assert_eq!(examined, [1024, 1024, 1024, 1024, 16, 16, 16]);
+    assert_eq!((is_done.iter().position(|is| *is), batch.deliveries.len()), (Some(7), 1));
 }
