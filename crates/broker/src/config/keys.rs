@@ -145,7 +145,7 @@ impl Keys for Limits {
         pass.range_as::<Size, _>("max-packet-size", packet_size, 128..=most, help);
         let help = "messages queued for one slow or disconnected client; further ones are dropped and counted";
         pass.key("max-queued-messages", queued_messages, help);
-        let help = "size of the messages queued for one client and in flight to it";
+        let help = "size of the messages queued for one client and in flight to it; one that waits alone may exceed it";
         pass.key_as::<Size, _>("max-queued-bytes", queued_bytes, help);
         let help = "QoS 1 and 2 messages in flight to one client, if its receive maximum is not lower; further ones \
                     are queued";

@@ -217,11 +217,12 @@ pub struct Limits {
     pub packet_size: usize,
     /// Queued messages per client; beyond it, messages are dropped according to `when_full`.
     pub queued_messages: usize,
-    /// Bytes of the messages queued for a client and in flight to it; likewise. A larger message is sent only if no
-    /// other is in flight.
+    /// Bytes of the messages queued for a client and in flight to it; likewise. A larger message is queued if no other
+    /// waits, and sent if no other is in flight, so up to two messages exceed the limit.
     pub queued_bytes: usize,
     /// QoS 1 and 2 messages in flight to a client, if its receive maximum is not lower; further ones are queued.
-    /// Clients of MQTT 3.1.1 have no receive maximum. At least 1.
+    /// Clients of MQTT 3.1.1 have no receive maximum. At least 1. Other nodes of the cluster are exempt; the limit of bytes
+    /// applies to them.
     pub inflight_messages: u16,
     /// Which messages are dropped.
     pub when_full: WhenFull,

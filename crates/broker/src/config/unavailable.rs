@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use phalanx_access::{Rules, Token, Users};
 use phalanx_tls::{check, warnings};
 
-use crate::config::{AuthHttp, Config, Tls};
+use crate::config::{AuthHttp, Config, Limits, Tls};
 
 impl Config {
     /// Errors for files and directories that this configuration names but that cannot be used: password file,
@@ -59,10 +59,10 @@ impl Config {
         unavailable
     }
 
-    /// Warnings about the configured certificate, passwords and NATS servers, one line each, such as that the
+    /// Warnings about the configured limits, certificate, passwords and NATS servers, one line each, such as that the
     /// certificate expires soon. Connects to the NATS servers. Empty for unusable files, which [`unavailable`](Self::unavailable) reports. May block.
     pub fn warnings(&self) -> Vec<String> {
-        let mut all = Vec::new();
+        let mut all = Vec::from_iter(self.limits.warning());
         for (_, Tls { certificate, key, .. }) in self.tls_profiles() {
             all.extend(warnings(certificate, key, &[], SystemTime::now()));
         }
@@ -71,6 +71,19 @@ impl Config {
         }
         all.extend(self.cluster.warnings(self.limits.persistence_bytes));
         all
+    }
+}
+
+impl Limits {
+    /// A warning about limits that contradict each other.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let Self { packet_size, queued_bytes, .. } = self;
+        (packet_size > queued_bytes).then(|| {
+            format!(
+                "max-packet-size ({packet_size} bytes) exceeds max-queued-bytes ({queued_bytes} bytes): the longest \
+                 messages are dropped for a client for which others wait; lower max-packet-size or raise max-queued-bytes"
+            )
+        })
     }
 }
 
@@ -94,6 +107,16 @@ fn directory(path: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_longer_than_a_queue_are_warned_about() {
+        let mut config = Config::new();
+        config.limits.packet_size = config.limits.queued_bytes;
+        assert_eq!(config.warnings(), Vec::<String>::new());
+        config.limits.packet_size += 1;
+        let warnings = config.warnings();
+        assert!(warnings.len() == 1 && warnings[0].starts_with("max-packet-size"), "{warnings:?}");
+    }
 
     #[test]
     fn files_of_the_cluster_are_checked() {

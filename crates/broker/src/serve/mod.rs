@@ -316,7 +316,7 @@ fn run(
         (listeners.commands(), listeners.addresses(), listeners.urls());
     let access = access::open(&config)?;
     let (tls, mut warnings) = certificates(&config)?;
-    warnings.extend(access.load().warnings());
+    warnings.extend(access.load().warnings().chain(config.limits.warning()));
     let mut graph = Graph::new();
     let store = config.persistence_dir.as_ref().map(|path| open(&config, path)).transpose()?;
     let broker =

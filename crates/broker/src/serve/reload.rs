@@ -78,7 +78,7 @@ impl Reload for Reloader {
         }
         // The last step that can fail.
         let change = self.listeners.prepare(&followed.listen)?;
-        let mut warnings: Vec<_> = policy.warnings().collect();
+        let mut warnings: Vec<_> = policy.warnings().chain(followed.limits.warning()).collect();
         for (replacement, clients, authorities) in profiles {
             warnings.extend(replacement.apply());
             if let (Some(clients), Some(authorities)) = (clients, &authorities) {

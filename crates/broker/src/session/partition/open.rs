@@ -117,7 +117,7 @@ impl Sessions {
         // Each alias stores a topic.
         let most_aliases = self.limits.topic_alias;
         let most_inflight = match client.starts_with(NODE_CLIENTS) {
-            // Nodes agree on their windows.
+            // Nodes agree on their windows. The limit of bytes in flight applies to them, too.
             true => u16::MAX,
             false => self.limits.inflight_messages,
         };

@@ -57,10 +57,7 @@ impl Session {
         let size = message.size();
         let Limits { queued_messages, queued_bytes, when_full, .. } = *context.limits;
         if let Some(attachment) = &self.attachment {
-            // A message beyond the limit is sent if it is the only one.
-            let fits = self.inflight_bytes == 0 || self.inflight_bytes + size <= queued_bytes;
-            let window = how.qos == QoS::AtMostOnce
-                || self.inflight.len() < attachment.receive_maximum && fits;
+            let window = how.qos == QoS::AtMostOnce || self.has_window(size, queued_bytes);
             let first = self.queue.is_empty() && attachment.again.is_empty();
             if first && window && attachment.out.len() < MAX_WRITE_AHEAD {
                 return self.send(message, how, number, context);
@@ -70,9 +67,11 @@ impl Session {
             self.dropped(DropReason::Offline, message, context.drops);
             return false;
         }
+        // The first message that waits is accepted whatever its size: it can be sent later. So a session holds at most
+        // two messages beyond the limit of bytes: one in flight, alone, and one that waits, alone.
         let is_full = |own: &Self| {
             let bytes = own.queued_bytes + own.inflight_bytes + size;
-            (own.queue.len() >= queued_messages || bytes > queued_bytes)
+            (own.queue.len() >= queued_messages || bytes > queued_bytes && !own.queue.is_empty())
                 && !(own.client_id.starts_with(NODE_CLIENTS) && is_mark(&how.identifiers))
         };
         if is_full(self) && self.sweep <= context.now {
@@ -153,8 +152,8 @@ impl Session {
         while self.has_room()
             && let Some(next) = self.queue.front()
         {
-            let free = |attachment: &Attachment| self.inflight.len() < attachment.receive_maximum;
-            if next.how.qos != QoS::AtMostOnce && !self.attachment.as_ref().is_some_and(free) {
+            let most = context.limits.queued_bytes;
+            if next.how.qos != QoS::AtMostOnce && !self.has_window(next.message.size(), most) {
                 return;
             }
             let Some(Queued { message, how, number }) = self.pop_queued() else { return };
@@ -166,6 +165,14 @@ impl Session {
                 false => _ = self.send(&message, &how, number, context),
             }
         }
+    }
+
+    /// Whether a QoS 1 or 2 message of `size` bytes may be in flight with the others. A message beyond `most` bytes is in
+    /// flight alone.
+    fn has_window(&self, size: usize, most: usize) -> bool {
+        let fits = self.inflight_bytes == 0 || self.inflight_bytes + size <= most;
+        let free = |own: &Attachment| self.inflight.len() < own.receive_maximum;
+        fits && self.attachment.as_ref().is_some_and(free)
     }
 
     fn has_room(&self) -> bool {

@@ -1,9 +1,10 @@
 //! Messages to a client: in flight, queued, and dropped.
 
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use super::*;
 use crate::model::session::Inflight;
+use crate::session::state::effects::Pulled;
 
 /// The number of messages in flight and of queued ones.
 fn held(sessions: &mut Sessions, key: ClientKey) -> (usize, usize) {
@@ -28,18 +29,70 @@ fn the_number_of_messages_in_flight_is_limited() {
 #[test]
 fn the_size_of_messages_in_flight_is_limited() {
     let each = message(Delivery::ExactlyOnce(id(1)), &[0; 1000]);
-    // A message beyond the limit is sent alone.
+    // A message beyond the limit is in flight alone, and one more waits.
     for (queued_bytes, most) in [(3 * each.size(), 3), (each.size() - 1, 1)] {
         let mut sessions = with(Limits { queued_bytes, ..Limits::default() });
         let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
         deliver(&mut sessions, key, &vec![each.clone(); 5], at(0));
-        assert_eq!(held(&mut sessions, key), (most, 0));
-        assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 5 - most as u64)]);
+        assert_eq!(held(&mut sessions, key), (most, 1));
+        assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 4 - most as u64)]);
+        pull(&mut sessions, (key, connection_id));
+        assert_eq!(held(&mut sessions, key), (most, 1), "the window is full");
         // The client has it; only its packet identifier is in use.
         let received = [Answered { kind: Kind::PubRec, id: id(1), failed: false }];
         sessions.answered((key, connection_id), &received);
-        deliver(&mut sessions, key, std::slice::from_ref(&each), at(0));
+        pull(&mut sessions, (key, connection_id));
         assert_eq!(held(&mut sessions, key), (most + 1, 0));
+    }
+}
+
+/// Takes the output of a connection.
+fn pull(sessions: &mut Sessions, of: (ClientKey, u64)) -> Option<Pulled> {
+    match sessions.pull(of, &mut Vec::new(), at(0), Waker::noop()) {
+        Poll::Ready((pulled, _)) => Some(pulled),
+        Poll::Pending => None,
+    }
+}
+
+/// Its publisher got an acknowledgement.
+#[test]
+fn no_message_is_dropped_for_its_size_alone() {
+    let long = message(Delivery::AtLeastOnce(id(1)), &[0; 1000]);
+    let short = message(Delivery::AtLeastOnce(id(1)), b"x");
+    let mut sessions = with(Limits { queued_bytes: long.size() - 1, ..Limits::default() });
+    let opened = open(&mut sessions, true, at(0));
+    let Opened { key, connection_id, .. } = opened;
+    deliver(&mut sessions, key, &[short.clone(), long.clone()], at(0));
+    assert_eq!(held(&mut sessions, key), (1, 1), "behind a message in flight");
+    let answer = [Answered { kind: Kind::PubAck, id: id(1), failed: false }];
+    sessions.answered((key, connection_id), &answer);
+    pull(&mut sessions, (key, connection_id));
+    assert_eq!(held(&mut sessions, key), (1, 0));
+    away(&mut sessions, &opened, at(0));
+    deliver(&mut sessions, key, std::slice::from_ref(&long), at(0));
+    assert_eq!((held(&mut sessions, key), dropped(&sessions)), ((1, 1), vec![]));
+    deliver(&mut sessions, key, &[short], at(0));
+    assert_eq!(held(&mut sessions, key), (1, 1), "others do not wait with it");
+    assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 1)]);
+}
+
+/// Of QoS 0, when it waits for the disk or for another processor.
+#[test]
+fn output_that_the_sender_does_not_take_counts_as_lost() {
+    let once = message(Delivery::AtMostOnce, b"x");
+    for is_taken in [false, true] {
+        let mut sessions = sessions();
+        let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
+        deliver(&mut sessions, key, &vec![once.clone(); 2], at(0));
+        let mut pulled = pull(&mut sessions, (key, connection_id)).unwrap();
+        sessions.guard(key, &mut pulled);
+        let Pulled::Output(output) = pulled else { panic!("the connection ends") };
+        match is_taken {
+            true => assert_eq!(output.into_parts().1, 2),
+            false => drop(output),
+        }
+        let expected = [(DropReason::ConnectionLost, 2)];
+        assert_eq!(dropped(&sessions), expected[usize::from(is_taken)..]);
     }
 }
 
@@ -96,9 +149,7 @@ fn the_oldest_messages_of_qos_0_are_dropped() {
     assert_eq!(come(&[once(b"h")], &mut sessions), "acfg", "none is left");
     let answer = [Answered { kind: Kind::PubAck, id: id(1), failed: false }];
     sessions.answered((key, connection_id), &answer);
-    let mut pull =
-        || _ = sessions.pull((key, connection_id), &mut Vec::new(), at(0), Waker::noop());
-    pull();
+    pull(&mut sessions, (key, connection_id));
     assert_eq!(come(&[once(b"i"), once(b"j")], &mut sessions), "cfgj");
     assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 5)]);
 }
