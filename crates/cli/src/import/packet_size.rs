@@ -1,6 +1,6 @@
 //! The limits of mosquitto on the size of messages.
 
-use phalanx_broker::Config;
+use phalanx_broker::{Config, Limits};
 
 use super::notes::Notes;
 
@@ -38,6 +38,22 @@ impl PacketSize {
             )),
             Some(_) => (),
         }
+        let Limits { packet_size, queued_bytes, .. } = &mut config.limits;
+        if *queued_bytes >= *packet_size {
+            return;
+        }
+        if *queued_bytes == Limits::default().queued_bytes {
+            *queued_bytes = *packet_size;
+            notes.add_general(
+                "max-queued-bytes: as high as max-packet-size, so that a client's queue can hold a message of that size; \
+                 lower it together with max-packet-size",
+            );
+        } else {
+            notes.add_general(
+                "max-queued-bytes: lower than max-packet-size, so the longest messages are dropped for a client for \
+                 which others wait",
+            );
+        }
     }
 }
 
@@ -48,19 +64,28 @@ mod tests {
     #[test]
     fn the_limit_is_not_lower_than_that_of_mosquitto() {
         for (packet, payload, persists, expected, notes) in [
-            (None, None, false, MAX_PACKET, 1),
-            (None, None, true, MAX_DURABLE_PACKET, 1),
+            (None, None, false, MAX_PACKET, 2),
+            (None, None, true, MAX_DURABLE_PACKET, 2),
             (Some(2000), None, true, 2000, 0),
             (Some(20), None, false, 128, 0),
             (None, Some(1 << 20), false, (1 << 20) + HEADER, 0),
             (Some(2000), Some(1 << 20), false, 2000, 0),
-            (Some(200 << 20), None, true, MAX_DURABLE_PACKET, 1),
+            (Some(200 << 20), None, true, MAX_DURABLE_PACKET, 2),
         ] {
             let (mut config, mut found) = (Config::default(), Notes::default());
             config.persistence_dir = persists.then(|| "/data".into());
             PacketSize { packet, payload }.finish(&mut config, &mut found);
             assert_eq!((config.limits.packet_size, found.lines().count()), (expected, notes));
             assert_eq!(config.check(), []);
+            assert!(config.limits.queued_bytes >= config.limits.packet_size);
         }
+    }
+
+    #[test]
+    fn a_limit_of_queued_bytes_is_not_changed() {
+        let (mut config, mut found) = (Config::default(), Notes::default());
+        config.limits.queued_bytes = 1000;
+        PacketSize { packet: Some(2000), payload: None }.finish(&mut config, &mut found);
+        assert_eq!((config.limits.queued_bytes, found.lines().count()), (1000, 1));
     }
 }

@@ -192,12 +192,14 @@ mod tests {
              max_keepalive 120\npersistent_client_expiration 2w\nmax_connections -1\nlog_type error\n",
         );
         let expected = "allowed-origins = [\"*\"]\nlisten = [\"mqtt://127.0.0.1:1883\", \"mqtts://[::]:8883\", \
-                        \"ws://192.0.2.1:9001\"]\nmax-keep-alive = \"120s\"\nmax-packet-size = \"128M\"\nmax-session-expiry = \"1209600s\"\n\
+                        \"ws://192.0.2.1:9001\"]\nmax-keep-alive = \"120s\"\nmax-packet-size = \"128M\"\n\
+                        max-queued-bytes = \"128M\"\nmax-session-expiry = \"1209600s\"\n\
                         password-file = \"/etc/m/users\"\npersistence-dir = \"/var/lib/mosquitto-phalanx\"\n\n\
                         [tls]\ncertificate = \"/c.pem\"\nclient-ca = false\nclient-crl = false\nkey = \"/k.pem\"\n";
         assert_eq!(text, expected);
         assert!(notes[0].starts_with("2: per_listener_settings false: not needed: "), "{notes:?}");
-        assert_eq!(notes.len(), 4, "{notes:?}");
+        assert_eq!(notes.len(), 5, "{notes:?}");
+        assert!(notes[4].starts_with("max-queued-bytes: as high as max-packet-size"), "{notes:?}");
         assert!(notes[3].starts_with("max-packet-size: mosquitto accepts packets of any size"));
     }
 
@@ -229,7 +231,8 @@ mod tests {
         }
         assert_eq!((certificates.certificate_user, both.certificate_user), (None, Some(false)));
         assert_eq!(both.user_as_client_id, Some(true));
-        assert_eq!(notes.len(), 2, "{notes:?}");
+        // Two about the size of packets.
+        assert_eq!(notes.len(), 3, "{notes:?}");
     }
 
     #[test]
@@ -280,8 +283,8 @@ mod tests {
             "15: round_robin true: left out",
             "16: connection down: note",
         ];
-        // And one about the size of packets.
-        assert_eq!(notes.len(), kinds.len() + 1, "{notes:?}");
+        // And two about the size of packets.
+        assert_eq!(notes.len(), kinds.len() + 2, "{notes:?}");
         for kind in kinds {
             assert!(notes.iter().any(|note| note.starts_with(kind)), "{kind}: {notes:?}");
         }
@@ -291,8 +294,8 @@ mod tests {
     fn the_defaults_of_mosquitto() {
         let (text, notes) = translated("");
         let events = "log-events = [\"connects\", \"disconnects\", \"refusals\"]\n";
-        let size = "max-packet-size = 268435455\n";
-        assert_eq!((text, notes.len()), (format!("ephemeral = true\n{events}{size}"), 1));
+        let size = "max-packet-size = 268435455\nmax-queued-bytes = 268435455\n";
+        assert_eq!((text, notes.len()), (format!("ephemeral = true\n{events}{size}"), 2));
     }
 
     #[test]
