@@ -17,7 +17,7 @@ use crate::upstream::{Group, Member};
 pub(crate) struct Job {
     pub(super) group: Arc<Group>,
     /// The host of the request, if known.
-    pub(super) host_index: Option<HostIndex>,
+    pub(crate) host_index: Option<HostIndex>,
     /// A rule protects the path, so that shared caches must not store the response.
     pub(super) is_private: bool,
     /// The request line with its line end.
@@ -41,7 +41,7 @@ pub(crate) struct Job {
 pub(crate) struct Origin {
     pub(crate) address: Option<IpAddr>,
     pub(crate) is_tls: bool,
-    /// Set if a trusted proxy has sent the request: the kind of its fields.
+    /// Set if a trusted proxy that names the requested host has sent the request: the kind of its fields.
     pub(crate) field: Option<ForwardedField>,
 }
 
@@ -81,7 +81,8 @@ impl Job {
             return Err(Status::NotImplemented);
         }
         let path = group.path(request.path).ok_or(Status::NotFound)?;
-        if has_dots(request.path) {
+        // Some servers read a backslash as a slash, and two slashes in front as a host.
+        if has_dots(request.path) || path.starts_with("/\\") {
             return Err(Status::BadRequest);
         }
         if matches!(body, Body::Length(length) if length > group.rule.max_body) {
@@ -300,6 +301,10 @@ mod tests {
             ("TRACE /api", Status::NotImplemented),
         ] {
             assert_eq!(job(&format!("{line} HTTP/1.1\nHost: a\n\n"), false), Err(status), "{line}");
+        }
+        for text in [r"/api/\a/b", r"/api//\a/b"] {
+            let text = format!("GET {text} HTTP/1.1\nHost: a\n\n");
+            assert_eq!(job(&text, true), Err(Status::BadRequest), "{text}");
         }
         for path in ["/api/..a", "/api/.git", "/api/a..", "/api/a%2fb"] {
             assert!(job(&format!("GET {path} HTTP/1.1\nHost: a\n\n"), false).is_ok(), "{path}");

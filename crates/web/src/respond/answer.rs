@@ -137,6 +137,11 @@ pub(crate) async fn respond(
         }
         Err(failure) => Err(fail::status(failure)),
     };
+    // The configuration may name a file for a path that leads below such a path, too.
+    let found = found.and_then(|entry| match here.is_passed_on(path) {
+        true => Err(Status::NotFound),
+        false => Ok(entry),
+    });
     if found.is_ok()
         && here.rules.has_protected()
         && !Box::pin(check_access(out, ask, path, false)).await?

@@ -70,19 +70,20 @@ impl Group {
 
     /// Whether the rule applies to a resolved path, which has no slash in front.
     pub(crate) fn covers(&self, resolved: &[u8]) -> bool {
-        let prefix = self.rule.prefix.trim_start_matches('/').as_bytes();
+        let prefix = self.rule.prefix.trim_matches('/').as_bytes();
         let rest = resolved.strip_prefix(prefix);
         rest.is_some_and(|rest| prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"))
     }
 
-    /// The path for the servers of a request for `path`, as the client sends it. `None` if the rule does not apply.
+    /// The path for the servers of a request for `path`, as the client sends it, but with one slash in front. `None` if the
+    /// rule does not apply.
     pub(crate) fn path<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path::below(path, &self.rule.prefix)?;
-        Some(match self.rule.strip_prefix {
-            false => path,
-            true if rest.is_empty() => "/",
-            // A path that begins with two slashes could be read as a host.
-            true => &rest[rest.bytes().take_while(|byte| *byte == b'/').count() - 1..],
+        let own = if self.rule.strip_prefix { rest } else { path };
+        // A server could read a path that begins with two slashes as a host and another path.
+        Some(match own.bytes().take_while(|byte| *byte == b'/').count() {
+            0 => "/",
+            slashes => &own[slashes - 1..],
         })
     }
 }
@@ -101,7 +102,7 @@ mod tests {
             ("/api", "/api/", Some("/api/"), Some("/")),
             ("/api", "/api//b//c", Some("/api//b//c"), Some("/b//c")),
             ("/api", "/api///", Some("/api///"), Some("/")),
-            ("/", "//a", Some("//a"), Some("/a")),
+            ("/", "//a", Some("/a"), Some("/a")),
             ("/api", "/api/a%2fb", Some("/api/a%2fb"), Some("/a%2fb")),
             ("/api", "/apis", None, None),
             ("/api", "/", None, None),
@@ -110,7 +111,9 @@ mod tests {
             ("/", "*", None, None),
             // Other spellings of the prefix, as paths of files are read.
             ("/api", "/%61pi/a%20b", Some("/%61pi/a%20b"), Some("/a%20b")),
-            ("/api", "//api/x", Some("//api/x"), Some("/x")),
+            ("/api", "//api/x", Some("/api/x"), Some("/x")),
+            ("/api", "//api/api/admin", Some("/api/api/admin"), Some("/api/admin")),
+            ("/", "///", Some("/"), Some("/")),
             ("/api", "/./api//x", Some("/./api//x"), Some("/x")),
             ("/api", "/%2e/%61%70%69", Some("/%2e/%61%70%69"), Some("/")),
             ("/api", "/api%2fx", None, None),

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Mutex;
 
 use phalanx_testkit::http::Client;
-use phalanx_web::{Access, Rewrite};
+use phalanx_web::{Access, Rewrite, TryRule};
 
 use crate::common::{Server, on_each_driver};
 use crate::proxy::backend::{Backend, passing};
@@ -55,7 +55,8 @@ fn every_spelling_reaches_the_server() {
             for path in ["/api/index.php", "/%61pi/index.php", "//api/index.php", "/%61%70%69//x"] {
                 let response = client.get(path);
                 let rest = if path.ends_with('x') { "/x" } else { "/index.php" };
-                let wanted = if strip_prefix { rest } else { path };
+                let whole = if path.starts_with("//") { &path[1..] } else { path };
+                let wanted = if strip_prefix { rest } else { whole };
                 assert_eq!((response.status, response.text()), (200, wanted), "{path}");
             }
             for (path, status) in [
@@ -97,4 +98,45 @@ fn ambiguous_paths_pass_unless_a_rule_may_apply() {
             }
         });
     }
+}
+
+/// Nor are they sent for other paths, however the configuration leads there.
+#[test]
+fn no_rule_sends_files_of_the_server() {
+    let running = Mutex::new(None);
+    on_each_driver(
+        |home| {
+            let backend = Backend::new(|_, _| ());
+            let mut config = passing(backend.address, |proxy| proxy.prefix = "/api".into());
+            for folder in ["api", "folder/api"] {
+                fs::create_dir_all(home.join(folder)).unwrap();
+                fs::write(home.join(folder).join("index.php"), "<?php secret").unwrap();
+            }
+            let mut page = config.hosts[0].proxies[0].clone();
+            page.prefix = "/page.html".into();
+            fs::write(home.join("page.html"), "secret page").unwrap();
+            let host = &mut config.hosts[0];
+            host.root = home.into();
+            host.proxies.push(page);
+            let mut folder = host.proxies[0].clone();
+            folder.prefix = "/folder/api".into();
+            host.proxies.push(folder);
+            host.index = vec!["index.html".into(), "api/index.php".into()];
+            host.try_files =
+                vec![TryRule { path: "/try/**".into(), files: vec!["/api/index.php".into()] }];
+            host.clean_urls = true;
+            host.fallback = Some("/api/index.php".into());
+            *running.lock().unwrap() = Some(backend);
+            config
+        },
+        |server, _| {
+            let mut client = Client::connect(server.address);
+            for path in ["/folder/", "/try/x", "/page", "/none"] {
+                let response = client.get_with(path, "Accept: text/html\r\n");
+                assert_eq!(response.status, 404, "{path}");
+                assert!(!response.text().contains("secret"), "{path}");
+            }
+            drop(running.lock().unwrap().take());
+        },
+    );
 }
