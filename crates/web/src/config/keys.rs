@@ -71,6 +71,9 @@ impl Config {
         pass.key_as::<Networks, _>("real-ip-from", &mut self.real_ip_from, help);
         let help = "request field in which trusted proxies name their client; the last address that is not trusted counts";
         pass.key_as::<ForwardedFields, _>("real-ip-field", &mut self.real_ip_field, help);
+        let help = "whether trusted proxies also name the host and port that their clients have requested, for servers of the \
+                    reverse proxy; they must replace what clients send in `X-Forwarded-Host` and `X-Forwarded-Port`";
+        pass.key("real-ip-host", &mut self.real_ip_host, help);
         let address = &mut self.per_address;
         let help = "concurrent connections of one address; further ones get 429 and are closed";
         let at_least_one = Some(1)..;
@@ -260,7 +263,8 @@ impl Keys for Acme {
         let help = "PEM file of the authorities that sign the certificate of the directory; false for those of the system";
         pass.key("ca", &mut self.ca, help);
         let help = "how to prove the control of names: http-01 (port 80), tls-alpn-01 (port 443), or auto: http-01 if port \
-                    80 of an address that others reach is without TLS, tls-alpn-01 otherwise; after a failure the other one";
+                    80 of an address that others reach is without TLS, tls-alpn-01 otherwise; after a failure the other one, if \
+                    an address that others reach is without TLS";
         pass.key_as::<AcmeChallenges, _>("challenge", &mut self.challenge, help);
         let help = "key identifier of your account at the authority, if it requires one";
         pass.key("external-account", &mut self.external_account, help);

@@ -11,7 +11,8 @@ pub enum Scheme {
     Http,
     /// HTTP over TLS, with the hosts' certificates.
     Https,
-    /// Plain HTTP, where every request is redirected to the first TLS address.
+    /// Plain HTTP, where every request is redirected to [`https_port`](crate::Config::https_port), or to the first TLS
+    /// address that other machines can reach.
     RedirectHttps,
 }
 
@@ -46,7 +47,7 @@ pub enum ListenerKind {
     Plain,
     /// HTTP over TLS.
     Tls,
-    /// Plain HTTP, where every request is redirected to this TLS port.
+    /// Plain HTTP, where every request is redirected to this TLS port, unless `https-port` names another one.
     RedirectHttps(u16),
 }
 

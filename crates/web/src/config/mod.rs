@@ -77,6 +77,8 @@ pub struct Config {
     pub real_ip_from: Vec<Network>,
     /// The request field in which they name them.
     pub real_ip_field: ForwardedField,
+    /// Whether they also name the host and the port that their clients have requested.
+    pub real_ip_host: bool,
     /// Access log of the hosts without one of their own; `None` disables it.
     pub access_log: Option<AccessLog>,
     /// The authority that issues certificates of hosts without their own; `None` for none.
@@ -112,6 +114,7 @@ impl Config {
             deny: Vec::new(),
             real_ip_from: Vec::new(),
             real_ip_field: ForwardedField::default(),
+            real_ip_host: false,
             access_log: None,
             acme: None,
             health: None,

@@ -20,6 +20,7 @@ impl Config {
             deny: self.deny.clone(),
             real_ip_from: self.real_ip_from.clone(),
             real_ip_field: self.real_ip_field,
+            real_ip_host: self.real_ip_host,
             acme: self.acme.clone(),
             hosts: self.hosts.clone(),
             access_log: self.access_log.clone(),
@@ -52,6 +53,7 @@ mod tests {
         new.deny = vec!["10.0.0.1".parse().unwrap()];
         new.real_ip_from = new.deny.clone();
         new.real_ip_field = ForwardedField::Forwarded;
+        new.real_ip_host = true;
         assert_eq!(differences(&new, &new.over(&running)), [""; 0]);
         (new.cache_bytes, new.runtime.workers) = (7, 3);
         new.access_log = Some(Default::default());

@@ -80,6 +80,8 @@ pub(crate) struct Site {
     pub(crate) address_rules: Option<AddressRules>,
     /// Proxies that name their clients; `None` if none is trusted.
     pub(crate) proxies: Option<TrustedProxies>,
+    /// Whether they also name the host and port that their clients have requested.
+    pub(crate) proxies_name_host: bool,
     /// Challenges of an ACME authority; the same in all versions.
     pub(crate) challenges: Challenges,
     /// Path of the health check.
@@ -215,6 +217,7 @@ impl Site {
             addresses,
             address_rules: AddressRules::new(&config.allow, &config.deny),
             proxies: TrustedProxies::new(&config.real_ip_from, config.real_ip_field),
+            proxies_name_host: config.real_ip_host,
             challenges: old.map_or_else(Challenges::default, |old| old.challenges.clone()),
             health: config.health.as_deref().map(Into::into),
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),

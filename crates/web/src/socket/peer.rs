@@ -88,7 +88,7 @@ pub(crate) struct Claims {
     pub(crate) address: Option<IpAddr>,
     /// Whether the client uses TLS; `None` if nobody says so.
     pub(crate) is_tls: Option<bool>,
-    /// Set if the request comes from a trusted proxy: the kind of its fields.
+    /// Set if the request comes from a trusted proxy that names the requested host: the kind of its fields.
     pub(crate) field: Option<ForwardedField>,
 }
 
@@ -107,7 +107,7 @@ impl Claims {
         Self {
             address: named.or(pools.and_then(|pools| pools.named)),
             is_tls: proxies.and_then(own).or(of_connection),
-            field: proxies.map(|proxies| proxies.field),
+            field: proxies.filter(|_| site.proxies_name_host).map(|proxies| proxies.field),
         }
     }
 }

@@ -154,6 +154,7 @@ fn servers_learn_that_a_client_uses_tls() {
         |config, home| {
             trusting(config, home);
             config.listen[0].proxied = true;
+            config.real_ip_host = true;
             let backend = Backend::new(|mut peer, _| {
                 while let Some(head) = peer.head() {
                     let length = head.len();

@@ -221,3 +221,33 @@ fn a_trusted_proxy_names_the_scheme() {
         });
     }
 }
+
+/// A proxy that does not set `X-Forwarded-Host` passes on what its client has sent, so it names no host by default.
+#[test]
+fn a_trusted_proxy_names_the_host_if_configured() {
+    for names_host in [false, true] {
+        let running = Mutex::new(None);
+        let start = |_: &std::path::Path| {
+            let backend = Backend::new(move |mut peer, _| {
+                while let Some(head) = peer.head() {
+                    assert_eq!(head.contains("a.example"), names_host, "{head}");
+                    assert_eq!(head.contains("X-Forwarded-Port: 8443"), names_host, "{head}");
+                    assert!(head.contains("X-Forwarded-For: 192.0.2.1\r\n"), "{head}");
+                    peer.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                }
+            });
+            let mut config = passing(backend.address, |_| ());
+            config.real_ip_from = vec!["127.0.0.0/8".parse().unwrap()];
+            config.real_ip_host = names_host;
+            *running.lock().unwrap() = Some(backend);
+            config
+        };
+        on_each_driver(start, |server, _| {
+            let _backend = running.lock().unwrap().take().expect("it was started");
+            let mut client = Client::connect(server.address);
+            let lines = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: a.example\r\n\
+                         X-Forwarded-Port: 8443\r\n";
+            assert_eq!(client.get_with("/api", lines).status, 200);
+        });
+    }
+}
