@@ -96,7 +96,9 @@ impl Passwords {
             let look = self.stage.call(move |()| queue.verify_next());
             match select(answer.as_mut(), look).await {
                 Either::Left(answer) => return answer.unwrap_or(Err(Refusal::Busy)),
-                Either::Right(Ok(()) | Err(BlockingError::Panicked { .. })) => (),
+                Either::Right(Ok(true) | Err(BlockingError::Panicked { .. })) => (),
+                // Another call verifies the login, since none is waiting.
+                Either::Right(Ok(false)) => return answer.await.unwrap_or(Err(Refusal::Busy)),
                 Either::Right(Err(_)) => return Err(Refusal::Busy),
             }
         }
@@ -130,8 +132,8 @@ impl LoginQueue {
         Duration::from_nanos(self.latest.load(Ordering::Relaxed))
     }
 
-    /// Verifies one password, if any is waiting. Runs on a blocking thread.
-    fn verify_next(&self) {
+    /// Verifies one password. Returns whether one was waiting. Runs on a blocking thread.
+    fn verify_next(&self) -> bool {
         while let Some((login, job)) = self.logins.next(self.now()) {
             let Job { users, attempt, reply } = job;
             // The client has disconnected.
@@ -142,11 +144,38 @@ impl LoginQueue {
             let is_right = users.verify_in(&attempt.name, &attempt.password, &mut memory);
             self.pool.give_back(memory, !self.logins.is_empty());
             refuse(self.logins.record_result(login, is_right, self.now()));
-            return reply.send(Ok(is_right));
+            reply.send(Ok(is_right));
+            return true;
         }
+        false
     }
 }
 
 fn refuse(refused: Vec<(Job, Refusal)>) {
     refused.into_iter().for_each(|(job, why)| job.reply.send(Err(why)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call that finds no login must not be repeated until another thread has verified the last one.
+    #[test]
+    fn a_login_is_verified_once() {
+        let queue = LoginQueue::default();
+        // Mosquitto's salted SHA-512, which takes microseconds.
+        let users = format!("eve:$6$c2FsdA==${}==\n", "A".repeat(86));
+        let users = Arc::new(Users::parse(&users).unwrap());
+        let attempt = Attempt { name: "eve".into(), password: b"pear".into(), client: 1 };
+        assert!(!queue.verify_next(), "none is waiting");
+        let mut answers = Vec::new();
+        for is_awaited in [false, true] {
+            let (reply, answer) = oneshot::shared();
+            answers.extend(is_awaited.then_some(answer));
+            let login = queue.login(&attempt);
+            let job = Job { users: users.clone(), attempt: attempt.clone(), reply };
+            assert!(queue.logins.enter(login, job, Duration::ZERO).is_empty());
+        }
+        assert!(queue.verify_next() && !queue.verify_next());
+    }
 }

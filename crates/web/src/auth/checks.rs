@@ -78,7 +78,9 @@ impl PasswordChecks {
             let look = stage.call(move |()| checks.verify_next());
             match select(answer.as_mut(), look).await {
                 Either::Left(answer) => return answer.unwrap_or(Err(Refusal::Busy)),
-                Either::Right(Ok(()) | Err(BlockingError::Panicked { .. })) => (),
+                Either::Right(Ok(true) | Err(BlockingError::Panicked { .. })) => (),
+                // Another call makes the check, since none is waiting.
+                Either::Right(Ok(false)) => return answer.await.unwrap_or(Err(Refusal::Busy)),
                 Either::Right(Err(_)) => return Err(Refusal::Busy),
             }
         }
@@ -98,8 +100,8 @@ impl PasswordChecks {
         Duration::from_nanos(self.latest.load(Ordering::Relaxed))
     }
 
-    /// Checks one password, if any is waiting. Runs on a blocking thread.
-    fn verify_next(&self) {
+    /// Checks one password. Returns whether one was waiting. Runs on a blocking thread.
+    fn verify_next(&self) -> bool {
         while let Some((login, Job { attempt, reply })) = self.logins.next(self.now()) {
             // The client has disconnected, or has waited for too long.
             if reply.is_closed() {
@@ -107,11 +109,42 @@ impl PasswordChecks {
             }
             let is_right = attempt.passwords.verify(&attempt.credentials, self.now());
             refuse(self.logins.record_result(login, is_right, self.now()));
-            return reply.send(Ok(is_right));
+            reply.send(Ok(is_right));
+            return true;
         }
+        false
     }
 }
 
 fn refuse(refused: Vec<(Job, Refusal)>) {
     refused.into_iter().for_each(|(job, why)| job.reply.send(Err(why)));
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_access::Htpasswd;
+
+    use super::*;
+
+    /// A call that finds no check to make must not be repeated until another thread has made the last one.
+    #[test]
+    fn a_check_is_made_once() {
+        let (checks, address) = (PasswordChecks::default(), [192, 0, 2, 1].into());
+        // The password is "b".
+        let line = "a:$2y$04$L4Fh0NN61XBvJ/sHDckBXuvFs1DAFBy9t0CWc1Vw4tbStH0R7hkIq";
+        let users = Htpasswd::parse(line.as_bytes()).ok().unwrap();
+        let passwords = Arc::new(Passwords::new(users));
+        let credentials = Credentials::parse(b"Basic YTpi").unwrap();
+        let attempt = Attempt { passwords, credentials, client: address };
+        assert!(!checks.verify_next(), "none is waiting");
+        let mut answers = Vec::new();
+        for is_awaited in [false, true] {
+            let (reply, answer) = oneshot::shared();
+            answers.extend(is_awaited.then_some(answer));
+            let login = checks.login(&attempt);
+            let job = Job { attempt: attempt.clone(), reply };
+            assert!(checks.logins.enter(login, job, Duration::ZERO).is_empty());
+        }
+        assert!(checks.verify_next() && !checks.verify_next());
+    }
 }
