@@ -127,6 +127,11 @@ impl Connection {
     }
 }
 
+/// Sends a request on a connection of its own.
+pub(super) fn ask_once(address: SocketAddr, request: &[u8]) -> io::Result<()> {
+    ask(&mut std::net::TcpStream::connect(address)?, request).map(drop)
+}
+
 /// Sends a request and returns the length of its reply.
 fn ask(stream: &mut std::net::TcpStream, request: &[u8]) -> io::Result<usize> {
     stream.write_all(request)?;

@@ -31,7 +31,7 @@ use crate::system::procfs::run_time;
 /// Ends the name of the folder of a rewritten server.
 const REWRITTEN: &str = "-stingy";
 /// Maximum number of connections to a server under valgrind.
-const MAX_TRACED: usize = 1000;
+const MAX_TRACED: usize = 4000;
 /// Requests of each connection in the shorter load under valgrind.
 const WARM_REQUESTS: usize = 2;
 /// Requests that the longer load has in addition.
@@ -43,7 +43,7 @@ const SPARE_FILES: u64 = 100;
 ///
 /// Both servers run at once on one core; the load on another core visits them in turn, in short slices, in closed loop
 /// with one small request in flight on each connection. Figures are processor times per request, medians of the slices;
-/// ratios are of the same pair of slices. L2 misses are simulated by cachegrind (1 MiB, user space), with up to 1,000
+/// ratios are of the same pair of slices. L2 misses are simulated by cachegrind (1 MiB, user space), with up to 4,000
 /// connections, as the difference of two loads.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
@@ -292,9 +292,16 @@ fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<M
         let mut loads = Vec::new();
         for more in [0, TRACED_REQUESTS] {
             let process = servers::start(server, folder, count, true, &cores.server, directory)?;
+            if let Some([stop, _]) = server.pause {
+                exchange::ask_once(process.address, stop)?;
+            }
             let mut exchange =
                 Exchange::connect(process.address, server.prepare, server.request, count)?;
             let answered = exchange.run(|answered| answered >= WARM_REQUESTS * count + more)?;
+            if let Some([_, resume]) = server.pause {
+                // redis exits in its periodic work.
+                exchange::ask_once(process.address, resume)?;
+            }
             let port = process.address.port();
             let errors = directory.join(format!("{}-{port}.err", server.name));
             loads.push((cachegrind::exit(server.name, &process, &errors)?, answered));

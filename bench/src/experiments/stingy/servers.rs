@@ -1,5 +1,6 @@
 //! The servers: how each is started, and the request that it answers.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,6 +18,9 @@ pub(super) struct Server {
     /// Sent once.
     pub(super) prepare: Option<&'static [u8]>,
     pub(super) request: &'static [u8],
+    /// Requests that stop and resume periodic work. Under valgrind a request takes many times as long, so that such work
+    /// would count many times per request.
+    pub(super) pause: Option<[&'static [u8]; 2]>,
 }
 
 pub(super) const SERVERS: [Server; 3] = [
@@ -26,6 +30,7 @@ pub(super) const SERVERS: [Server; 3] = [
         debug: None,
         prepare: None,
         request: b"GET /file HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        pause: None,
     },
     Server {
         name: "memcached",
@@ -34,6 +39,7 @@ pub(super) const SERVERS: [Server; 3] = [
         debug: Some("memcached-debug"),
         prepare: Some(b"set key 0 0 20\r\n01234567890123456789\r\n"),
         request: b"get key\r\n",
+        pause: None,
     },
     Server {
         name: "redis",
@@ -41,11 +47,17 @@ pub(super) const SERVERS: [Server; 3] = [
         debug: None,
         prepare: Some(b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$20\r\n01234567890123456789\r\n"),
         request: b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n",
+        pause: Some([
+            b"*3\r\n$5\r\nDEBUG\r\n$10\r\nPAUSE-CRON\r\n$1\r\n1\r\n",
+            b"*3\r\n$5\r\nDEBUG\r\n$10\r\nPAUSE-CRON\r\n$1\r\n0\r\n",
+        ]),
     },
 ];
 
 /// Connections that a server must accept besides the measured ones.
 const SPARE: usize = 100;
+/// Size of the heap of a server under valgrind, of which only what it uses is memory.
+const HEAP_BYTES: usize = 1 << 30;
 
 /// A process of a server on `cores`, with room for `connections`. `traced` runs it under cachegrind.
 pub(super) fn start(
@@ -57,32 +69,53 @@ pub(super) fn start(
     directory: &Path,
 ) -> Result<Process, Error> {
     let program = server.debug.filter(|_| traced).unwrap_or(server.program);
-    let program = folder.join(program);
     let port = ReservedPort::take()?;
     let number = port.number().to_string();
-    let room = (connections + SPARE).to_string();
-    let mut command = if traced { cachegrind::command(&program) } else { Command::new(&program) };
-    match server.name {
-        "lighttpd" => {
-            let file = configuration(directory, &number, connections + SPARE)?;
-            command.arg("-D").arg("-f").arg(file);
-        }
-        "memcached" => {
-            command.args(["-u", "root", "-t", "1", "-U", "0", "-l", "127.0.0.1"]);
-            command.args(["-p", &number, "-c", &room]);
-        }
-        _ => {
-            command.args(["--port", &number, "--maxclients", &room, "--bind", "127.0.0.1"]);
-            command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
-            command.arg("--dir").arg(directory);
-        }
-    }
+    let command = command(server, &folder.join(program), connections, traced, &number, directory)?;
     let name = format!("{}-{number}", server.name);
     Process::start(&name, command, Some(port), cores, directory, listens)
 }
 
+fn command(
+    server: &Server,
+    program: &Path,
+    connections: usize,
+    traced: bool,
+    port: &str,
+    directory: &Path,
+) -> io::Result<Command> {
+    let room = (connections + SPARE).to_string();
+    let mut command = if traced { cachegrind::command(program) } else { Command::new(program) };
+    if traced {
+        // The budget is that of the simulated cache, not of the machine's.
+        command.env("STINGY_L2", cachegrind::L2.to_string());
+        // valgrind limits brk, after which malloc takes 1 MiB at a time, each with the same offsets modulo the sets of the
+        // cache. One large piece has the layout of a heap.
+        command.env("MALLOC_TOP_PAD_", HEAP_BYTES.to_string());
+    }
+    match server.name {
+        "lighttpd" => {
+            let file = configuration(directory, port, connections + SPARE)?;
+            command.arg("-D").arg("-f").arg(file);
+        }
+        "memcached" => {
+            command.args(["-u", "root", "-t", "1", "-U", "0", "-l", "127.0.0.1"]);
+            command.args(["-p", port, "-c", &room]);
+        }
+        _ => {
+            command.args(["--port", port, "--maxclients", &room, "--bind", "127.0.0.1"]);
+            command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
+            command.arg("--dir").arg(directory);
+            if traced {
+                command.args(["--enable-debug-command", "local"]);
+            }
+        }
+    }
+    Ok(command)
+}
+
 /// The configuration of lighttpd: one small file.
-fn configuration(directory: &Path, port: &str, connections: usize) -> std::io::Result<PathBuf> {
+fn configuration(directory: &Path, port: &str, connections: usize) -> io::Result<PathBuf> {
     let root = directory.join("root");
     std::fs::create_dir_all(&root)?;
     std::fs::write(root.join("file"), [b'x'; 1024])?;
@@ -96,4 +129,43 @@ fn configuration(directory: &Path, port: &str, connections: usize) -> std::io::R
     let path = directory.join(format!("lighttpd-{port}.conf"));
     std::fs::write(&path, text)?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_simulation_has_the_budget_of_its_cache_and_one_heap() {
+        for server in &SERVERS {
+            let folder = tempfile::tempdir().unwrap();
+            let variable = |wanted: &str, traced| {
+                let command =
+                    command(server, Path::new("server"), 64, traced, "1", folder.path()).unwrap();
+                let mut set = command.get_envs().filter(|(name, _)| *name == OsStr::new(wanted));
+                set.find_map(|(_, value)| value?.to_str()?.parse().ok())
+            };
+            for (name, value) in [("STINGY_L2", cachegrind::L2), ("MALLOC_TOP_PAD_", HEAP_BYTES)] {
+                assert_eq!(variable(name, true), Some(value), "{}", server.name);
+                assert_eq!(variable(name, false), None::<usize>, "{}", server.name);
+            }
+        }
+    }
+
+    #[test]
+    fn requests_that_pause_periodic_work_are_permitted_in_simulations() {
+        let folder = tempfile::tempdir().unwrap();
+        for server in SERVERS.iter().filter(|server| server.pause.is_some()) {
+            let arguments = |traced| {
+                let command =
+                    command(server, Path::new("server"), 64, traced, "1", folder.path()).unwrap();
+                command.get_args().map(OsStr::to_owned).collect::<Vec<_>>()
+            };
+            let is_permitted =
+                |traced| arguments(traced).contains(&"--enable-debug-command".into());
+            assert!(is_permitted(true) && !is_permitted(false));
+        }
+    }
 }
