@@ -8,7 +8,8 @@
 //! | `stored_hash` | their password hashes: Argon2id, those of mosquitto, and keys of SCRAM |
 //! | `scram/` | SCRAM: clients prove that they know a password |
 //! | `htpasswd` | the web server's users and their password hashes (bcrypt) |
-//! | `passwords` | the stage that verifies passwords, on threads of its own |
+//! | `check_queue` | checks of passwords, in fair order, on threads of their own |
+//! | `passwords` | those of the broker's users |
 //! | `memory_pool` | working memory of password checks |
 //! | `token` | the token of operators |
 //! | `jwt/` | JSON Web Tokens as passwords, and the keys that sign them |
@@ -24,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check_queue;
 mod error;
 mod htpasswd;
 mod http;
@@ -40,6 +42,7 @@ mod subject;
 mod token;
 mod users;
 
+pub use check_queue::{Check, CheckQueue, declare_checks};
 pub use error::{FileError, LineError};
 pub use htpasswd::Htpasswd;
 pub use http::{

@@ -8,6 +8,7 @@ use phalanx::net::Resolver;
 use phalanx::overload::Ingress;
 use phalanx::stage::Handles;
 use phalanx::{Graph, SharedStage};
+use phalanx_access::declare_checks;
 use phalanx_tls::{ACME_TLS, Certificates, TlsStages};
 
 use crate::config::Config;
@@ -39,11 +40,6 @@ const SLOW_THREADS: usize = 2;
 /// [`Memory`](crate::memory::Memory).
 const COMPRESSION_THREADS: usize = 2;
 const COMPRESSION_QUEUE: usize = 64;
-
-/// Threads that verify passwords at tens of milliseconds each.
-const PASSWORD_THREADS: usize = 2;
-/// Each waiting check has a waiting call; [`Logins`](phalanx_guard::Logins) limits them.
-const PASSWORD_QUEUE: usize = 4096;
 
 /// Handles to all stages, copied to each operation that invokes others.
 #[derive(Clone, Copy)]
@@ -103,8 +99,7 @@ impl Stages {
             .threads(COMPRESSION_THREADS)
             .queue(COMPRESSION_QUEUE)
             .state(());
-        let passwords =
-            blocking(graph, "passwords").threads(PASSWORD_THREADS).queue(PASSWORD_QUEUE).state(());
+        let passwords = declare_checks(graph);
         let log = config.has_logs().then(|| Log::declare(graph, files.disk));
         let stages = Self { network, streams, control, files, log };
         let accept_stages = AcceptStages { refusals, upstream, tls };

@@ -68,7 +68,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/access",
         layers: &[
-            &["error", "memory_pool", "subject"],
+            &["check_queue", "error", "memory_pool", "subject"],
             &["htpasswd", "http", "pattern", "token"],
             &["jwt", "scram", "stored_hash", "users"],
             &["passwd", "passwords", "rules"],

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `credentials` | the name and password in a request |
 //! | `passwords` | verification, and a cache of verified credentials |
-//! | `checks` | the order of verifications, and lock-out |
+//! | `checks` | the verification of a request's credentials, in the queue of `phalanx_access` |
 //! | `files` | loading the files named in a configuration |
 //!
 //! A strong password hash takes tens of milliseconds to compute. The blocking stage `passwords` computes it

@@ -115,7 +115,8 @@ async fn verify(ask: Ask<'_>, rule: usize, client: Option<IpAddr>) -> Result<Cre
     let client = client.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let (passwords, own) = (passwords.clone(), credentials.clone());
     let attempt = Attempt { passwords, credentials: own, client };
-    match ask.site.checks.verify(stage, attempt).await {
+    let checks = &ask.site.checks;
+    match checks.verify(stage, attempt.login(checks), attempt).await {
         Ok(true) => Ok(credentials),
         Ok(false) => Err(Status::Unauthorized),
         Err(Refusal::LockedOut) => Err(Status::TooManyRequests),

@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
+use phalanx_access::CheckQueue;
 use phalanx_acme::Challenges;
 use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, TrustedProxies, client};
 use phalanx_http::{FieldBlock, Limits, Request, Status};
@@ -28,7 +29,7 @@ pub(crate) use host::{Host, HostId, Root};
 pub(crate) use rules::cors::is_preflight;
 pub(crate) use rules::kind::Kind;
 
-use crate::auth::checks::PasswordChecks;
+use crate::auth::checks::Attempt;
 use crate::config::{Config, PerAddress, SendMode, Timeouts, UnknownHost};
 use crate::floods::Floods;
 use crate::log::Logs;
@@ -89,7 +90,7 @@ pub(crate) struct Site {
     /// Blocking stages; the same in all versions. Not in `Stages`, because every request holds one.
     blocking: OnceLock<BlockingStages>,
     /// Password checks that wait; the same in all versions.
-    pub(crate) checks: Arc<PasswordChecks>,
+    pub(crate) checks: Arc<CheckQueue<Attempt>>,
     /// Memory limits for content; the same in all versions.
     pub(crate) memory: Memory,
     /// Counters of closed HTTP/2 connections; the same in all versions.

@@ -1,0 +1,182 @@
+//! Checks of passwords, tens of milliseconds each, on threads of their own, in the fair order of [`Logins`].
+
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use phalanx::blocking::{BlockingError, BlockingStage, blocking};
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{Graph, select, timeout};
+use phalanx_guard::{Login, Logins, Refusal, network};
+
+/// Checks that run at once; one of Argon2id takes 19 MiB of memory.
+const THREADS: usize = 2;
+
+/// Longest wait for the result of a check. Clients give up later, and do better to try again: the newest logins come
+/// first.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// Each waiting check has a waiting call; [`Logins`] limits them.
+const QUEUE: usize = 4096;
+
+/// A check of a password.
+pub trait Check: Send + Sized + 'static {
+    /// Whether the password is right. Runs on a blocking thread.
+    fn check(self, queue: &CheckQueue<Self>) -> bool;
+}
+
+/// The checks that wait for a thread. Wrong passwords of one client delay the checks of another one little, and a client
+/// that guesses is locked out for a while.
+pub struct CheckQueue<C> {
+    logins: Logins<Job<C>>,
+    keys: RandomState,
+    /// The latest time of a check in nanoseconds: threads have no access to the program's clock.
+    latest: AtomicU64,
+}
+
+/// A check that waits.
+struct Job<C> {
+    check: C,
+    reply: oneshot::Sender<Result<bool, Refusal>>,
+}
+
+/// Declares the stage `passwords`, which runs the checks of a [`CheckQueue`].
+pub fn declare_checks(graph: &mut Graph) -> BlockingStage<()> {
+    blocking(graph, "passwords").threads(THREADS).queue(QUEUE).state(())
+}
+
+impl<C> Default for CheckQueue<C> {
+    fn default() -> Self {
+        Self { logins: Logins::default(), keys: RandomState::new(), latest: AtomicU64::new(0) }
+    }
+}
+
+impl<C: Check> CheckQueue<C> {
+    /// The login of `user` with `secret` from an address, given as [`phalanx_guard::client`] returns it.
+    pub fn login(&self, client: u64, user: impl Hash, secret: impl Hash) -> Login {
+        Login {
+            network: self.keys.hash_one(("network", network(client))),
+            client: self.keys.hash_one(client),
+            pair: self.keys.hash_one((client, &user)),
+            secret: self.keys.hash_one((client, &user, secret)),
+        }
+    }
+
+    /// Whether the password is right, without blocking the processor, within 10 s.
+    ///
+    /// # Errors
+    /// The reason why it was not checked: the client should try again later.
+    pub async fn verify(
+        self: &Arc<Self>,
+        stage: BlockingStage<()>,
+        login: Login,
+        check: C,
+    ) -> Result<bool, Refusal> {
+        let (reply, answer) = oneshot::shared();
+        refuse(self.logins.enter(login, Job { check, reply }, self.advance()));
+        // A check whose result nobody awaits any more is skipped.
+        timeout(MAX_WAIT, self.answer(stage, answer)).await.unwrap_or(Err(Refusal::Busy))
+    }
+
+    /// Runs checks until there is an answer.
+    async fn answer(
+        self: &Arc<Self>,
+        stage: BlockingStage<()>,
+        answer: oneshot::Receiver<Result<bool, Refusal>>,
+    ) -> Result<bool, Refusal> {
+        let mut answer = pin!(answer);
+        // There are as many calls as waiting checks; each runs whichever is next.
+        loop {
+            let queue = self.clone();
+            let look = stage.call(move |()| queue.check_next());
+            match select(answer.as_mut(), look).await {
+                Either::Left(answer) => return answer.unwrap_or(Err(Refusal::Busy)),
+                Either::Right(Ok(true) | Err(BlockingError::Panicked { .. })) => (),
+                // Another call runs the check, since none is waiting.
+                Either::Right(Ok(false)) => return answer.await.unwrap_or(Err(Refusal::Busy)),
+                Either::Right(Err(_)) => return Err(Refusal::Busy),
+            }
+        }
+    }
+
+    /// Judges a login whose proof was verified elsewhere, in microseconds: it does not wait, and lockouts apply as
+    /// to [`verify`](Self::verify).
+    ///
+    /// # Errors
+    /// [`Refusal::LockedOut`].
+    pub fn judge(&self, login: Login, is_right: bool) -> Result<bool, Refusal> {
+        let (judged, refused) = self.logins.judge(login, is_right, self.advance());
+        refuse(refused);
+        judged.map(|()| is_right)
+    }
+
+    /// The program's time, also for the threads.
+    fn advance(&self) -> Duration {
+        let at = now();
+        self.latest.fetch_max(at.as_nanos() as u64, Ordering::Relaxed);
+        at
+    }
+
+    /// The latest time at which a login came.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.latest.load(Ordering::Relaxed))
+    }
+
+    /// Whether no check waits.
+    pub fn is_empty(&self) -> bool {
+        self.logins.is_empty()
+    }
+
+    /// Runs one check. Returns whether one was waiting. Runs on a blocking thread.
+    fn check_next(&self) -> bool {
+        while let Some((login, Job { check, reply })) = self.logins.next(self.now()) {
+            // The client has disconnected, or has waited for too long.
+            if reply.is_closed() {
+                continue;
+            }
+            let is_right = check.check(self);
+            refuse(self.logins.record_result(login, is_right, self.now()));
+            reply.send(Ok(is_right));
+            return true;
+        }
+        false
+    }
+}
+
+fn refuse<C>(refused: Vec<(Job<C>, Refusal)>) {
+    refused.into_iter().for_each(|(job, why)| job.reply.send(Err(why)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Right;
+
+    impl Check for Right {
+        fn check(self, _: &CheckQueue<Self>) -> bool {
+            true
+        }
+    }
+
+    /// A call that finds no check must not be repeated until another thread has run the last one.
+    #[test]
+    fn a_check_runs_once() {
+        let queue = CheckQueue::<Right>::default();
+        assert!(!queue.check_next(), "none is waiting");
+        let mut answers = Vec::new();
+        for is_awaited in [false, true] {
+            let (reply, answer) = oneshot::shared();
+            answers.extend(is_awaited.then_some(answer));
+            let login = queue.login(1, "eve", "pear");
+            assert!(
+                queue.logins.enter(login, Job { check: Right, reply }, Duration::ZERO).is_empty()
+            );
+        }
+        assert!(queue.check_next() && !queue.check_next());
+    }
+}
