@@ -56,10 +56,15 @@ pub(super) async fn adopt(
         return false;
     }
     let (node, stream) = (&journal.node, kept.names.stream(journal).name);
-    // If the stream is missing then, that node has deleted it.
-    let was_begun = known.lease.holder != journal.to_string();
-    let has_no_stream = !was_begun && has_stream(streams, &stream).await == Ok(false);
+    // If the stream is missing then, its holder has deleted it.
+    let is_installed = known.lease.is_installed;
+    let has_no_stream = !is_installed && has_stream(streams, &stream).await == Ok(false);
     if known.lease.is_incomplete || has_no_stream {
+        if known.lease.holder != journal.to_string() {
+            // An adoption ended when the stream was lost.
+            let record = given_back(journal, &known.start);
+            let _ = Lease::new(streams, &kept.names, journal, record, known_as).renew().await;
+        }
         kept.tell(&format!(
             "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again"
         ));
@@ -75,13 +80,15 @@ pub(super) async fn adopt(
     kept.tell(&format!("node {node} is lost: reading its journal"));
     let progress = Cell::new(Progress::Read);
     let read = held(kept, &lease, journal, &progress, async || {
+        if is_installed {
+            // An earlier adoption ended before it was recorded.
+            return Ok(None);
+        }
         match streams.state(&stream).await {
             Ok(state) => {
                 let all = read(context, kept, streams, journal, state.last).await?;
                 Ok(Some((state.last, all)))
             }
-            // An earlier adoption ended before it was recorded.
-            Err(JetStreamError::NoStream) if was_begun => Ok(None),
             Err(JetStreamError::NoStream) => Err(Failed::Lost(LOST_STREAM.into())),
             Err(error) => Err(error.into()),
         }
@@ -94,7 +101,7 @@ pub(super) async fn adopt(
         }
     };
     let (holder, start) = (own.to_string(), kept.start.clone());
-    let record = Record { holder, start, ..Record::default() };
+    let record = Record { holder, start, is_installed, ..Record::default() };
     let lease = lease.passed_to(record);
     if lease.renew().await.is_err() {
         return false;
@@ -107,7 +114,7 @@ pub(super) async fn adopt(
     }
     let read = Cell::new(read);
     let adopted = held(kept, &lease, journal, &progress, async || {
-        adopt_all(context, kept, streams, journal, (&read, &progress)).await?;
+        adopt_all(context, kept, streams, (journal, &lease), (&read, &progress)).await?;
         match lease.finish().await {
             // This node restores it as adopted.
             Err(Failed::Again(_)) if lease.is_lost().await? => Ok(()),
@@ -131,11 +138,23 @@ pub(super) async fn adopt(
                 kept.leaves(&known.start);
             }
             let _ = release(context, journal).await;
+            if progress.get() != Progress::Installed
+                && has_stream(streams, &stream).await == Ok(false)
+            {
+                // At once: until then, the lost node gives its sessions up when it returns.
+                let _ = lease.passed_to(given_back(journal, &known.start)).renew().await;
+            }
             format!("adoption of {journal} ended: {why}")
         }
     };
     kept.tell(&line);
     adopted.is_ok()
+}
+
+/// The lease of a journal that only its node has, which had this start, if that is known.
+fn given_back(journal: &JournalName, start: &str) -> Record {
+    let (holder, start) = (journal.to_string(), start.to_owned());
+    Record { holder, start, is_incomplete: true, ..Record::default() }
 }
 
 /// Whether NATS has a journal's stream. An empty one was only just created again.
@@ -181,8 +200,8 @@ async fn held<T>(
             match lease.renew().await {
                 Err(Failed::Lost(why)) => return why,
                 Err(Failed::Again(_))
-                    if matches!(lease.is_lost().await, Ok(true))
-                        && progress.get() == Progress::Read =>
+                    if progress.get() == Progress::Read
+                        && matches!(lease.is_lost().await, Ok(true)) =>
                 {
                     return "NATS has lost its lease".into();
                 }
@@ -201,7 +220,7 @@ async fn adopt_all(
     context: &Context,
     kept: &Kept,
     streams: &JetStream,
-    journal: &JournalName,
+    (journal, lease): (&JournalName, &Lease),
     (earlier, progress): (&Cell<Option<Read>>, &Cell<Progress>),
 ) -> Result<(), Failed> {
     if progress.get() != Progress::Installed {
@@ -216,6 +235,11 @@ async fn adopt_all(
         progress.set(Progress::Installing);
         install(context, kept, journal, state).await?;
         progress.set(Progress::Installed);
+    }
+    match lease.show_installed().await {
+        // This node restores it as adopted.
+        Err(Failed::Again(_)) if lease.is_lost().await? => (),
+        shown => shown?,
     }
     match streams.delete(&kept.names.stream(journal).name).await {
         Ok(()) | Err(JetStreamError::NoStream) => Ok(()),

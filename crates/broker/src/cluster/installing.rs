@@ -3,10 +3,14 @@
 //! A message that is queued for several sessions is stored once. The sessions are added one after the other, and those
 //! that are here may complete the message before the last one is. Meanwhile a session `$adopted/JOURNAL` holds such
 //! messages.
+//!
+//! A stage that is full refuses an operation, which is then repeated: the state that was read may be the only one.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use phalanx::shutdown::is_draining;
+use phalanx::sleep;
 use phalanx_mqtt::Reason;
 
 use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS, is_reserved};
@@ -15,11 +19,13 @@ use crate::context::Context;
 use crate::durable::recovery::{RecoveredSession, RecoveredState};
 use crate::kept::lease::Failed;
 use crate::kept::state::Kept;
+use crate::lock::lock;
 use crate::model::handed::adoption_id;
 use crate::model::session::Adoptions;
 use crate::peers::handovers::{handover_client, handover_of};
 use crate::requests::SubscriptionRequest;
-use crate::session::partition::install::Arriving;
+use crate::session::operations::RETRY_DELAY;
+use crate::session::partition::install::{Arriving, Offered};
 
 /// Adds all sessions of clients. Returns when they are on disk and in this node's stream.
 pub(super) async fn install(
@@ -35,7 +41,7 @@ pub(super) async fn install(
     let all = state.sessions.iter().flat_map(|own| &own.sessions);
     kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
     // That of an earlier attempt.
-    release(context, journal).await?;
+    released(context, journal).await?;
     if let Some(session) = holder(journal, &mut state) {
         add(context, Arriving { session, requests: Vec::new() }).await?;
     }
@@ -61,11 +67,14 @@ pub(super) async fn install(
             }
         }
     }
-    release(context, journal).await?;
-    let stages = context.stages;
+    released(context, journal).await?;
     // The sessions get these wills, and from now on what is published at other nodes.
-    if !wills.is_empty() && stages.sessions.publish_wills(wills, stages.routing).await.is_err() {
-        return Err(busy());
+    if !wills.is_empty() {
+        let (stages, offered) = (context.stages, offer(wills));
+        while stages.sessions.publish_wills(offered.clone(), stages.routing).await.is_err() {
+            let was_refused = lock(&offered).is_some();
+            pause(was_refused).await?;
+        }
     }
     if let Some(peers) = &context.counters.peers {
         peers.interest.settled(kept.timeout()).await;
@@ -77,11 +86,31 @@ fn busy() -> Failed {
     Failed::Again("the broker is busy".into())
 }
 
+fn offer<T>(what: T) -> Offered<T> {
+    Arc::new(Mutex::new(Some(what)))
+}
+
+/// Waits before an operation is repeated. It is not repeated during shutdown, nor if it was not refused: its outcome
+/// is unknown.
+async fn pause(was_refused: bool) -> Result<(), Failed> {
+    if is_draining() || !was_refused {
+        return Err(busy());
+    }
+    sleep(RETRY_DELAY).await;
+    Ok(())
+}
+
 /// Adds a session, unless its client has one here. Returns whether it was added.
 async fn add(context: &Context, arriving: Arriving) -> Result<bool, Failed> {
-    let stages = context.stages;
-    let added = stages.sessions.install(arriving, stages.routing).await;
-    added.ok().flatten().ok_or_else(busy)
+    let (stages, offered) = (context.stages, offer(arriving));
+    loop {
+        let added = stages.sessions.install(offered.clone(), stages.routing).await;
+        if let Some(is_new) = added.ok().flatten() {
+            return Ok(is_new);
+        }
+        let was_refused = lock(&offered).is_some();
+        pause(was_refused).await?;
+    }
 }
 
 /// A session with the messages that several sessions have, if there are any. From then on only those messages have a
@@ -103,6 +132,14 @@ fn holder(journal: &JournalName, state: &mut RecoveredState) -> Option<Recovered
 
 fn holding_client(journal: &JournalName) -> Arc<str> {
     format!("{ADOPTED_CLIENTS}{journal}").into()
+}
+
+/// As [`release`], repeated until the broker is not busy.
+async fn released(context: &Context, journal: &JournalName) -> Result<(), Failed> {
+    while release(context, journal).await.is_err() {
+        pause(true).await?;
+    }
+    Ok(())
 }
 
 /// Ends the session that holds messages of several sessions.

@@ -22,6 +22,9 @@ pub(crate) struct Record {
     /// The stream lacks batches of the journal. Unknown to earlier versions.
     #[serde(default)]
     pub(crate) is_incomplete: bool,
+    /// The holder has all sessions of the journal, whose stream may be deleted. Unknown to earlier versions.
+    #[serde(default)]
+    pub(crate) is_installed: bool,
     /// The journal of a node that reads the stream before it takes the lease. Unknown to earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reader: Option<String>,
@@ -49,6 +52,7 @@ pub(crate) struct Lease {
     subject: String,
     own: Record,
     is_incomplete: Cell<bool>,
+    is_installed: Cell<bool>,
     /// The number of the last known message, in the stream of this creation.
     number: Cell<u64>,
     created: RefCell<String>,
@@ -69,6 +73,7 @@ impl Lease {
             stream: names.leases().name,
             subject: names.lease(journal),
             is_incomplete: Cell::new(own.is_incomplete),
+            is_installed: Cell::new(own.is_installed),
             own,
             number: Cell::new(number),
             created: RefCell::new(created.to_owned()),
@@ -87,7 +92,9 @@ impl Lease {
 
     /// The same lease, to be held by `own` from now on.
     pub(crate) fn passed_to(self, own: Record) -> Self {
-        Self { is_incomplete: Cell::new(own.is_incomplete), own, ..self }
+        let is_incomplete = Cell::new(own.is_incomplete);
+        let is_installed = Cell::new(own.is_installed);
+        Self { is_incomplete, is_installed, own, ..self }
     }
 
     /// Checks that no other node has the lease of this node's own journal, in the stream of this creation. Returns the
@@ -142,7 +149,8 @@ impl Lease {
 
     /// The record that shows that this process lives.
     fn record(&self) -> Record {
-        Record { is_incomplete: self.is_incomplete.get(), ..self.own.clone() }
+        let (is_incomplete, is_installed) = (self.is_incomplete.get(), self.is_installed.get());
+        Record { is_incomplete, is_installed, ..self.own.clone() }
     }
 
     /// Whether a record is that of this process, perhaps renewed by a node that reads the stream.
@@ -181,8 +189,14 @@ impl Lease {
         Err(failed)
     }
 
-    /// Shows that the holder has all sessions of the journal.
+    /// Shows that the holder has all sessions of the journal, before it deletes the stream.
+    pub(crate) async fn show_installed(&self) -> Result<(), Failed> {
+        self.is_installed.set(true);
+        self.renew().await
+    }
+
+    /// Shows that the holder has all sessions of the journal, which is deleted.
     pub(crate) async fn finish(&self) -> Result<(), Failed> {
-        self.put(&Record { is_adopted: true, ..self.own.clone() }).await
+        self.put(&Record { is_adopted: true, ..self.record() }).await
     }
 }

@@ -1,33 +1,48 @@
 //! Adoptions during which NATS loses everything, or requests are lost.
 
-use phalanx_nats::{Expected, StreamConfig};
+use std::time::Duration;
 
-use crate::cluster::tests::{Program, journal, lease_of, renewed, run};
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+use phalanx_nats::{Expected, StreamConfig};
+use phalanx_store::Mirror;
+
+use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS};
+use crate::cluster::installing::install;
+use crate::cluster::tests::{JOURNAL, MOST, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::{BATCH, JournalName, OPEN};
+use crate::durable::recovery::{RecoveredSession, RecoveredSessions, RecoveredState};
 use crate::kept::lease::{Failed, Lease, Record};
+
+/// Stores a lease of the journal that is not renewed, and a stream that does not store a seal, so that an adoption cannot
+/// continue. Returns the stream's name.
+async fn put_unsealed(program: &Program) -> String {
+    let Program { streams, names, .. } = program;
+    let subjects = [BATCH, OPEN].map(|kind| names.subject(&journal(), kind));
+    let stream = StreamConfig { subjects: subjects.into(), ..names.stream(&journal()) };
+    for own in [&names.leases(), &stream] {
+        streams.create(own).await.unwrap();
+    }
+    let open = names.subject(&journal(), OPEN);
+    streams.append(&open, Expected::Any, b"").await.unwrap();
+    program.put_lease(&journal(), &lease_of(&journal())).await;
+    stream.name
+}
 
 #[test]
 fn an_adoption_ends_if_nats_has_lost_everything() {
     run(|program| {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
-            // It does not store a seal, so the adoption cannot continue.
-            let subjects = [BATCH, OPEN].map(|kind| names.subject(&journal(), kind));
-            let stream = StreamConfig { subjects: subjects.into(), ..names.stream(&journal()) };
-            let leases = names.leases();
-            for own in [&leases, &stream] {
-                streams.create(own).await.unwrap();
-            }
-            let open = names.subject(&journal(), OPEN);
-            streams.append(&open, Expected::Any, b"").await.unwrap();
-            program.put_lease(&journal(), &lease_of(&journal())).await;
+            let (leases, stream) = (names.leases(), put_unsealed(&program).await);
             let kept = program.watched();
             let holder = async || program.lease().await.map(|(_, lease)| lease.holder);
             while holder().await != kept.own().map(|own| own.to_string()) {
                 renewed(&kept).await;
             }
-            for own in [&leases, &stream] {
-                streams.delete(&own.name).await.unwrap();
+            for own in [&leases.name, &stream] {
+                streams.delete(own).await.unwrap();
             }
             streams.create(&leases).await.unwrap();
             while program.lease().await.is_none() {
@@ -59,6 +74,108 @@ fn a_journal_that_is_lost_while_it_is_read_is_not_adopted() {
             }
             let (_, lease) = program.lease().await.unwrap();
             assert_eq!((&lease.holder, lease.is_adopted), (&journal().to_string(), false));
+        })
+    });
+}
+
+/// As above, after the other node has taken its lease.
+#[test]
+fn a_journal_that_is_lost_before_its_sessions_are_installed_is_given_back() {
+    run(|program| {
+        Box::pin(async move {
+            let stream = put_unsealed(&program).await;
+            let kept = program.watched();
+            while program.lease().await.unwrap().1.holder == journal().to_string() {
+                renewed(&kept).await;
+            }
+            program.streams.delete(&stream).await.unwrap();
+            let since = now();
+            while program.lease().await.unwrap().1.holder != journal().to_string() {
+                assert!(!program.lease().await.unwrap().1.is_adopted);
+                renewed(&kept).await;
+            }
+            assert!(now() - since < kept.timeout(), "not only by the next attempt");
+            let given_back = Record { is_incomplete: true, ..lease_of(&journal()) };
+            let (number, lease) = program.lease().await.unwrap();
+            assert_eq!(lease, given_back);
+            assert!(!kept.has_adopted("1"), "its messages count again");
+            for _ in 0..200 {
+                renewed(&kept).await;
+            }
+            assert_eq!(program.lease().await.unwrap(), (number, given_back));
+            let (kept, mirror) = program.mirror("3");
+            assert_eq!(mirror.open(JOURNAL, 1, 3).await, Ok(1));
+            assert_eq!(kept.lost(), None);
+        })
+    });
+}
+
+/// The node that adopted it was lost, too.
+#[test]
+fn a_journal_without_a_stream_was_adopted_only_if_its_sessions_were_installed() {
+    for is_installed in [false, true] {
+        run(move |program| {
+            Box::pin(async move {
+                let Program { streams, names, .. } = &program;
+                streams.create(&names.leases()).await.unwrap();
+                let begun = lease_of(&JournalName { node: "c".into(), id: 2 });
+                program.put_lease(&journal(), &Record { is_installed, ..begun }).await;
+                let kept = program.watched();
+                let own = kept.own().unwrap().to_string();
+                let is_over = |lease: &Record| match is_installed {
+                    true => lease.is_adopted,
+                    false => lease.holder == journal().to_string(),
+                };
+                while !is_over(&program.lease().await.unwrap().1) {
+                    renewed(&kept).await;
+                }
+                let (_, lease) = program.lease().await.unwrap();
+                assert_eq!(lease.holder == own, is_installed, "{lease:?}");
+                assert_eq!((lease.is_incomplete, lease.is_adopted), (!is_installed, is_installed));
+            })
+        });
+    }
+}
+
+#[test]
+fn the_lease_shows_that_the_sessions_are_installed_before_the_stream_is_deleted() {
+    run(|program| {
+        Box::pin(async move {
+            let stream = program.put_stream(b"").await;
+            let last = program.put_gap(&stream).await;
+            program.streams.purge(&stream, last).await.unwrap();
+            let kept = program.watched();
+            while program.streams.state(&stream).await.is_ok() {
+                kept.is_renewed(now());
+                sleep(Duration::from_millis(1)).await;
+            }
+            let (_, lease) = program.lease().await.unwrap();
+            assert!(lease.is_installed, "{lease:?}");
+        })
+    });
+}
+
+/// The stream may be lost, so the sessions are not read again.
+#[test]
+fn sessions_are_installed_while_the_broker_is_busy() {
+    run(|program| {
+        Box::pin(async move {
+            let (stage, kept) = (program.context.stages.sessions, program.kept("2"));
+            let node = format!("{NODE_CLIENTS}c.0000000000000002");
+            let all = [&*node, "x"].map(|own| RecoveredSession::holder(own.into(), Vec::new()));
+            let all = RecoveredSessions { sessions: all.into(), ..RecoveredSessions::default() };
+            let state = RecoveredState { sessions: vec![all], ..RecoveredState::default() };
+            let waiting: Vec<_> = (0..MOST).map(|_| stage.clients_with(0, "")).collect();
+            let lost = journal();
+            let mut installed = Box::pin(install(&program.context, &kept, &lost, state));
+            let begun = select(installed.as_mut(), sleep(Duration::from_millis(1))).await;
+            assert!(matches!(begun, Either::Right(())));
+            drop(waiting);
+            installed.await.unwrap();
+            let handover = format!("{ADOPTED_CLIENTS}{}/c.0000000000000002", journal());
+            let mut clients = stage.clients_with(0, "").await.unwrap();
+            clients.sort();
+            assert!(clients.iter().map(|own| &**own).eq([&*handover, "x"]), "{clients:?}");
         })
     });
 }

@@ -29,6 +29,9 @@ use crate::peers::Peers;
 
 const JOURNAL: u64 = 7;
 
+/// Maximum number of operations at once.
+const MOST: usize = 10_000;
+
 fn nats() -> SocketAddr {
     ([10, 0, 0, 9], 4222).into()
 }
@@ -135,6 +138,7 @@ fn run(test: impl Fn(Program) -> LocalFuture<'static, ()> + Clone + 'static) {
         world.set_processors(1);
         world.set_steady();
         let mut graph = Graph::new();
+        graph.max_operations(MOST);
         let broker =
             Broker::declare(&mut graph, &Config { cluster: Default::default(), ..config() });
         let resolver = Resolver::declare(&mut graph);

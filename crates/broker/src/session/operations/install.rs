@@ -3,23 +3,30 @@
 use phalanx::time::now;
 use phalanx::{Call, sleep};
 
+use crate::lock::lock;
 use crate::model::message::Message;
 use crate::peers::handovers::handover_of;
 use crate::requests::{Answer, Item, Routes};
 use crate::session::operations::{RETRY_DELAY, SessionStage};
-use crate::session::partition::install::Arriving;
+use crate::session::partition::install::{Arriving, Offered};
 use crate::session::state::effects::Effects;
 
 impl SessionStage {
-    /// Adds a session, unless its client has one here. Returns whether it was added; `None` if the broker is busy, and
-    /// whether it was is unknown.
-    pub(crate) fn install(self, arriving: Arriving, routes: Routes) -> Call<Option<bool>> {
+    /// Adds a session, unless its client has one here. Returns whether it was added; `None` if the broker is busy, and the
+    /// session was not added if it is still offered.
+    pub(crate) fn install(self, offered: Offered<Arriving>, routes: Routes) -> Call<Option<bool>> {
         let partition = self.own_partition();
-        self.install_in(partition, arriving, routes)
+        self.install_in(partition, offered, routes)
     }
 
-    fn install_in(self, partition: u16, arriving: Arriving, routes: Routes) -> Call<Option<bool>> {
+    fn install_in(
+        self,
+        partition: u16,
+        offered: Offered<Arriving>,
+        routes: Routes,
+    ) -> Call<Option<bool>> {
         self.0.call_partition(partition.into(), move |sessions| async move {
+            let arriving = lock(&offered).take()?;
             let first = loop {
                 let count = arriving.session.deliveries() as u64;
                 match routes.call(Item::Reserve(count)).await {
@@ -42,7 +49,8 @@ impl SessionStage {
                 Ok(None) => return Some(false),
                 Err(elsewhere) => {
                     let (claimed, arriving) = *elsewhere;
-                    return self.install_in(claimed, arriving, routes).await.ok().flatten();
+                    *lock(&offered) = Some(arriving);
+                    return self.install_in(claimed, offered, routes).await.ok().flatten();
                 }
             };
             let key = subscriber.key;
@@ -67,8 +75,9 @@ impl SessionStage {
     }
 
     /// Publishes wills of sessions that had ended when their node was lost.
-    pub(crate) fn publish_wills(self, wills: Vec<Message>, routes: Routes) -> Call<()> {
+    pub(crate) fn publish_wills(self, offered: Offered<Vec<Message>>, routes: Routes) -> Call<()> {
         self.0.call_partition(0, move |sessions| async move {
+            let wills = lock(&offered).take().unwrap_or_default();
             let effects = sessions.with(|sessions| {
                 let wills = wills.into_iter().map(|will| sessions.enqueue_will(0, None, will));
                 Effects { wills: wills.collect(), ..Effects::default() }

@@ -1,5 +1,6 @@
 //! Adds the sessions that another node kept: with new IDs, because those of the other node's journal are taken here.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use phalanx_mqtt::{PacketId, RetainHandling};
@@ -19,6 +20,9 @@ pub(crate) struct Arriving {
     pub(crate) session: RecoveredSession,
     pub(crate) requests: Vec<SubscriptionRequest>,
 }
+
+/// Something that an operation takes when it begins. An operation that is refused leaves it.
+pub(crate) type Offered<T> = Arc<Mutex<Option<T>>>;
 
 /// Size from which the records of a session continue in another entry, because entries are limited. After a crash between
 /// two of them, the session lacks its last messages.
@@ -132,8 +136,6 @@ fn put_all(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use phalanx_mqtt::{Properties, QoS};
     use phalanx_store::Phase;
 
