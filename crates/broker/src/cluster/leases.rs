@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use phalanx::time::now;
 use phalanx_nats::{Expected, JetStream};
 
 use crate::cluster::adopt::has_stream;
@@ -29,12 +30,16 @@ pub(super) struct Leases {
     /// The creation of the stream, and whether NATS has lost the leases since they were restored.
     created: String,
     are_lost: bool,
+    /// The time of the last successful look.
+    looked: Duration,
     adopted: BTreeMap<JournalName, Adopted>,
 }
 
 /// The lease of an adopted journal.
 struct Adopted {
     record: Record,
+    /// Whether NATS had it.
+    is_seen: bool,
     /// Since when its node is known to have another journal.
     since: Option<Duration>,
 }
@@ -56,6 +61,7 @@ impl Leases {
     /// Reads the leases that may have changed: all, until those that NATS has lost are restored.
     pub(super) async fn look(&mut self, kept: &Kept, streams: &JetStream) -> Result<Found, Failed> {
         let (stream, filter) = (kept.names.leases().name, kept.names.all_leases());
+        let begun = now();
         loop {
             let before = self.from;
             let (mut found, mut adopted) = (Found::new(), BTreeSet::new());
@@ -68,7 +74,8 @@ impl Leases {
                 if record.is_adopted {
                     found.remove(&journal);
                     adopted.insert(journal.clone());
-                    self.adopted.entry(journal).or_insert(Adopted { record, since: None });
+                    let own = Adopted { record, is_seen: true, since: None };
+                    self.adopted.entry(journal).or_insert(own).is_seen = true;
                 } else {
                     found.insert(journal, (lease.number, record));
                 }
@@ -88,6 +95,7 @@ impl Leases {
             }
             self.from = found.values().map(|(number, _)| *number).min();
             if self.from.is_some() || before.is_none() {
+                self.looked = begun;
                 // An operator has given them back to their nodes.
                 self.adopted.retain(|journal, _| !found.contains_key(journal));
                 if let Some(own) = kept.own() {
@@ -99,7 +107,8 @@ impl Leases {
         }
     }
 
-    /// Restores the leases of adopted journals. A lost node that has taken its lease meanwhile loses it.
+    /// Restores the leases of adopted journals. A lost node that has taken its lease meanwhile loses it, unless an operator
+    /// has given its sessions back.
     async fn restore_adopted(
         &self,
         kept: &Kept,
@@ -107,14 +116,29 @@ impl Leases {
         found: &mut Found,
         adopted: &BTreeSet<JournalName>,
     ) -> Result<(), Failed> {
-        for (journal, Adopted { record, .. }) in &self.adopted {
-            if !adopted.contains(journal) {
-                let number = found.get(journal).map_or(0, |(number, _)| *number);
-                put(kept, streams, (journal, record), number).await?;
-                found.remove(journal);
+        // A node waits for the timeout before it takes a lease that NATS has lost.
+        let has_looked_lately = now().saturating_sub(self.looked) < kept.timeout() / 2;
+        let mut restored = Ok(());
+        for (journal, Adopted { record, is_seen, .. }) in &self.adopted {
+            if adopted.contains(journal) {
+                continue;
             }
+            let taken = found.get(journal);
+            let is_its_nodes = taken.is_some_and(|(_, lease)| {
+                lease.holder == journal.to_string() && !lease.is_incomplete
+            });
+            if is_its_nodes && *is_seen && has_looked_lately {
+                continue;
+            }
+            if taken.is_some() && !kept.has_renewed_lately() {
+                restored = Err(cut_off());
+                continue;
+            }
+            let number = taken.map_or(0, |(number, _)| *number);
+            put(kept, streams, (journal, record), number).await?;
+            found.remove(journal);
         }
-        Ok(())
+        restored
     }
 
     /// Restores the leases of other journals, as incomplete where NATS has lost the journal's stream, too.
@@ -125,8 +149,7 @@ impl Leases {
         found: &mut Found,
     ) -> Result<(), Failed> {
         if !kept.has_renewed_lately() {
-            // A journal may have been adopted while this node was cut off. First others restore its lease.
-            return Err(Failed::Again("this node has no lease".into()));
+            return Err(cut_off());
         }
         let missing = kept.others(|others| {
             let is_known = |journal: &JournalName| {
@@ -140,7 +163,10 @@ impl Leases {
             let is_incomplete = lease.is_incomplete || !has_stream;
             // A node that is adopting the journal begins again, or restores the lease as adopted.
             let holder = journal.to_string();
-            let record = Record { holder, start, is_incomplete, ..Record::default() };
+            let record = match lease.is_installed {
+                true => lease,
+                false => Record { holder, start, is_incomplete, ..Record::default() },
+            };
             let number = put(kept, streams, (&journal, &record), 0).await?;
             found.insert(journal, (number, record));
         }
@@ -152,7 +178,7 @@ impl Leases {
         let (Some(own), start) = (kept.own(), kept.start.clone()) else { return };
         let record =
             Record { holder: own.to_string(), start, is_adopted: true, ..Record::default() };
-        self.adopted.insert(journal, Adopted { record, since: None });
+        self.adopted.insert(journal, Adopted { record, is_seen: false, since: None });
     }
 
     /// The adopted journals whose leases have to be removed.
@@ -172,6 +198,11 @@ impl Leases {
         let due = self.adopted.iter().filter(|(_, own)| is_due(own));
         due.map(|(journal, _)| journal.clone()).collect()
     }
+}
+
+/// Journals may have been adopted, or given back, while this node was cut off. First others restore their leases.
+fn cut_off() -> Failed {
+    Failed::Again("this node has no lease".into())
 }
 
 /// Replaces the message of this number, or of none, which fails if somebody else has replaced it.
@@ -194,7 +225,7 @@ mod tests {
     fn the_lease_of_an_adopted_journal_is_removed_when_its_node_has_another_one() {
         let journal = |node: &str, id| JournalName { node: node.into(), id };
         let adopted = [journal("a", 1), journal("b", 1), journal("c", 1)];
-        let adopted_one = || Adopted { record: Record::default(), since: None };
+        let adopted_one = || Adopted { record: Record::default(), is_seen: true, since: None };
         let mut leases = Leases {
             adopted: adopted.into_iter().map(|journal| (journal, adopted_one())).collect(),
             ..Leases::default()

@@ -170,12 +170,72 @@ fn the_lease_of_an_adopted_journal_outlives_the_loss_of_all_streams() {
                 streams.delete(&stream.name).await.unwrap();
                 streams.create(&stream).await.unwrap();
                 if has_returned {
+                    // The node waits before it takes the lease.
+                    sleep(kept.timeout()).await;
                     program.put_lease(&journal(), &lease_of(&journal())).await;
+                    // First a node that was not cut off restores it.
+                    assert!(leases.look(&kept, streams).await.is_err());
+                    assert_eq!(program.lease().await.unwrap().1, lease_of(&journal()));
                 }
                 kept.is_renewed(now());
                 assert!(leases.look(&kept, streams).await.unwrap().is_empty());
                 assert_eq!(program.lease().await.unwrap().1, adopted, "{has_returned}");
             }
+        })
+    });
+}
+
+/// Another node restores the lease as incomplete if it missed the adoption.
+#[test]
+fn a_node_whose_sessions_were_given_back_keeps_them() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (stream, own) = (names.leases(), lease_of(&journal()));
+            let other = lease_of(&JournalName { node: "b".into(), id: 1 });
+            let adopted = Record { is_adopted: true, ..other.clone() };
+            let missed = Record { is_incomplete: true, ..own.clone() };
+            let begun = Record { is_installed: true, ..other };
+            for (taken, is_kept) in [(own, true), (missed, false), (begun, false)] {
+                let kept = program.kept("2");
+                let mut leases = Leases::default();
+                streams.create(&stream).await.unwrap();
+                program.put_lease(&journal(), &adopted).await;
+                leases.look(&kept, streams).await.unwrap();
+                // An operator deletes it, and NATS loses all, perhaps twice.
+                streams.delete(&stream.name).await.unwrap();
+                streams.create(&stream).await.unwrap();
+                program.put_lease(&journal(), &taken).await;
+                kept.is_renewed(now());
+                let found = leases.look(&kept, streams).await.unwrap();
+                assert_eq!(found.contains_key(&journal()), is_kept, "{taken:?}");
+                let expected = if is_kept { &taken } else { &adopted };
+                assert_eq!(program.lease().await.unwrap().1, *expected);
+            }
+        })
+    });
+}
+
+/// NATS loses the leases before this node has recorded the adoption.
+#[test]
+fn an_adoption_that_was_not_recorded_is_restored() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let stream = names.leases();
+            let kept = program.kept("2");
+            kept.is_named(JournalName { node: "b".into(), id: 1 });
+            let mut leases = Leases::default();
+            streams.create(&stream).await.unwrap();
+            leases.look(&kept, streams).await.unwrap();
+            leases.note_adopted(&kept, journal());
+            streams.delete(&stream.name).await.unwrap();
+            streams.create(&stream).await.unwrap();
+            // Another node restores it.
+            program.put_lease(&journal(), &lease_of(&journal())).await;
+            kept.is_renewed(now());
+            assert!(leases.look(&kept, streams).await.unwrap().is_empty());
+            assert!(program.lease().await.unwrap().1.is_adopted);
         })
     });
 }
@@ -186,17 +246,21 @@ fn a_node_without_a_lease_restores_only_those_of_adopted_journals() {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             let (stream, lost) = (names.leases(), JournalName { node: "c".into(), id: 2 });
+            // Its holder has its sessions, and did not record that.
+            let installed = JournalName { node: "d".into(), id: 3 };
+            let of_installed = Record { is_installed: true, ..lease_of(&lost) };
             let kept = program.kept("2");
             let mut leases = Leases::default();
             streams.create(&stream).await.unwrap();
             leases.look(&kept, streams).await.unwrap();
             kept.others(|others| {
-                let (lease, start, is_unreadable) = (lease_of(&lost), "1".to_owned(), false);
-                let (number, since) = (1, Duration::ZERO);
-                others.insert(
-                    lost.clone(),
-                    OtherJournal { lease, start, is_unreadable, number, since },
-                );
+                let both = [(&lost, lease_of(&lost)), (&installed, of_installed.clone())];
+                for (journal, lease) in both {
+                    let (start, is_unreadable) = ("1".to_owned(), false);
+                    let (number, since) = (1, Duration::ZERO);
+                    let other = OtherJournal { lease, start, is_unreadable, number, since };
+                    others.insert(journal.clone(), other);
+                }
             });
             streams.delete(&stream.name).await.unwrap();
             streams.create(&stream).await.unwrap();
@@ -205,6 +269,7 @@ fn a_node_without_a_lease_restores_only_those_of_adopted_journals() {
             kept.is_renewed(now());
             let found = leases.look(&kept, streams).await.unwrap();
             assert_eq!(found[&lost].1, Record { is_incomplete: true, ..lease_of(&lost) });
+            assert_eq!(found[&installed].1, of_installed);
         })
     });
 }
