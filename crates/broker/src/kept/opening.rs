@@ -133,8 +133,7 @@ impl StreamMirror {
         self.missing.set(Some(since));
         match now().saturating_sub(since) < self.kept.timeout() {
             true => Err(Failed::Again(
-                "it has no lease of this node, of which another node may have adopted the sessions"
-                    .into(),
+                "NATS has no lease of this node; another node may have adopted its sessions".into(),
             )),
             false => Ok(()),
         }

@@ -99,6 +99,7 @@ mod tests {
         all.append(&mut next);
         assert!(all.adds_state() && !next.adds_state());
     }
+
     /// An earlier version had a condition there. A subscription with one must not become one without.
     #[test]
     fn the_reserved_field_of_a_subscription_is_empty() {
