@@ -10,7 +10,7 @@ use phalanx::sim::{self, Faults};
 use phalanx::task::Either;
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
 
-use crate::simulation::lives::{Files, begin, survivors};
+use crate::simulation::lives::{Files, begin, begin_with_reserve, survivors};
 use crate::simulation::subscriber::ask_for;
 use crate::simulation::wire::{Lost, Wire};
 
@@ -68,15 +68,19 @@ enum Answer {
 }
 
 async fn publish(wire: &mut Wire, delivery: Delivery, duplicate: bool) -> Result<(), Lost> {
-    let publish = Publish {
+    let payload = [delivery.id().map_or(0, PacketId::get) as u8];
+    wire.say(&message(&payload, delivery, duplicate)).await
+}
+
+fn message(payload: &[u8], delivery: Delivery, duplicate: bool) -> Packet<'_> {
+    Packet::Publish(Publish {
         topic: "t",
-        payload: &[delivery.id().map_or(0, PacketId::get) as u8],
+        payload,
         delivery,
         retain: false,
         duplicate,
         properties: Properties::NONE,
-    };
-    wire.say(&Packet::Publish(publish)).await
+    })
 }
 
 async fn answer(wire: &mut Wire) -> Answer {
@@ -258,6 +262,51 @@ fn qos_0_does_not_wait_for_the_disk() {
     });
     let alone = std::env::var_os("PHALANX_SEED").is_some();
     assert!(alone || waits.get() > 0, "the writer never waits");
+}
+
+/// Gives the broker time for others: the clock may jump, so a time would not.
+async fn pings(wire: &mut Wire, count: usize) {
+    for _ in 0..count {
+        assert!(wire.say(&Packet::PingReq).await.is_ok() && wire.next().await.is_ok());
+    }
+}
+
+/// A QoS 0 message waits for the disk with another one, and its receiver disconnects.
+#[test]
+fn messages_that_wait_for_the_disk_are_counted() {
+    let lost = Rc::new(Cell::new(0));
+    sim::explore_each(30, |seed| {
+        let all = lost.clone();
+        let files = with_a_session(seed);
+        sim::run(seed, |world| {
+            world.set_faults(Faults::NONE);
+            let broker = begin_with_reserve(world, seed, 2000, &files);
+            let net = world.net();
+            world.client(async move {
+                let mut known = Wire::connect(&net, "known").await;
+                let Ok((mut guest, _)) = Wire::ask(&net, "guest", 0).await else { panic!("guest") };
+                let Ok((mut other, _)) = Wire::ask(&net, "other", 0).await else { panic!("other") };
+                net.set_faults(Faults { full: 1000, ..Faults::NONE });
+                let both = [Delivery::AtMostOnce, Delivery::AtLeastOnce(id(1))];
+                let both = both.map(|delivery| message(b"x", delivery, false));
+                assert!(guest.say_all(&both).await.is_ok());
+                let came = match select(pin!(known.next()), pin!(pings(&mut other, 20))).await {
+                    Either::Left(Ok(came)) => matches!(came.packet(), Packet::Publish(_)),
+                    _ => false,
+                };
+                known.reset();
+                pings(&mut other, 100).await;
+                let is_loss = |label: &str| ["connection_lost", "offline"].contains(&label);
+                let count: u64 =
+                    broker.dropped().filter(|own| is_loss(own.0)).map(|own| own.1).sum();
+                assert_eq!(count + u64::from(came), 1, "received: {came}");
+                all.set(all.get() + count);
+                net.set_faults(Faults::NONE);
+            });
+        });
+    });
+    let alone = std::env::var_os("PHALANX_SEED").is_some();
+    assert!(alone || lost.get() > 0, "no message waits");
 }
 
 async fn retain(wire: &mut Wire) -> Result<(), Lost> {
