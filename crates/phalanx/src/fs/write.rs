@@ -14,13 +14,13 @@ use crate::io::{IoTimeout, request};
 
 impl Dir {
     /// Opens `path` for reading and writing, beneath this directory. Creates the file if it does not exist, and keeps its
-    /// content if it does. `follow_links` as in [`open_file`](Self::open_file). The new name is on the disk after a
+    /// content if it does. `links` as in [`open_file`](Self::open_file). The new name is on the disk after a
     /// [`sync`](Self::sync) of the directory.
     ///
     /// # Errors
     /// As [`open_file`](Self::open_file), and `EISDIR`, `EACCES`, `ENOSPC` as `open(2)`.
-    pub async fn create(&self, path: &[u8], follow_links: bool) -> io::Result<File> {
-        self.open_for(path, OpenHow { links: follow_links.into(), access: Access::Create }).await
+    pub async fn create(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
+        self.open_for(path, OpenHow { links: links.into(), access: Access::Create }).await
     }
 
     /// As [`create`](Self::create), without following links. A new file is accessible to its owner only (mode 0600).
@@ -49,12 +49,13 @@ impl Dir {
         self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreateNew }).await
     }
 
-    /// Opens the existing file `path` for reading and writing, beneath this directory.
+    /// Opens the existing file `path` for reading and writing, beneath this directory. `links` as in
+    /// [`open_file`](Self::open_file).
     ///
     /// # Errors
     /// As [`create`](Self::create); [`NotFound`](io::ErrorKind::NotFound) if it does not exist.
-    pub async fn open_write(&self, path: &[u8], follow_links: bool) -> io::Result<File> {
-        self.open_for(path, OpenHow { links: follow_links.into(), access: Access::Write }).await
+    pub async fn open_write(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
+        self.open_for(path, OpenHow { links: links.into(), access: Access::Write }).await
     }
 
     async fn open_for(&self, path: &[u8], how: OpenHow) -> io::Result<File> {
