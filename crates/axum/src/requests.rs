@@ -1,11 +1,13 @@
 //! Requests as operations of a stage.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::task::{Poll, ready};
 
 use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -29,21 +31,32 @@ pub(crate) fn requests<S: HttpService>(
 > {
     service_fn(move |request: Request<Incoming>| {
         progress.called(&request);
-        let (mut service, span) = (service.clone(), RequestSpan::new(&request));
-        let answer = stage.run(move |_| {
-            span.around(async move {
-                let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
-                let Ok(response) = service.call(request.map(Body::new)).await;
-                response
-            })
-        });
+        let (service, span) = (service.clone(), RequestSpan::new(&request));
+        let answer = stage.run(move |_| span.around(handled(service, request)));
         let progress = progress.clone();
-        async move {
-            let response = answer.await.unwrap_or_else(|error| refusal(&error));
+        answer.map(move |answer| {
+            let response = answer.unwrap_or_else(|error| refusal(&error));
             Ok(response.map(|body| Answered::new(body, progress)))
-        }
+        })
     })
 }
+
+/// The response of the service. Combinators, because an `async` block would contain the request and the future that it
+/// becomes, and copy either once more.
+fn handled<S: HttpService>(
+    service: S,
+    request: Request<Incoming>,
+) -> impl Future<Output = Response> {
+    let mut service = Some(service);
+    let ready = poll_fn(move |context| {
+        let Ok(()) = ready!(service.as_mut().expect(POLLED_ONCE).poll_ready(context));
+        Poll::Ready(service.take().expect(POLLED_ONCE))
+    });
+    let called = ready.then(|mut service| service.call(request.map(Body::new)));
+    called.map(|Ok(response)| response)
+}
+
+const POLLED_ONCE: &str = "a future is not polled after it is ready";
 
 /// The response to a request whose handler gave none.
 #[cold]

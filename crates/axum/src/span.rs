@@ -11,6 +11,7 @@ mod enabled {
     use std::future::Future;
 
     use axum::response::Response;
+    use futures_util::FutureExt;
     use hyper::Request;
     use tracing::field::Empty;
     use tracing::{Instrument, Span, info_span};
@@ -32,10 +33,14 @@ mod enabled {
         }
 
         /// Runs `handler` in the span, and records the status of its response.
-        pub(crate) async fn around(self, handler: impl Future<Output = Response>) -> Response {
-            let response = handler.instrument(self.0.clone()).await;
-            self.0.record("status", response.status().as_u16());
-            response
+        pub(crate) fn around(
+            self,
+            handler: impl Future<Output = Response>,
+        ) -> impl Future<Output = Response> {
+            handler.instrument(self.0.clone()).map(move |response| {
+                self.0.record("status", response.status().as_u16());
+                response
+            })
         }
     }
 }
