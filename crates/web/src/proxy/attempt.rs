@@ -114,11 +114,12 @@ async fn relay(
             keep_alive: reply.keep_alive,
         },
         Err(Broken::Client(error)) => Outcome::Broken(None, error),
-        Err(Broken::Server) => {
+        Err(Broken::Server(failure)) => {
             // The client gets the received part, also without its end.
             let sent = out.send().await;
             let error = sent.err().unwrap_or(io::ErrorKind::UnexpectedEof.into());
-            Outcome::Broken(Some(Failure::Truncated), error)
+            // Nothing follows a request that its client has not completed.
+            Outcome::Broken(Some(failure).filter(|_| !uploading.has_client_failed()), error)
         }
     }
 }
@@ -190,6 +191,10 @@ impl<F: Future<Output = Upload>> Uploading<'_, F> {
 
     fn is_complete(&self) -> bool {
         matches!(self.result, Some(Upload::Complete))
+    }
+
+    fn has_client_failed(&self) -> bool {
+        matches!(self.result, Some(Upload::Client(_)))
     }
 
     /// Sends the body, and receives the head of the response at the same time. The time limit begins when the body is

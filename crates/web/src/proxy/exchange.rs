@@ -137,8 +137,8 @@ impl Exchange {
                 }
                 Outcome::Broken(failure, error) => {
                     counters.failure(failure.unwrap_or(Failure::ClientClosed));
-                    if let Some(failure) = failure {
-                        search.failed_at(&lease, failure);
+                    if failure == Some(Failure::Truncated) {
+                        search.failed_at(&lease, Failure::Truncated);
                     }
                     return Err(error);
                 }

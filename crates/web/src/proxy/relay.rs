@@ -8,11 +8,12 @@ use phalanx_http::{BodyParser, Limits};
 use phalanx_tls::Wire;
 
 use crate::respond::writer::ResponseWriter;
+use crate::upstream::Failure;
 
 /// Why a body was not relayed as a whole.
 pub(super) enum Broken {
-    /// The server's fault.
-    Server,
+    /// The response has ended early.
+    Server(Failure),
     /// The client has disconnected, or is too slow.
     Client(io::Error),
 }
@@ -27,16 +28,17 @@ pub(super) async fn relay_body(
     timeout: IoTimeout,
 ) -> Result<(), Broken> {
     let limits = Limits { body: u64::MAX, ..Limits::default() };
+    let truncated = || Broken::Server(Failure::Truncated);
     let mut parser = match content {
         Content::UntilClose => None,
-        Content::Framed(body) => Some(BodyParser::new(body, &limits).map_err(|_| Broken::Server)?),
+        Content::Framed(body) => Some(BodyParser::new(body, &limits).map_err(|_| truncated())?),
     };
     let mut piece = Vec::new();
     loop {
         match &mut parser {
             Some(parser) => {
                 let copied = parser.copy(input, &mut piece);
-                input.drain(..copied.map_err(|_| Broken::Server)?);
+                input.drain(..copied.map_err(|_| truncated())?);
                 out.buffer.piece(&piece);
                 piece.clear();
                 if parser.is_done() {
@@ -53,7 +55,10 @@ pub(super) async fn relay_body(
         match (wire.read(input, timeout).await, &parser) {
             (Ok(1..), _) => (),
             (Ok(0), None) => break,
-            _ => return Err(Broken::Server),
+            (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(Broken::Server(Failure::IdleTimeout));
+            }
+            _ => return Err(truncated()),
         }
     }
     out.buffer.end_pieces();

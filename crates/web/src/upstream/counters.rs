@@ -24,12 +24,14 @@ pub(crate) enum Failure {
     Malformed,
     /// The body of the response ended early. The client's connection closes, since the head has been sent.
     Truncated,
+    /// The server has paused for too long in the body of its response. It may have nothing to say, so it stays good.
+    IdleTimeout,
     /// The client has disconnected, has reset its stream, or reads its response too slowly.
     ClientClosed,
 }
 
 impl Failure {
-    const ALL: [(Self, &'static str); 9] = [
+    const ALL: [(Self, &'static str); 10] = [
         (Self::Busy, "busy"),
         (Self::Connect, "connect"),
         (Self::Exhausted, "exhausted"),
@@ -38,6 +40,7 @@ impl Failure {
         (Self::ResponseTimeout, "response-timeout"),
         (Self::Malformed, "malformed"),
         (Self::Truncated, "truncated"),
+        (Self::IdleTimeout, "idle-timeout"),
         (Self::ClientClosed, "client-closed"),
     ];
 

@@ -2,7 +2,8 @@
 //!
 //! The time doubles with each further failure. The first request after it is a trial: until the server has responded, it
 //! gets one request in a second. The head of a response resets the count of failures, because a response may last for
-//! hours. Responses that end early have a count of their own, which only a complete response resets.
+//! hours. Responses that end early have a count of their own, which a complete response resets, and a few minutes without
+//! another one.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -13,6 +14,8 @@ const MAX_FAILURES: u32 = 3;
 /// Time of the first ejection, and of all from the seventh on.
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(60);
+/// Time after which responses that ended early are forgotten.
+const TRUNCATIONS_KEPT: Duration = Duration::from_secs(300);
 /// Time between two trials. The first one may be without a result, because its client has disconnected.
 const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -31,6 +34,8 @@ pub(crate) struct Health {
     failures: AtomicU32,
     /// Responses that ended early since the last complete one.
     truncations: AtomicU32,
+    /// Time of the program of the last of them, in milliseconds.
+    truncated: AtomicU64,
     /// Time of the program at which the server gets requests again, in milliseconds.
     until: AtomicU64,
     /// Time of the program until which no further trial begins, in milliseconds.
@@ -93,7 +98,14 @@ impl Health {
     /// A response has ended early. Returns whether this ejects the server.
     pub(crate) fn truncated(&self, now: Duration) -> bool {
         // A restart cuts all responses at once, which is one failure of the server.
-        !self.is_ejected(now) && self.count(&self.truncations, now)
+        if self.is_ejected(now) {
+            return false;
+        }
+        let last = self.truncated.swap(millis(now), Relaxed);
+        if millis(now).saturating_sub(last) >= millis(TRUNCATIONS_KEPT) {
+            self.truncations.store(0, Relaxed);
+        }
+        self.count(&self.truncations, now)
     }
 
     fn is_ejected(&self, now: Duration) -> bool {
@@ -198,6 +210,16 @@ mod tests {
         assert!(health.is_good(at(3)), "it responds");
         health.completed();
         assert!(!truncated(4) && !truncated(4), "from the start");
+    }
+
+    /// A server most of whose responses last until it is restarted.
+    #[test]
+    fn responses_that_ended_early_are_forgotten() {
+        let at = Duration::from_secs;
+        let health = Health::default();
+        assert!((0..50).all(|n| !health.truncated(at(1 + 300 * n))), "one in five minutes");
+        assert!(!health.truncated(at(15_100)) && !health.truncated(at(15_399)));
+        assert!(health.truncated(at(15_600)), "the third within this time");
     }
 
     #[test]

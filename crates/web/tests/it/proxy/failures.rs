@@ -192,3 +192,34 @@ fn a_server_that_truncates_its_responses_is_ejected() {
         },
     );
 }
+
+/// A server that has nothing to say for a while, as with events, is not ejected.
+#[test]
+fn a_server_that_pauses_in_a_response_stays_good() {
+    let running = Mutex::new(None);
+    on_each_driver(
+        |_| {
+            let pausing = Backend::new(|mut peer, _| {
+                if peer.head().is_some() {
+                    peer.say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi");
+                    peer.drain();
+                }
+            });
+            let mut config = passing(pausing.address, |proxy| {
+                proxy.idle_timeout = Duration::from_millis(50);
+            });
+            config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
+            *running.lock().unwrap() = Some(pausing);
+            config
+        },
+        |server, _| {
+            for _ in 0..4 {
+                assert!(get(server, "/api").ends_with("\r\n\r\nhi"));
+            }
+            let name = "http_upstream_failures_total{reason=\"idle-timeout\"}";
+            eventually(name, || metric(server, name).filter(|count| *count == 4));
+            assert_eq!(metric(server, "http_upstream_ejections_total"), Some(0));
+            drop(running.lock().unwrap().take());
+        },
+    );
+}
