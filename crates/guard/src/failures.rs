@@ -44,11 +44,17 @@ impl Failures {
         self.get(key, now).is_some()
     }
 
-    pub(crate) fn is_locked_out(&self, key: u64, threshold: Threshold, now: Duration) -> bool {
-        let Some(Counted { failures, last }) = self.get(key, now) else { return false };
-        let Some(beyond) = failures.checked_sub(threshold.0) else { return false };
+    /// The rest of a lockout; `None` without one.
+    pub(crate) fn lockout(
+        &self,
+        key: u64,
+        threshold: Threshold,
+        now: Duration,
+    ) -> Option<Duration> {
+        let Counted { failures, last } = self.get(key, now)?;
+        let beyond = failures.checked_sub(threshold.0)?;
         let lockout = FIRST_LOCKOUT.saturating_mul(1 << beyond.min(16)).min(MAX_LOCKOUT);
-        now < last + lockout
+        (last + lockout).checked_sub(now).filter(|left| !left.is_zero())
     }
 
     pub(crate) fn failed(&mut self, key: u64, now: Duration) {
@@ -83,7 +89,8 @@ mod tests {
     #[test]
     fn a_lockout_doubles_and_is_forgotten() {
         let (mut failures, threshold) = (Failures::default(), Threshold(3));
-        let is_out = |failures: &Failures, now| failures.is_locked_out(7, threshold, at(now));
+        let left = |failures: &Failures, now| failures.lockout(7, threshold, at(now));
+        let is_out = |failures: &Failures, now| left(failures, now).is_some();
         for _ in 0..2 {
             failures.failed(7, at(10));
         }
@@ -96,7 +103,8 @@ mod tests {
             failures.failed(7, at(30));
         }
         assert!(is_out(&failures, 89) && !is_out(&failures, 90), "a minute at most");
-        assert!(!failures.is_locked_out(8, threshold, at(30)), "another is another");
+        assert_eq!(left(&failures, 70), Some(at(20)));
+        assert_eq!(failures.lockout(8, threshold, at(30)), None, "another is another");
         assert!(!failures.has_failed(7, at(630)));
         failures.failed(7, at(700));
         assert!(!is_out(&failures, 700), "it begins anew");
@@ -110,6 +118,9 @@ mod tests {
             failures.failed(key, at(2));
         }
         assert_eq!(failures.0.len(), CAPACITY);
-        assert!(failures.is_locked_out(1, Threshold(3), at(1)), "those with most failures stay");
+        assert!(
+            failures.lockout(1, Threshold(3), at(1)).is_some(),
+            "those with most failures stay"
+        );
     }
 }

@@ -58,8 +58,8 @@ pub struct Login {
 pub enum Refusal {
     /// The queue is full.
     Busy,
-    /// The address, or this user name from it, has failed too often.
-    LockedOut,
+    /// The address, or this user name from it, has failed too often. Contains the time until the next login is checked.
+    LockedOut(Duration),
 }
 
 /// Queue of logins, each with an item of the server.
@@ -134,8 +134,8 @@ impl<T> Logins<T> {
             state.known.push_back((login, item));
             return Vec::new();
         }
-        if state.is_locked_out(login, now) {
-            return vec![(item, Refusal::LockedOut)];
+        if let Some(left) = state.lockout(login, now) {
+            return vec![(item, Refusal::LockedOut(left))];
         }
         let has_failed = state.failures.has_failed(login.client, now);
         let (network, number) = (login.network, state.next);
@@ -196,17 +196,21 @@ impl<T> Logins<T> {
         state.failures.failed(login.pair, now);
         state.failures.failed(login.client, now);
         state.failures.failed(login.network, now);
-        if !state.is_locked_out(login, now) {
-            return Vec::new();
+        let is_out = state.lockout(login, now).is_some();
+        let own = if is_out { state.others.remove(&login.client) } else { None };
+        let Some(own) = own else { return Vec::new() };
+        let (mut refused, mut kept) = (Vec::new(), VecDeque::new());
+        for (login, item) in own.logins {
+            match state.lockout(login, now) {
+                Some(left) => refused.push((item, Refusal::LockedOut(left))),
+                None => kept.push_back((login, item)),
+            }
         }
-        let Some(own) = state.others.remove(&login.client) else { return Vec::new() };
-        let (refused, kept): (VecDeque<_>, VecDeque<_>) =
-            own.logins.into_iter().partition(|(own, _)| state.is_locked_out(*own, now));
         state.waiting -= refused.len();
         if !kept.is_empty() {
             state.others.insert(login.client, Waiting { logins: kept, ..own });
         }
-        refused.into_iter().map(|(_, item)| (item, Refusal::LockedOut)).collect()
+        refused
     }
 
     /// Records the result of a check that needed no queue. Also returns the queued logins that it locks out.
@@ -220,19 +224,20 @@ impl<T> Logins<T> {
         now: Duration,
     ) -> (Result<(), Refusal>, Vec<(T, Refusal)>) {
         let state = self.state();
-        if !state.right.contains(&login.secret) && state.is_locked_out(login, now) {
-            return (Err(Refusal::LockedOut), Vec::new());
-        }
+        let lockout = state.lockout(login, now).filter(|_| !state.right.contains(&login.secret));
         drop(state);
-        (Ok(()), self.record_result(login, is_right, now))
+        match lockout {
+            Some(left) => (Err(Refusal::LockedOut(left)), Vec::new()),
+            None => (Ok(()), self.record_result(login, is_right, now)),
+        }
     }
 }
 
 impl<T> State<T> {
-    fn is_locked_out(&self, login: Login, now: Duration) -> bool {
-        let Login { client, pair, .. } = login;
-        self.failures.is_locked_out(pair, Threshold(PAIR_FAILURES), now)
-            || self.failures.is_locked_out(client, Threshold(CLIENT_FAILURES), now)
+    /// The rest of a lockout; `None` without one.
+    fn lockout(&self, login: Login, now: Duration) -> Option<Duration> {
+        let lockout = |key, most| self.failures.lockout(key, Threshold(most), now);
+        lockout(login.pair, PAIR_FAILURES).max(lockout(login.client, CLIENT_FAILURES))
     }
 
     /// The address that has the next turn.
@@ -301,6 +306,7 @@ mod tests {
     use super::*;
 
     const NOW: Duration = Duration::from_secs(5);
+    const LOCKED_OUT: Refusal = Refusal::LockedOut(Duration::from_secs(1));
 
     /// Ten clients share a network.
     fn network_of(client: u64) -> u64 {
@@ -385,9 +391,9 @@ mod tests {
             let (login, _) = logins.next(NOW).unwrap();
             refused = logins.record_result(login, false, NOW);
         }
-        assert!(refused.iter().all(|(item, why)| *item < 30 && *why == Refusal::LockedOut));
+        assert!(refused.iter().all(|(item, why)| *item < 30 && *why == LOCKED_OUT));
         assert_eq!(refused.len() as u32, 30 - PAIR_FAILURES);
-        assert_eq!(logins.enter(login(1, 1, 1), 60, NOW), [(60, Refusal::LockedOut)]);
+        assert_eq!(logins.enter(login(1, 1, 1), 60, NOW), [(60, LOCKED_OUT)]);
         enters(&logins, login(2, 1, 1), 61);
         assert_eq!(logins.next(NOW).unwrap().1, 61, "another address is not concerned");
         assert!(logins.enter(login(1, 1, 1), 62, NOW + Duration::from_secs(5)).is_empty());
@@ -400,7 +406,8 @@ mod tests {
         for n in 0..2 * u64::from(CLIENT_FAILURES) {
             logins.record_result(login(1, 1, 100 + n), false, NOW);
         }
-        assert_eq!(logins.enter(login(1, 2, 1), 0, NOW), [(0, Refusal::LockedOut)], "the address");
+        let longest = Refusal::LockedOut(Duration::from_secs(60));
+        assert_eq!(logins.enter(login(1, 2, 1), 0, NOW), [(0, longest)], "the address");
         assert!(logins.enter(login(1, 1, 7), 1, NOW).is_empty());
     }
 
@@ -416,8 +423,8 @@ mod tests {
             (judged, refused) = logins.judge(login(1, 1, 200 + n), false, NOW);
             assert_eq!(judged, Ok(()));
         }
-        assert_eq!(refused, [(100, Refusal::LockedOut)]);
-        for (password, judged) in [(8, Err(Refusal::LockedOut)), (7, Ok(()))] {
+        assert_eq!(refused, [(100, LOCKED_OUT)]);
+        for (password, judged) in [(8, Err(LOCKED_OUT)), (7, Ok(()))] {
             assert_eq!(logins.judge(login(1, 1, password), true, NOW).0, judged, "{password}");
         }
     }
@@ -425,14 +432,10 @@ mod tests {
     #[test]
     fn the_queue_is_bounded() {
         let logins = Logins::default();
-        for client in 0..2000 {
-            logins.enter(login(client % 3, client, 1), client, NOW);
-        }
+        (0..2000).for_each(|own| drop(logins.enter(login(own % 3, own, 1), own, NOW)));
         assert_eq!(logins.state().waiting, MAX_WAITING);
         logins.record_result(login(9, 9, 9), false, NOW);
-        for n in 0..100 {
-            logins.enter(login(9, 10 + n, 1), n, NOW);
-        }
+        (0..100).for_each(|n| drop(logins.enter(login(9, 10 + n, 1), n, NOW)));
         assert_eq!(logins.state().others[&9].logins.len(), MAX_WAITING_FAILED);
         let mut left = 0;
         while logins.next(NOW).is_some() {

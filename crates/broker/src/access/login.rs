@@ -118,7 +118,7 @@ async fn by_password(
         Ok(true) => Ok(Some(user)),
         Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
         Err(Refusal::Busy) => Err((Reason::SERVER_BUSY, "too many logins wait")),
-        Err(Refusal::LockedOut) => Err(locked_out()),
+        Err(Refusal::LockedOut(_)) => Err(locked_out()),
     }
 }
 
@@ -159,7 +159,7 @@ async fn by_service(
     match callouts.verify(candidate, login.address_key(), fetcher).await {
         Ok(true) => Ok(name.into()),
         Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
-        Err(Undecided::Refused(Refusal::LockedOut)) => Err(locked_out()),
+        Err(Undecided::Refused(Refusal::LockedOut(_))) => Err(locked_out()),
         Err(Undecided::Refused(Refusal::Busy)) => {
             Err((Reason::SERVER_BUSY, "too many logins wait"))
         }

@@ -64,7 +64,7 @@ impl ScramLogin {
         match judged {
             Some(Ok(true)) => Ok(proof.answer),
             Some(Ok(false)) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
-            Some(Err(Refusal::LockedOut)) => Err(locked_out()),
+            Some(Err(Refusal::LockedOut(_))) => Err(locked_out()),
             // A check without a queue is never busy.
             Some(Err(Refusal::Busy)) | None => Err((Reason::SERVER_BUSY, "")),
         }

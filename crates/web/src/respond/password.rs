@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use phalanx::time::now;
 use phalanx_guard::Refusal;
@@ -15,6 +16,7 @@ use crate::auth::credentials::Credentials;
 use crate::files::list;
 use crate::respond::ask::Ask;
 use crate::respond::fail::{fail, fail_with};
+use crate::respond::refusal::whole_seconds;
 use crate::respond::writer::ResponseWriter;
 use crate::site::rules::Route;
 
@@ -60,23 +62,25 @@ pub(super) async fn check_access(
     }
     let Some(rule) = host.rules.auth(path, directory) else { return Ok(true) };
     let client = out.client.as_deref().copied();
-    let status = match verify(ask, rule, client).await {
+    let denial = match verify(ask, rule, client).await {
         Ok(credentials) => {
             if ask.stages.log.is_some() {
                 out.user = Some(Box::new(credentials));
             }
             return Ok(true);
         }
-        Err(status) => status,
+        Err(denial) => denial,
     };
-    if status == Status::Unauthorized {
-        fail_with(out, ask, status, host.rules.challenge(rule)).await?;
-    } else {
-        // The queue of checks is full, or the client is locked out; a retry may succeed.
-        let mut fields = FieldBlock::default();
-        fields.push("Retry-After", b"1");
-        fail_with(out, ask, status, &fields).await?;
-    }
+    let mut fields = FieldBlock::default();
+    let (status, fields) = match denial {
+        Denial::Wrong => (Status::Unauthorized, host.rules.challenge(rule)),
+        Denial::Unavailable => (Status::InternalServerError, &fields),
+        Denial::Later(status, wait) => {
+            fields.push("Retry-After", whole_seconds(wait).to_string().as_bytes());
+            (status, &fields)
+        }
+    };
+    fail_with(out, ask, status, fields).await?;
     Ok(false)
 }
 
@@ -97,20 +101,30 @@ pub(super) async fn check_address(
     Ok(false)
 }
 
+/// Why a request is denied.
+enum Denial {
+    /// It has no password, or a wrong one.
+    Wrong,
+    /// No password can be checked.
+    Unavailable,
+    /// The queue of checks is full, or the client is locked out; it may try again after this time.
+    Later(Status, Duration),
+}
+
 /// Returns the credentials of a request from `client` if they satisfy the rule.
-async fn verify(ask: Ask<'_>, rule: usize, client: Option<IpAddr>) -> Result<Credentials, Status> {
+async fn verify(ask: Ask<'_>, rule: usize, client: Option<IpAddr>) -> Result<Credentials, Denial> {
     let mut fields = ask.request.values("authorization");
     let (field, another) = (fields.next(), fields.next());
     let credentials = match (field, another) {
         (Some(field), None) => Credentials::parse(field),
         _ => None,
     };
-    let credentials = credentials.ok_or(Status::Unauthorized)?;
+    let credentials = credentials.ok_or(Denial::Wrong)?;
     let passwords = &ask.host().passwords[rule];
     if passwords.is_cached(&credentials, now()) {
         return Ok(credentials);
     }
-    let stage = ask.site.blocking().ok_or(Status::InternalServerError)?.passwords;
+    let stage = ask.site.blocking().ok_or(Denial::Unavailable)?.passwords;
     // A client that has disconnected has no address any more.
     let client = client.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let (passwords, own) = (passwords.clone(), credentials.clone());
@@ -118,8 +132,10 @@ async fn verify(ask: Ask<'_>, rule: usize, client: Option<IpAddr>) -> Result<Cre
     let checks = &ask.site.checks;
     match checks.verify(stage, attempt.login(checks), attempt).await {
         Ok(true) => Ok(credentials),
-        Ok(false) => Err(Status::Unauthorized),
-        Err(Refusal::LockedOut) => Err(Status::TooManyRequests),
-        Err(Refusal::Busy) => Err(Status::ServiceUnavailable),
+        Ok(false) => Err(Denial::Wrong),
+        Err(Refusal::LockedOut(left)) => Err(Denial::Later(Status::TooManyRequests, left)),
+        Err(Refusal::Busy) => {
+            Err(Denial::Later(Status::ServiceUnavailable, Duration::from_secs(1)))
+        }
     }
 }

@@ -30,9 +30,13 @@ pub(super) fn refuse_for(
     reply: Reply,
     fields: Option<&FieldBlock>,
 ) {
-    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let head = head(out, Status::TooManyRequests, reply, fields);
-    head.field("Retry-After", seconds.to_string().as_bytes()).length(0).finish();
+    head.field("Retry-After", whole_seconds(wait).to_string().as_bytes()).length(0).finish();
+}
+
+/// A time for `Retry-After`, rounded up.
+pub(super) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 /// Appends an error page for a malformed request.

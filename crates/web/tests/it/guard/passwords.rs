@@ -5,7 +5,7 @@ use std::io::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use phalanx_guard::PAIR_FAILURES;
-use phalanx_testkit::tcp;
+use phalanx_testkit::{eventually, tcp};
 use phalanx_web::{Auth, Network};
 
 use crate::guard::harness::{Server, all, connect, on_each_driver};
@@ -79,5 +79,17 @@ fn a_client_that_guesses_is_locked_out() {
         }
         assert_eq!(status("198.51.100.1", EVE).0, "200");
         assert_eq!(status("192.0.2.1", EVE).0, "200", "others are not affected");
+    });
+}
+
+/// A lock-out doubles with each further guess, and the response says how long it lasts.
+#[test]
+fn a_client_that_is_locked_out_learns_for_how_long() {
+    on_a_protected_site(|server| {
+        eventually("a lock-out of two seconds", || {
+            let answer = all(server, &request("198.51.100.1", WRONG));
+            let field = answer.lines().find_map(|line| line.strip_prefix("Retry-After: "))?;
+            field.parse::<u32>().ok().filter(|seconds| *seconds > 1)
+        });
     });
 }
