@@ -13,7 +13,7 @@ use phalanx::net::{IoTimeout, Stream};
 use phalanx::runtime::report;
 use phalanx::stage::Handles;
 use phalanx::time::{now, time_of_day};
-use phalanx::{Graph, SharedStage};
+use phalanx::{CallError, Graph, SharedStage};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 
@@ -31,6 +31,15 @@ const MAX_WAITING: usize = 1024;
 pub struct TlsStages {
     handshakes: SharedStage<Handshakes>,
     checks: BlockingStage<Vec<Profile>>,
+}
+
+/// Why there is no connection.
+pub enum HandshakeError {
+    /// The handshake failed.
+    Failed(Failed),
+    /// The operation was refused or terminated, which closes the socket. The stage is full if this is
+    /// [`CallError::Full`] with the name of a stage.
+    Call(CallError),
 }
 
 /// The certificates of some addresses, and the authorities of their clients. Both are reloaded when their files change.
@@ -85,13 +94,12 @@ impl TlsStages {
     /// Performs a handshake, for at most `timeout`.
     ///
     /// # Errors
-    /// If the handshake failed. Contains `None` if the operation was refused or terminated, which closes the
-    /// socket.
+    /// If the handshake failed, or its operation was refused or terminated.
     pub async fn handshake(
         self,
         stream: Stream,
         timeout: IoTimeout,
-    ) -> Result<Box<TlsStream>, Option<Failed>> {
+    ) -> Result<Box<TlsStream>, HandshakeError> {
         self.handshake_as(0, stream, timeout).await
     }
 
@@ -104,7 +112,7 @@ impl TlsStages {
         profile: usize,
         stream: Stream,
         timeout: IoTimeout,
-    ) -> Result<Box<TlsStream>, Option<Failed>> {
+    ) -> Result<Box<TlsStream>, HandshakeError> {
         let call = self.handshakes.call(move |handshakes| async move {
             if handshakes.is_check_due(now()) {
                 self.check_files().await;
@@ -112,8 +120,7 @@ impl TlsStages {
             let config = handshakes.config(profile);
             TlsStream::accept(stream, config, timeout).await.map(Box::new)
         });
-        // Refused or terminated: the stream was dropped.
-        call.await.map_err(|_| None)?.map_err(Some)
+        call.await.map_err(HandshakeError::Call)?.map_err(HandshakeError::Failed)
     }
 
     /// Checks whether certificates have changed, if the last check is old enough, without waiting. For handshakes that

@@ -19,7 +19,7 @@ mod stream;
 pub use certificates::certificate::{CertificateError, Validity, check, validity, warnings};
 pub use certificates::clients::Clients;
 pub use certificates::{ACME_TLS, Certificates, Replacement, Source};
-pub use handshake::{Profile, TlsStages};
+pub use handshake::{HandshakeError, Profile, TlsStages};
 pub use outgoing::authority::Authority;
 pub use outgoing::backoff::Backoff;
 pub use outgoing::connector::{Connector, is_server_name};

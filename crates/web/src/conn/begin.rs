@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use phalanx::CallError;
 use phalanx::net::{IoTimeout, Stream};
-use phalanx::shutdown::is_draining;
 use phalanx_http::Status;
 use phalanx_service::{ConnectionLimit, ConnectionPermit};
-use phalanx_tls::{ACME_TLS, Failed, TlsStages, Wire};
+use phalanx_tls::{ACME_TLS, Failed, HandshakeError, TlsStages, Wire};
 
 use crate::config::ListenerKind;
 use crate::conn::reject::reject;
@@ -155,15 +155,39 @@ async fn handshake(
             Connection::new(transport, stages, current, peer).serve().await;
         }
         // A browser displays this to a user who typed `http`.
-        Err(Some(Failed { stream, plain: true })) => {
+        Err(HandshakeError::Failed(Failed { stream, plain: true })) => {
             site.metrics.handshake_failed();
             // Boxed, so that not every TLS connection reserves its memory.
             Box::pin(Connection::new(stream.into(), stages, current, peer).reject_plain_http())
                 .await;
         }
-        Err(Some(_)) => site.metrics.handshake_failed(),
-        // The stage is full, unless the program ends.
-        Err(None) if !is_draining() => site.metrics.refused(Refused::MaxHandshakes),
-        Err(None) => (),
+        Err(HandshakeError::Failed(_)) => site.metrics.handshake_failed(),
+        Err(HandshakeError::Call(error)) => {
+            if let Some(why) = refused(&error) {
+                site.metrics.refused(why);
+            }
+        }
+    }
+}
+
+/// The limit that a call has reached; `None` if the program ends.
+fn refused(error: &CallError) -> Option<Refused> {
+    match error {
+        CallError::Full { stage: Some(_), .. } => Some(Refused::MaxHandshakes),
+        CallError::Full { stage: None, .. } => Some(Refused::MaxOperations),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_limits_refuse_handshakes() {
+        let full = |stage| refused(&CallError::Full { stage, bound: 1 });
+        assert!(matches!(full(Some("handshakes")), Some(Refused::MaxHandshakes)));
+        assert!(matches!(full(None), Some(Refused::MaxOperations)));
+        assert!(refused(&CallError::Cancelled).is_none());
     }
 }
