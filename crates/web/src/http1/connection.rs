@@ -18,7 +18,7 @@ use crate::http2;
 use crate::log::{AccessRecorder, Flush};
 use crate::proxy::{Job, Origin, prepare};
 use crate::respond::admit::{RequestContext, admit};
-use crate::respond::refusal::{error_page, plain_http_page};
+use crate::respond::refusal::{error_page, host_error_page, plain_http_page};
 use crate::respond::respond;
 use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
@@ -213,7 +213,14 @@ impl Connection {
                 Ok(discard) => Some(discard),
                 // The body is too large to discard. Report it now: a response to the request may not precede
                 // it.
-                Err(reject) => return self.refuse(reject.status, error_page).await,
+                Err(reject) => {
+                    let (host, site) = (site.host(request.host), site.clone());
+                    let page = move |out: &mut ResponseBuffer, status, reply| {
+                        let fields = host.and_then(|host| site.transport_fields(host, is_tls));
+                        host_error_page(out, status, reply, fields);
+                    };
+                    return Box::pin(self.refuse(reject.status, page)).await;
+                }
             },
         };
         let expects = body.is_some() && request.expect_continue;
@@ -267,7 +274,7 @@ impl Connection {
     pub(super) async fn refuse(
         &mut self,
         status: Status,
-        page: fn(&mut ResponseBuffer, Status, Reply),
+        page: impl FnOnce(&mut ResponseBuffer, Status, Reply),
     ) -> io::Result<Next> {
         let input = &self.input[self.taken..];
         if let Some(recorder) = &mut self.peer.recorder {

@@ -39,13 +39,16 @@ impl Connection {
         // Waiting for a server is no work of this one.
         self.permit = None;
         // Nor must the responses to earlier requests wait for it.
-        self.out.send().await?;
+        if let Err(error) = self.out.send().await {
+            self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
+            return Err(error);
+        }
         std::mem::take(&mut self.answered).sent(self.site.metrics.latency());
         self.answered.add(began);
         let (transport, stages) = (self.transport.clone(), self.stages);
         let pools = self.peer.pools.as_ref().ok_or(io::ErrorKind::NotConnected)?.pools.clone();
         let own = ResponseWriter::connection(transport.clone(), stages, &self.site.timeouts);
-        let input = std::mem::take(&mut self.input);
+        let (input, host) = (std::mem::take(&mut self.input), job.host_index);
         let body = ConnectionBody::new(transport, input, self.taken, &job, &self.site.limits)
             .map_err(io::Error::other)?;
         let exchange = Exchange {
@@ -62,12 +65,18 @@ impl Connection {
             Err(CallError::Full { .. }) => {
                 self.taken = 0;
                 self.out.buffer.begin();
-                refuse(&mut self.out.buffer, Status::ServiceUnavailable, reply.closing(), None);
+                let is_tls = self.out.is_tls();
+                let fields = host.and_then(|host| self.site.transport_fields(host, is_tls));
+                let status = Status::ServiceUnavailable;
+                refuse(&mut self.out.buffer, status, reply.closing(), fields);
                 self.site.upstreams.failure(Failure::Exhausted);
                 self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
                 return self.last(true).await;
             }
-            Err(error) => return Err(io::Error::other(error)),
+            Err(error) => {
+                self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
+                return Err(io::Error::other(error));
+            }
         };
         let is_read = body.is_done();
         self.out = out;

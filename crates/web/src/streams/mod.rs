@@ -15,12 +15,13 @@ use phalanx_http::{Body as Framing, Reply, Request, Status, Version};
 use phalanx_http2::{Body, Head};
 
 use crate::log::{AccessRecorder, Flush};
+use crate::metrics::CLIENT_CLOSED;
 use crate::proxy::{
     Exchange, Finished, Job, Origin, Prepared, RequestBody, StreamBody, StreamClosed,
     StreamContent, prepare,
 };
 use crate::respond::admit::{RequestContext, admit};
-use crate::respond::refusal::error_page;
+use crate::respond::refusal::host_error_page;
 use crate::respond::respond;
 use crate::respond::writer::{ResponseStream, ResponseWriter};
 use crate::site::Site;
@@ -74,6 +75,7 @@ pub(crate) async fn serve<S: RequestStream>(
         Ok(request) if site.has_upstreams => Job::group(site, request),
         _ => None,
     };
+    let mut has_left = false;
     // A CONNECT request is followed by tunnel data without an end. A request that is passed to another server takes its
     // body along.
     let refused = if head.is_large() {
@@ -87,10 +89,14 @@ pub(crate) async fn serve<S: RequestStream>(
             Ok(Ok(Body::Complete)) => None,
             Ok(Ok(Body::TooLarge)) => Some(Status::ContentTooLarge),
             // The stream has ended: the client has reset it, or its request is malformed.
-            Ok(Err(_)) => return,
+            Ok(Err(StreamClosed)) => {
+                has_left = true;
+                None
+            }
             Err(_) => Some(Status::RequestTimeout),
         }
     };
+    let host = parsed.as_ref().ok().and_then(|request| site.host(request.host));
     let timeouts = &site.timeouts;
     let mut out = ResponseWriter::stream(answer, stages, timeouts, buffers::get());
     out.set_begun(true);
@@ -103,6 +109,13 @@ pub(crate) async fn serve<S: RequestStream>(
             let named = named(peer.proxy.as_deref(), &request, site);
             if let Some(recorder) = &mut recorder {
                 recorder.request(site.logs(&request), &request, named, began);
+            }
+            if has_left {
+                out.set_begun(false);
+                out.log(recorder.as_mut(), &site.metrics);
+                buffers::recycle(out.buffer.take());
+                Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
+                return;
             }
             if site.has_protected {
                 let named = named.or(peer.pools.as_ref().and_then(|pools| pools.named));
@@ -123,12 +136,18 @@ pub(crate) async fn serve<S: RequestStream>(
                     group,
                 ));
                 match proxied.await {
-                    Some((own, answered)) => {
+                    Ok((own, answered)) => {
                         out = own;
                         answered
                     }
-                    // The operation limit is reached, and the stream was refused.
-                    None => return,
+                    Err(status) => {
+                        site.metrics.response(status, 0);
+                        if let Some(recorder) = &mut recorder {
+                            recorder.finish(None, status, 0);
+                        }
+                        Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
+                        return;
+                    }
                 }
             } else if admit(&mut out.buffer, &context, &mut permit, &request, reply) {
                 respond(&mut out, stages, site, &mut path, &request, reply).await
@@ -143,7 +162,8 @@ pub(crate) async fn serve<S: RequestStream>(
             }
             let head_only = head.method() == "HEAD";
             let reply = Reply { version: S::VERSION, keep_alive: true, head_only };
-            error_page(&mut out.buffer, status, reply);
+            let fields = host.and_then(|host| site.transport_fields(host, out.is_tls()));
+            host_error_page(&mut out.buffer, status, reply, fields);
             Ok(())
         }
     };
@@ -155,7 +175,10 @@ pub(crate) async fn serve<S: RequestStream>(
     Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
 }
 
-/// Passes a request to another server. Returns the writer; `None` if it is lost.
+/// Passes a request to another server. Returns the writer.
+///
+/// # Errors
+/// The status to record if the writer is lost, and with it the response.
 async fn proxied<S: RequestStream>(
     (stream, stages, peer): (&S, Stages, &Peer),
     site: &Arc<Site>,
@@ -164,16 +187,17 @@ async fn proxied<S: RequestStream>(
     (request, reply): (&Request<'_>, Reply),
     (context, permit): (RequestContext<'_>, &mut Option<Permit>),
     group: &Arc<Group>,
-) -> Option<(ResponseWriter, io::Result<()>)> {
+) -> Result<(ResponseWriter, io::Result<()>), u16> {
     let begun = (&mut out, &mut *permit, path);
     let request = (request, reply);
-    let pools = peer.pools.as_ref()?;
+    let pools = peer.pools.as_ref().ok_or(CLIENT_CLOSED)?;
     let named = (peer.proxy.as_deref(), context.named);
-    let origin = stream.origin(Claims::of(named, Some(pools), request.0, site))?;
+    let claims = Claims::of(named, Some(pools), request.0, site);
+    let origin = stream.origin(claims).ok_or(CLIENT_CLOSED)?;
     let job = match prepare(begun, stages, context, group, request, origin).await {
         Ok(Prepared::Job(job)) => job,
-        Ok(_) => return Some((out, Ok(()))),
-        Err(error) => return Some((out, Err(error))),
+        Ok(_) => return Ok((out, Ok(()))),
+        Err(error) => return Ok((out, Err(error))),
     };
     // Waiting for a server is no work of this one.
     *permit = None;
@@ -183,13 +207,13 @@ async fn proxied<S: RequestStream>(
     out.set_begun(false);
     let exchange = Exchange { job, site, pools, out, body, reply };
     match exchange.start().await {
-        Ok(Finished { out, end, .. }) => Some((out, end.map(drop))),
-        Err(error) => {
-            if matches!(error, CallError::Full { .. }) {
-                counters.failure(Failure::Exhausted);
-            }
-            None
+        Ok(Finished { out, end, .. }) => Ok((out, end.map(drop))),
+        // The operation limit is reached, and the stream was refused.
+        Err(CallError::Full { .. }) => {
+            counters.failure(Failure::Exhausted);
+            Err(Status::ServiceUnavailable.code())
         }
+        Err(_) => Err(CLIENT_CLOSED),
     }
 }
 

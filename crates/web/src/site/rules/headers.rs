@@ -34,19 +34,23 @@ pub(super) fn add<'a>(
 /// unless `public`, `s-maxage` or `must-revalidate` allows it (RFC 9111 §3.5); the first two are removed, and `private`
 /// has priority over the last.
 pub(crate) fn private(value: &str) -> String {
-    let named = |directive: &str, name: &str| {
-        directive.split('=').next().is_some_and(|own| own.trim().eq_ignore_ascii_case(name))
-    };
-    // Of a value with quotes only the directives that forbid more stay: parsing quoted commas is not worth it.
-    let stays = |directive: &&str| {
-        !value.contains('"') || ["no-store", "no-cache"].iter().any(|own| named(directive, own))
-    };
-    let directives = value.split(',').map(str::trim).filter(stays);
-    let kept = directives.filter(|directive| {
-        let shared = ["", "public", "s-maxage", "private"];
-        !shared.iter().any(|name| named(directive, name))
+    // Of a value with quotes only the names of the directives that forbid more stay: parsing quoted commas is not worth
+    // it, and without their values these forbid even more.
+    let has_quotes = value.contains('"');
+    let kept = value.split(',').map(str::trim).filter(|directive| match has_quotes {
+        true => is_one_of(directive, &["no-store", "no-cache"]),
+        false => !is_one_of(directive, &["", "public", "s-maxage", "private"]),
     });
+    let kept = kept.map(|directive| if has_quotes { directive_name(directive) } else { directive });
     ["private"].into_iter().chain(kept).collect::<Vec<_>>().join(", ")
+}
+
+fn directive_name(directive: &str) -> &str {
+    directive.split('=').next().unwrap_or_default().trim()
+}
+
+fn is_one_of(directive: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| directive_name(directive).eq_ignore_ascii_case(name))
 }
 
 /// The `WWW-Authenticate` field of a realm (RFC 7617 §2.1).
@@ -90,4 +94,22 @@ pub(super) fn security(headers: &SecurityHeaders) -> Vec<(&'static str, String)>
         fields.extend(value.as_ref().map(|value| (name, value.clone())));
     }
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_caches_are_forbidden() {
+        for (value, wanted) in [
+            ("", "private"),
+            ("public, max-age=60", "private, max-age=60"),
+            ("s-maxage=9, No-Store, PRIVATE", "private, No-Store"),
+            ("no-cache=\"Set-Cookie, X\", max-age=60", "private, no-cache"),
+            ("x=\"a, public\", no-store, private=\"b\"", "private, no-store"),
+        ] {
+            assert_eq!(private(value), wanted, "{value}");
+        }
+    }
 }

@@ -136,6 +136,7 @@ fn before_any_response() {
             let target = LogTarget::File(home.join("log"));
             config.access_log = Some(AccessLog { format: LogFormat::Common, target });
             config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
+            config.h2c = true;
             *running.lock().unwrap() = Some((backend, reports));
             config
         },
@@ -152,6 +153,20 @@ fn before_any_response() {
                 text.lines().next().map(str::to_owned)
             });
             assert!(line.ends_with("\"GET /api/head HTTP/1.1\" 499 0"), "{line}");
+            // While the body of a request arrives that no server gets.
+            let mut client = Connection::open(server.address, &[]);
+            client.post(1, "/file");
+            client.data(1, false, b"a");
+            client.get(3, "/none");
+            assert_eq!(client.answer(3).0, 404);
+            client.cancel(1);
+            eventually(name, || metric(server, name).filter(|count| *count == 2));
+            eventually("another line in the log", || {
+                let text = std::fs::read_to_string(home.join("log")).unwrap_or_default();
+                text.lines()
+                    .any(|line| line.contains("POST /file") && line.ends_with(" 499 0"))
+                    .then_some(())
+            });
             drop(backend);
         },
     );

@@ -175,6 +175,7 @@ fn all_responses_over_tls_require_it() {
                 ("GET /down", "", 502),
                 ("TRACE /api", "", 501),
                 ("PUT /api", &large[..], 413),
+                ("PUT /x", &large[..], 413),
                 ("GET /", "", 404),
                 ("GET /", "", 404),
                 ("GET /", "", 404),
