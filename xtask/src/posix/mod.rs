@@ -21,7 +21,6 @@ use crate::task::{Outcome, cargo, succeed, target};
 /// A test whose verdicts differ has so many attempts in all.
 const ATTEMPTS: usize = 3;
 
-/// A difference between the verdicts of a test.
 /// The arguments of `cargo xtask posix`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -45,6 +44,7 @@ impl Options {
     }
 }
 
+/// A difference between the verdicts of a test.
 struct Difference {
     name: String,
     native: Run,
