@@ -13,16 +13,16 @@ use crate::respond::ask::Ask;
 use crate::respond::fail;
 
 /// Finds the file to serve instead, and replaces `path` by its path. `directory` means that the request named
-/// a directory whose first index file does not exist. Notes in `ask` whether the result depends on `Accept`.
+/// a directory whose first index file does not exist. Notes in `asked` whether the result depends on `Accept`.
 ///
 /// # Errors
 /// The status of the error response.
 pub(super) async fn find_fallback(
-    request: &mut Ask<'_>,
+    asked: &mut Ask<'_>,
     path: &mut Vec<u8>,
     directory: bool,
 ) -> Result<FileRef, Status> {
-    let ask = *request;
+    let ask = *asked;
     let config = &ask.host().config;
     let mut name = std::mem::take(path);
     if directory {
@@ -50,7 +50,7 @@ pub(super) async fn find_fallback(
         }
     }
     if let Some(fallback) = &config.fallback {
-        request.caching = ask.caching.by_accept();
+        asked.caching = ask.caching.by_accept();
         // Only for page requests: a missing script or image should stay an error.
         if names(ask.request, "text/html") {
             *path = fallback.trim_start_matches('/').as_bytes().to_vec();
