@@ -10,6 +10,8 @@ use phalanx_driver::sim::World;
 struct Plan {
     rng: Rng,
     per_mille: u32,
+    /// The points that have panicked.
+    panicked: Vec<&'static str>,
     world: World,
 }
 
@@ -32,7 +34,12 @@ thread_local! {
 /// ```
 pub fn fault_point(name: &'static str) {
     let panics = PLAN.with_borrow_mut(|plan| {
-        plan.as_mut().is_some_and(|plan| plan.rng.u32(..1000) < plan.per_mille)
+        let Some(plan) = plan else { return false };
+        let panics = plan.rng.u32(..1000) < plan.per_mille;
+        if panics && !plan.panicked.contains(&name) {
+            plan.panicked.push(name);
+        }
+        panics
     });
     if panics {
         // Skips the panic hook, which would print a message for thousands of seeds.
@@ -62,9 +69,14 @@ pub fn spend(duration: Duration) {
 
 /// Enables fault points in this world until [`stop`].
 pub(super) fn start(seed: u64, per_mille: u32, world: World) {
-    PLAN.set(Some(Plan { rng: Rng::with_seed(seed), per_mille, world }));
+    PLAN.set(Some(Plan { rng: Rng::with_seed(seed), per_mille, panicked: Vec::new(), world }));
 }
 
 pub(super) fn stop() {
     PLAN.set(None);
+}
+
+/// Whether a fault point has panicked with this message, which is its name.
+pub(super) fn has_injected(message: &str) -> bool {
+    PLAN.with_borrow(|plan| plan.as_ref().is_some_and(|plan| plan.panicked.contains(&message)))
 }

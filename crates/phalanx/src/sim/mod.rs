@@ -110,7 +110,7 @@ thread_local! {
 /// Simulates once: `build` describes the world, which then runs until it is at rest.
 ///
 /// # Panics
-/// If the program fails to start, is stuck or leaks; if a client or `build` panics. The reason is printed
+/// If the program fails to start, is stuck or leaks; if an operation, a client or `build` panics. The reason is printed
 /// with the seed. Also if it is called on a thread that runs a processor or another simulation.
 #[track_caller]
 pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {

@@ -76,6 +76,16 @@ pub(super) fn check_invariants(number: usize, sim: &SimProcessor) -> Result<(), 
     sim.processor().check_invariants().map_err(|fault| format!("processor {number}: {fault}"))
 }
 
+/// Checks that no operation has panicked, except by a fault point.
+pub(super) fn check_panics(processors: &[SimProcessor]) -> Result<(), String> {
+    match processors.iter().find_map(|sim| sim.world.panic.take()) {
+        Some(report) => {
+            Err(format!("{report}; World::allow_panics is for programs whose panics are meant"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Checks for lost wake-ups: a sleeping processor with messages, and no wake-up on its way.
 pub(super) fn check_wakeups(processors: &[SimProcessor]) -> Result<(), String> {
     for (number, sim) in processors.iter().enumerate() {

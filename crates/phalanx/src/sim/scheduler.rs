@@ -30,6 +30,7 @@ pub(super) struct Run {
     pub(super) clients: Vec<Task>,
     at_rest: Option<Box<dyn FnOnce()>>,
     calls: Option<LookAtCalls>,
+    allows_panics: bool,
     pub(super) trace: Trace,
     pub(super) steps: u64,
 }
@@ -87,7 +88,7 @@ impl Drop for Guard {
 impl Run {
     fn start(world: World) -> Result<Self, String> {
         let World { seed, mut rng, outside, processors, orders, clients, .. } = world;
-        let World { program, at_rest, calls, exhaustive, is_steady, .. } = world;
+        let World { program, at_rest, calls, exhaustive, is_steady, allows_panics, .. } = world;
         let (graph, start) = program.ok_or("the world has no program; call World::program")?;
         let mut bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::drawn(&mut rng) };
         if is_steady {
@@ -115,6 +116,7 @@ impl Run {
             clients,
             at_rest,
             calls,
+            allows_panics,
             trace,
             steps,
         })
@@ -128,9 +130,19 @@ impl Run {
                 return Err(format!("not at rest after {most_steps} steps; remaining:\n{left}"));
             }
             self.step()?;
-            oracle::check_wakeups(&self.processors)?;
+            self.check_step()?;
         }
         Ok(())
+    }
+
+    /// Checks what must hold after every step.
+    pub(super) fn check_step(&self) -> Result<(), String> {
+        self.check_panics()?;
+        oracle::check_wakeups(&self.processors)
+    }
+
+    fn check_panics(&self) -> Result<(), String> {
+        if self.allows_panics { Ok(()) } else { oracle::check_panics(&self.processors) }
     }
 
     /// Whether the program has ended and all clients have finished. Clients may outlive the program.
@@ -382,6 +394,7 @@ impl Run {
 
     /// Checks that the program has left nothing behind.
     pub(super) fn end(mut self) -> Result<Report, String> {
+        self.check_panics()?;
         check_end(&self.processors)?;
         for control in self.others.values() {
             oracle::check_calls(&control.call_graph())?;

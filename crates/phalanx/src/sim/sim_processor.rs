@@ -1,13 +1,15 @@
 //! A simulated processor: a real [`Processor`] with its I/O table, and its sleep state.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use phalanx_core::{Control, Phase, Processor, Steps};
+use phalanx_core::{Control, PanicReport, Phase, Processor, Steps};
 use phalanx_driver::sim::World;
 
+use super::fault;
 use crate::io::Io;
 use crate::program::SETTLING;
 
@@ -56,7 +58,8 @@ impl SimProcessor {
         waker: Arc<DelayedWaker>,
         (program, frozen): (usize, bool),
     ) -> Self {
-        let outside = SimWorld { io: io.clone(), world, control: processor.control(), frozen };
+        let (control, panic) = (processor.control(), RefCell::default());
+        let outside = SimWorld { io: io.clone(), world, control, frozen, panic };
         let (processor, world) = (Some(processor), outside);
         let (asleep, over, is_stopped) = (None, false, false);
         Self { processor, io, world, waker, asleep, over, is_stopped, program }
@@ -149,6 +152,8 @@ pub(super) struct SimWorld {
     control: Control,
     /// Whether readings do not advance the time.
     frozen: bool,
+    /// The first panic that no fault point has injected.
+    pub(super) panic: RefCell<Option<PanicReport>>,
 }
 
 impl phalanx_core::World for SimWorld {
@@ -173,6 +178,12 @@ impl phalanx_core::World for SimWorld {
 
     fn submit(&self) {
         self.io.submit(false).expect("as above");
+    }
+
+    fn panicked(&self, report: &PanicReport) {
+        if !fault::has_injected(&report.message) {
+            self.panic.borrow_mut().get_or_insert_with(|| report.clone());
+        }
     }
 
     fn park(&self, _: Option<u64>) {

@@ -26,6 +26,7 @@ pub struct World {
     pub(super) outside: sim::World,
     pub(super) processors: usize,
     pub(super) panics: u32,
+    pub(super) allows_panics: bool,
     pub(super) most_steps: u64,
     pub(super) is_steady: bool,
     pub(super) orders: Orders,
@@ -50,6 +51,7 @@ impl World {
             outside,
             processors,
             panics: 0,
+            allows_panics: false,
             most_steps: 200_000,
             is_steady: false,
             orders: Orders::default(),
@@ -113,6 +115,12 @@ impl World {
     /// zero.
     pub fn set_panics(&mut self, per_mille: u32) {
         self.panics = per_mille;
+    }
+
+    /// Lets operations panic, for programs that test how others go on. By default a run fails if an operation panics, except by
+    /// a [`fault_point`](super::fault_point).
+    pub fn allow_panics(&mut self) {
+        self.allows_panics = true;
     }
 
     /// Sets the number of steps after which a run is considered stuck. The default is 200,000.

@@ -3,7 +3,6 @@
 use super::choices::Choices;
 use super::order::{Order, Parts};
 use super::{Bounds, Reached};
-use crate::sim::oracle;
 use crate::sim::scheduler::{self, Run};
 use crate::sim::world::World;
 
@@ -61,7 +60,7 @@ impl EnumeratedRun<'_> {
             }
             self.run.steps += 1;
             self.step(bounds)?;
-            oracle::check_wakeups(&self.run.processors)?;
+            self.run.check_step()?;
         }
     }
 

@@ -271,6 +271,42 @@ fn endless_work_is_told() {
     assert!(found.expect("it is found").contains("not at rest after 500 steps"));
 }
 
+/// A program whose operation panics on the last processor, after a child of it has.
+fn panicking_world(world: &mut World) {
+    let last = world.processors() - 1;
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    world.program(graph, move |start| {
+        if start.processor() == 0 {
+            stage.dispatch(move |_| async move {
+                let child = stage.call_on(last, |_| async { assert_eq!(1 + 1, 3, "a wrong sum") });
+                assert!(child.await.is_err());
+            })?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_panic_of_an_operation_fails_the_run_unless_it_is_allowed() {
+    for seed in 0..40 {
+        let failed = failure(seed, panicking_world).expect("the panic fails the run");
+        assert!(failed.contains("stage \"stage\"") && failed.contains("a wrong sum"), "{failed}");
+        let allowed = failure(seed, |world| {
+            panicking_world(world);
+            world.allow_panics();
+        });
+        assert_eq!(allowed, None);
+    }
+    let found = failure_of_all_schedules();
+    assert!(found.contains("a wrong sum"), "{found}");
+}
+
+fn failure_of_all_schedules() -> String {
+    let failed = catch_unwind(|| _ = sim::explore_all(sim::Bounds::default(), panicking_world));
+    *failed.expect_err("the panic fails the run").downcast::<String>().expect("a formatted message")
+}
+
 #[test]
 fn panics_come_where_they_are_asked_for_and_end_one_operation() {
     let (mut panicked, mut passed) = (0, 0);
