@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::task::Poll;
+use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::net::{Elsewhere, IoTimeout, Stream};
@@ -131,6 +132,8 @@ fn keeper(world: &mut sim::World) {
         for _ in 0..2 {
             others.push(net.connect(address(0)).await.unwrap());
         }
+        // Connections that arrive later are accepted later.
+        net.sleep(Duration::from_secs(1)).await;
         let mut mine = net.connect(address(0)).await.unwrap();
         mine.write_all(&[0; 3]).await.unwrap();
         assert_eq!(mine.read(&mut Vec::new()).await.unwrap(), 0);
