@@ -19,6 +19,7 @@ impl Keys for Config {
             security,
             persistence_dir,
             ephemeral,
+            content_filters,
             limits,
             bridges,
             cluster,
@@ -44,6 +45,8 @@ impl Keys for Config {
             (false, true) if *ephemeral => *persistence_dir = None,
             _ => (),
         }
+        let help = "subscriptions may filter messages by content; false takes ? and $where in topic filters literally";
+        pass.key("content-filters", content_filters, help);
         let help = "interval of updates to the topics below `$SYS/broker`; 0 disables them";
         pass.range("sys-interval", system_interval, Duration::ZERO..=DAY, help);
         security.keys(pass);

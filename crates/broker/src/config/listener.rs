@@ -36,6 +36,8 @@ pub struct ListenerConfig {
     pub certificate_user: Option<bool>,
     /// As [`Security::user_as_client_id`](crate::Security::user_as_client_id).
     pub user_as_client_id: Option<bool>,
+    /// As [`Config::content_filters`].
+    pub content_filters: Option<bool>,
     /// As [`Security::allowed_origins`](crate::Security::allowed_origins).
     pub allowed_origins: Option<Vec<String>>,
     /// The certificate of the address, and the authorities of its clients, instead of all of
@@ -107,6 +109,7 @@ impl ListenerConfig {
             allow_anonymous: None,
             certificate_user: None,
             user_as_client_id: None,
+            content_filters: None,
             allowed_origins: None,
             tls: None,
         }
@@ -117,8 +120,9 @@ impl ListenerConfig {
         let Self { connections: _, address: _, packet_size, protocols, logins, .. } = self.clone();
         let Self { password_file, allow_anonymous, certificate_user, user_as_client_id, .. } =
             self.clone();
-        let Self { allowed_origins, tls, .. } = self.clone();
+        let Self { content_filters, allowed_origins, tls, .. } = self.clone();
         let mut config = config.clone();
+        set(&mut config.content_filters, content_filters);
         let (limits, security) = (&mut config.limits, &mut config.security);
         limits.packet_size = packet_size.unwrap_or(limits.packet_size);
         set(&mut security.protocols, protocols);
@@ -290,6 +294,7 @@ impl Keys for ListenerConfig {
             allow_anonymous,
             certificate_user,
             user_as_client_id,
+            content_filters,
             allowed_origins,
             tls,
         } = self;
@@ -312,6 +317,8 @@ impl Keys for ListenerConfig {
         pass.key_as::<OrOfBroker<bool>, _>("certificate-user", certificate_user, help);
         let help = "replace client identifiers by user names";
         pass.key_as::<OrOfBroker<bool>, _>("user-as-client-id", user_as_client_id, help);
+        let help = "subscriptions may filter messages by content";
+        pass.key_as::<OrOfBroker<bool>, _>("content-filters", content_filters, help);
         let help = "origins of web pages whose scripts may connect by WebSocket";
         pass.key_as::<OrOfBroker<Vec<String>>, _>("allowed-origins", allowed_origins, help);
         pass.optional("tls", tls, "certificate of this address, and authorities of its clients");

@@ -61,6 +61,9 @@ pub struct Config {
     /// Whether state in memory is intended, so that the broker does not warn about it. Excludes
     /// `persistence_dir`.
     pub ephemeral: bool,
+    /// Whether subscriptions may have content filters. Otherwise `?` and `$where` have no meaning in topic filters, and the
+    /// user properties of SUBSCRIBE are ignored.
+    pub content_filters: bool,
     /// Limits on the resources that clients use.
     pub limits: Limits,
     /// Connections to other brokers.
@@ -309,6 +312,7 @@ impl Config {
             persistence_dir: None,
             accept_loss: false,
             ephemeral: false,
+            content_filters: true,
             limits: Limits::default(),
             bridges: Vec::new(),
             cluster: Cluster::default(),

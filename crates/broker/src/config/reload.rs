@@ -37,8 +37,18 @@ impl Config {
         let security = self.security.over(&running.security);
         let (listen, log) = (self.listen.clone(), self.log.clone());
         let (bridges, cluster) = (self.bridges.clone(), self.cluster.over(&running.cluster));
-        let listeners = self.listeners.clone();
-        Self { listen, listeners, security, limits, bridges, cluster, log, ..running.clone() }
+        let (listeners, content_filters) = (self.listeners.clone(), self.content_filters);
+        Self {
+            listen,
+            listeners,
+            content_filters,
+            security,
+            limits,
+            bridges,
+            cluster,
+            log,
+            ..running.clone()
+        }
     }
 
     /// Checks that the ways to log in of this configuration can follow those in force, if `followed` is what a reload

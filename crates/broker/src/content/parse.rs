@@ -4,7 +4,9 @@
 use phalanx_matcher::{Filter, FilterError, Literal, Number};
 use phalanx_mqtt::Properties;
 
-use crate::content::path::{KEY_SEPARATOR, Parts, is_nearly, unescaped};
+use crate::content::path::{
+    KEY_SEPARATOR, LITERAL, Parts, is_nearly, literal_key, path, unescaped,
+};
 
 /// A filter on the content of messages.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,12 +58,24 @@ const JSON: &str = "$json";
 pub(crate) struct PacketFilter<'a> {
     text: Option<&'a str>,
     json: bool,
+    /// Whether there are no content filters: the topic filters are taken literally.
+    is_literal: bool,
 }
 
 impl<'a> PacketFilter<'a> {
+    /// No content filter, whatever the topic filters look like.
+    pub(crate) const LITERAL: Self = Self { text: None, json: false, is_literal: true };
+
     /// A filter of the configuration.
     pub(crate) fn configured(text: Option<&'a str>, json: bool) -> Self {
-        Self { text, json }
+        Self { text, json, is_literal: false }
+    }
+
+    /// The user properties of a packet with this filter.
+    pub(crate) fn properties(self) -> impl Iterator<Item = (&'static str, &'a str)> {
+        let text = self.text.map(|text| (WHERE[0], text));
+        let json = self.json.then_some((PAYLOAD, "json"));
+        text.into_iter().chain(json).chain(self.is_literal.then_some((LITERAL, "true")))
     }
 
     /// # Errors
@@ -78,11 +92,19 @@ impl<'a> PacketFilter<'a> {
                     return Err(format!("{PAYLOAD} must be `json` or absent; found `{value}`"));
                 }
                 own.json = true;
+            } else if name == LITERAL {
+                if value != "true" {
+                    return Err(format!("{LITERAL} must be `true` or absent; found `{value}`"));
+                }
+                own.is_literal = true;
             } else if name.starts_with('$') || is_nearly(name) {
                 return Err(format!(
                     "unknown user property `{name}`; filters go into `$where`, and `$payload` is `json`"
                 ));
             }
+        }
+        if own.is_literal && (own.json || own.text.is_some()) {
+            return Err(format!("{LITERAL} excludes a filter; leave one of them out"));
         }
         Ok(own)
     }
@@ -91,12 +113,15 @@ impl<'a> PacketFilter<'a> {
 /// The key of a subscription. The filter's syntax is not checked, because the subscription exists already.
 pub(crate) fn key(filter: &str, own: PacketFilter<'_>) -> Box<str> {
     match own {
-        PacketFilter { text: Some(text), json } => {
+        PacketFilter { is_literal: true, .. } => literal_key(filter).into(),
+        PacketFilter { text: Some(text), json, .. } => {
             let json = if json { JSON } else { "" };
             format!("{filter}{KEY_SEPARATOR}{json}{KEY_SEPARATOR}{text}").into()
         }
-        PacketFilter { text: None, json: true } => format!("{filter}{KEY_SEPARATOR}{JSON}").into(),
-        PacketFilter { text: None, json: false } => filter.into(),
+        PacketFilter { text: None, json: true, .. } => {
+            format!("{filter}{KEY_SEPARATOR}{JSON}").into()
+        }
+        PacketFilter { text: None, json: false, .. } => filter.into(),
     }
 }
 
@@ -105,6 +130,13 @@ pub(crate) fn key(filter: &str, own: PacketFilter<'_>) -> Box<str> {
 /// # Errors
 /// A description of the error, with its column in the filter.
 pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscription, String> {
+    if own.is_literal {
+        let key = key(filter, own);
+        return match path(&key) {
+            Some(_) => Ok(ParsedSubscription { key, content: None }),
+            None => Err("a shared subscription has the form $share/GROUP/FILTER".into()),
+        };
+    }
     let Parts { condition, query, .. } = Parts::of(filter)?;
     let content = match (condition, query, own.text) {
         (None, None, None) if own.json => {
@@ -125,13 +157,13 @@ pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscri
     Ok(ParsedSubscription { key: key(filter, own), content })
 }
 
-/// The parts of a key: the topic filter as written, and the user properties of its SUBSCRIBE: whether the payload is
-/// tested, and the filter.
-pub(crate) fn key_parts(key: &str) -> (&str, bool, Option<&str>) {
+/// The parts of a key: the topic filter as written, and the filter in the user properties of its SUBSCRIBE.
+pub(crate) fn key_parts(key: &str) -> (&str, PacketFilter<'_>) {
     let mut parts = key.splitn(3, KEY_SEPARATOR);
     let filter = parts.next().unwrap_or_default();
-    let json = parts.next() == Some(JSON);
-    (filter, json, parts.next())
+    let mark = parts.next();
+    let (json, is_literal) = (mark == Some(JSON), mark == Some(LITERAL));
+    (filter, PacketFilter { text: parts.next(), json, is_literal })
 }
 
 /// Parses the key of an existing subscription.
@@ -139,8 +171,8 @@ pub(crate) fn key_parts(key: &str) -> (&str, bool, Option<&str>) {
 /// # Errors
 /// As [`parse`].
 pub(crate) fn parse_key(key: &str) -> Result<ParsedSubscription, String> {
-    let (filter, json, text) = key_parts(key);
-    parse(filter, PacketFilter { text, json })
+    let (filter, own) = key_parts(key);
+    parse(filter, own)
 }
 
 #[cfg(test)]
@@ -182,7 +214,10 @@ mod tests {
         assert!(fields.content.as_ref().unwrap().json);
         let escaped = apart("$where-json/n > %2B5/a", &[]).unwrap();
         assert_eq!(escaped.content, fields.content);
-        for asked in [plain_again(), query, sql, before, json, fields, escaped] {
+        let literal = apart("$share/g/a?n>5", &[("$literal", "true")]).unwrap();
+        assert_eq!((path(&literal.key).unwrap().filter, &literal.content), ("a?n>5", &None));
+        assert_eq!(key("a/#", PacketFilter::LITERAL), plain_again().key);
+        for asked in [plain_again(), query, sql, before, json, fields, escaped, literal] {
             assert_eq!(parse_key(&asked.key).unwrap(), asked);
         }
         assert!(apart("a?$json&n>5", &[]).unwrap().content.unwrap().json);
@@ -228,6 +263,9 @@ mod tests {
             ("a", &[("$filter", "n > 5")], "go into `$where`"),
             ("a", &[("$wher", "n > 5")], "go into `$where`"),
             ("a?n>5", &[("payload", "json")], "go into `$where`"),
+            ("a?n>5", &[("$literal", "yes")], "must be `true`"),
+            ("a", &[("$literal", "true"), ("$where", "n > 5")], "leave one of them out"),
+            ("$share/g", &[("$literal", "true")], "$share/GROUP/FILTER"),
         ] {
             let error = apart(filter, user).unwrap_err();
             assert!(error.contains(said), "{filter} {user:?}: {error}");

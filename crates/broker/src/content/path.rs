@@ -4,6 +4,8 @@
 //! Many client libraries validate topic filters, and reject `+` or `#` next to other characters of a level.
 //! Therefore the condition of `$where/` is a level of its own, in which these characters and `/` are escaped.
 
+use std::borrow::Cow;
+
 use phalanx_mqtt::topic::{self, Shared};
 
 /// The first level of a subscription with a condition on user properties, or also on the payload's fields.
@@ -18,6 +20,9 @@ const OTHERS: [(&str, &str); 2] = [
 
 /// Separates the topic filter and the filter of a user property in a key. Topic filters cannot contain it.
 pub(super) const KEY_SEPARATOR: char = '\0';
+
+/// Follows the separator in the key of a subscription whose text has no content filter although it looks like one.
+pub(super) const LITERAL: &str = "$literal";
 
 /// The escaped condition of `$where/`, and whether it is `$where-json/`.
 type Condition<'a> = (&'a str, bool);
@@ -56,6 +61,11 @@ impl<'a> Parts<'a> {
             return Err("two conditions: join them with AND".into());
         }
         Ok(Self { path: Shared { group, filter }, condition, query })
+    }
+
+    /// Whether the text is a topic filter and nothing else.
+    fn is_literal(&self) -> bool {
+        self.condition.is_none() && self.query.is_none()
     }
 }
 
@@ -105,18 +115,27 @@ pub(super) fn unescaped(condition: &str) -> Result<String, String> {
 
 /// The group and the topic filter of a key.
 pub(crate) fn path(key: &str) -> Option<Shared<'_>> {
-    Parts::of(own_text(key)).ok().map(|parts| parts.path)
+    match key.split_once(KEY_SEPARATOR) {
+        Some((text, LITERAL)) => topic::shared(text),
+        Some((text, _)) => Parts::of(text).ok().map(|parts| parts.path),
+        None => Parts::of(key).ok().map(|parts| parts.path),
+    }
 }
 
 /// Whether a subscription with this key has a content filter.
 pub(crate) fn has_content(key: &str) -> bool {
-    let is_within = |parts: Parts<'_>| parts.condition.is_some() || parts.query.is_some();
-    key.contains(KEY_SEPARATOR) || Parts::of(key).is_ok_and(is_within)
+    match key.split_once(KEY_SEPARATOR) {
+        Some((_, mark)) => mark != LITERAL,
+        None => Parts::of(key).is_ok_and(|parts| !parts.is_literal()),
+    }
 }
 
-/// The client's text in a key, without the filter of a user property.
-fn own_text(key: &str) -> &str {
-    key.split(KEY_SEPARATOR).next().unwrap_or(key)
+/// The key of a subscription to exactly the topic filter `text`, which may have the form of a content filter.
+pub(crate) fn literal_key(text: &str) -> Cow<'_, str> {
+    match Parts::of(text) {
+        Ok(parts) if parts.is_literal() => text.into(),
+        _ => format!("{text}{KEY_SEPARATOR}{LITERAL}").into(),
+    }
 }
 
 #[cfg(test)]
@@ -167,6 +186,20 @@ mod tests {
     }
 
     #[test]
+    fn literal_keys() {
+        for text in ["t", "a/+/#", "$share/g/t"] {
+            assert_eq!(literal_key(text), text);
+        }
+        for text in ["t?k=v", "?", "$where/t", "$where", "$queue/t", "$filter/t", "$share/g/t?"] {
+            let key = literal_key(text);
+            assert_ne!(key, text);
+            assert_eq!(path(&key), topic::shared(text));
+            assert!(!has_content(&key), "{text}");
+        }
+        assert_eq!(path(&literal_key("$share/g")), None);
+    }
+
+    #[test]
     fn of_keys() {
         for (key, filter, content) in [
             ("t", "t", false),
@@ -174,6 +207,8 @@ mod tests {
             ("$where/k = 'v'/t", "t", true),
             ("t\0\0k = 'v'", "t", true),
             ("$share/g/t\0\0k = 'v'", "t", true),
+            ("t?k=v\0$literal", "t?k=v", false),
+            ("$share/g/$where/t\0$literal", "$where/t", false),
         ] {
             assert_eq!((path(key).unwrap().filter, has_content(key)), (filter, content), "{key:?}");
         }

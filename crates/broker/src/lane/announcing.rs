@@ -121,7 +121,7 @@ fn packets(
     let (mut count, mut filters, mut bytes) = (0, SubscriptionBuffer::new(), 0);
     let mut batched = 0;
     for key in keys {
-        let (filter, json, text) = parse::key_parts(key);
+        let (filter, own) = parse::key_parts(key);
         let is_shared = path(key).is_some_and(|path| path.group.is_some());
         let mut properties = PropertyBuffer::new();
         let mut push = |property| {
@@ -131,12 +131,7 @@ fn packets(
         if is_added && is_shared {
             push(Property::SubscriptionIdentifier(group_id(key)));
         }
-        if let Some(text) = text {
-            push(Property::User("$where", text));
-        }
-        if json {
-            push(Property::User("$payload", "json"));
-        }
+        own.properties().for_each(|(name, value)| push(Property::User(name, value)));
         if properties.get().is_empty() {
             let size = filter.len() + FILTER_BYTES;
             if batched == MAX_FILTERS.min(most) || batched > 0 && bytes + size > most {

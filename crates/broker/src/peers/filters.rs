@@ -6,7 +6,7 @@
 
 use indexmap::IndexMap;
 
-use crate::content::path::{has_content, path};
+use crate::content::path::{has_content, literal_key, path};
 
 /// Maximum number of conditions of one topic filter that are announced.
 const MAX_CONDITIONS: usize = 64;
@@ -19,7 +19,7 @@ const KEY_SEPARATOR: char = '\0';
 pub(super) struct Filters {
     /// The number of clients of each shared subscription.
     shared: IndexMap<Box<str>, u32>,
-    /// By topic filter.
+    /// By the key of the topic filter without a condition.
     own: IndexMap<Box<str>, Own>,
 }
 
@@ -52,7 +52,8 @@ impl Filters {
             }
             return;
         }
-        let own = self.own.entry(path.filter.into()).or_default();
+        let bare = literal_key(path.filter);
+        let own = self.own.entry((&*bare).into()).or_default();
         let was_bare = own.is_bare();
         if !has_content(key) {
             own.plain += 1;
@@ -66,7 +67,7 @@ impl Filters {
             }
         }
         if own.is_bare() && !was_bare {
-            tell(path.filter, true);
+            tell(&bare, true);
             // The new one was not announced.
             own.conditions.keys().filter(|own| ***own != *key).for_each(|own| tell(own, false));
         }
@@ -81,7 +82,8 @@ impl Filters {
             }
             return;
         }
-        let Some(own) = self.own.get_mut(path.filter) else { return };
+        let bare = literal_key(path.filter);
+        let Some(own) = self.own.get_mut(&*bare) else { return };
         let was_bare = own.is_bare();
         if !has_content(key) {
             own.plain = own.plain.saturating_sub(1);
@@ -94,10 +96,10 @@ impl Filters {
         }
         if was_bare && !own.is_bare() {
             own.conditions.keys().for_each(|own| tell(own, true));
-            tell(path.filter, false);
+            tell(&bare, false);
         }
         if own.plain == 0 && own.conditions.is_empty() {
-            self.own.swap_remove(path.filter);
+            self.own.swap_remove(&*bare);
         }
     }
 
@@ -180,17 +182,20 @@ mod tests {
     proptest! {
         #[test]
         fn announced_filters_follow_the_subscriptions(
-            steps in prop::collection::vec((0..6usize, any::<bool>()), 0..60),
+            steps in prop::collection::vec((0..7usize, any::<bool>()), 0..60),
         ) {
-            let keys = ["a", "$where/x = 1/a", "$where/x = 2/a", "a\0\0x = 1", "$share/g/a", "b/#"];
-            let (mut pair, mut counts) = (Pair::default(), [0; 6]);
+            let keys = [
+                "a", "$where/x = 1/a", "$where/x = 2/a", "a\0\0x = 1", "$share/g/a", "b/#", "a?x\0$literal",
+            ];
+            let (mut pair, mut counts) = (Pair::default(), [0; 7]);
             for (n, is_added) in steps {
                 if is_added || counts[n] > 0 {
                     counts[n] += if is_added { 1 } else { -1 };
                     pair.change(keys[n], is_added);
                 }
                 let covered = |key: &str| {
-                    pair.there.contains(key) || pair.there.contains(path(key).unwrap().filter)
+                    pair.there.contains(key)
+                        || pair.there.contains(&*literal_key(path(key).unwrap().filter))
                 };
                 for (key, count) in keys.iter().zip(counts) {
                     prop_assert!(count == 0 || covered(key));

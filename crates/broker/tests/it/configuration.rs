@@ -213,7 +213,7 @@ proptest! {
             limits.when_full = WhenFull::DropOldest;
         }
         [limits.connect, limits.send, config.system_interval] = nanos.map(|nanos| Duration::from_nanos(nanos.into()));
-        config.runtime.pin = flags[3];
+        (config.runtime.pin, config.content_filters) = (flags[3], flags[2]);
         prop_assert_eq!(config.printed_over(Config::new()), config);
     }
 

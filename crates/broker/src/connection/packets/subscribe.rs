@@ -74,7 +74,7 @@ impl Connection {
             let what = "No Local is not allowed for a shared subscription";
             return Err(End::Because(Reason::PROTOCOL_ERROR, what));
         }
-        let of_packet = PacketFilter::of(subscribe.properties);
+        let of_packet = self.packet_filter(subscribe.properties);
         let mut why = Why::Borrowed("");
         let (mut all, mut reasons, mut chunk) = (Vec::new(), Vec::new(), Chunk::default());
         let mut is_undecided = false;
@@ -146,6 +146,15 @@ impl Connection {
         takes.then_some(()).ok_or(End::Because(Reason::PACKET_TOO_LARGE, what))
     }
 
+    /// The content filter in the properties of a packet. Other nodes send those of their clients.
+    fn packet_filter<'a>(&self, properties: Properties<'a>) -> Result<PacketFilter<'a>, String> {
+        if self.context.config.content_filters || self.client.identity.is_node() {
+            PacketFilter::of(properties)
+        } else {
+            Ok(PacketFilter::LITERAL)
+        }
+    }
+
     /// Which messages of a subscription this client may receive.
     fn covered(&mut self, key: &str) -> Result<Covered, (Reason, Why)> {
         let filter = path(key).map_or("", |path| path.filter);
@@ -181,7 +190,7 @@ impl Connection {
         let reasons = &vec![0; unsubscribe.filters.iter().count()];
         let ack = UnsubAck { id: unsubscribe.id, reasons, properties: Properties::NONE };
         self.check_ack_size(&Packet::UnsubAck(ack))?;
-        let Ok(of_packet) = PacketFilter::of(unsubscribe.properties) else {
+        let Ok(of_packet) = self.packet_filter(unsubscribe.properties) else {
             // No subscription can have been made with these properties.
             let reasons = &vec![Reason::TOPIC_FILTER_INVALID.0; reasons.len()];
             self.outbox.push(&Packet::UnsubAck(UnsubAck { reasons, ..ack }));

@@ -261,3 +261,28 @@ fn a_node_returns() {
     subscriber.receives("t", "");
     await_lanes(&nodes);
 }
+
+/// A node tells the others that a topic filter which looks like a content filter is none.
+#[test]
+fn literal_topic_filters_are_announced_as_such() {
+    let Some((_nats, nodes)) = cluster_of(&["a", "b"], |config| config.content_filters = false)
+    else {
+        return;
+    };
+    let mut subscriber = Client::new(nodes[1].address, "subscriber");
+    for filter in ["list?page=2", "$share/g/s?v=1"] {
+        subscriber.subscribe(filter, QoS::AtLeastOnce);
+    }
+    let mut publisher = Client::new(nodes[0].address, "publisher");
+    for topic in ["list?page=2", "s?v=1"] {
+        assert_eq!(publisher.publish(topic, "literally"), Reason::SUCCESS);
+        subscriber.receives(topic, "literally");
+    }
+    assert_eq!(publisher.publish("list", ""), NOBODY);
+    for filter in ["list?page=2", "$share/g/s?v=1"] {
+        assert_eq!(subscriber.unsubscribe(filter), [Reason::SUCCESS]);
+    }
+    for topic in ["list?page=2", "s?v=1"] {
+        eventually("the filter ends", || (publisher.publish(topic, "") == NOBODY).then_some(()));
+    }
+}

@@ -5,6 +5,7 @@ use phalanx_mqtt::{
     SubscriptionBuffer, Unsubscribe, Version,
 };
 use phalanx_testkit::mqtt::{Begin, Client, id, identifiers};
+use tempfile::tempdir;
 
 use crate::broker::process::Broker;
 
@@ -21,6 +22,7 @@ crate::on_each_driver!(
     retained_messages_are_filtered,
     a_session_keeps_its_filters,
     many_filters,
+    literal_topic_filters,
 );
 
 const PLAIN: SubscribeOptions = SubscribeOptions {
@@ -362,4 +364,49 @@ fn many_filters(driver: &str) {
         reader.receives("t", &n.to_string());
     }
     reader.receives_nothing();
+}
+
+/// Topic filters that look like content filters, at a broker without these, and in packets that exclude them. They survive
+/// a restart, which turns content filters on again.
+fn literal_topic_filters(driver: &str) {
+    let home = tempdir().unwrap();
+    let data = home.path().join("data");
+    let mut arguments = vec!["--persistence-dir", data.to_str().unwrap()];
+    let start = |arguments: &[&str]| Broker::start_with_data(driver, arguments);
+    let filters = ["list?page=2", "$where/+", "$share/g/s?v=1"];
+    let topics = ["list?page=2", "$where/x", "s?v=1"];
+    let receives_all = |broker: &Broker, reader: &mut Client| {
+        let mut writer = Client::new(broker, "writer");
+        for topic in topics {
+            publish(&mut writer, topic, "literally", &[]);
+            reader.receives(topic, "literally");
+        }
+        publish(&mut writer, "list", "by content", &[("page", "2")]);
+        reader.receives_nothing();
+    };
+    let begin = |version| Begin { version, ..Begin::lasting("reader") };
+    for version in [Version::V3, Version::V5] {
+        arguments.push("--content-filters=false");
+        let broker = start(&arguments);
+        let (mut reader, _) = Client::begin(&broker, &begin(version));
+        filters.iter().for_each(|filter| reader.subscribe(filter, QoS::AtLeastOnce));
+        receives_all(&broker, &mut reader);
+        drop(broker);
+        arguments.pop();
+        let broker = start(&arguments);
+        let (mut reader, _) = Client::begin(&broker, &begin(version));
+        receives_all(&broker, &mut reader);
+        reader.subscribe(filters[0], QoS::AtLeastOnce);
+        let mut writer = Client::new(&broker, "writer");
+        publish(&mut writer, "list", "by content", &[("page", "2")]);
+        reader.receives("list", "by content");
+        drop(Client::begin(&broker, &Begin { clean: true, ..begin(version) }));
+    }
+    let broker = start(&arguments);
+    let mut reader = Client::new(&broker, "reader");
+    let wanted = filters.map(|filter| (filter, PLAIN));
+    let literally = [Property::User("$literal", "true")];
+    assert_eq!(reader.subscribe_with(&wanted, &literally), [Reason::SUCCESS; 3]);
+    receives_all(&broker, &mut reader);
+    assert_eq!(reader.unsubscribe(filters[0]), [Reason::NO_SUBSCRIPTION_EXISTED]);
 }
