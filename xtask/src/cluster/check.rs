@@ -15,7 +15,7 @@ use super::ending;
 use super::ledger::{Ledger, Verdict};
 use super::load::{Shared, locked};
 use super::nemesis::{Nemesis, Random};
-use super::nodes::Cluster;
+use super::nodes::{Cluster, Shape};
 use crate::live::{Home, binary, quantile};
 use crate::task::Outcome;
 
@@ -39,7 +39,7 @@ With --kept, NATS has a copy of the sessions. Publishers are at the last node, w
   sessions    kept sessions are present after a fault, at their node or at the one that has adopted them";
 
 /// Nodes of the cluster.
-const NODES: u64 = 3;
+const NODES: usize = 3;
 
 /// The arguments of `cargo xtask cluster check`.
 #[derive(Args)]
@@ -59,6 +59,9 @@ pub(crate) struct Options {
     /// Keep a copy of the sessions in NATS: subscribers continue theirs at the nodes that adopt them.
     #[arg(long)]
     kept: bool,
+    /// NATS servers. With three, a fault of NATS concerns one of them, and a cut the path of a node to one server or to all.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..=9))]
+    nats: u64,
     /// Seed of the faults; by default another one in each run.
     #[arg(long)]
     seed: Option<NonZeroU64>,
@@ -84,16 +87,23 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
     // No other process uses ports of this address, so each can be used again after a kill.
     let [.., high, low] = process::id().to_be_bytes();
     let host = Ipv4Addr::new(127, 254, high, low.clamp(1, 254));
-    let cluster = Cluster::start(host, &binary, home.path(), NODES, are_kept)?;
+    let shape = Shape { nodes: NODES, servers: options.nats as usize, are_kept };
+    let cluster = Cluster::start(host, &binary, home.path(), shape)?;
     println!("{PROMISES}");
     if are_kept {
         println!("{KEPT}");
     }
-    println!("{NODES} nodes for {seconds} s, seed {seed}, {rate} messages/s of each publisher");
+    let servers = match options.nats {
+        1 => "1 NATS server".to_owned(),
+        count => format!("{count} NATS servers"),
+    };
+    println!(
+        "{NODES} nodes and {servers} for {seconds} s, seed {seed}, {rate} messages/s of each publisher"
+    );
     let shared = Arc::new(Shared {
         cluster,
         ledger: Ledger::default(),
-        disturbed: NODES as usize - usize::from(are_kept),
+        disturbed: NODES - usize::from(are_kept),
         are_kept,
         places: Mutex::default(),
         returns: Mutex::default(),

@@ -2,7 +2,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `nodes` | the processes |
+//! | `nodes` | the brokers |
+//! | `servers` | the NATS servers |
 //! | `relay` | the connection of a broker to NATS, which can be cut |
 //! | `wire` | a blocking connection to a broker |
 //! | `load` | publishers and subscribers |
@@ -20,6 +21,7 @@ mod nemesis;
 mod nodes;
 mod probes;
 mod relay;
+mod servers;
 mod wire;
 
 use std::net::Ipv4Addr;
@@ -35,16 +37,19 @@ use clap::{Subcommand, value_parser};
 
 use crate::live::{Home, binary};
 use crate::task::Outcome;
-use nodes::Cluster;
+use nodes::{Cluster, Shape};
 
 /// What to do with a cluster.
 #[derive(Subcommand)]
 pub(crate) enum Task {
-    /// Run nats-server and brokers on free ports, print their addresses, and stop all at Ctrl-C.
+    /// Run NATS servers and brokers on free ports, print their addresses, and stop all at Ctrl-C.
     Up {
         /// Brokers.
         #[arg(long, default_value_t = 3, value_parser = value_parser!(u64).range(1..=26))]
         nodes: u64,
+        /// NATS servers.
+        #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..=9))]
+        nats: u64,
     },
     /// Run three brokers under load and faults, and compare what arrives with the guarantees of
     /// docs/broker/cluster.md.
@@ -56,7 +61,9 @@ pub(crate) enum Task {
 /// Runs a task.
 pub(crate) fn run(root: &Path, task: Task) -> Outcome {
     match task {
-        Task::Up { nodes } => up(root, nodes),
+        Task::Up { nodes, nats } => {
+            up(root, Shape { nodes: nodes as usize, servers: nats as usize, are_kept: false })
+        }
         Task::Check(options) => check::check(root, &options),
     }
 }
@@ -72,11 +79,11 @@ fn ending() -> Result<Arc<AtomicBool>, String> {
 }
 
 /// Runs a cluster until Ctrl-C.
-fn up(root: &Path, count: u64) -> Outcome {
+fn up(root: &Path, shape: Shape) -> Outcome {
     let text = |error: std::io::Error| error.to_string();
     let ending = ending()?;
     let (binary, home) = (binary(root).map_err(text)?, Home::make("cluster").map_err(text)?);
-    let cluster = Cluster::start(Ipv4Addr::LOCALHOST, &binary, home.path(), count, false)?;
+    let cluster = Cluster::start(Ipv4Addr::LOCALHOST, &binary, home.path(), shape)?;
     println!("data and logs in {}", home.path().display());
     for node in &cluster.nodes {
         println!("{}: mqtt://{}, admin pages http://{}/", node.name, node.address, node.admin);

@@ -24,9 +24,9 @@ pub(crate) enum Nemesis {
     Kill,
     /// The threads of a broker are stopped, and continue.
     Stop,
-    /// The connection of a broker to NATS is cut: frozen, or closed.
+    /// The connections of a broker to NATS, or to one of its servers, are cut: frozen, or closed.
     Cut,
-    /// nats-server is killed, and started again.
+    /// A NATS server is killed, and started again.
     NatsKill,
     /// All brokers are restarted, one after the other.
     Restart,
@@ -56,6 +56,8 @@ pub(super) struct Strike {
     kind: Nemesis,
     /// The number of the node.
     at: usize,
+    /// Draws one of the NATS servers.
+    server: usize,
     length: Duration,
     mode: Mode,
 }
@@ -69,7 +71,8 @@ impl Strike {
             let mode = if random.below(2) == 0 { Mode::Frozen } else { Mode::Closed };
             let at = at + random.below(choices as u64) as usize;
             let is_pair = random.below(3) == 0;
-            Some((Self { kind, at: at % nodes, length, mode }, is_pair))
+            let server = random.below(1 << 16) as usize;
+            Some((Self { kind, at: at % nodes, server, length, mode }, is_pair))
         };
         let Some((first, is_pair)) = one(kinds, (0, nodes)) else { return Vec::new() };
         // A restart concerns all nodes.
@@ -94,8 +97,8 @@ impl Strike {
         shared: &Shared,
         failover: &mut Option<Duration>,
     ) -> Result<String, String> {
-        let Self { kind, at, length, mode } = self;
-        let (nodes, nats) = (&shared.cluster.nodes, &shared.cluster.nats);
+        let Self { kind, at, server, length, mode } = self;
+        let (nodes, servers) = (&shared.cluster.nodes, &shared.cluster.servers);
         let (node, begun) = (&nodes[at], Instant::now());
         let rest = || thread::sleep(length.saturating_sub(begun.elapsed()));
         let mut what = format!("{kind} {}", node.name);
@@ -112,16 +115,19 @@ impl Strike {
                 node.process().resume();
             }
             Nemesis::Cut => {
-                what = format!("{what} ({mode:?})");
-                node.relay.set(mode);
+                let is_first_only = servers.len() > 1 && server.is_multiple_of(2);
+                let from = if is_first_only { " from one server" } else { "" };
+                what = format!("{what}{from} ({mode:?})");
+                node.set_relays(mode, is_first_only);
                 rest();
-                node.relay.set(Mode::Open);
+                node.set_relays(Mode::Open, false);
             }
             Nemesis::NatsKill => {
-                what = kind.to_string();
-                nats.kill();
+                let number = server % servers.len();
+                what = format!("{kind} {}", number + 1);
+                servers[number].kill();
                 rest();
-                nats.start()?;
+                servers[number].start()?;
             }
             Nemesis::Restart => {
                 what = kind.to_string();

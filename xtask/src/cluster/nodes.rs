@@ -1,16 +1,17 @@
-//! The processes of a cluster: nats-server and brokers, with a relay between each broker and NATS.
+//! The processes of a cluster: NATS servers and brokers, with a relay between each broker and each server.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::relay::{Mode, Relay};
+use super::servers;
 
 /// Time in which a process starts or ends on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -21,19 +22,29 @@ const ADOPTED: i32 = 75;
 /// Queues that hold everything that the load publishes while a node is away.
 const QUEUES: [&str; 4] = ["--max-queued-messages", "1000000", "--max-queued-bytes", "1G"];
 
-/// A nats-server and its brokers. Dropping it kills all of them.
+/// The size of a cluster.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) nodes: usize,
+    pub(super) servers: usize,
+    /// Whether NATS has a copy of the sessions.
+    pub(super) are_kept: bool,
+}
+
+/// NATS servers and their brokers. Dropping it kills all of them.
 pub(super) struct Cluster {
-    pub(super) nats: Process,
+    pub(super) servers: Vec<Process>,
     pub(super) nodes: Vec<Node>,
 }
 
-/// A broker and its relay.
+/// A broker and its relays.
 pub(super) struct Node {
     pub(super) name: String,
     /// The address of its MQTT listener, and that of its admin pages.
     pub(super) address: SocketAddr,
     pub(super) admin: SocketAddr,
-    pub(super) relay: Relay,
+    /// One to each NATS server, in the order in which the broker tries them.
+    relays: Vec<Relay>,
     process: Process,
 }
 
@@ -55,44 +66,32 @@ struct State {
 }
 
 impl Cluster {
-    /// Starts a server and `count` brokers in `folder`. NATS has a copy of the sessions if they `are_kept`.
+    /// Starts the servers and brokers in `folder`.
     pub(super) fn start(
         host: Ipv4Addr,
         binary: &Path,
         folder: &Path,
-        count: u64,
-        are_kept: bool,
+        shape: Shape,
     ) -> Result<Self, String> {
         let host = IpAddr::V4(host);
-        let (program, address) = (nats_server()?, free(host)?);
-        let (log, data) = (folder.join("nats.log"), folder.join("nats"));
-        let nats = Process::new(address, move || {
-            let mut command = Command::new(&program);
-            command.args(["-a", &address.ip().to_string(), "-p", &address.port().to_string()]);
-            command.arg("-l").arg(&log);
-            if are_kept {
-                command.arg("-js").arg("-sd").arg(&data);
-            }
-            command
-        });
-        nats.start()?;
-        let name = |n| char::from(b'a' + n as u8).to_string();
-        let kept = are_kept.then_some("--cluster-keep-sessions");
-        let nodes =
-            (0..count).map(|n| Node::start(host, &name(n), binary, folder, (address, kept)));
-        Ok(Self { nats, nodes: nodes.collect::<Result<_, _>>()? })
+        let servers = servers::start(host, folder, shape.servers, shape.are_kept)?;
+        let kept = shape.are_kept.then_some("--cluster-keep-sessions");
+        let node = |n| {
+            let name = char::from(b'a' + n as u8).to_string();
+            // Each broker tries another server first.
+            let order = servers.iter().cycle().skip(n).take(servers.len());
+            let order = order.map(|server: &Process| server.address);
+            let relay = |to| Relay::start(host, to).map_err(|error| format!("no relay: {error}"));
+            let relays = order.map(relay).collect::<Result<_, _>>()?;
+            Node::start(host, &name, (binary, folder), relays, kept)
+        };
+        let nodes = (0..shape.nodes).map(node).collect::<Result<_, String>>()?;
+        Ok(Self { servers, nodes })
     }
 }
 
-/// The path of nats-server.
-fn nats_server() -> Result<PathBuf, String> {
-    let paths = ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/root/go/bin/nats-server"];
-    let found = paths.into_iter().map(PathBuf::from).find(|path| path.exists());
-    found.ok_or("nats-server is not installed (Debian: apt-get install nats-server)".into())
-}
-
 /// An address with a free port.
-fn free(host: IpAddr) -> Result<SocketAddr, String> {
+pub(super) fn free(host: IpAddr) -> Result<SocketAddr, String> {
     let bound = TcpListener::bind((host, 0)).and_then(|listener| listener.local_addr());
     bound.map_err(|error| format!("no free port at {host}: {error}"))
 }
@@ -101,11 +100,10 @@ impl Node {
     fn start(
         host: IpAddr,
         name: &str,
-        binary: &Path,
-        folder: &Path,
-        (nats, kept): (SocketAddr, Option<&'static str>),
+        (binary, folder): (&Path, &Path),
+        relays: Vec<Relay>,
+        kept: Option<&'static str>,
     ) -> Result<Self, String> {
-        let relay = Relay::start(host, nats).map_err(|error| format!("no relay: {error}"))?;
         let (address, admin) = (free(host)?, free(host)?);
         let (binary, data) = (binary.to_owned(), folder.join(name));
         let log = folder.join(format!("{name}.log"));
@@ -114,13 +112,15 @@ impl Node {
         fs::write(&token, "token-of-the-clusters-of-developers\n")
             .and_then(|()| private(&token))
             .map_err(|error| format!("{}: {error}", token.display()))?;
-        let (own, of_relay) = (name.to_owned(), relay.address);
+        let own = name.to_owned();
+        let servers: Vec<_> = relays.iter().map(|own| format!("nats://{}", own.address)).collect();
+        let servers = servers.join(",");
         let process = Process::new(address, move || {
             let mut command = Command::new(&binary);
             command.args(["broker", "--workers", "2", "--node-name", &own]);
             command.arg("--listen").arg(address.to_string());
             command.arg("--admin").arg(admin.to_string());
-            command.arg("--cluster").arg(format!("nats://{of_relay}"));
+            command.args(["--cluster", &servers]);
             command.arg("--persistence-dir").arg(&data);
             command.arg("--admin-token-file").arg(&token).args(QUEUES).args(kept);
             if let Ok(file) = File::options().create(true).append(true).open(&log) {
@@ -129,11 +129,17 @@ impl Node {
             command
         });
         process.start()?;
-        Ok(Self { name: name.to_owned(), address, admin, relay, process })
+        Ok(Self { name: name.to_owned(), address, admin, relays, process })
     }
 
     pub(super) fn process(&self) -> &Process {
         &self.process
+    }
+
+    /// Sets the mode of its relays, or of that to its first server only.
+    pub(super) fn set_relays(&self, mode: Mode, is_first_only: bool) {
+        let count = if is_first_only { 1 } else { self.relays.len() };
+        self.relays.iter().take(count).for_each(|relay| relay.set(mode));
     }
 }
 
@@ -144,7 +150,10 @@ fn private(path: &Path) -> std::io::Result<()> {
 }
 
 impl Process {
-    fn new(address: SocketAddr, command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
+    pub(super) fn new(
+        address: SocketAddr,
+        command: impl Fn() -> Command + Send + Sync + 'static,
+    ) -> Self {
         let (command, state, turn) = (Box::new(command), Mutex::default(), Mutex::default());
         Self { command, address, state, turn }
     }
@@ -278,12 +287,12 @@ impl Cluster {
     /// Kills all.
     pub(super) fn kill(&self) {
         self.nodes.iter().for_each(|node| node.process.kill());
-        self.nats.kill();
+        self.servers.iter().for_each(Process::kill);
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.nodes.iter().for_each(|node| node.relay.set(Mode::Ended));
+        self.nodes.iter().for_each(|node| node.set_relays(Mode::Ended, false));
     }
 }
