@@ -19,6 +19,8 @@ struct Translated {
     addresses: Vec<Setting>,
     tls: BridgeTls,
     is_tls: bool,
+    /// An option asks for encryption without certificates, which there is not.
+    needs_psk: bool,
 }
 
 impl Bridges {
@@ -29,8 +31,8 @@ impl Bridges {
             bridge.name = setting.value.clone();
             bridge.reconnect_delay = Duration::from_secs(5);
             let (setting, addresses) = (setting.clone(), Vec::new());
-            let (tls, is_tls) = (BridgeTls::default(), false);
-            self.all.push(Translated { setting, bridge, addresses, tls, is_tls });
+            let (tls, is_tls, needs_psk) = (BridgeTls::default(), false, false);
+            self.all.push(Translated { setting, bridge, addresses, tls, is_tls, needs_psk });
             return true;
         }
         if !is_option(&setting.key) {
@@ -48,7 +50,7 @@ impl Bridges {
 
     /// Adds the bridges to the configuration.
     pub(super) fn finish(self, config: &mut Config, notes: &mut Notes) {
-        config.bridges = self.all.into_iter().map(|own| own.finish(notes)).collect();
+        config.bridges = self.all.into_iter().filter_map(|own| own.finish(notes)).collect();
     }
 }
 
@@ -97,12 +99,16 @@ impl Translated {
             "keepalive_interval" => {
                 bridge.keep_alive = value.parse().map_err(|_| "expected seconds".to_owned())?;
             }
+            "bridge_session_expiry_interval" => {
+                bridge.session_expiry = value.parse().map_err(|_| "expected seconds".to_owned())?;
+            }
             "restart_timeout" => self.restart(value)?,
             "notification_topic" => bridge.notification_topic = Some(value.to_owned()),
             "bridge_outgoing_retain" => bridge.retain_as_published = flag(value)?,
             "bridge_cafile" => (tls.authorities, self.is_tls) = (path(), true),
             "bridge_certfile" => (tls.certificate, self.is_tls) = (path(), true),
             "bridge_keyfile" => (tls.key, self.is_tls) = (path(), true),
+            "bridge_tls_use_os_certs" => self.is_tls |= flag(value)?,
             "bridge_alpn" => tls.alpn = Some(value.to_owned()),
             "bridge_insecure" if value == "true" => {
                 return Err("the name in the certificate is always verified".into());
@@ -112,6 +118,7 @@ impl Translated {
                 return Err("join the authorities in one file, and name it in `tls.ca`".into());
             }
             "bridge_identity" | "bridge_psk" => {
+                self.needs_psk = true;
                 return Err("pre-shared keys are not supported".into());
             }
             "start_type" if value != "automatic" => {
@@ -121,7 +128,10 @@ impl Translated {
                 return Err("the addresses are tried in their order".into());
             }
             "bridge_bind_address" => return Err("the system selects the address".into()),
-            key => notes.unneeded(setting, unneeded(key)),
+            key => match unneeded(key) {
+                Some(why) => notes.unneeded(setting, why),
+                None => return Err("unknown option".into()),
+            },
         }
         Ok(())
     }
@@ -140,8 +150,14 @@ impl Translated {
         Ok(())
     }
 
-    fn finish(self, notes: &mut Notes) -> Bridge {
-        let Self { setting, mut bridge, addresses, tls, is_tls } = self;
+    /// `None` for a bridge that would not be encrypted any more.
+    fn finish(self, notes: &mut Notes) -> Option<Bridge> {
+        let Self { setting, mut bridge, addresses, tls, is_tls, needs_psk } = self;
+        if needs_psk && !is_tls {
+            notes
+                .left_out(&setting, "without its pre-shared key the bridge would not be encrypted");
+            return None;
+        }
         let scheme = if is_tls { "mqtts" } else { "mqtt" };
         for setting in addresses {
             for text in setting.value.split_whitespace() {
@@ -162,13 +178,13 @@ impl Translated {
             notes.hint(&setting, what);
         }
         bridge.tls = is_tls.then_some(tls);
-        bridge
+        Some(bridge)
     }
 }
 
-/// Why an option of a bridge is not needed.
-fn unneeded(key: &str) -> &'static str {
-    match key {
+/// Why an option of a bridge is not needed; `None` if it is unknown.
+fn unneeded(key: &str) -> Option<&'static str> {
+    Some(match key {
         "try_private" => "bridges use MQTT 5, whose no-local and retain options replace it",
         "notifications" | "notifications_local_only" => {
             "the state is below $SYS/broker/connection here, and at the remote broker with \
@@ -178,8 +194,20 @@ fn unneeded(key: &str) -> &'static str {
             "the session here is that of the client $bridge/NAME"
         }
         "bridge_protocol_version" => "bridges use MQTT 5",
-        _ => "it is the default, or there is nothing to set",
-    }
+        "bridge_attempt_unsubscribe" => {
+            "bridges end subscriptions that are not configured any more"
+        }
+        "bridge_insecure" | "bridge_require_ocsp" | "start_type" | "round_robin" => {
+            "it is the default"
+        }
+        "bridge_tls_version" => "TLS 1.2 and 1.3 are offered",
+        "bridge_max_packet_size" | "bridge_max_topic_alias" | "bridge_receive_maximum" => {
+            "the limits of the remote broker are respected"
+        }
+        "bridge_tcp_keepalive" | "bridge_tcp_user_timeout" => "`keep-alive` detects a lost peer",
+        "threshold" | "idle_timeout" => "it is for lazy bridges; bridges start with the broker",
+        _ => return None,
+    })
 }
 
 /// `PATTERN [[[out | in | both] QOS] LOCAL REMOTE]`.

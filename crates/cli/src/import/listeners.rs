@@ -7,9 +7,11 @@ use phalanx_broker::{Config, Listen, ListenerConfig, Protocol, Scheme, Tls};
 use super::notes::Notes;
 use super::reader::Setting;
 
-/// A listener under translation: the options that follow it apply to it.
+/// A listener under translation.
 struct Listener {
     setting: Setting,
+    /// Whether it is left out, with the options that follow it.
+    is_skipped: bool,
     port: u16,
     host: String,
     is_websocket: bool,
@@ -25,33 +27,44 @@ struct Listener {
     own: ListenerConfig,
 }
 
-/// All listeners, in their order.
+/// All listeners, in their order. Options apply to the last `listener`, and those before the first one to the default
+/// listener. `port` and `bind_address` always belong to the default listener.
 pub(super) struct Listeners {
     all: Vec<Listener>,
+    /// The number of the default listener, which exists if an option applies to it.
+    default: Option<usize>,
+    /// That of the last `listener`.
+    last: Option<usize>,
     /// `per_listener_settings`: whether users belong to listeners.
     has_users: bool,
 }
 
 impl Listeners {
     pub(super) fn new(has_users: bool) -> Self {
-        Self { all: Vec::new(), has_users }
+        Self { all: Vec::new(), default: None, last: None, has_users }
     }
 
     /// Takes an option of a listener. Returns false for other options.
     pub(super) fn take(&mut self, setting: &Setting, notes: &mut Notes) -> bool {
         let value = setting.value.as_str();
         match setting.key.as_str() {
-            "listener" | "port" => {
-                let (port, host) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
-                match port.parse() {
-                    Ok(0) => notes.left_out(setting, "Unix sockets are not supported"),
-                    Ok(port) => self.add(setting, port, host.trim()),
-                    Err(_) => notes.left_out(setting, "expected a port from 1 to 65535"),
+            "listener" => {
+                self.listener(setting, notes);
+                return true;
+            }
+            "port" => {
+                let default = self.default_listener(setting);
+                match value.parse() {
+                    Ok(port @ 1..) => default.port = port,
+                    _ => notes.left_out(setting, "expected a port from 1 to 65535"),
                 }
                 return true;
             }
-            "bind_address"
-            | "protocol"
+            "bind_address" => {
+                value.clone_into(&mut self.default_listener(setting).host);
+                return true;
+            }
+            "protocol"
             | "socket_domain"
             | "certfile"
             | "keyfile"
@@ -68,13 +81,15 @@ impl Listeners {
             "allow_anonymous" | "password_file" if self.has_users => (),
             _ => return false,
         }
-        if self.all.is_empty() {
-            // Without `listener`, the options apply to the default listener.
-            self.add(setting, 1883, "");
+        let last = match self.last {
+            Some(last) => &mut self.all[last],
+            None => self.default_listener(setting),
+        };
+        if last.is_skipped {
+            notes.left_out(setting, "its listener is left out");
+            return true;
         }
-        let Some(last) = self.all.last_mut() else { return true };
         match (setting.key.as_str(), value) {
-            ("bind_address", host) => host.clone_into(&mut last.host),
             ("protocol", "websockets") => last.is_websocket = true,
             ("protocol", "mqtt") => (),
             ("protocol", _) => notes.left_out(setting, "expected mqtt or websockets"),
@@ -102,9 +117,37 @@ impl Listeners {
         true
     }
 
-    fn add(&mut self, setting: &Setting, port: u16, host: &str) {
+    /// Begins the listener of `listener PORT [ADDRESS]`.
+    fn listener(&mut self, setting: &Setting, notes: &mut Notes) {
+        let value = setting.value.as_str();
+        let (port, host) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
+        let well = port.parse().ok().filter(|port| *port > 0);
+        let is_unix = port == "0";
+        self.last = Some(self.add(setting, well.unwrap_or(0), host.trim()));
+        if well.is_none() {
+            let why = match is_unix {
+                true => "Unix sockets are not supported",
+                false => "expected a port from 1 to 65535",
+            };
+            notes.left_out(setting, why);
+        }
+    }
+
+    /// The default listener, because of this option.
+    fn default_listener(&mut self, setting: &Setting) -> &mut Listener {
+        let default = match self.default {
+            Some(default) => default,
+            None => self.add(setting, 1883, ""),
+        };
+        self.default = Some(default);
+        &mut self.all[default]
+    }
+
+    /// Adds a listener, which is skipped without a port. Returns its number.
+    fn add(&mut self, setting: &Setting, port: u16, host: &str) -> usize {
         self.all.push(Listener {
             setting: setting.clone(),
+            is_skipped: port == 0,
             port,
             host: host.to_owned(),
             is_websocket: false,
@@ -117,12 +160,13 @@ impl Listeners {
             identity: false,
             own: ListenerConfig::default(),
         });
+        self.all.len() - 1
     }
 
     /// Translates all listeners. Without any, mosquitto listens on the loopback address, as `config` does.
     pub(super) fn finish(self, config: &mut Config, notes: &mut Notes) {
         let mut all = Vec::new();
-        for listener in self.all {
+        for listener in self.all.into_iter().filter(|own| !own.is_skipped) {
             let Some(address) = listener.address() else {
                 notes.left_out(&listener.setting, "expected an address instead of a host name");
                 continue;

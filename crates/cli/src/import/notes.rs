@@ -1,25 +1,31 @@
 //! Options of mosquitto that are not translated, each with the reason.
 
+use std::collections::BTreeSet;
+
 use super::reader::Setting;
 
 /// The notes about a translation.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     lines: Vec<String>,
-    left_out: usize,
-    unneeded: usize,
+    /// The places of the options that are left out, and of those that are not needed: an option may have several notes.
+    left_out: BTreeSet<Place>,
+    unneeded: BTreeSet<Place>,
 }
+
+/// A file and a line.
+type Place = (String, usize);
 
 impl Notes {
     /// An option without an equivalent, or with a value that cannot be translated.
     pub(super) fn left_out(&mut self, setting: &Setting, why: &str) {
-        self.left_out += 1;
+        self.left_out.insert(place(setting));
         self.add(setting, "left out", why);
     }
 
     /// An option whose purpose is fulfilled without a key.
     pub(super) fn unneeded(&mut self, setting: &Setting, why: &str) {
-        self.unneeded += 1;
+        self.unneeded.insert(place(setting));
         self.add(setting, "not needed", why);
     }
 
@@ -44,12 +50,17 @@ impl Notes {
 
     /// A summary of `all` options.
     pub(super) fn summary(&self, all: usize) -> String {
-        let Self { left_out, unneeded, .. } = self;
+        let left_out = self.left_out.len();
+        let unneeded = self.unneeded.difference(&self.left_out).count();
         let translated = all - left_out - unneeded;
         format!(
             "{all} options: {translated} translated, {unneeded} not needed, {left_out} left out"
         )
     }
+}
+
+fn place(setting: &Setting) -> Place {
+    (setting.file.clone(), setting.line)
 }
 
 /// The reason why an option is never translated, and whether its purpose is fulfilled nevertheless; `None` if it is

@@ -290,6 +290,69 @@ mod tests {
         }
     }
 
+    /// The addresses of a translation.
+    fn listens(text: &str) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let (config, _) = translate(&read(file.path()).unwrap());
+        config.listen.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn port_and_bind_address_describe_the_default_listener_wherever_they_are() {
+        let tls = "certfile /c\nkeyfile /k\n";
+        for (text, expected) in [
+            ("bind_address 127.0.0.1\nport 1884\n".to_owned(), &["mqtt://127.0.0.1:1884"][..]),
+            ("port 1884\nbind_address 127.0.0.1\n".to_owned(), &["mqtt://127.0.0.1:1884"]),
+            (format!("{tls}port 8883\n"), &["mqtts://[::]:8883"]),
+            (
+                "listener 1884\nbind_address 127.0.0.1\nport 1883\n".to_owned(),
+                &["mqtt://[::]:1884", "mqtt://127.0.0.1:1883"],
+            ),
+            (
+                format!("port 1883\nlistener 8883\n{tls}"),
+                &["mqtt://[::]:1883", "mqtts://[::]:8883"],
+            ),
+        ] {
+            assert_eq!(listens(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn options_of_a_listener_that_is_left_out_apply_to_no_other() {
+        for left_out in ["listener 0 /run/m.sock", "listener x"] {
+            let (text, notes) = translated(&format!(
+                "per_listener_settings true\nlistener 1884\npassword_file /p\n{left_out}\nallow_anonymous true\n\
+                 max_packet_size 1000\n"
+            ));
+            assert!(!text.contains("allow-anonymous = true"), "{text}");
+            assert!(notes.iter().any(|note| note.starts_with("5: allow_anonymous true: left out")));
+            let alone = format!("per_listener_settings true\n{left_out}\nallow_anonymous true\n");
+            assert_eq!(listens(&alone), ["mqtt://127.0.0.1:1883"]);
+        }
+    }
+
+    #[test]
+    fn bridges_with_tls_are_not_translated_to_bridges_without() {
+        let (text, _) = translated("connection c\naddress a:8883\nbridge_tls_use_os_certs true\n");
+        assert!(text.contains("mqtts://a:8883"), "{text}");
+        let (text, notes) = translated("connection c\naddress a:8883\nbridge_psk 12ab\n");
+        assert!(!text.contains("mqtt://a"), "{text}");
+        assert!(notes.iter().any(|note| note.contains("bridge_psk 12ab: left out")), "{notes:?}");
+        let (_, notes) = translated("connection c\naddress a\nbridge_cafil /ca\n");
+        let unknown = "3: bridge_cafil /ca: left out: unknown option";
+        assert!(notes.iter().any(|note| note == unknown), "{notes:?}");
+    }
+
+    #[test]
+    fn an_option_with_several_notes_counts_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "connection c\naddresses a:1:2 b:1:2 c:1:2\n").unwrap();
+        let settings = read(file.path()).unwrap();
+        let summary = translate(&settings).1.summary(settings.len());
+        assert_eq!(summary, "2 options: 1 translated, 0 not needed, 1 left out");
+    }
+
     #[test]
     fn the_defaults_of_mosquitto() {
         let (text, notes) = translated("");

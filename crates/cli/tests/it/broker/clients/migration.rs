@@ -53,14 +53,17 @@ fn a_configuration_of_mosquitto_is_translated() {
     fs::write(&users, USERS).unwrap();
     let own = format!(
         "per_listener_settings false\nlistener 1883\npassword_file {}\npersistence false\n\
-         connection up\naddress 192.0.2.1\ntopic a/# out\nbridge_psk x\nremote_clientid me\nmax_keepalive 60\n",
+         connection up\naddress 192.0.2.1\ntopic a/# out\nbridge_bind_address 192.0.2.7\nremote_clientid me\nmax_keepalive 60\n",
         users.display()
     );
     let output = import(&own);
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
     let left_out: Vec<_> = said.lines().filter(|line| line.contains(": left out: ")).collect();
-    assert!(left_out[0].contains(":8: bridge_psk x: left out: pre-shared keys"), "{said}");
+    assert!(
+        left_out[0].contains(":8: bridge_bind_address 192.0.2.7: left out: the system"),
+        "{said}"
+    );
     assert!(said.ends_with("10 options: 8 translated, 1 not needed, 1 left out\n"), "{said}");
     // The broker reads what was printed.
     let new = home.path().join("broker.toml");
