@@ -13,8 +13,9 @@ use phalanx_broker::{
 
 use crate::import::import;
 use crate::options::Options;
-use crate::server::Server;
+use crate::server::{Server, usage};
 use crate::service::Service;
+use crate::stdout;
 
 /// Run an MQTT broker for MQTT 5 and 3.1.1.
 ///
@@ -43,7 +44,7 @@ pub(crate) struct Broker {
     accept_loss: bool,
 
     /// Listen on this port of 127.0.0.1, as `mosquitto -p` does without a configuration: short for --listen.
-    #[arg(short, long, value_name = "port", conflicts_with = "listen")]
+    #[arg(short, long, value_name = "port")]
     port: Option<u16>,
 
     /// Translate a configuration of mosquitto, print it on stdout and exit. Options that are left out are listed on
@@ -52,7 +53,7 @@ pub(crate) struct Broker {
     import: Option<PathBuf>,
 
     /// Check the persistence directory of a stopped broker, print a summary and exit. Changes nothing.
-    #[arg(long, value_name = "path", conflicts_with_all = ["persistence-dir", "ephemeral"])]
+    #[arg(long, value_name = "path")]
     check_persistence_dir: Option<PathBuf>,
 }
 
@@ -62,9 +63,16 @@ impl Broker {
             return import(path);
         }
         if let Some(port) = self.port {
+            if let Some(why) = self.options.conflict("--port", &["listen"]) {
+                return usage(&why);
+            }
             self.options.give("listen", "--port".to_owned(), vec![port.to_string()].into());
         }
         if let Some(path) = &self.check_persistence_dir {
+            let excluded = ["persistence-dir", "ephemeral"];
+            if let Some(why) = self.options.conflict("--check-persistence-dir", &excluded) {
+                return usage(&why);
+            }
             return check(path);
         }
         self.options.run(|config| {
@@ -128,10 +136,7 @@ fn check(path: &Path) -> ExitCode {
             report(format_args!("{}: {what}", path.display()));
             ExitCode::from(2)
         }
-        Ok(checked) => {
-            print!("{checked}");
-            ExitCode::SUCCESS
-        }
+        Ok(checked) => stdout::print(checked),
         Err(error) => {
             report(&error);
             match error {

@@ -14,6 +14,7 @@ mod profile;
 mod server;
 mod service;
 mod status;
+mod stdout;
 mod stingy;
 #[cfg(target_os = "linux")]
 mod threads;

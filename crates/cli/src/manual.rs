@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
+use crate::stdout::finish;
+
 /// Write shell completions to stdout.
 ///
 /// bash: `phalanx completions bash > ~/.local/share/bash-completion/completions/phalanx`;
@@ -22,7 +24,7 @@ impl Completions {
     pub(crate) fn run(self, mut command: Command) -> ExitCode {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut command, "phalanx", &mut text);
-        finish("completions", io::stdout().write_all(&text))
+        finish(io::stdout().write_all(&text))
     }
 }
 
@@ -39,18 +41,6 @@ impl Man {
         let written = std::fs::create_dir_all(&self.directory)
             .and_then(|()| clap_mangen::generate_to(command, &self.directory));
         let place = |error| io::Error::other(format!("{}: {error}", self.directory.display()));
-        finish("man", written.map_err(place))
-    }
-}
-
-fn finish(name: &str, done: io::Result<()>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader closed the pipe: `phalanx completions bash | head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("phalanx {name}: {error}");
-            ExitCode::FAILURE
-        }
+        finish(written.map_err(place))
     }
 }

@@ -20,8 +20,8 @@ pub(crate) struct FileArgs {
     pub(crate) config: Option<PathBuf>,
 
     /// Set a key of the configuration in the syntax of the file: `runtime.shutdown-timeout="5s"`. May be
-    /// given several times.
-    #[arg(long, value_name = "key=value", env, value_delimiter = '\n')]
+    /// given several times, and a value may have several lines.
+    #[arg(long, value_name = "key=value", env)]
     pub(crate) set: Vec<String>,
 
     /// Check the configuration and the files it names (directories, certificates, password files), print all
@@ -46,12 +46,27 @@ pub(crate) struct Options<C> {
 }
 
 impl<C> Options<C> {
+    /// Why `given` cannot be combined with the other flags: one of them sets one of these keys. A variable is no reason:
+    /// flags precede it.
+    pub(crate) fn conflict(&self, given: &str, keys: &[&str]) -> Option<String> {
+        let flags = keys.iter().filter_map(|key| self.places.get(*key));
+        let flag = flags.into_iter().find(|place| is_flag(place))?;
+        Some(format!("{given} cannot be used with {flag}"))
+    }
+
     /// Sets a key that was given as `place`.
     pub(crate) fn give(&mut self, key: &str, place: String, value: Written) {
         let (tables, name) = key.rsplit_once('.').unwrap_or(("", key));
         let mut table = &mut self.given;
+        let mut path = String::new();
         for part in tables.split('.').filter(|part| !part.is_empty()) {
+            path = if path.is_empty() { part.to_owned() } else { format!("{path}.{part}") };
             let inner = table.entry(part).or_insert_with(|| Table::new().into());
+            let is_off = inner.as_str() == Some("false");
+            if is_off && self.places.get(&path).is_some_and(|of| is_flag(of)) && !is_flag(&place) {
+                // `--access-log=false` precedes the variable of a key below it.
+                return;
+            }
             if !inner.is_table() {
                 // `--access-log --access-log-format json`: the key implies its table.
                 *inner = Table::new().into();
@@ -79,6 +94,11 @@ impl<C: Server> Args for Options<C> {
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
     }
+}
+
+/// Whether a place is a flag or an argument, and no variable.
+fn is_flag(place: &str) -> bool {
+    place.starts_with('-')
 }
 
 /// The flag of a key.

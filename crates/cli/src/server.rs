@@ -14,6 +14,7 @@ use phalanx_service::{Inherited, Listen, RuntimeConfig, Scheme};
 use crate::files;
 use crate::options::Options;
 use crate::service::Service;
+use crate::stdout;
 
 /// The configuration of a server.
 pub(crate) trait Server: Keys + Clone + Default + Send + Sync + 'static {
@@ -75,9 +76,10 @@ impl<C: Server> Options<C> {
         if self.file.check {
             let unavailable = config.unavailable();
             let steps = if unavailable.is_empty() { config.steps() } else { Vec::new() };
-            steps.iter().for_each(|step| println!("{step}"));
+            let steps: String = steps.iter().map(|step| format!("{step}\n")).collect();
+            let printed = stdout::print(steps);
             config.warnings().iter().chain(&unavailable).for_each(report);
-            return if unavailable.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            return if unavailable.is_empty() { printed } else { ExitCode::FAILURE };
         }
         adjust(&mut config);
         phalanx::runtime::raise_open_files();
@@ -104,8 +106,11 @@ impl<C: Server> Options<C> {
             errors.extend(files::read(&mut config, path, &mut origins).err());
         }
         for set in &self.file.set {
-            errors
-                .extend(read(&mut config, set, &format!("--set {set}"), here, &mut origins).err());
+            let place = match set.split_once('\n') {
+                Some((first, _)) => format!("--set {first}…"),
+                None => format!("--set {set}"),
+            };
+            errors.extend(read(&mut config, set, &place, here, &mut origins).err());
         }
         for (_, place) in origins.take_includes() {
             let what = "only a configuration file can include others; use --config";
@@ -127,6 +132,12 @@ impl<C: Server> Options<C> {
     }
 }
 
+/// Reports arguments that exclude each other, and returns the exit code.
+pub(crate) fn usage(why: &str) -> ExitCode {
+    report(format_args!("{why}; see --help"));
+    ExitCode::from(2)
+}
+
 /// Prints an error, and returns the exit code of a failure.
 fn fail(error: impl Display) -> ExitCode {
     report(error);
@@ -142,10 +153,7 @@ fn print<C: Server>(config: &C) -> ExitCode {
             .map_err(|errors| errors.iter().map(ConfigError::to_string).collect())
     });
     match read {
-        Ok(()) => {
-            print!("{}", table(&whole));
-            ExitCode::SUCCESS
-        }
+        Ok(()) => stdout::print(table(&whole)),
         Err(why) => fail(format_args!("cannot print the configuration: {why}")),
     }
 }

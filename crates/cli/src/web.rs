@@ -14,7 +14,7 @@ use phalanx_web::{
 };
 
 use crate::options::Options;
-use crate::server::Server;
+use crate::server::{Server, usage};
 use crate::service::Service;
 
 /// Serve a directory of files over HTTP.
@@ -30,7 +30,6 @@ use crate::service::Service;
 #[derive(Args, Clone)]
 pub(crate) struct Web {
     /// Directory to serve, as --root. [default: .]
-    #[arg(conflicts_with = "root")]
     directory: Option<PathBuf>,
 
     #[command(flatten)]
@@ -42,6 +41,9 @@ impl Web {
         if let Some(directory) = self.directory {
             if !directory.exists() {
                 explain(&directory);
+            }
+            if let Some(why) = self.options.conflict("DIRECTORY", &["host.root"]) {
+                return usage(&why);
             }
             let path = directory.to_string_lossy().into_owned();
             self.options.give("host.root", "DIRECTORY".into(), path.into());

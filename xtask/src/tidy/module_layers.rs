@@ -124,8 +124,8 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/cli",
         layers: &[
-            &["admin", "files", "manual", "passwd", "status", "stingy", "threads", "units"],
-            &["client", "import", "options", "profile", "server", "service", "top"],
+            &["admin", "files", "passwd", "status", "stdout", "stingy", "threads", "units"],
+            &["client", "import", "manual", "options", "profile", "server", "service", "top"],
             &["broker", "web"],
         ],
         exceptions: &[],

@@ -23,6 +23,8 @@ use phalanx::runtime::report;
 use phalanx_broker::Config;
 use phalanx_config::table;
 
+use crate::stdout;
+
 /// Translates `path`: prints the configuration on stdout, and the options that it leaves out on stderr.
 pub(crate) fn import(path: &Path) -> ExitCode {
     let settings = match reader::read(path) {
@@ -34,14 +36,14 @@ pub(crate) fn import(path: &Path) -> ExitCode {
     };
     let (config, notes) = translate::translate(&settings);
     notes.lines().for_each(report);
-    println!("# Translated by `phalanx broker --import {}`.\n", path.display());
-    print!("{}", text(&config));
+    let head = format!("# Translated by `phalanx broker --import {}`.\n\n", path.display());
+    let printed = stdout::print(head + &text(&config));
     let errors = config.check();
     errors.iter().for_each(report);
     let unavailable = if errors.is_empty() { config.unavailable() } else { Vec::new() };
     unavailable.iter().for_each(report);
     report(notes.summary(settings.len()));
-    if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
+    if errors.is_empty() { printed } else { ExitCode::from(2) }
 }
 
 /// The keys that differ from the defaults.

@@ -27,6 +27,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use app::{App, Next};
 use fetch::{Failure, Target};
 
+use crate::stdout;
 use crate::units::time;
 
 /// Interval at which keys are polled.
@@ -71,16 +72,18 @@ impl Top {
     pub(crate) fn run(self) -> ExitCode {
         let target = Target::new(&self.address);
         let outcome = match (self.once, self.bytes) {
-            (_, true) => target.snapshot().map(|at| print!("{}", bytes::table(target.name(), &at))),
+            (_, true) => {
+                target.snapshot().map(|at| stdout::print(bytes::table(target.name(), &at)))
+            }
             (true, _) => self.once(&target),
             _ if !std::io::stdout().is_terminal() => {
                 eprintln!("phalanx top: stdout is not a terminal; use --once for a plain table");
                 return ExitCode::from(2);
             }
-            _ => self.watch(target),
+            _ => self.watch(target).map(|()| ExitCode::SUCCESS),
         };
         match outcome {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(code) => code,
             Err(failure) => {
                 eprintln!("phalanx top: {failure}");
                 ExitCode::FAILURE
@@ -88,13 +91,12 @@ impl Top {
         }
     }
 
-    fn once(&self, target: &Target) -> Result<(), Failure> {
+    fn once(&self, target: &Target) -> Result<ExitCode, Failure> {
         let before = target.snapshot()?;
         thread::sleep(self.every);
         let after = target.snapshot()?;
         let interval = Interval::between(&before, &after).ok_or(Failure::Restarted)?;
-        print!("{}", plain::table(target.name(), &after, &interval, self.sum));
-        Ok(())
+        Ok(stdout::print(plain::table(target.name(), &after, &interval, self.sum)))
     }
 
     fn watch(&self, target: Target) -> Result<(), Failure> {

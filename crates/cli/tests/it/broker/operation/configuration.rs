@@ -85,6 +85,11 @@ fn sources_have_an_order_of_precedence() {
     ] {
         assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
     }
+    let port = printed(print(&["-p", "4"]).env("PHALANX_BROKER_LISTEN", "127.0.0.1:5"));
+    assert!(port.contains("listen = [\"mqtt://127.0.0.1:4\"]"), "{port}");
+    let (code, _, stderr) = run(&mut print(&["-p", "4", "--listen", "127.0.0.1:5"]));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("--port cannot be used with --listen"), "{stderr}");
     // The printed text is an equivalent configuration.
     let again = home.path().join("again.toml");
     fs::write(&again, &stdout).unwrap();

@@ -57,6 +57,47 @@ fn sources_have_an_order_of_precedence() {
     assert_eq!(twice, stdout);
 }
 
+/// A flag precedes each variable, also those of a directory and of keys below a table that the flag turns off.
+#[test]
+fn flags_precede_variables() {
+    let site = Site::new();
+    let root = site.root().display().to_string();
+    let mut command = bare();
+    command.args(["web", "--print-config", "--access-log=false", &root]);
+    command.env("PHALANX_WEB_ROOT", "/").env("PHALANX_WEB_ACCESS_LOG_FORMAT", "json");
+    let (code, stdout, stderr) = run(&mut command);
+    assert_eq!((code, &stderr[..]), (Some(0), ""));
+    assert!(stdout.contains(&format!("root = \"{root}\"")), "{stdout}");
+    assert!(stdout.contains("access-log = false"), "{stdout}");
+    let (code, _, stderr) = run(bare().args(["web", "--check", "--root", "/", &root]));
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("DIRECTORY cannot be used with --root"), "{stderr}");
+}
+
+#[test]
+fn a_value_of_set_may_have_several_lines() {
+    let redirects = "idle-timeout = '''\n4s'''\n[runtime]\nworkers = 3";
+    for command in [
+        bare().args(["web", "--print-config", "--set", redirects]),
+        bare().args(["web", "--print-config"]).env("PHALANX_WEB_SET", redirects),
+    ] {
+        let (code, stdout, stderr) = run(command);
+        assert_eq!((code, &stderr[..]), (Some(0), ""));
+        assert!(stdout.contains("idle-timeout = \"4s\"") && stdout.contains("workers = 3"));
+    }
+}
+
+/// What cannot be printed is an error, and no panic.
+#[test]
+fn a_full_output_is_reported() {
+    for arguments in [&["web", "--print-config"][..], &["broker", "--import", "/dev/null"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (code, _, stderr) = run(bare().args(arguments).stdout(full));
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(stderr.contains("cannot print: No space left"), "{stderr}");
+    }
+}
+
 /// Relative paths, including the default root, are based at the current directory of the command that prints.
 #[test]
 fn the_printed_configuration_is_independent_of_the_directory() {

@@ -1,0 +1,26 @@
+//! Output of commands on stdout.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use phalanx::runtime::report;
+
+/// Prints a text. Exit code 1 if it cannot be written.
+pub(crate) fn print(text: impl Display) -> ExitCode {
+    let mut stdout = io::stdout().lock();
+    finish(write!(stdout, "{text}").and_then(|()| stdout.flush()))
+}
+
+/// The exit code of a command that has written its output.
+pub(crate) fn finish(written: io::Result<()>) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader closed the pipe: `phalanx completions bash | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            report(format_args!("cannot print: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
