@@ -3,6 +3,8 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use argon2::Argon2;
 use argon2::password_hash::PasswordHasher;
@@ -11,6 +13,9 @@ use crate::error::{FileError, LineError};
 use crate::scram::decoys::DecoySecret;
 use crate::scram::keys::{Keys, Mechanism};
 use crate::users::check_name;
+
+/// How long a process waits for another one that changes the same file.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a password is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,7 +101,8 @@ pub fn set_as(
 
 /// Sets a password in a file. A missing file is created with access for its owner only. An existing file
 /// keeps its owner, group and permissions, so that a broker can still read it. The file is replaced
-/// atomically. May block.
+/// atomically; of a symbolic link, its target. Several processes may set passwords in one file: each waits up to ten
+/// seconds for the others. May block.
 ///
 /// # Errors
 /// [`FileError`] if the file cannot be read or written.
@@ -106,35 +112,60 @@ pub fn set_in_file(
     password: &[u8],
     scheme: Scheme,
 ) -> Result<(), FileError> {
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    // From here on, no other process changes the file.
+    let file = create_alone(new).map_err(FileError::io("write", new))?;
+    let replaced = change(path, name, password, scheme).and_then(|text| {
+        let replaced = write(file, path, &text).and_then(|()| fs::rename(new, path));
+        replaced.map_err(FileError::io("write", new))
+    });
+    if replaced.is_err() {
+        let _ = fs::remove_file(new);
+    }
+    replaced
+}
+
+/// Creates the new version of a file, after that of another process is in place.
+fn create_alone(new: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let begun = Instant::now();
+    loop {
+        match options.open(new) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(error) if begun.elapsed() > PATIENCE => {
+                let what = "it exists: another process changes the file, or was interrupted; in that case remove it";
+                return Err(io::Error::new(error.kind(), what));
+            }
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+            file => return file,
+        }
+    }
+}
+
+/// The new text of a file.
+fn change(path: &Path, name: &str, password: &[u8], scheme: Scheme) -> Result<String, FileError> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text.map_err(FileError::io("read", path))?,
     };
     let wrong = |wrong| FileError::Invalid { path: path.into(), errors: vec![wrong] };
-    let text = set_as(&text, name, password, scheme).map_err(wrong)?;
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = Path::new(&new);
-    let write = || {
-        let mut options = File::options();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(new)?;
-        if let Ok(old) = fs::metadata(path) {
-            keep_owner(&file, &old)?;
-            file.set_permissions(old.permissions())?;
-        }
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    let written = write().and_then(|()| fs::rename(new, path));
-    written.map_err(|error| {
-        if error.kind() != io::ErrorKind::AlreadyExists {
-            let _ = fs::remove_file(new);
-        }
-        FileError::io("write", new)(error)
-    })
+    set_as(&text, name, password, scheme).map_err(wrong)
+}
+
+/// Writes the new version of the file `path`.
+fn write(mut file: File, path: &Path, text: &str) -> io::Result<()> {
+    if let Ok(old) = fs::metadata(path) {
+        keep_owner(&file, &old)?;
+        file.set_permissions(old.permissions())?;
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// Gives a file the owner and group of an existing one.
@@ -159,6 +190,36 @@ fn keep_owner(_: &File, _: &Metadata) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::users::Users;
+
+    #[test]
+    fn no_password_is_lost_if_many_are_set_at_once() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("users");
+        thread::scope(|scope| {
+            for n in 0..8 {
+                let path = &path;
+                let set = move || set_in_file(path, &format!("u{n}"), b"apple", Scheme::default());
+                scope.spawn(move || set().unwrap());
+            }
+        });
+        let text = fs::read_to_string(&path).unwrap();
+        let mut names: Vec<_> = text.lines().map(|line| line.split(':').next().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["u0", "u1", "u2", "u3", "u4", "u5", "u6", "u7"]);
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_target_of_a_link_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, link) = (home.path().join("users"), home.path().join("link"));
+        fs::write(&path, "").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        set_in_file(&link, "eve", b"apple", Scheme::default()).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().starts_with("eve:"));
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
 
     #[test]
     fn a_password_replaces_the_line_of_its_user() {
