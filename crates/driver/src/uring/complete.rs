@@ -130,6 +130,8 @@ impl Uring {
             }
             (Operation::Write(writing), Ok(written)) => !writing.advance(*written),
             (_, Ok(_)) => false,
+            // A full backlog of a Unix socket, for which the caller waits.
+            (Operation::Connect(_), Err(error)) => error.kind() == io::ErrorKind::Interrupted,
             (_, Err(error)) => is_transient(error),
         };
         if unfinished {

@@ -1,7 +1,7 @@
 //! Unix stream sockets.
 
 use std::io::ErrorKind;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use phalanx_driver::{Address, Done, Request, Socket};
@@ -13,6 +13,7 @@ crate::on_all!(
     a_connection_by_path,
     no_listener_at_a_path,
     a_path_that_is_too_long,
+    a_full_backlog,
     large_messages_both_ways,
 );
 
@@ -72,6 +73,20 @@ fn a_path_that_is_too_long(io: &mut Harness) {
     let expected =
         if io.outside.0.is_some() { ErrorKind::NotFound } else { ErrorKind::InvalidInput };
     assert_eq!(error.kind(), expected);
+}
+
+/// The caller decides how long to wait. Repeating the request at once would keep the processor busy.
+fn a_full_backlog(io: &mut Harness) {
+    if io.outside.0.is_some() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    // Two connections without an accept fill a backlog of one.
+    rustix::net::listen(&listener, 1).unwrap();
+    let _full = [(), ()].map(|()| UnixStream::connect(&path).unwrap());
+    assert_eq!(connect(io, &path).unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 fn large_messages_both_ways(io: &mut Harness) {
