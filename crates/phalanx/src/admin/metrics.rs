@@ -286,7 +286,8 @@ fn cohort_sizes(out: &mut String, snapshot: &Snapshot) {
             };
             let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{bound}\"}} {below}");
         }
-        let sum = stage.started.count + stage.resumed.count;
+        // Direct operations run in no cohort.
+        let sum = (stage.started.count + stage.resumed.count).saturating_sub(stage.direct);
         let _ = writeln!(out, "{name}_count{{{labels}}} {below}\n{name}_sum{{{labels}}} {sum}");
     });
 }
