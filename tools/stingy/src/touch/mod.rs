@@ -10,6 +10,9 @@ use std::io::BufReader;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use clap::Args;
 
@@ -97,8 +100,8 @@ impl Touch {
         rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty())
             .map_err(|error| Error::read(valgrind)(error.into()))?;
         // Interrupting the terminal ends the program; the report follows.
-        let interrupted = std::sync::Arc::default();
-        signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted)
+        let interrupted = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
             .map_err(Error::read(valgrind))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let child = Command::new(valgrind)
@@ -117,10 +120,10 @@ impl Touch {
         trace::read(BufReader::with_capacity(1 << 20, reader), |event| {
             visits.event(event);
             // The last counted request ends where the next starts.
-            last.is_none_or(|last| visits.started <= last)
+            !interrupted.load(Relaxed) && last.is_none_or(|last| visits.started <= last)
         })
         .map_err(Error::read(valgrind))?;
-        if last.is_none_or(|last| visits.started <= last) {
+        if !interrupted.load(Relaxed) && last.is_none_or(|last| visits.started <= last) {
             child.0.wait().map_err(Error::read(valgrind))?;
         }
         Ok(())
