@@ -8,6 +8,7 @@ use std::path::Path;
 use gimli::{DebuggingInformationEntry, EndianSlice, RunTimeEndian, Unit, UnitOffset};
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
+use super::types::{Derivation, Names, Type};
 use crate::error::Error;
 use crate::model::Global;
 
@@ -17,16 +18,8 @@ type Entry<'a> = DebuggingInformationEntry<Reader<'a>>;
 /// Maximum length of a chain of types, against malformed debugging information.
 const MAX_TYPE_CHAIN: usize = 32;
 
-/// A C type: a name and a number of pointers to it. An array counts as a pointer to its elements.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Type {
-    /// The tag of a structure, the name of another type. Anonymous structures have the name of their typedef.
-    pub(crate) base: String,
-    pub(crate) pointers: usize,
-}
-
 /// A structure or union.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Layout {
     pub(crate) bytes: u64,
     /// In the order of declaration; those of anonymous members count as its own.
@@ -45,20 +38,20 @@ impl Layout {
 #[derive(Debug, Default)]
 pub(crate) struct DebugInfo {
     pub(crate) layouts: HashMap<String, Layout>,
-    /// Names of structures of different sizes in the sources.
+    /// Names of different structures in the sources.
     pub(crate) ambiguous: BTreeSet<String>,
     /// Names of structures that only libraries define.
     foreign: BTreeSet<String>,
     /// Sizes of types other than structures.
-    pub(crate) sizes: HashMap<String, u64>,
-    pub(crate) typedefs: HashMap<String, Type>,
-    pub(crate) enumerators: HashMap<String, i64>,
+    pub(crate) sizes: Names<u64>,
+    typedefs: Names<Type>,
+    pub(crate) enumerators: Names<i64>,
     /// Enumerators by the name of their enumeration, in the order of declaration.
     pub(crate) enumerations: HashMap<String, Vec<String>>,
     /// Types of static variables.
-    pub(crate) variables: HashMap<String, Type>,
+    pub(crate) variables: Names<Type>,
     /// Types that functions return.
-    pub(crate) returns: HashMap<String, Type>,
+    pub(crate) returns: Names<Type>,
     pub(crate) globals: Vec<Global>,
     pub(crate) global_bytes: u64,
 }
@@ -87,7 +80,11 @@ impl DebugInfo {
         info.read_units(&dwarf, sources).map_err(|error| {
             Error::contents(path, format!("malformed debugging information: {error}"))
         })?;
-        if info.layouts.is_empty() {
+        // A name that is both the tag of a structure and the typedef of another type.
+        let typedefs = &info.typedefs;
+        info.ambiguous.extend(info.layouts.keys().filter(|name| typedefs.contains(name)).cloned());
+        info.layouts.retain(|name, _| !typedefs.contains(name));
+        if info.layouts.is_empty() && info.ambiguous.is_empty() {
             let what = "the program has no debugging information; build it with `-g`";
             return Err(Error::contents(path, what));
         }
@@ -102,7 +99,8 @@ impl DebugInfo {
             if target.base == found.base {
                 break;
             }
-            found = Type { base: target.base.clone(), pointers: found.pointers + target.pointers };
+            found.base.clone_from(&target.base);
+            found.derived.extend(&target.derived);
         }
         found
     }
@@ -110,21 +108,27 @@ impl DebugInfo {
     /// Size in bytes; `None` for unknown and incomplete types.
     pub(crate) fn size(&self, of: &Type) -> Option<u64> {
         let found = self.canonical(of);
-        if found.pointers > 0 {
-            return Some(8);
+        let mut count = 1_u64;
+        for step in &found.derived {
+            match step {
+                Derivation::Pointer => return count.checked_mul(8),
+                Derivation::Array(length) => count = count.checked_mul((*length)?)?,
+            }
         }
         let layout = self.layouts.get(&found.base).map(|layout| layout.bytes);
-        layout.or_else(|| self.sizes.get(&found.base).copied())
+        count.checked_mul(layout.or_else(|| self.sizes.get(&found.base).copied())?)
     }
 
     /// Of structures with the same name the largest counts, those of libraries last.
     fn add_layout(&mut self, name: String, layout: Layout, is_own: bool) {
-        if let Some(other) = self.layouts.get(&name).map(|other| other.bytes) {
+        if let Some(other) = self.layouts.get(&name) {
             let is_other_own = !self.foreign.contains(&name);
-            if is_own == is_other_own && other != layout.bytes {
+            if is_own && !is_other_own {
+                self.ambiguous.remove(&name);
+            } else if is_own == is_other_own && *other != layout {
                 self.ambiguous.insert(name.clone());
             }
-            if (is_other_own, other) > (is_own, layout.bytes) {
+            if (is_other_own, other.bytes) > (is_own, layout.bytes) {
                 return;
             }
         }
@@ -229,7 +233,8 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
                 break;
             };
             match entry.tag {
-                gimli::DW_TAG_pointer_type | gimli::DW_TAG_array_type => found.pointers += 1,
+                gimli::DW_TAG_pointer_type => found.derived.push(Derivation::Pointer),
+                gimli::DW_TAG_array_type => found.derived.extend(self.lengths(entry)),
                 gimli::DW_TAG_const_type
                 | gimli::DW_TAG_volatile_type
                 | gimli::DW_TAG_restrict_type
@@ -250,7 +255,25 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
 
     fn type_name(&self, entry: &Entry<'a>) -> String {
         let alias = || self.aliases.get(&entry.offset).cloned();
-        self.name(entry).or_else(alias).unwrap_or_else(|| format!("anonymous {:?}", entry.offset.0))
+        // All units that include a header name its structures alike.
+        let place = || {
+            let [line, column] = [gimli::DW_AT_decl_line, gimli::DW_AT_decl_column]
+                .map(|at| entry.attr(at).and_then(gimli::Attribute::udata_value).unwrap_or(0));
+            format!("anonymous {line}:{column}")
+        };
+        self.name(entry).or_else(alias).unwrap_or_else(place)
+    }
+
+    /// The dimensions of an array.
+    fn lengths(&self, array: &Entry<'a>) -> Vec<Derivation> {
+        let ranges = self.at.get(&array.offset).into_iter().flat_map(|&i| self.children(i));
+        let ranges = ranges.filter(|child| child.tag == gimli::DW_TAG_subrange_type);
+        let value = |range: &Entry<'a>, at| range.attr(at).and_then(gimli::Attribute::udata_value);
+        let length = |range| {
+            let last = || value(range, gimli::DW_AT_upper_bound)?.checked_add(1);
+            Derivation::Array(value(range, gimli::DW_AT_count).or_else(last))
+        };
+        ranges.map(length).collect()
     }
 
     fn collect(&self, info: &mut DebugInfo, is_own: bool) -> gimli::Result<()> {
@@ -269,34 +292,39 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
                 }
                 gimli::DW_TAG_base_type => {
                     if let (Some(name), Some(bytes)) = (self.name(entry), bytes(entry)) {
-                        info.sizes.insert(name, bytes);
+                        info.sizes.add(name, bytes, is_own);
                     }
                 }
                 gimli::DW_TAG_enumeration_type => {
                     let name = self.type_name(entry);
-                    info.sizes.insert(name.clone(), bytes(entry).unwrap_or(4));
+                    info.sizes.add(name.clone(), bytes(entry).unwrap_or(4), is_own);
                     let enumerators: Vec<_> =
                         self.children(i).filter_map(|child| self.enumerator(child)).collect();
                     let names = enumerators.iter().map(|(name, _)| name.clone()).collect();
                     info.enumerations.insert(name, names);
-                    info.enumerators.extend(enumerators);
+                    for (name, value) in enumerators {
+                        info.enumerators.add(name, value, is_own);
+                    }
                 }
                 gimli::DW_TAG_typedef => {
                     if let Some(name) = self.name(entry) {
                         let target = self.type_of(entry);
                         if target.base != name {
-                            info.typedefs.insert(name, target);
+                            info.typedefs.add(name, target, is_own);
                         }
                     }
                 }
                 gimli::DW_TAG_variable if entry.depth == 1 => {
-                    if let Some(name) = self.name(entry) {
-                        info.variables.insert(name, self.type_of(entry));
+                    let of = self.type_of(entry);
+                    // The definition of an external array states the length.
+                    let is_incomplete = of.derived.first() == Some(&Derivation::Array(None));
+                    if let Some(name) = self.name(entry).filter(|_| !is_incomplete) {
+                        info.variables.add(name, of, is_own);
                     }
                 }
                 gimli::DW_TAG_subprogram => {
                     if let Some(name) = self.name(entry) {
-                        info.returns.insert(name, self.type_of(entry));
+                        info.returns.add(name, self.type_of(entry), is_own);
                     }
                 }
                 _ => (),
@@ -330,11 +358,9 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
 
     fn is_flexible(&self, i: usize) -> bool {
         let last = self.children(i).filter(|child| child.tag == gimli::DW_TAG_member).last();
-        let array = last.and_then(|last| self.target(last));
-        let array = array.filter(|of| of.tag == gimli::DW_TAG_array_type);
-        let range = array.and_then(|of| self.children(*self.at.get(&of.offset)?).next());
-        let bounds = [gimli::DW_AT_upper_bound, gimli::DW_AT_count];
-        range.is_some_and(|range| bounds.iter().all(|&bound| range.attr(bound).is_none()))
+        let of = last.map(|last| self.type_of(last).derived);
+        let flexible = [Derivation::Array(None), Derivation::Array(Some(0))];
+        of.and_then(|of| of.first().copied()).is_some_and(|of| flexible.contains(&of))
     }
 
     fn enumerator(&self, entry: &Entry<'a>) -> Option<(String, i64)> {

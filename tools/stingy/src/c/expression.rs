@@ -2,9 +2,10 @@
 
 use tree_sitter::Node;
 
-use super::debug_info::{DebugInfo, Type};
-use super::function::{Function, Functions, declared, type_name};
+use super::debug_info::DebugInfo;
+use super::function::{Function, Functions, declared, derived, type_name};
 use super::source::{File, bare};
+use super::types::Type;
 
 /// Maximum depth of macros in macros.
 const MAX_MACRO_DEPTH: usize = 16;
@@ -24,33 +25,25 @@ impl Scope<'_, '_> {
         let found = match node.kind() {
             "identifier" => {
                 let name = file.text_of(node);
-                function.variables.get(name).or_else(|| self.info.variables.get(name))?.clone()
+                let of = function.variables.get(name).or_else(|| self.info.variables.get(name));
+                of.filter(|of| !of.is_unknown())?.clone()
             }
             "field_expression" => {
                 let of = self.type_of(function, field("argument")?)?;
-                let layout = self.info.layouts.get(&of.base)?;
+                let is_clear = !self.info.ambiguous.contains(&of.base);
+                let layout = self.info.layouts.get(&of.base).filter(|_| is_clear)?;
                 layout.member(file.text_of(field("field")?))?.clone()
             }
             "pointer_expression" => {
-                let mut of = self.type_of(function, field("argument")?)?;
-                if file.text_of(node).starts_with('*') {
-                    of.pointers = of.pointers.checked_sub(1)?;
-                } else {
-                    of.pointers += 1;
-                }
-                of
+                let of = self.type_of(function, field("argument")?)?;
+                if file.text_of(node).starts_with('*') { of.element()? } else { of.pointer() }
             }
-            "subscript_expression" => {
-                let mut of = self.type_of(function, field("argument")?)?;
-                of.pointers = of.pointers.checked_sub(1)?;
-                of
-            }
+            "subscript_expression" => self.type_of(function, field("argument")?)?.element()?,
             "cast_expression" => self.described(file, field("type")?)?,
             "parenthesized_expression" => return self.type_of(function, node.named_child(0)?),
             "call_expression" => self.info.returns.get(file.text_of(field("function")?))?.clone(),
-            "assignment_expression" | "binary_expression" => {
-                return self.type_of(function, field("left")?);
-            }
+            "assignment_expression" => return self.type_of(function, field("left")?),
+            "binary_expression" => self.type_of(function, field("left")?)?.decayed(),
             _ => return None,
         };
         Some(self.info.canonical(&found))
@@ -59,13 +52,8 @@ impl Scope<'_, '_> {
     /// The type that a `type_descriptor` names.
     fn described(&self, file: &File, node: Node<'_>) -> Option<Type> {
         let base = type_name(file, node.child_by_field_name("type")?);
-        let mut pointers = 0;
-        let mut declarator = node.child_by_field_name("declarator");
-        while let Some(inner) = declarator {
-            pointers += 1;
-            declarator = inner.child_by_field_name("declarator");
-        }
-        Some(self.info.canonical(&Type { base, pointers }))
+        let derived = node.child_by_field_name("declarator").map(derived).unwrap_or_default();
+        Some(self.info.canonical(&Type { base, derived }))
     }
 
     /// The type whose size `sizeof` states.
@@ -79,7 +67,7 @@ impl Scope<'_, '_> {
             let name = bare(value);
             let base = function.file.text_of(name).to_owned();
             (name.kind() == "identifier")
-                .then(|| self.info.canonical(&Type { base, pointers: 0 }))
+                .then(|| self.info.canonical(&Type::named(base)))
                 .filter(|named| self.info.size(named).is_some())
         })
     }
@@ -107,10 +95,14 @@ impl Scope<'_, '_> {
             "sizeof_expression" => self.info.size(&self.size_operand(at, node)?),
             "identifier" => {
                 let name = file.text_of(node);
+                if at.variables.contains_key(name) {
+                    return None;
+                }
                 if let Some(&value) = self.info.enumerators.get(name) {
                     return value.try_into().ok();
                 }
-                let text = self.functions.macros.get(name).filter(|_| depth < MAX_MACRO_DEPTH)?;
+                let text = self.functions.macro_value(file, name);
+                let text = text.filter(|_| depth < MAX_MACRO_DEPTH)?;
                 let file = File::parse(file.path.clone(), format!("int x = {text};"));
                 let declaration = file.tree.root_node().named_child(0)?;
                 let value = declaration.child_by_field_name("declarator")?;

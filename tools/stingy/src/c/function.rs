@@ -1,12 +1,14 @@
 //! The functions of a program, with the declarations and macros that their expressions use.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use tree_sitter::Node;
 
-use super::debug_info::Type;
+use super::macros::Macros;
 use super::source::{File, nodes};
+use super::types::{Derivation, Type};
 
 /// A function with its body.
 #[derive(Debug)]
@@ -27,8 +29,10 @@ pub(crate) struct Function<'s> {
 pub(crate) struct Functions<'s> {
     /// By their keys.
     pub(crate) by_name: BTreeMap<String, Function<'s>>,
-    /// Values of macros without parameters.
-    pub(crate) macros: HashMap<String, String>,
+    /// Further definitions with the same keys, such as the alternatives of an `#if`.
+    alternatives: Vec<Function<'s>>,
+    /// Macros without parameters.
+    pub(crate) macros: Macros,
     /// Macros with parameters: the names of the parameters, and the value as the body of a function.
     pub(crate) macro_functions: BTreeMap<String, (Vec<String>, File)>,
 }
@@ -43,14 +47,7 @@ impl<'s> Functions<'s> {
                     "function_definition" => {
                         found.extend(Function::read(file, node));
                     }
-                    "preproc_def" => {
-                        let field = |name| {
-                            node.child_by_field_name(name).map(|node| file.text_of(node).trim())
-                        };
-                        if let (Some(name), Some(value)) = (field("name"), field("value")) {
-                            functions.macros.insert(name.to_owned(), value.to_owned());
-                        }
-                    }
+                    "preproc_def" => functions.macros.add(file, node),
                     "preproc_function_def" => functions.add_macro(file, node),
                     _ => (),
                 }
@@ -71,11 +68,26 @@ impl<'s> Functions<'s> {
             }
             // Of the alternatives of an `#if` the longest counts.
             let bytes = |function: &Function<'_>| function.body.byte_range().len();
-            if self.by_name.get(&function.key).is_none_or(|other| bytes(other) <= bytes(&function))
-            {
-                self.by_name.insert(function.key.clone(), function);
+            match self.by_name.entry(function.key.clone()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(function);
+                }
+                Entry::Occupied(mut entry) if bytes(entry.get()) <= bytes(&function) => {
+                    self.alternatives.push(entry.insert(function));
+                }
+                Entry::Occupied(_) => self.alternatives.push(function),
             }
         }
+    }
+
+    /// All definitions.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Function<'s>> {
+        self.by_name.values().chain(&self.alternatives)
+    }
+
+    /// The value of a macro without parameters in a file, if it has one only.
+    pub(crate) fn macro_value(&self, file: &File, name: &str) -> Option<&str> {
+        self.macros.value(file, name)
     }
 
     /// The function that a name in a file refers to, also if the name is a macro for that of the function.
@@ -88,7 +100,7 @@ impl<'s> Functions<'s> {
                 .or_else(own)
                 .or_else(|| self.by_name.get(name))
         };
-        known(name).or_else(|| known(self.macros.get(name)?))
+        known(name).or_else(|| self.macros.values(name).find_map(known))
     }
 
     fn add_macro(&mut self, file: &File, node: Node<'_>) {
@@ -137,11 +149,17 @@ impl<'s> Function<'s> {
             if parameter.kind() == "parameter_declaration" {
                 let read = declarations(file, parameter);
                 parameters.push(read.first().map(|(name, _)| name.clone()).unwrap_or_default());
-                variables.extend(read);
+                variables.extend(read.into_iter().map(|(name, of)| (name, of.decayed())));
             }
         }
         for node in nodes(body).filter(|node| node.kind() == "declaration") {
-            variables.extend(declarations(file, node));
+            for (name, of) in declarations(file, node) {
+                // Blocks may declare different variables of one name.
+                let known = variables.entry(name).or_insert_with(|| of.clone());
+                if *known != of {
+                    *known = Type::unknown();
+                }
+            }
         }
         Some(Self { key: name.clone(), name, file, node, body, parameters, variables })
     }
@@ -155,7 +173,7 @@ fn declarations(file: &File, node: Node<'_>) -> Vec<(String, Type)> {
     let mut cursor = node.walk();
     node.children_by_field_name("declarator", &mut cursor)
         .filter_map(|declarator| declared(file, declarator))
-        .map(|(name, pointers)| (name, Type { base: base.clone(), pointers }))
+        .map(|(name, derived)| (name, Type { base: base.clone(), derived }))
         .collect()
 }
 
@@ -170,20 +188,33 @@ pub(crate) fn type_name(file: &File, node: Node<'_>) -> String {
     file.text_of(name).to_owned()
 }
 
-/// The name that a declarator declares, and the number of its pointers and array dimensions.
-pub(crate) fn declared(file: &File, declarator: Node<'_>) -> Option<(String, usize)> {
-    let mut pointers = 0;
-    let mut node = declarator;
-    loop {
-        match node.kind() {
-            "identifier" | "field_identifier" | "type_identifier" => {
-                return Some((file.text_of(node).to_owned(), pointers));
-            }
-            "pointer_declarator" | "array_declarator" => pointers += 1,
-            _ => (),
-        }
-        node = node.child_by_field_name("declarator").or_else(|| {
-            (node.kind() == "parenthesized_declarator").then(|| node.named_child(0)).flatten()
-        })?;
-    }
+/// The name that a declarator declares, and the pointers and arrays of its type.
+pub(crate) fn declared(file: &File, declarator: Node<'_>) -> Option<(String, Vec<Derivation>)> {
+    let name = std::iter::successors(Some(declarator), |node| inner(*node)).find(|node| {
+        matches!(node.kind(), "identifier" | "field_identifier" | "type_identifier")
+    })?;
+    Some((file.text_of(name).to_owned(), derived(declarator)))
+}
+
+/// The pointers and arrays of a declarator, which may lack a name. Lengths are not evaluated.
+pub(crate) fn derived(declarator: Node<'_>) -> Vec<Derivation> {
+    let declarators = std::iter::successors(Some(declarator), |node| inner(*node));
+    let mut found: Vec<_> = declarators
+        .filter_map(|node| match node.kind() {
+            "pointer_declarator" | "abstract_pointer_declarator" => Some(Derivation::Pointer),
+            "array_declarator" | "abstract_array_declarator" => Some(Derivation::Array(None)),
+            _ => None,
+        })
+        .collect();
+    // The declarator closest to the name is the outermost of the type.
+    found.reverse();
+    found
+}
+
+/// The declarator in another.
+fn inner(node: Node<'_>) -> Option<Node<'_>> {
+    let is_parenthesized =
+        matches!(node.kind(), "parenthesized_declarator" | "abstract_parenthesized_declarator");
+    let first = || is_parenthesized.then(|| node.named_child(0)).flatten();
+    node.child_by_field_name("declarator").or_else(first)
 }

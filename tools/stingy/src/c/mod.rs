@@ -8,6 +8,8 @@ mod conditionals;
 pub(crate) mod debug_info;
 pub(crate) mod expression;
 pub(crate) mod function;
+mod macros;
 pub(crate) mod source;
 pub(crate) mod stack_usage;
 pub(crate) mod targets;
+pub(crate) mod types;

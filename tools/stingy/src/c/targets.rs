@@ -7,9 +7,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use tree_sitter::Node;
 
-use super::debug_info::{DebugInfo, Type};
+use super::debug_info::DebugInfo;
 use super::function::{Function, Functions, declared, type_name};
 use super::source::{File, bare, nodes};
+use super::types::Type;
 
 /// Functions by the name of the pointer.
 pub(crate) type Targets = HashMap<String, BTreeSet<String>>;
@@ -31,7 +32,7 @@ pub(crate) fn collect(functions: &Functions<'_>, files: &[File], info: &DebugInf
             todo.extend(children(node).filter(|child| child.kind() != "function_definition"));
         }
     }
-    for function in functions.by_name.values() {
+    for function in functions.all() {
         for node in nodes(function.body) {
             flows.add(Code { file: function.file, function: Some(function) }, node);
         }
@@ -132,7 +133,7 @@ impl<'p> Flows<'p, '_> {
     fn add_variable(&mut self, code: Code<'_, '_>, node: Node<'_>) {
         let field = |name| node.child_by_field_name(name);
         let (Some(declarator), Some(value)) = (field("declarator"), field("value")) else { return };
-        let Some((name, pointers)) = declared(code.file, declarator) else { return };
+        let Some((name, derived)) = declared(code.file, declarator) else { return };
         if value.kind() != "initializer_list" {
             let to = code.function.map_or_else(|| name.clone(), |f| local(f, &name));
             return self.assign(code, Some(to), value);
@@ -140,14 +141,14 @@ impl<'p> Flows<'p, '_> {
         let of = node.parent().and_then(|declaration| declaration.child_by_field_name("type"));
         if let Some(of) = of {
             let base = type_name(code.file, of);
-            self.add_list(code, value, &self.info.canonical(&Type { base, pointers }));
+            self.add_list(code, value, &self.info.canonical(&Type { base, derived }));
         }
     }
 
     /// Adds the values of a structure or of an array, in the order of its members.
     fn add_list(&mut self, code: Code<'_, '_>, list: Node<'_>, of: &Type) {
         let info = self.info;
-        let layout = info.layouts.get(&of.base).filter(|_| of.pointers == 0);
+        let layout = info.layouts.get(&of.base).filter(|_| of.derived.is_empty());
         let values = children(list).filter(|node| node.kind() != "comment");
         for (i, value) in values.enumerate() {
             let member = layout.and_then(|layout| layout.members.get(i));
@@ -157,9 +158,9 @@ impl<'p> Flows<'p, '_> {
             }
             let inner = match member {
                 Some((_, of)) => info.canonical(of),
-                None => Type { base: of.base.clone(), pointers: of.pointers.saturating_sub(1) },
+                None => of.clone().element().unwrap_or_else(|| of.clone()),
             };
-            if of.pointers > 0 || member.is_some() {
+            if !of.derived.is_empty() || member.is_some() {
                 self.add_list(code, value, &inner);
             }
         }

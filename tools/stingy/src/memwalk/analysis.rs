@@ -23,6 +23,7 @@ const MAX_GLOBALS: usize = 10;
 /// Analyses a server with these sources.
 pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<Analysis, Error> {
     let (config, info) = (program.config, &program.info);
+    program.check_spill()?;
     let mut collected = Collected::default();
     collected.warn_syntax(files);
     collected.add_stages(program)?;
@@ -30,11 +31,12 @@ pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<A
     let wanted = &config.memory.objects;
     if let Some(name) = wanted.iter().find(|name| !collected.objects.contains_key(*name)) {
         let what = format!("no stage allocates `{name}`, which `objects` in `[memory]` names");
-        return Err(Error::contents(&config.folder.join("stingy.toml"), what));
+        return Err(Error::contents(&config.path, what));
     }
     for object in collected.objects.values_mut() {
         object.is_pooled = wanted.is_empty() || wanted.contains(&object.name);
     }
+    collected.warn_repeated();
     for object in collected.objects.values().filter(|o| info.ambiguous.contains(&o.name)) {
         let what = format!("several structures are named `{}`; the largest counts", object.name);
         collected.warnings.insert(Warning { at: object.allocated[0].at.clone(), what });
@@ -69,6 +71,8 @@ struct Collected {
     stages: Vec<Stage>,
     transitions: BTreeSet<Transition>,
     objects: BTreeMap<String, Object>,
+    /// Allocations in loops, with their objects.
+    repeated: BTreeSet<(Place, String)>,
     warnings: BTreeSet<Warning>,
 }
 
@@ -94,6 +98,15 @@ impl Collected {
         }
     }
 
+    /// Reports allocations of which a stage may execute several.
+    fn warn_repeated(&mut self) {
+        for (at, name) in std::mem::take(&mut self.repeated) {
+            if self.objects.get(&name).is_some_and(|object| object.is_pooled) {
+                self.warn(at, format!("`{name}` is allocated in a loop; it counts once"));
+            }
+        }
+    }
+
     /// Adds the entry, then every stage that is queued or declared.
     fn add_stages(&mut self, program: &Program<'_>) -> Result<(), Error> {
         let mut todo = vec![ENTRY.to_owned()];
@@ -109,10 +122,11 @@ impl Collected {
             let node = first.roots.first().copied().unwrap_or(first.function.body);
             let is_whole = node == first.function.body;
             let at = first.function.file.place(if is_whole { first.function.node } else { node });
-            let mut found = Memory::default();
+            let mut found = Memory { is_entry: name == ENTRY, ..Memory::default() };
             for region in &regions {
                 self.walk(program, &name, region, &mut found);
             }
+            let (frees, may_free) = found.freed();
             if let Some((to, end)) = program.continues_with(&name) {
                 self.transitions.insert(Transition {
                     from: name.clone(),
@@ -126,12 +140,11 @@ impl Collected {
                     todo.push(edge.to.clone());
                 }
             }
-            let may_free = found.may_free.difference(&found.frees).cloned().collect();
             self.stages.push(Stage {
                 name,
                 at,
-                allocates: found.allocates.into_iter().collect(),
-                frees: found.frees.into_iter().collect(),
+                allocates: found.allocated.into_keys().collect(),
+                frees,
                 may_free,
                 live: Vec::new(),
                 bytes: 0,
@@ -140,7 +153,7 @@ impl Collected {
         }
         if self.transitions.is_empty() {
             let what = "no transition was found; check `queue` or `states` in `[stages]`";
-            return Err(Error::contents(&program.config.folder.join("stingy.toml"), what));
+            return Err(Error::contents(&program.config.path, what));
         }
         Ok(())
     }
@@ -187,9 +200,10 @@ impl Collected {
     ) {
         let Action::Call { name, arguments } = &event.action else { return };
         let at = function.file.place(event.node);
+        let code = (function.key.clone(), event.node.start_byte());
         let site =
             Site { at: at.clone(), function: function.name.clone(), calls: (*name).to_owned() };
-        if let Some(by) = program.config.allocation(name) {
+        if let Some(by) = program.allocation(function.file, name) {
             match program.allocated(function, event.node, arguments, by) {
                 Ok(allocated) => {
                     if allocated.bytes.is_none() {
@@ -198,25 +212,25 @@ impl Collected {
                             "the size of `{object}` is determined at run time; state a bound in `[memory.sizes]`"
                         ));
                     }
+                    if event.is_repeated && !found.is_entry {
+                        self.repeated.insert((site.at.clone(), allocated.object.clone()));
+                    }
                     let object = self.object(&allocated.object);
                     object.bytes = object.bytes.max(allocated.bytes);
                     add(&mut object.allocated, site);
-                    found.allocates.insert(allocated.object);
+                    found.allocated.entry(allocated.object).or_default().insert(code);
                 }
                 Err(what) => self.warn(at, format!("not understood: {what}")),
             }
-        } else if let Some(by) = program.config.deallocation(name) {
+        } else if let Some(by) = program.deallocation(function.file, name) {
             let Some(&memory) = arguments.get(by.memory) else { return };
             match program.freed(function, memory) {
                 Ok(object) => {
                     let text = function.file.text_of(memory);
                     let is_certain =
                         !event.is_conditional && event.guard.is_none_or(|guard| guard == text);
-                    if is_certain {
-                        found.frees.insert(object.clone());
-                    } else {
-                        found.may_free.insert(object.clone());
-                    }
+                    let freed = found.freed.entry(object.clone()).or_default();
+                    freed.extend(is_certain.then_some(code));
                     add(&mut self.object(&object).freed, site);
                 }
                 Err(what) => self.warn(at, format!("not understood: {what}")),
@@ -250,7 +264,10 @@ impl Collected {
             stage.stack = regions.iter().map(|region| stacks.depth(region)).max();
         }
         let reasons = [
-            (&stacks.recursive, "the function is recursive; the stack counts it once"),
+            (
+                &stacks.recursive,
+                "the function is recursive, perhaps through others; the stack counts each once",
+            ),
             (&stacks.unbounded, "the frame of the function depends on run-time sizes"),
         ];
         for (names, what) in reasons {
@@ -261,12 +278,35 @@ impl Collected {
     }
 }
 
+/// A function by its key, and a position in its file.
+type Code = (String, usize);
+
 /// The memory of one stage.
 #[derive(Default)]
 struct Memory {
-    allocates: BTreeSet<String>,
-    frees: BTreeSet<String>,
-    may_free: BTreeSet<String>,
+    /// The entry contains the loop over requests.
+    is_entry: bool,
+    allocated: BTreeMap<String, BTreeSet<Code>>,
+    /// The deallocations that every path executes. Other objects that the stage frees have none.
+    freed: BTreeMap<String, BTreeSet<Code>>,
+}
+
+impl Memory {
+    /// The objects that the stage has freed at its end, and those that it may have freed. The deallocation of an object
+    /// that the stage also allocates counts if it is behind each allocation in the same function.
+    fn freed(&self) -> (Vec<String>, Vec<String>) {
+        let is_freed = |(name, freed): &(&String, &BTreeSet<Code>)| {
+            let allocated = self.allocated.get(*name);
+            freed.iter().any(|(function, at)| {
+                allocated.into_iter().flatten().all(|other| other.0 == *function && other.1 < *at)
+            })
+        };
+        let (frees, may_free): (Vec<_>, Vec<_>) = self.freed.iter().partition(is_freed);
+        let names = |objects: Vec<(&String, &BTreeSet<Code>)>| {
+            objects.into_iter().map(|(name, _)| name.clone()).collect()
+        };
+        (names(frees), names(may_free))
+    }
 }
 
 /// Adds a site that several stages may reach.

@@ -14,6 +14,9 @@ pub(crate) struct Config {
     /// The folder of the file.
     #[serde(skip)]
     pub(crate) folder: PathBuf,
+    /// The path of the file.
+    #[serde(skip)]
+    pub(crate) path: PathBuf,
     /// C files, and folders of C files.
     pub(crate) sources: Vec<PathBuf>,
     /// The program built from them with `-g`.
@@ -56,6 +59,8 @@ pub(crate) struct Wait {
     pub(crate) function: String,
     /// Index of the parameter with the maximum number of events.
     pub(crate) events: usize,
+    /// Index of the parameter with the timeout, an integer.
+    pub(crate) timeout: Option<usize>,
 }
 
 /// `QueueStage` of the paper.
@@ -112,6 +117,8 @@ pub(crate) struct Spill {
     pub(crate) free: String,
     /// The server's name of `malloc_usable_size`, if it calls this for objects.
     pub(crate) size: Option<String>,
+    /// The function that the name stands for, if it is a macro.
+    pub(crate) usable: Option<String>,
 }
 
 /// A function that allocates.
@@ -146,6 +153,7 @@ impl Config {
         let text = std::fs::read_to_string(path).map_err(Error::read(path))?;
         let mut config: Self =
             toml::from_str(&text).map_err(|error| Error::contents(path, error.to_string()))?;
+        config.path = path.to_owned();
         config.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let stages = &config.stages;
         if stages.queue.is_empty() && stages.states.is_none() {

@@ -23,6 +23,8 @@ pub(crate) struct Event<'s> {
     /// The pointer of the innermost `if (pointer)` without `else` around the event. Such an `if` alone does not make
     /// the event conditional.
     pub(crate) guard: Option<&'s str>,
+    /// The event is in a loop.
+    pub(crate) is_repeated: bool,
 }
 
 /// The kind of an event.
@@ -45,8 +47,13 @@ pub(crate) enum Action<'s> {
 
 /// The events of a region in the order of the text.
 pub(crate) fn events<'s>(region: &Region<'_, 's>) -> Vec<Event<'s>> {
-    let mut walk =
-        Walk { function: region.function, has_left: false, guard: None, found: Vec::new() };
+    let mut walk = Walk {
+        function: region.function,
+        has_left: false,
+        guard: None,
+        loops: 0,
+        found: Vec::new(),
+    };
     for &root in &region.roots {
         walk.visit(root, false);
     }
@@ -58,12 +65,16 @@ struct Walk<'p, 's> {
     /// A statement before may have left the region.
     has_left: bool,
     guard: Option<&'s str>,
+    /// The number of loops around the node.
+    loops: usize,
     found: Vec<Event<'s>>,
 }
 
 impl<'s> Walk<'_, 's> {
     fn visit(&mut self, node: Node<'s>, is_conditional: bool) {
         let field = |name| node.child_by_field_name(name);
+        let is_loop = matches!(node.kind(), "while_statement" | "for_statement" | "do_statement");
+        self.loops += usize::from(is_loop);
         match node.kind() {
             "if_statement" => self.visit_if(node, is_conditional),
             "while_statement" | "for_statement" | "switch_statement" | "conditional_expression" => {
@@ -96,6 +107,7 @@ impl<'s> Walk<'_, 's> {
             }
             _ => self.visit_children(node, is_conditional),
         }
+        self.loops -= usize::from(is_loop);
     }
 
     fn visit_if(&mut self, node: Node<'s>, is_conditional: bool) {
@@ -155,7 +167,8 @@ impl<'s> Walk<'_, 's> {
 
     fn add(&mut self, node: Node<'s>, action: Action<'s>, is_conditional: bool) {
         let is_conditional = is_conditional || self.has_left;
-        self.found.push(Event { node, action, is_conditional, guard: self.guard });
+        let is_repeated = self.loops > 0;
+        self.found.push(Event { node, action, is_conditional, guard: self.guard, is_repeated });
     }
 
     fn text(&self, node: Node<'_>) -> &'s str {

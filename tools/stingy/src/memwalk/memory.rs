@@ -4,9 +4,9 @@ use tree_sitter::Node;
 
 use super::config::Allocate;
 use super::program::Program;
-use crate::c::debug_info::Type;
 use crate::c::function::{Function, declared};
 use crate::c::source::{bare, nodes};
+use crate::c::types::Type;
 
 /// The object of an allocation.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -14,6 +14,8 @@ pub(crate) struct Allocated {
     pub(crate) object: String,
     /// `None`: determined at run time.
     pub(crate) bytes: Option<u64>,
+    /// The size is determined at run time, and `bytes` is the bound of the description.
+    pub(crate) is_bound: bool,
 }
 
 impl<'s> Program<'s> {
@@ -26,21 +28,15 @@ impl<'s> Program<'s> {
         by: &Allocate,
     ) -> Result<Allocated, String> {
         if let Some(object) = &by.object {
-            let of = Type { base: object.clone(), pointers: 0 };
-            let of = self.info.canonical(&of);
-            let bytes = self.config.memory.sizes.get(object).copied();
-            return Ok(Allocated { bytes: bytes.or_else(|| self.info.size(&of)), object: of.base });
+            let object = self.info.canonical(&Type::named(object)).base;
+            return Ok(self.of_known_type(object));
         }
         let argument = |index: Option<usize>| index.and_then(|index| arguments.get(index)).copied();
         let named = || self.destination(function, call);
         if by.size.is_none()
             && let Some(object) = named()
         {
-            let of = Type { base: object.clone(), pointers: 0 };
-            let is_flexible = self.info.layouts.get(&object).is_some_and(|of| of.is_flexible);
-            let size = || self.info.size(&of).filter(|_| !is_flexible);
-            let bytes = self.config.memory.sizes.get(&object).copied().or_else(size);
-            return Ok(Allocated { bytes, object });
+            return Ok(self.of_known_type(object));
         }
         let Some(size) = argument(by.size) else {
             return Err(format!("`{}` without the argument that states the size", by.function));
@@ -57,8 +53,17 @@ impl<'s> Program<'s> {
                 function.file.text_of(call)
             ));
         };
+        let is_bound = bytes.is_none();
         let bytes = bytes.or_else(|| self.config.memory.sizes.get(&object).copied());
-        Ok(Allocated { object, bytes })
+        Ok(Allocated { object, bytes, is_bound })
+    }
+
+    /// An allocation whose size no argument states.
+    fn of_known_type(&self, object: String) -> Allocated {
+        let is_flexible = self.info.layouts.get(&object).is_some_and(|of| of.is_flexible);
+        let size = self.info.size(&Type::named(&object)).filter(|_| !is_flexible);
+        let bound = self.config.memory.sizes.get(&object).copied();
+        Allocated { bytes: bound.max(size), object, is_bound: bound.is_some() }
     }
 
     /// The object that a call frees; `Err` says what was not understood.
@@ -77,7 +82,7 @@ impl<'s> Program<'s> {
     fn sized_structure(&self, function: &Function<'s>, size: Node<'s>) -> Option<String> {
         let sizeof = nodes(size).find(|node| node.kind() == "sizeof_expression")?;
         let of = self.scope().size_operand(function, sizeof)?;
-        (of.pointers == 0 && self.info.layouts.contains_key(&of.base)).then_some(of.base)
+        (of.derived.is_empty() && self.info.layouts.contains_key(&of.base)).then_some(of.base)
     }
 
     /// The object named by the variable or member that a call's result is assigned to.
@@ -126,6 +131,6 @@ impl<'s> Program<'s> {
     /// The structure that a pointer type refers to.
     fn object_of(&self, pointer: &Type) -> Option<String> {
         let of = self.info.canonical(pointer);
-        (of.pointers == 1 && self.info.layouts.contains_key(&of.base)).then_some(of.base)
+        (of.derived.len() == 1 && self.info.layouts.contains_key(&of.base)).then_some(of.base)
     }
 }

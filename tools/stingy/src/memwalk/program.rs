@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tree_sitter::Node;
 
 use super::cases;
-use super::config::Config;
+use super::config::{Allocate, Config, Free};
 use super::events::{Action, Event, Region, events};
 use crate::c::debug_info::DebugInfo;
 use crate::c::expression::Scope;
@@ -52,9 +52,15 @@ impl<'s> Program<'s> {
         let named = [&stages.scheduler, &stages.schedule].into_iter().chain(&stages.entries);
         for name in named.chain(queue).chain(dispatch) {
             if !program.functions.by_name.contains_key(name) {
-                let what =
-                    format!("the sources define no function `{name}`, which `[stages]` names");
-                return Err(Error::contents(&config.folder.join("stingy.toml"), what));
+                let is_static = program.functions.all().any(|function| function.name == *name);
+                let what = if is_static {
+                    format!(
+                        "several files define a static function `{name}`, which `[stages]` names; rename one"
+                    )
+                } else {
+                    format!("the sources define no function `{name}`, which `[stages]` names")
+                };
+                return Err(Error::contents(&config.path, what));
             }
         }
         if let Some(states) = &stages.states
@@ -66,6 +72,36 @@ impl<'s> Program<'s> {
         program.find_queues();
         program.find_stages();
         Ok(program)
+    }
+
+    /// # Errors
+    /// If the description names a macro as the function that returns the size of memory.
+    pub(crate) fn check_spill(&self) -> Result<(), Error> {
+        let spill = self.config.memory.spill.as_ref();
+        let size =
+            spill.filter(|spill| spill.usable.is_none()).and_then(|spill| spill.size.as_ref());
+        match size.filter(|size| !self.info.returns.contains(size)) {
+            Some(size) => {
+                let what = format!(
+                    "the program has no function `{size}`, which `spill` names; if it is a macro, state the \
+                     function in `usable`, such as `malloc_usable_size`"
+                );
+                Err(Error::contents(&self.config.path, what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The allocation that a call of this name in a file makes, also if it is a macro for the function.
+    pub(crate) fn allocation(&self, file: &File, name: &str) -> Option<&Allocate> {
+        let alias = || self.config.allocation(self.functions.macros.alias(file, name));
+        self.config.allocation(name).or_else(alias)
+    }
+
+    /// The deallocation that a call of this name in a file makes, also if it is a macro for the function.
+    pub(crate) fn deallocation(&self, file: &File, name: &str) -> Option<&Free> {
+        let alias = || self.config.deallocation(self.functions.macros.alias(file, name));
+        self.config.deallocation(name).or_else(alias)
     }
 
     pub(crate) fn scope(&self) -> Scope<'_, 's> {
@@ -84,7 +120,7 @@ impl<'s> Program<'s> {
         self.find_queue_macros();
         loop {
             let mut found = Vec::new();
-            for function in self.functions.by_name.values() {
+            for function in self.functions.all() {
                 if self.queues.contains_key(&function.name) {
                     continue;
                 }
@@ -110,7 +146,7 @@ impl<'s> Program<'s> {
             return;
         }
         let mut stages = BTreeSet::new();
-        for function in self.functions.by_name.values() {
+        for function in self.functions.all() {
             for event in events(&whole(function)) {
                 stages.extend(self.queued_stages(function, &event).unwrap_or_default());
             }
@@ -228,25 +264,32 @@ impl<'s> Program<'s> {
     }
 
     /// Calls `visit` for every event that a region reaches, with the function that contains it. The events of a
-    /// conditionally called function are conditional.
+    /// conditionally called function are conditional, and those of one that a loop calls are in the loop.
     pub(crate) fn walk(
         &self,
         region: &Region<'_, 's>,
         visit: &mut dyn FnMut(&Function<'s>, &Event<'s>),
     ) {
-        let mut reached: BTreeMap<&str, bool> = BTreeMap::new();
-        let mut todo = vec![(region.clone(), false)];
-        while let Some((region, is_conditional)) = todo.pop() {
+        let mut reached: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
+        let mut todo = vec![(region.clone(), false, false)];
+        while let Some((region, is_conditional, is_repeated)) = todo.pop() {
             for mut event in events(&region) {
                 event.is_conditional |= is_conditional;
+                event.is_repeated |= is_repeated;
                 visit(region.function, &event);
                 let is_indirect = matches!(event.action, Action::Indirect { .. });
                 let is_conditional = event.is_conditional || event.guard.is_some() || is_indirect;
                 for callee in self.callees(region.function, &event) {
-                    let known = reached.get(callee.key.as_str());
-                    if known.is_none_or(|&known| known && !is_conditional) {
-                        reached.insert(&callee.key, is_conditional);
-                        todo.push((whole(callee), is_conditional));
+                    let known = reached.get(callee.key.as_str()).copied();
+                    let flags = match known {
+                        Some((conditional, repeated)) => {
+                            (conditional && is_conditional, repeated || event.is_repeated)
+                        }
+                        None => (is_conditional, event.is_repeated),
+                    };
+                    if known != Some(flags) {
+                        reached.insert(&callee.key, flags);
+                        todo.push((whole(callee), flags.0, flags.1));
                     }
                 }
             }
@@ -263,12 +306,12 @@ impl<'s> Program<'s> {
             }
             Action::Assign { .. } => Vec::new(),
         };
-        let followed = names.into_iter().filter(|name| !self.is_boundary(name));
+        let followed = names.into_iter().filter(|name| !self.is_boundary(function.file, name));
         followed.filter_map(|name| self.functions.named(function.file, name)).collect()
     }
 
     /// Whether analyses stop at a function.
-    fn is_boundary(&self, name: &str) -> bool {
+    fn is_boundary(&self, file: &File, name: &str) -> bool {
         let stages = &self.config.stages;
         let is_dispatch = stages.states.as_ref().is_some_and(|states| states.dispatch == name);
         stages.queue.iter().any(|queue| queue.function == name)
@@ -278,8 +321,8 @@ impl<'s> Program<'s> {
                 .into_iter()
                 .chain(&stages.cut)
                 .any(|n| n == name)
-            || self.config.allocation(name).is_some()
-            || self.config.deallocation(name).is_some()
+            || self.allocation(file, name).is_some()
+            || self.deallocation(file, name).is_some()
     }
 }
 

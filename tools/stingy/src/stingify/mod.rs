@@ -1,8 +1,13 @@
 //! `stingify`: a patch that makes a server use its generated allocator and scheduler.
 
+mod active;
+mod aliases;
 mod edits;
 mod memory;
 mod scheduler;
+mod uses;
+mod wait;
+mod words;
 
 use std::path::PathBuf;
 
@@ -38,19 +43,26 @@ impl Stingify {
         let program = Program::new(&config, &files)?;
         let analysis = analyse(&program, &files)?;
         let mut edits = edits::Edits::default();
-        let (objects, mut notes) = memory::objects(&program, &analysis);
-        notes.extend(memory::replace(&program, &analysis, &objects, &mut edits));
-        match config.stages.queue.as_slice() {
-            _ if self.memory_only => (),
-            _ if !config.stages.wait.is_empty() => memory::bound_events(&program, &mut edits),
-            _ if config.stages.states.is_some() => {
-                eprintln!("the event loop is not changed, because the stages are enumerators");
-            }
-            [queue] => {
-                scheduler::replace(&program, &analysis, queue, &mut edits).map_err(refused)?;
-            }
-            _ => {
-                eprintln!("the event loop is not changed, because several functions queue requests")
+        let texts = uses::Texts::load(&config.folder, &files);
+        let mut memory = memory::Memory::new(&program, &analysis, &texts);
+        memory.replace(&mut edits);
+        let mut notes = memory.notes;
+        if !self.memory_only {
+            wait::bound(&program, &mut edits)?;
+            let waits = &config.stages.wait;
+            let is_bounded = !waits.is_empty() && waits.iter().all(|wait| wait.timeout.is_none());
+            match config.stages.queue.as_slice() {
+                _ if is_bounded => (),
+                _ if config.stages.states.is_some() => {
+                    eprintln!("the event loop is not changed, because the stages are enumerators");
+                }
+                [queue] => {
+                    let others = scheduler::replace(&program, &analysis, &texts, queue, &mut edits);
+                    notes.extend(others.map_err(refused)?);
+                }
+                _ => eprintln!(
+                    "the event loop is not changed, because several functions queue requests"
+                ),
             }
         }
         // Code that was not parsed may free objects.

@@ -5,7 +5,10 @@ use std::fmt::Write;
 
 use tree_sitter::Node;
 
+use super::active;
 use super::edits::Edits;
+use super::uses::{Texts, Understood};
+use super::words::words;
 use crate::c::function::Function;
 use crate::c::source::{bare, nodes};
 use crate::memwalk::config::Queue;
@@ -17,32 +20,72 @@ use crate::stingygen::names;
 /// Name of the generated function that executes a stage.
 const EXECUTE: &str = "stingy_execute";
 
+const WRITES: &str = "writing to a string";
+
 /// A construct that cannot be rewritten.
 pub(crate) type Refusal = (Place, String);
 
-/// Rewrites a server whose stages are functions.
-pub(crate) fn replace(
+/// Functions that block, with the index of a timeout that is an integer.
+const BLOCKING: [(&str, Option<usize>); 9] = [
+    ("epoll_wait", Some(3)),
+    ("epoll_pwait", Some(3)),
+    ("poll", Some(2)),
+    ("epoll_pwait2", None),
+    ("ppoll", None),
+    ("select", None),
+    ("pselect", None),
+    ("kevent", None),
+    ("event_base_loop", None),
+];
+
+/// Rewrites a server whose stages are functions. Returns notes on other code that uses its queue.
+pub(super) fn replace(
     program: &Program<'_>,
     analysis: &Analysis,
+    texts: &Texts<'_>,
     queue: &Queue,
     edits: &mut Edits,
-) -> Result<(), Refusal> {
-    replace_queueing(program, queue, edits)?;
+) -> Result<Vec<Refusal>, Refusal> {
+    replace_queueing(program, texts, queue, edits)?;
     let scheduler = &program.functions.by_name[&program.config.stages.scheduler];
-    let dispatch = replace_dispatch(program, scheduler, edits)?;
+    let state =
+        program.functions.by_name.get(&queue.function).map(active::state).unwrap_or_default();
+    let dispatch = replace_dispatch(program, texts, scheduler, &state, edits)?;
+    let notes = check_rest(program, scheduler, dispatch, queue, &state)?;
     bound_accepting(program, scheduler, dispatch, edits)?;
     let start = scheduler.node.start_byte();
     edits.replace(scheduler.file, start..start, dispatcher(program, analysis, scheduler)?);
-    Ok(())
+    Ok(notes)
+}
+
+/// Refuses uses of a function, or of a macro for it, that are no calls which the patch replaces.
+fn refuse_others(texts: &Texts<'_>, name: &str, understood: &Understood) -> Result<(), Refusal> {
+    let mut names = BTreeSet::from([name.to_owned()]);
+    names.extend(texts.macros(&names));
+    match texts.others(&names, understood).into_iter().next() {
+        Some(other) => {
+            let what = format!(
+                "this use of `{}` is not replaced; call `{name}` as a function",
+                other.name
+            );
+            Err((other.at, what))
+        }
+        None => Ok(()),
+    }
 }
 
 /// `queue(request, stage)` becomes `stingy_queue(STINGY_STAGE_stage, request)`.
 fn replace_queueing(
     program: &Program<'_>,
+    texts: &Texts<'_>,
     queue: &Queue,
     edits: &mut Edits,
 ) -> Result<(), Refusal> {
-    for function in program.functions.by_name.values().filter(|f| f.name != queue.function) {
+    let mut understood = Understood::default();
+    for function in program.functions.all().filter(|f| f.name == queue.function) {
+        understood.add_range(function.file, function.node.byte_range());
+    }
+    for function in program.functions.all().filter(|f| f.name != queue.function) {
         for event in events(&whole(function)) {
             let Action::Call { name, arguments } = &event.action else { continue };
             if *name != queue.function {
@@ -58,21 +101,26 @@ fn replace_queueing(
             };
             let stage = bare(stage);
             let text = function.file.text_of(stage);
-            if stage.kind() != "identifier" || !program.functions.by_name.contains_key(text) {
+            let is_stage = program.functions.by_name.contains_key(text)
+                && !function.variables.contains_key(text);
+            if stage.kind() != "identifier" || !is_stage {
                 return refuse(format!("the stage `{text}` is no function; queue constant stages"));
             }
             let request = function.file.text_of(request);
             let call = format!("stingy_queue({}, {request})", names::stage(text));
             edits.replace(function.file, event.node.byte_range(), call);
+            understood.add_call(function, &event);
         }
     }
-    Ok(())
+    refuse_others(texts, &queue.function, &understood)
 }
 
 /// Replaces the loop over active requests by the execution of a batch. Returns the loop.
 fn replace_dispatch<'s>(
     program: &Program<'s>,
+    texts: &Texts<'_>,
     scheduler: &Function<'s>,
+    state: &BTreeSet<&str>,
     edits: &mut Edits,
 ) -> Result<Node<'s>, Refusal> {
     let schedule = &program.config.stages.schedule;
@@ -87,6 +135,10 @@ fn replace_dispatch<'s>(
         enclosing(call.node, scheduler.body, &["for_statement", "while_statement", "do_statement"]);
     match around.as_slice() {
         [inner, _, ..] => {
+            active::check(scheduler, *inner, call.node, state)?;
+            let mut understood = Understood::default();
+            understood.add_call(scheduler, &call);
+            refuse_others(texts, schedule, &understood)?;
             edits.replace(scheduler.file, inner.byte_range(), format!("stingy_run({EXECUTE});"));
             Ok(*inner)
         }
@@ -97,6 +149,78 @@ fn replace_dispatch<'s>(
             Err((scheduler.file.place(call.node), what))
         }
     }
+}
+
+/// Refuses code of the event loop that blocks while requests are queued, or that uses the state of the queue. Returns
+/// such uses in other functions.
+fn check_rest<'s>(
+    program: &Program<'s>,
+    scheduler: &Function<'s>,
+    dispatch: Node<'s>,
+    queue: &Queue,
+    state: &BTreeSet<&str>,
+) -> Result<Vec<Refusal>, Refusal> {
+    let is_inner = |node: Node<'_>| dispatch.byte_range().contains(&node.start_byte());
+    let used = |name: &str| {
+        format!(
+            "`{name}` is the state of `{}`, which queues no more; use `stingy_queued()`",
+            queue.function
+        )
+    };
+    if let Some(node) = active::first_use(scheduler, scheduler.body, Some(dispatch), state) {
+        return Err((scheduler.file.place(node), used(scheduler.file.text_of(node))));
+    }
+    let mut seen = BTreeSet::from([scheduler.key.clone()]);
+    let mut refusal = None;
+    for event in events(&whole(scheduler)) {
+        let region = Region { function: scheduler, roots: vec![event.node] };
+        program.walk(&region, &mut |function, event| {
+            if let Some(what) = blocks(program, function, event) {
+                refusal.get_or_insert_with(|| (function.file.place(event.node), what));
+            }
+            for callee in program.callees(function, event) {
+                if seen.insert(callee.key.clone())
+                    && !is_inner(region.roots[0])
+                    && let Some(node) = active::first_use(callee, callee.body, None, state)
+                {
+                    let what = used(callee.file.text_of(node));
+                    refusal.get_or_insert_with(|| (callee.file.place(node), what));
+                }
+            }
+        });
+    }
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    let is_queue = |function: &Function<'_>| {
+        [&queue.function, &program.config.stages.schedule].contains(&&function.name)
+    };
+    let others = program.functions.all().filter(|f| !seen.contains(&f.key) && !is_queue(f));
+    let notes = others.filter_map(|function| {
+        let node = active::first_use(function, function.body, None, state)?;
+        Some((function.file.place(node), used(function.file.text_of(node))))
+    });
+    Ok(notes.collect())
+}
+
+/// The reason why a call may block while requests are queued.
+fn blocks(program: &Program<'_>, function: &Function<'_>, event: &Event<'_>) -> Option<String> {
+    let Action::Call { name, arguments } = &event.action else { return None };
+    let (_, timeout) = BLOCKING.iter().find(|(known, _)| known == name)?;
+    let argument = timeout.and_then(|index| arguments.get(index));
+    let is_bounded = program
+        .config
+        .stages
+        .wait
+        .iter()
+        .any(|wait| wait.function == *name && wait.timeout.is_some());
+    let is_zero = argument.is_some_and(|argument| function.file.text_of(*argument) == "0");
+    (!is_bounded && !is_zero).then(|| {
+        format!(
+            "`{name}` may block while requests are queued; state `timeout`, the index of its timeout, in \
+             `wait` of `[stages]`"
+        )
+    })
 }
 
 /// Adds `stingy_room` to the conditions under which the scheduler accepts requests.
@@ -124,6 +248,13 @@ fn bound_accepting<'s>(
         }
         let around = enclosing(event.node, scheduler.body, &["while_statement", "if_statement"]);
         let is_event_loop = |node: &Node<'_>| nodes(*node).any(|inner| inner == dispatch);
+        if let Some(alternative) =
+            around.first().and_then(|node| node.child_by_field_name("alternative"))
+        {
+            let what = "requests are accepted under an `if` with `else`, which would execute when no request fits; \
+                        accept within an `if` of its own";
+            return Err((scheduler.file.place(alternative), what.to_owned()));
+        }
         let condition = around.first().filter(|node| !is_event_loop(node));
         let Some(condition) = condition.and_then(|node| node.child_by_field_name("condition"))
         else {
@@ -155,10 +286,8 @@ fn dispatcher(
     analysis: &Analysis,
     scheduler: &Function<'_>,
 ) -> Result<String, Refusal> {
-    let mut out = format!(
-        "/* Executes a stage of a request. */\n\
-         static void {EXECUTE}(enum stingy_stage stage, void *request)\n{{\n    switch (stage) {{\n"
-    );
+    let mut declarations = String::new();
+    let mut cases = String::new();
     for stage in analysis.stages.iter().filter(|stage| stage.name != ENTRY) {
         let function = &program.functions.by_name[&stage.name];
         let is_static = function.file.text_of(function.node).starts_with("static");
@@ -169,14 +298,20 @@ fn dispatcher(
             );
             return Err((stage.at.clone(), what));
         }
-        writeln!(
-            out,
-            "    case {}:\n        {}(request);\n        break;",
-            names::stage(&stage.name),
-            stage.name
-        )
-        .expect("writing to a string");
+        let before = &scheduler.file.text[..scheduler.node.start_byte()];
+        if function.file.path == scheduler.file.path
+            && !words(before).iter().any(|word| word.text == function.name)
+        {
+            let head = function.node.start_byte()..function.body.start_byte();
+            writeln!(declarations, "{};", function.file.text[head].trim_end()).expect(WRITES);
+        }
+        let (label, name) = (names::stage(&stage.name), &stage.name);
+        writeln!(cases, "    case {label}:\n        {name}(request);\n        break;")
+            .expect(WRITES);
     }
-    out += "    default:\n        break;\n    }\n}\n\n";
-    Ok(out)
+    Ok(format!(
+        "{declarations}/* Executes a stage of a request. */\n\
+         static void {EXECUTE}(enum stingy_stage stage, void *request)\n{{\n    switch (stage) {{\n\
+         {cases}    default:\n        break;\n    }}\n}}\n\n"
+    ))
 }

@@ -10,6 +10,9 @@ use crate::model::Analysis;
 /// The functions that depend on no table.
 const RUNTIME: &str = include_str!("runtime.c");
 
+/// The C library's function for the size of memory.
+const USABLE_SIZE: &str = "malloc_usable_size";
+
 /// The limits of the allocator and the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -66,7 +69,11 @@ const FUNCTIONS: &str = "
 void *stingy_alloc(enum stingy_object object);
 /* The same, initialized with zeros. */
 void *stingy_zalloc(enum stingy_object object);
-/* Frees memory of stingy_alloc, stingy_zalloc or malloc, also of another thread. NULL is permitted. */
+/* The same for `count` elements of `bytes` each. If these are larger than the object, malloc returns the memory. */
+void *stingy_alloc_sized(enum stingy_object object, size_t count, size_t bytes);
+void *stingy_zalloc_sized(enum stingy_object object, size_t count, size_t bytes);
+/* Frees memory of these functions or malloc, also of another thread or object. NULL is permitted. Aborts if the address
+   is within a pool, but not that of a slot. */
 void stingy_free(enum stingy_object object, void *memory);
 
 /* The number of requests for which the memory that the stage allocates is available. For the entry: the number of
@@ -75,11 +82,15 @@ size_t stingy_room(enum stingy_stage stage);
 /* Queues a request, which must not be queued already. */
 void stingy_queue(enum stingy_stage stage, void *request);
 /* Elects a stage and executes it for a batch of its requests. Returns their number, 0 if nothing is queued.
-   Stages at which all memory is in use come first, those without memory for another request last. Among the others,
-   early stages precede. */
+   Stages whose requests wait for more than 10 ms come first, the oldest before, then those at which all memory is in
+   use, and last those without memory for another request. Among the others, early stages precede. */
 size_t stingy_run(void (*execute)(enum stingy_stage, void *request));
+/* The number of queued requests. */
+size_t stingy_queued(void);
+/* The time to wait for events: 0 if requests are queued, otherwise `timeout`. */
+int stingy_timeout(int timeout);
 
-/* The size of memory of stingy_alloc, stingy_zalloc or malloc. */
+/* The size of memory that stingy_free accepts. */
 size_t stingy_size(enum stingy_object object, void *memory);
 
 /* The number of events to wait for: at most `events`, and at most the requests whose memory fits the budget. */
@@ -113,6 +124,7 @@ pub(crate) fn source(analysis: &Analysis, pools: &[Pool]) -> Result<String, fmt:
 #include <string.h>
 #include <sys/mman.h>
 #include <threads.h>
+#include <time.h>
 
 #define POOLS {}
 
@@ -147,12 +159,18 @@ static const size_t pool_slot_bytes[POOLS] = {{
     }
     out.push_str("};\n\n/* Allocates if a pool is empty. */\n");
     match &analysis.spill {
-        Some(Spill { allocate, free, .. }) => write!(
+        Some(Spill { allocate, free, size, usable }) => {
+            let usable = usable.as_ref().or(size.as_ref()).map_or(USABLE_SIZE, String::as_str);
+            write!(
+                out,
+                "void *{allocate}(size_t bytes);\nvoid {free}(void *memory);\nsize_t {usable}(void *memory);\n\
+                 #define spill_alloc {allocate}\n#define spill_free {free}\n#define spill_size {usable}\n\n"
+            )?;
+        }
+        None => write!(
             out,
-            "void *{allocate}(size_t bytes);\nvoid {free}(void *memory);\n\
-             #define spill_alloc {allocate}\n#define spill_free {free}\n\n"
+            "#define spill_alloc malloc\n#define spill_free free\n#define spill_size {USABLE_SIZE}\n\n"
         )?,
-        None => out.push_str("#define spill_alloc malloc\n#define spill_free free\n\n"),
     }
     out.push_str(RUNTIME);
     Ok(out)

@@ -51,6 +51,14 @@ impl Stingygen {
             let what = format!("{} pools; between 1 and {MAX_POOLS} are possible", pools.len());
             return Err(Error::contents(&self.analysis, what));
         }
+        let named = objects.iter().map(|object| object.name.as_str());
+        let stages = analysis.stages.iter().map(|stage| stage.name.as_str());
+        if let Some((one, other)) = names::equal(named, stages) {
+            let what = format!(
+                "`{one}` and `{other}` have the same name in C; rename a variable or member"
+            );
+            return Err(Error::contents(&self.analysis, what));
+        }
         let limits = emit::Limits {
             l2_bytes: self.l2.or_else(l2_bytes).unwrap_or(1 << 20),
             budget_percent: self.budget,

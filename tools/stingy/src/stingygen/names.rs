@@ -1,5 +1,7 @@
 //! Names of objects and stages in the generated code.
 
+use std::collections::HashMap;
+
 /// The enumerator of an object.
 pub(crate) fn object(name: &str) -> String {
     format!("STINGY_{}", identifier(name))
@@ -10,7 +12,40 @@ pub(crate) fn stage(name: &str) -> String {
     format!("STINGY_STAGE_{}", identifier(name))
 }
 
+/// Two names whose enumerators are equal.
+pub(crate) fn equal<'n>(
+    objects: impl Iterator<Item = &'n str>,
+    stages: impl Iterator<Item = &'n str>,
+) -> Option<(&'n str, &'n str)> {
+    let ends = [("STINGY_OBJECTS", "the end of objects"), ("STINGY_STAGES", "the end of stages")];
+    let mut known: HashMap<String, &str> = ends.map(|(name, of)| (name.to_owned(), of)).into();
+    let all =
+        objects.map(|name| (object(name), name)).chain(stages.map(|name| (stage(name), name)));
+    for (enumerator, name) in all {
+        if let Some(other) = known.insert(enumerator, name) {
+            return Some((other, name));
+        }
+    }
+    None
+}
+
 /// Replaces characters that identifiers cannot contain, as in `connection.buffer`.
 fn identifier(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_enumerators_are_found() {
+        let equal = |objects: &[&'static str], stages: &[&'static str]| {
+            equal(objects.iter().copied(), stages.iter().copied())
+        };
+        assert_eq!(equal(&["a.b", "f:c"], &["a_b"]), None);
+        assert_eq!(equal(&["a.b", "a_b"], &[]), Some(("a.b", "a_b")));
+        assert_eq!(equal(&["STAGE:a"], &["a"]), Some(("STAGE:a", "a")));
+        assert!(equal(&["OBJECTS"], &[]).is_some());
+    }
 }

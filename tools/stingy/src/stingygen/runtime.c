@@ -1,8 +1,10 @@
 /* The allocator. Each thread has pools of its own. Memory that another thread frees returns to the pool it is from. */
 
 #define HUGE_PAGE ((size_t)2 << 20)
-/* Maximum number of threads with pools; the others use malloc. */
+/* Maximum number of threads with pools at a time; the others use malloc. */
 #define MAX_THREADS 64
+/* Time in milliseconds after which waiting requests precede others. */
+#define PATIENCE_MS 10
 
 struct pool {
     void *free;               /* the slot freed last; each free slot begins with the address of the next */
@@ -10,18 +12,21 @@ struct pool {
     _Atomic(void *) returned; /* slots that other threads have freed, linked in the same way */
 };
 
+/* A thread that ends leaves its pools to the next. */
 struct thread {
+    int is_ready;
     struct pool pools[POOLS];
     struct stingy_counts counts;
 };
 
 static struct thread threads[MAX_THREADS];
-static atomic_uint thread_count;
+static _Atomic(uint64_t) used_threads; /* a bit for each */
+static tss_t ending;
 static _Thread_local struct thread *own;
-static _Thread_local int has_none;
 static once_flag started = ONCE_FLAG_INIT;
 static char *slabs;           /* of all threads, slab_stride apart */
 static size_t slab_stride;
+static size_t pool_start[POOLS]; /* in a slab */
 static uint32_t capacity;     /* slots in each pool: the requests whose memory fits the budget */
 
 static void fail(const char *what)
@@ -46,6 +51,13 @@ static size_t l2_bytes(void)
     return kib ? (size_t)kib << 10 : STINGY_L2_BYTES;
 }
 
+static void end_thread(void *thread)
+{
+    own = NULL;
+    uint64_t bit = (uint64_t)1 << ((struct thread *)thread - threads);
+    atomic_fetch_and_explicit(&used_threads, ~bit, memory_order_release);
+}
+
 static void start(void)
 {
     size_t request_bytes = 0;
@@ -60,21 +72,34 @@ static void start(void)
     if (at == MAP_FAILED)
         fail("no memory for the slabs");
     slabs = (char *)(((uintptr_t)at + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    for (int i = 1; i < POOLS; i++)
+        pool_start[i] = pool_start[i - 1] + capacity * pool_slot_bytes[i - 1];
+    if (tss_create(&ending, end_thread) != thrd_success)
+        fail("no key for the pools of threads");
 }
 
 /* The pools of this thread; NULL if MAX_THREADS others have some. */
 static struct thread *self(void)
 {
-    if (own || has_none)
+    if (own)
         return own;
     call_once(&started, start);
-    unsigned index = atomic_fetch_add(&thread_count, 1);
-    if (index >= MAX_THREADS) {
-        atomic_fetch_sub(&thread_count, 1);
-        has_none = 1;
-        return NULL;
-    }
+    uint64_t used = atomic_load_explicit(&used_threads, memory_order_relaxed);
+    unsigned index;
+    do {
+        if (used == UINT64_MAX)
+            return NULL;
+        for (index = 0; used >> index & 1; index++)
+            ;
+    } while (!atomic_compare_exchange_weak_explicit(&used_threads, &used, used | (uint64_t)1 << index,
+                                                    memory_order_acquire, memory_order_relaxed));
     own = &threads[index];
+    own->counts = (struct stingy_counts){ 0 };
+    if (tss_set(ending, own) != thrd_success)
+        fail("no memory for the key of a thread");
+    if (own->is_ready)
+        return own;
+    own->is_ready = 1;
     char *at = slabs + index * slab_stride;
 #ifdef MADV_HUGEPAGE
     madvise(at, slab_stride, MADV_HUGEPAGE);
@@ -129,6 +154,43 @@ void *stingy_zalloc(enum stingy_object object)
     return memory ? memset(memory, 0, object_bytes[object]) : NULL;
 }
 
+static void *spill_sized(size_t bytes)
+{
+    struct thread *thread = self();
+    if (thread) {
+        thread->counts.allocations++;
+        thread->counts.spilled++;
+    }
+    return spill_alloc(bytes);
+}
+
+void *stingy_alloc_sized(enum stingy_object object, size_t count, size_t bytes)
+{
+    if (bytes && count > SIZE_MAX / bytes)
+        return NULL;
+    return count * bytes <= object_bytes[object] ? stingy_alloc(object) : spill_sized(count * bytes);
+}
+
+void *stingy_zalloc_sized(enum stingy_object object, size_t count, size_t bytes)
+{
+    void *memory = stingy_alloc_sized(object, count, bytes);
+    return memory ? memset(memory, 0, count * bytes) : NULL;
+}
+
+/* The pool of a slot at this offset in a slab. It is that of another object if a structure is freed as the one that it
+   begins with. */
+static int pool_at(enum stingy_object object, size_t offset)
+{
+    int pool = object_pool[object];
+    if (offset - pool_start[pool] >= capacity * pool_slot_bytes[pool])
+        for (pool = POOLS - 1; pool > 0 && offset < pool_start[pool]; pool--)
+            ;
+    size_t at = offset - pool_start[pool];
+    if (at >= capacity * pool_slot_bytes[pool] || at % pool_slot_bytes[pool] != 0)
+        fail("freed memory is no slot of a pool");
+    return pool;
+}
+
 void stingy_free(enum stingy_object object, void *memory)
 {
     uintptr_t offset = (uintptr_t)memory - (uintptr_t)slabs;
@@ -137,7 +199,7 @@ void stingy_free(enum stingy_object object, void *memory)
         return;
     }
     struct thread *owner = &threads[offset / slab_stride];
-    struct pool *pool = &owner->pools[object_pool[object]];
+    struct pool *pool = &owner->pools[pool_at(object, offset % slab_stride)];
     if (owner == own) {
         *(void **)memory = pool->free;
         pool->free = memory;
@@ -154,7 +216,10 @@ void stingy_free(enum stingy_object object, void *memory)
 size_t stingy_size(enum stingy_object object, void *memory)
 {
     uintptr_t offset = (uintptr_t)memory - (uintptr_t)slabs;
-    return slabs && offset < MAX_THREADS * slab_stride ? object_bytes[object] : malloc_usable_size(memory);
+    if (!slabs || offset >= MAX_THREADS * slab_stride)
+        return spill_size(memory);
+    int pool = pool_at(object, offset % slab_stride);
+    return pool == object_pool[object] ? object_bytes[object] : pool_slot_bytes[pool];
 }
 
 struct stingy_counts stingy_counts(void)
@@ -172,11 +237,34 @@ struct node {
 
 struct queue {
     uint32_t first, last, count;
+    uint64_t since; /* in milliseconds: the stage was executed last, or the queue was empty */
 };
 
 static struct node *nodes;
 static uint32_t free_node, used_nodes, queued;
+static uint64_t now;
 static struct queue queues[STINGY_STAGES];
+
+static void read_clock(void)
+{
+    struct timespec time;
+#ifdef CLOCK_MONOTONIC_COARSE
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &time);
+#endif
+    now = (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+size_t stingy_queued(void)
+{
+    return queued;
+}
+
+int stingy_timeout(int timeout)
+{
+    return queued ? 0 : timeout;
+}
 
 size_t stingy_room(enum stingy_stage stage)
 {
@@ -214,10 +302,14 @@ void stingy_queue(enum stingy_stage stage, void *request)
         fail("more than STINGY_MAX_REQUESTS requests are queued; call stingy_room before accepting");
     nodes[node - 1] = (struct node){ .request = request };
     struct queue *queue = &queues[stage];
-    if (queue->count++ > 0)
+    if (queued == 0)
+        read_clock();
+    if (queue->count++ > 0) {
         nodes[queue->last - 1].next = node;
-    else
+    } else {
         queue->first = node;
+        queue->since = now;
+    }
     queue->last = node;
     queued++;
 }
@@ -225,17 +317,25 @@ void stingy_queue(enum stingy_stage stage, void *request)
 /* Elects a stage; STINGY_STAGES if nothing is queued. */
 static int elect(void)
 {
-    int early = STINGY_STAGES, late = STINGY_STAGES;
+    int overdue = STINGY_STAGES, full = STINGY_STAGES, early = STINGY_STAGES, late = STINGY_STAGES;
+    read_clock();
     for (int stage = 0; stage < STINGY_STAGES; stage++) {
         if (queues[stage].count == 0)
             continue;
-        if (queues[stage].count >= capacity)
-            return stage; /* maximal flow: no more requests can be accumulated */
+        if (now - queues[stage].since > PATIENCE_MS
+            && (overdue == STINGY_STAGES || queues[stage].since < queues[overdue].since))
+            overdue = stage;
+        if (full == STINGY_STAGES && queues[stage].count >= capacity)
+            full = stage; /* maximal flow: no more requests can be accumulated */
         if (stingy_room(stage) == 0)
             late = stage;
         else if (early == STINGY_STAGES)
             early = stage;
     }
+    if (overdue != STINGY_STAGES)
+        return overdue;
+    if (full != STINGY_STAGES)
+        return full;
     /* Early stages catch up with advanced ones. Of stages without memory the most advanced frees some soonest. */
     return early != STINGY_STAGES ? early : late;
 }
@@ -245,6 +345,7 @@ size_t stingy_run(void (*execute)(enum stingy_stage, void *request))
     int stage = elect();
     if (stage == STINGY_STAGES)
         return 0;
+    queues[stage].since = now;
     size_t room = stingy_room(stage), batch = queues[stage].count;
     if (batch > room)
         batch = room ? room : 1;

@@ -176,5 +176,10 @@ fn errors_name_the_file_and_the_remedy() {
     run(folder.path(), "gcc", &["-o", "tux", "tux.c"]);
     assert!(fail(&["memwalk"]).contains("tux: the program has no debugging information"));
     run(folder.path(), "gcc", &["-g", "-o", "tux", "tux.c"]);
-    assert!(fail(&["memwalk"]).contains("the sources define no function `no_loop`"));
+    let lacks = "stingy.toml: the sources define no function `no_loop`";
+    assert!(fail(&["memwalk"]).contains(lacks));
+    let spill = "[memory.spill]\nallocate = \"malloc\"\nfree = \"free\"\nsize = \"no_function\"\n";
+    std::fs::write(folder.path().join("other.toml"), toml + spill).expect("a file");
+    let expected = "other.toml: the program has no function `no_function`, which `spill` names";
+    assert!(fail(&["memwalk", "other.toml"]).contains(expected));
 }

@@ -89,6 +89,8 @@ fn only_the_wanted_objects_are_replaced_and_events_are_bounded() {
     std::fs::write(at.join("handlers.json"), stingy(at, &["memwalk", "handlers.toml", "--json"]))
         .expect("a file");
     stingy(at, &["stingygen", "handlers.json"]);
+    let generated = std::fs::read_to_string(at.join("stingy.c")).expect("the allocator");
+    assert!(generated.contains("#define spill_size own_size\n"));
     let output = output(at, env!("CARGO_BIN_EXE_phalanx-stingy"), &["stingify", "handlers.toml"]);
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (patch, notes) = (text(&output.stdout), text(&output.stderr));
@@ -128,6 +130,25 @@ fn threads_free_the_memory_of_each_other() {
 }
 
 #[test]
+fn slots_and_stages_are_not_lost() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = both();
+    let at = folder.path();
+    copy("tests/data/pools.c", at);
+    let files = ["pools.c", "new/stingy.c"];
+    let flags = ["-O2", "-g", "-Wall", "-Werror", "-Inew", "-pthread", "-o", "pools"];
+    run(at, "gcc", &[&flags[..], &files[..]].concat());
+    for what in ["pool", "threads", "patience"] {
+        run(at, "./pools", &[what]);
+    }
+    let inside = output(at, "./pools", &["inside"]);
+    let errors = String::from_utf8_lossy(&inside.stderr);
+    assert!(!inside.status.success() && errors.contains("no slot of a pool"), "{errors}");
+}
+
+#[test]
 fn constructs_that_cannot_be_rewritten_are_reported_with_their_lines() {
     if !has("gcc") {
         return;
@@ -149,8 +170,10 @@ fn constructs_that_cannot_be_rewritten_are_reported_with_their_lines() {
     let (succeeds, patch, errors) = stingify(&["--memory-only"]);
     assert!(succeeds, "{errors}");
     let expected = "\
-callbacks.c:35: `request.text` keeps its allocator, because its size changes here
 callbacks.c:27: not replaced: `request->extra` has no type; check that it is none of the objects
+callbacks.c:28: not replaced: `request->text` is no pointer to a structure; check that it is none of the objects
+callbacks.c:35: `request.text` keeps its allocator, because its size changes here
+callbacks.c:35: not replaced: `request->text` is no pointer to a structure; check that it is none of the objects
 ";
     assert_eq!(errors, expected);
     let added: Vec<_> = patch.lines().filter(|line| line.starts_with('+')).collect();

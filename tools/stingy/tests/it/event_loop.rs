@@ -1,0 +1,134 @@
+//! Event loops that stingify rewrites, and those that it refuses.
+
+use crate::common::has;
+use crate::server::Server;
+
+const STAGES: &str = "
+static void first(struct request *r);
+static int left = 3, done;
+static int has_request(void) { return left > 0; }
+static void add(void)
+{
+    struct request *r = calloc(1, sizeof(*r));
+    left--;
+    queue(r, first);
+}
+static void last(struct request *r)
+{
+    done++;
+    free(r);
+}
+static void first(struct request *r)
+{
+    queue(r, last);
+}
+static int wait_for_events(int events, int timeout)
+{
+    /* Nothing arrives after the last request. */
+    if (timeout < 0 && left == 0 && done < 3)
+        abort();
+    return events;
+}
+";
+
+/// A server with this body of its loop.
+fn server(before: &str, body: &str, toml: &str) -> Server {
+    let code = format!(
+        "{STAGES}{before}\nstatic void loop(void)\n{{\n    while (done < 3) {{\n{body}\n    }}\n}}\n"
+    );
+    Server::with("int number;", &code, &[], toml)
+}
+
+const ACCEPT: &str = "while (has_request()) add();";
+const RUN: &str = "for (int n = active; n > 0; n--) run(take());";
+
+#[test]
+fn loops_with_other_effects_are_refused() {
+    if !has("gcc") {
+        return;
+    }
+    let before = "static int served, idle; static void tick(void) { served++; }
+        static int is_busy(void) { return active > 0; }
+        #define NEXT(r, to) queue(r, to)
+        static void third(struct request *r) { queue(r, last); }
+        static int poll(int a, int b, int timeout) { return a + b + timeout; }";
+    for (body, at, expected) in [
+        (
+            format!("{ACCEPT} for (int n = active; n > 0; n--) {{ run(take()); tick(); }}"),
+            "run(take()); tick()",
+            "contains this statement too",
+        ),
+        (
+            format!("{ACCEPT} for (int n = active; n > 0; n--) if (ready) run(take());"),
+            "if (ready) run",
+            "executed under a condition",
+        ),
+        (
+            format!("{ACCEPT} for (int n = active; n > 0; n--, served++) run(take());"),
+            "n--, served++",
+            "changes this variable",
+        ),
+        (
+            format!("if (has_request()) add(); else idle++; {RUN}"),
+            "else idle++",
+            "requests are accepted under an `if` with `else`",
+        ),
+        (
+            format!("{ACCEPT} {RUN} idle = active;"),
+            "idle = active",
+            "`active` is the state of `queue`",
+        ),
+        (
+            format!("{ACCEPT} {RUN} idle = is_busy();"),
+            "return active > 0",
+            "`active` is the state of `queue`",
+        ),
+        (
+            format!("{ACCEPT} {RUN} poll(0, 0, -1);"),
+            "poll(0, 0, -1)",
+            "`poll` may block while requests are queued",
+        ),
+    ] {
+        let server = server(before, &body, "");
+        let error = server.stingify(&[]).expect_err(&body);
+        // The macro is not used.
+        assert!(
+            error.contains(&format!("{}: ", server.line(at))) && error.contains(expected),
+            "{body}\n{error}"
+        );
+    }
+    let before = format!("{before}\nstatic void fourth(struct request *r) {{ NEXT(r, last); }}");
+    let server = server(&before, &format!("{ACCEPT} {RUN}"), "");
+    let error = server.stingify(&[]).expect_err("a macro queues");
+    let expected =
+        format!("{}: this use of `NEXT` is not replaced", server.line("{ NEXT(r, last)"));
+    assert!(error.contains(&expected), "{error}");
+}
+
+#[test]
+fn a_server_does_not_wait_while_requests_are_queued() {
+    if !has("gcc") || !has("patch") {
+        return;
+    }
+    let toml = "wait = [{ function = \"wait_for_events\", events = 0, timeout = 1 }]";
+    let body = format!("wait_for_events(8, active ? 0 : -1); {ACCEPT} {RUN}");
+    let refused = server("", &body, toml).stingify(&[]).expect_err("the state of the queue");
+    assert!(refused.contains("`active` is the state of `queue`"), "{refused}");
+    let body = format!("wait_for_events(8, -1); {ACCEPT} {RUN}");
+    let server = server("", &body, toml);
+    let (added, _) = server.added(&[]);
+    assert!(added.contains("wait_for_events(stingy_events(8), stingy_timeout(-1));"), "{added}");
+    assert!(added.contains("stingy_run(stingy_execute);"), "{added}");
+    server.run_patched(&[]);
+}
+
+#[test]
+fn a_function_that_is_not_called_is_no_function_that_waits() {
+    if !has("gcc") {
+        return;
+    }
+    let toml = "wait = [{ function = \"epoll_wait\", events = 2 }]";
+    let server = server("", &format!("{ACCEPT} {RUN}"), toml);
+    let error = server.stingify(&[]).expect_err("no call");
+    assert!(error.contains("stingy.toml: the sources contain no call of `epoll_wait`"), "{error}");
+}
