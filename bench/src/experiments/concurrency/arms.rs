@@ -20,7 +20,8 @@ use crate::measure::clock::Clock;
 pub enum Order {
     /// Event-driven: any request in flight, by one stage.
     Events,
-    /// Event-driven: all requests in flight in the order of their arrival, each by one stage, as in TUX.
+    /// Event-driven: all requests in flight in the order of a list, each by one stage. The priorities of TUX (§4.5.1)
+    /// are not modelled.
     List,
     /// In cohorts of all queued requests.
     Unbounded,

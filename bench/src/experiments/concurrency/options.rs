@@ -10,8 +10,8 @@ use crate::runner::RunnerOptions;
 ///
 /// After Figures 1, 7(b) and 7(c) of the TUX paper. A request passes eight stages of generated code and
 /// needs 10 KB in seven objects, allocated at different stages and freed at the end. It runs in an event server
-/// that advances the requests in flight by one stage each, in the order of their arrival (`list`, as TUX) or at
-/// random (`events`), in cohorts of all queued requests, and in cohorts with a budget of the size of this machine's
+/// that advances the requests in flight by one stage each, in the order of a list (`list`, without TUX's priorities) or
+/// at random (`events`), in cohorts of all queued requests, and in cohorts with a budget of the size of this machine's
 /// second-level cache. Each runs with the general allocator and with the runtime's pools. All take turns in one
 /// process, bound to one core; ratios are medians over the rounds.
 ///

@@ -1,7 +1,7 @@
 //! `phalanx-bench figure7`: instructions, misses and cycles per request of a staged and a threaded web server.
 //!
-//! The papers' Figure 7 (2002 §5.1, 2001 §6.2) shows cycles per instruction, stalls, and misses of the caches for both
-//! servers under SURGE's users. Virtual machines have no hardware counters for them. Here instructions and misses are
+//! The 2002 paper's Figure 7 (§5.1) shows cycles per instruction and L2 misses of both servers under SURGE's users, that of
+//! the 2001 report (§6.2) also stalls and L1 data misses. Virtual machines have no hardware counters for them. Here instructions and misses are
 //! counted by cachegrind, and cycles by the time-stamp counter.
 
 mod options;

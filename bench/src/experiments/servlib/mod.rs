@@ -1,7 +1,8 @@
 //! `phalanx-bench servlib`: programs with threads, natively and under `phalanx threads`.
 //!
-//! The slides of ServLib (Chanda) compare threading libraries by Apache's throughput by file size, with and without the
-//! optimization of large transfers. This benchmark does it by processor time, and adds the costs of single calls. Read
+//! The slides of ServLib (Chanda) compare threading libraries with Apache, by file size and by traces, and with MySQL; one
+//! experiment turns off the optimization of large transfers. The text names no metric of the charts. This benchmark compares
+//! processor time, and adds the costs of single calls. Read
 //! `calls` (single functions), `servers` and `apache`, then `report`.
 
 mod apache;

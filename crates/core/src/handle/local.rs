@@ -87,7 +87,8 @@ macro_rules! invoke_locally {
                 processor::current(move |p| Call::new(p, p.call(from, invocation(operation))))
             }
 
-            /// Invokes an operation whose result nobody awaits (DispatchChildren in tr2001 §5.2.1).
+            /// Invokes an operation whose result nobody awaits (an *orphan* of tr2001 §5.2.1). It starts after the caller
+            /// has suspended or finished.
             ///
             /// # Errors
             /// [`CallError::Full`] or [`CallError::Cancelled`] if the invocation was rejected.

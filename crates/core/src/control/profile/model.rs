@@ -28,7 +28,7 @@ pub(super) struct Traffic {
     pub(super) crowding: f64,
 }
 
-/// The paper's three loads.
+/// Three loads from Figures 3 and 4 of the NewtOS paper, without its 1 MB (§5).
 pub(super) const LOADS: [Traffic; 3] = [
     Traffic { rate: 60_000.0, bytes: 10.0, service: 4_000.0, crowding: 0.0 },
     Traffic { rate: 8_000.0, bytes: 100e3, service: 60_000.0, crowding: 0.01 },

@@ -67,7 +67,7 @@ impl<A: LocalAccess> Stage<Roaming<A>> {
 impl<'g> StageOptions<'g> {
     /// Declares about how many bytes of its state an operation of an exclusive stage touches. The runtime may
     /// then send operations to the processor that has the state in its cache, instead of moving the state
-    /// (CacheSize in tr2001 §5.1). Invocations of such a stage and their results are `Send`. Other options
+    /// (after CacheSize in tr2001 §5.1). Invocations of such a stage and their results are `Send`. Other options
     /// come before this one.
     ///
     /// ```

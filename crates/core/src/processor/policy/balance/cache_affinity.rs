@@ -1,6 +1,7 @@
-//! Cache affinity for exclusive stages with large state (CacheSize in tr2001 §5.1): a cohort either runs
+//! Cache affinity for exclusive stages with large state, after CacheSize in tr2001 §5.1: a cohort either runs
 //! here, which moves the state to this processor's cache, or is sent to the processor that has the state in
-//! its cache.
+//! its cache. The paper's alternative is to leave the cohort for its home processor, and it gives no rule for
+//! the decision; the rule here is Phalanx's.
 //!
 //! Both move cache lines between processors: the state is as many lines as its declared size, and an
 //! operation about [`LINES_PER_OPERATION`]. The smaller amount is moved. The stage's *home* is the processor
