@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::task::{cargo, succeed, target};
+use crate::task::{Outcome, cargo, succeed, target};
 
 /// Builds `phalanx`, unless PHALANX_BINARY names one.
 pub(crate) fn binary(root: &Path) -> io::Result<PathBuf> {
@@ -71,9 +71,31 @@ impl Drop for Home {
     }
 }
 
+/// The outcome of a measurement with each driver: whether all was well with those that started.
+///
+/// # Errors
+/// If no driver was measured.
+fn outcome(measured: usize, good: bool) -> Outcome {
+    match measured {
+        0 => Err("the server started with no driver, so nothing was measured".to_owned()),
+        _ => Ok(good),
+    }
+}
+
 /// The quantile `share` of `times`, which are sorted in place.
 pub(crate) fn quantile(times: &mut [Duration], share: f64) -> Duration {
     times.sort_unstable();
     let at = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
     times.get(at).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_measurement_is_an_error() {
+        assert!(outcome(0, true).is_err());
+        assert_eq!((outcome(1, true), outcome(2, false)), (Ok(true), Ok(false)));
+    }
 }

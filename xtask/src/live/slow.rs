@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::server::{Client, Server, TIMEOUT};
-use super::{Home, binary, quantile};
+use super::{Home, binary, outcome, quantile};
 use crate::task::Outcome;
 
 /// Modes of slowhttptest: slow heads, slow bodies, and answers that are not read.
@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path, count: u64, seconds: u64) -> Outcome {
     std::fs::write(home.root().join("small"), vec![b'x'; 2048]).map_err(text)?;
     std::fs::write(home.root().join("large"), vec![b'x'; 8 << 20]).map_err(text)?;
     let binary = binary(root).map_err(text)?;
-    let mut good = true;
+    let (mut measured, mut good) = (0, true);
     println!("a GET of 2 KiB every millisecond, with {count} slow connections, {seconds} s each");
     for driver in ["poll", "uring"] {
         // Latency is measured here; overload control would reject requests on a busy machine.
@@ -40,15 +40,19 @@ pub(crate) fn run(root: &Path, count: u64, seconds: u64) -> Outcome {
                 continue;
             }
         };
+        measured += 1;
         // The first requests pay for lazy initialization.
         probe(&server, Duration::from_secs(1))?;
         for (kind, flags) in KINDS {
             let before = server.memory().map_err(text)?;
             let mut alone = probe(&server, Duration::from_secs(seconds))?;
-            let slow = slow_clients(&server, count, seconds + 4, flags)?;
+            let idle = server.descriptors().map_err(text)?;
+            let mut slow = slow_clients(&server, count, seconds + 4, flags)?;
             // All slow clients are connected after the first seconds.
             std::thread::sleep(Duration::from_secs(3));
             let open = server.descriptors().map_err(text)?;
+            let connected = open.saturating_sub(idle) as u64;
+            slow.check(connected, count)?;
             let mut beside = probe(&server, Duration::from_secs(seconds))?;
             let after = server.memory().map_err(text)?;
             drop(slow);
@@ -66,7 +70,7 @@ pub(crate) fn run(root: &Path, count: u64, seconds: u64) -> Outcome {
             good &= well;
         }
     }
-    Ok(good)
+    outcome(measured, good)
 }
 
 /// Latencies of a client that sends a request every millisecond. A busy server may reject one in a hundred.
@@ -95,6 +99,22 @@ fn probe(server: &Server, during: Duration) -> Result<Vec<Duration>, String> {
 /// A slowhttptest process, killed when dropped.
 struct Slow(Child);
 
+impl Slow {
+    /// Checks that the clients are there.
+    ///
+    /// # Errors
+    /// If fewer than nine in ten are connected, or the process has ended.
+    fn check(&mut self, connected: u64, count: u64) -> Result<(), String> {
+        if let Some(status) = self.0.try_wait().map_err(|error| format!("slowhttptest: {error}"))? {
+            return Err(format!("slowhttptest has ended: {status}"));
+        }
+        match connected * 10 >= count * 9 {
+            true => Ok(()),
+            false => Err(format!("only {connected} of {count} slow clients are connected")),
+        }
+    }
+}
+
 impl Drop for Slow {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -111,4 +131,22 @@ fn slow_clients(server: &Server, count: u64, seconds: u64, flags: &[&str]) -> Re
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(|error| format!("slowhttptest: {error}"))?;
     Ok(Slow(child))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_clients_that_are_missing_are_an_error() {
+        let start = |program: &str, argument: &str| {
+            Slow(Command::new(program).arg(argument).spawn().expect("a program of every system"))
+        };
+        let mut slow = start("sleep", "60");
+        assert_eq!(slow.check(900, 1000), Ok(()));
+        assert!(slow.check(899, 1000).is_err_and(|why| why.contains("899 of 1000")));
+        let mut ended = start("true", "");
+        ended.0.wait().expect("a child");
+        assert!(ended.check(1000, 1000).is_err_and(|why| why.contains("has ended")));
+    }
 }

@@ -174,9 +174,20 @@ fn at_rest(server: &Server, admin: SocketAddr) -> Result<Held, String> {
             memory: server.memory()?,
         })
     };
+    stable(Duration::from_millis(500), look)
+}
+
+/// Looks until two results in a row have the same operations and descriptors.
+///
+/// # Errors
+/// If they are not the same after 60 times, or `look` fails.
+fn stable(
+    pause: Duration,
+    mut look: impl FnMut() -> std::io::Result<Held>,
+) -> Result<Held, String> {
     let mut last: Option<Held> = None;
     for _ in 0..60 {
-        thread::sleep(Duration::from_millis(500));
+        thread::sleep(pause);
         let held = look().map_err(|error| format!("cannot read its metrics: {error}"))?;
         let same = |last: &Held| {
             (last.operations, last.descriptors) == (held.operations, held.descriptors)
@@ -186,7 +197,8 @@ fn at_rest(server: &Server, admin: SocketAddr) -> Result<Held, String> {
         }
         last = Some(held);
     }
-    last.ok_or_else(|| "its resources do not become stable".to_owned())
+    let last = last.map_or_else(String::new, |last| format!(": {last}"));
+    Err(format!("its resources do not become stable{last}"))
 }
 
 /// The content of a file at a version; each part identifies the version.
@@ -404,5 +416,21 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % bound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_that_change_are_an_error() {
+        let held = |operations| Held { operations, descriptors: 9, memory: 1 << 20 };
+        let mut looks = 0..;
+        let changing = stable(Duration::ZERO, || Ok(held(looks.next().unwrap_or(0))));
+        assert!(changing.is_err_and(|why| why.contains("59 operations")));
+        let mut looks = 0..;
+        let settled = stable(Duration::ZERO, || Ok(held(looks.next().unwrap_or(0).min(5))));
+        assert_eq!(settled.map(|held| held.operations), Ok(5));
     }
 }

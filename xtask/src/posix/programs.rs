@@ -64,6 +64,12 @@ pub(super) fn compile(options: &Options, target: &Path) -> Result<Vec<Program>, 
         }
     });
     let mut compiled = compiled.into_inner().expect("no thread panics");
+    if compiled.is_empty() {
+        return Err(format!(
+            "none of {} tests compiles; is a C compiler installed (cc)?",
+            sources.len()
+        ));
+    }
     compiled.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(compiled)
 }
@@ -140,4 +146,23 @@ fn build(options: &Options, source: &Path, library: &[PathBuf], program: &Path) 
         .args(library)
         .args(["-lpthread", "-lrt", "-lm"]);
     command.output().is_ok_and(|output| output.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_of_which_nothing_compiles_is_an_error() {
+        let home = std::env::temp_dir().join(format!("phalanx-posix-{}", std::process::id()));
+        let tests = home.join(INTERFACES).join("sem_wait");
+        for folder in [tests.clone(), home.join(OTHERS[0]), home.join(OTHERS[1])] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        fs::write(tests.join("1-1.c"), "this is not C\n").unwrap();
+        let options = Options { suite: home.clone(), filters: vec![], carriers: 2, jobs: None };
+        let compiled = compile(&options, &home.join("target"));
+        fs::remove_dir_all(&home).unwrap();
+        assert!(compiled.is_err_and(|why| why.contains("none of 1 tests")));
+    }
 }
