@@ -2,7 +2,7 @@
 //!
 //! Versions are pinned. Servers that Debian packages are not built here; the task names the missing ones.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::task::{self, Outcome};
@@ -20,12 +20,16 @@ const HTTP: &str = "bench/peers/http-arms";
 const MOCHI: [&str; 3] =
     ["github.com/mochi-mqtt/server/v2/cmd/docker@v2.7.9", "docker", "mochi-mqtt"];
 /// Programs that Debian packages, and their packages.
-const DEBIAN: [(&str, &str); 8] = [
+const DEBIAN: [(&str, &str); 12] = [
     ("nginx", "nginx-light"),
     ("lighttpd", "lighttpd"),
     ("h2o", "h2o"),
     ("caddy", "caddy"),
     ("mosquitto", "mosquitto"),
+    ("nats-server", "nats-server"),
+    ("pg_ctlcluster", "postgresql"),
+    ("apache2", "apache2"),
+    ("memcached", "memcached"),
     ("redis-server", "redis-server"),
     ("redis-benchmark", "redis-tools"),
     ("valgrind", "valgrind"),
@@ -48,15 +52,12 @@ pub(crate) fn run(root: &Path) -> Outcome {
     }
     let runtimes = root.join(RUNTIMES);
     failed.extend(install("phalanx-runtimes", cargo().args(["--locked", "--path"]).arg(runtimes)));
-    failed.extend(install("phalanx-axum-arms", cargo().arg("--path").arg(root.join(AXUM))));
+    let axum = root.join(AXUM);
+    failed.extend(install("phalanx-axum-arms", cargo().args(["--locked", "--path"]).arg(axum)));
     let http = root.join(HTTP);
     failed.extend(install("phalanx-http-arms", cargo().args(["--locked", "--path"]).arg(http)));
     failed.extend(mochi(&peers.join("bin")));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> =
-        std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).collect();
-    let is_missing =
-        |(program, _): &&(&str, &str)| !folders.iter().any(|folder| folder.join(program).is_file());
+    let is_missing = |(program, _): &&(&str, &str)| task::find(program).is_none();
     let missing: Vec<&str> =
         DEBIAN.iter().filter(is_missing).map(|(_, package)| *package).collect();
     if !missing.is_empty() {

@@ -32,6 +32,15 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
+/// The path of an installed program: on the search path, where Debian installs servers, or where `go install` does.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join("go/bin"));
+    let servers = ["/usr/sbin", "/usr/local/bin"].map(PathBuf::from);
+    let mut folders = std::env::split_paths(&path).chain(servers).chain(home);
+    folders.find_map(|folder| Some(folder.join(program)).filter(|path| path.is_file()))
+}
+
 /// Runs a command.
 ///
 /// # Errors
@@ -41,5 +50,16 @@ pub(crate) fn succeed(command: &mut Command, otherwise: &str) -> Result<(), Stri
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(otherwise.to_owned()),
         Err(error) => Err(format!("{}: {error}", command.get_program().display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_on_the_search_path() {
+        assert!(find("sh").is_some_and(|path| path.is_file()));
+        assert_eq!(find("no-such-program"), None);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::nodes::{Process, free};
+use crate::task::find;
 
 /// Starts `count` servers in `folder`, with JetStream if they keep `sessions`.
 pub(super) fn start(
@@ -43,12 +44,7 @@ pub(super) fn start(
 
 /// The path of nats-server.
 fn program() -> Result<PathBuf, String> {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let paths: Vec<_> = std::env::split_paths(&paths).collect();
-    // Debian's folder of servers, which PATH of a user may lack, and that of `go install`.
-    let more = ["/usr/sbin", "/root/go/bin"].map(PathBuf::from);
-    let all = paths.into_iter().chain(more).map(|folder| folder.join("nats-server"));
-    all.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+    find("nats-server").ok_or_else(|| {
         "nats-server is not installed (Debian: apt-get install nats-server)".to_owned()
     })
 }
