@@ -1,6 +1,7 @@
 //! Errors of benchmarks.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Errors of a measurement.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,12 @@ pub enum Error {
     /// A measuring process failed.
     #[error("a measuring process failed: {0}")]
     Process(String),
+    /// Files that cannot be evicted from the page cache.
+    #[error(
+        "{} is on a file system in memory, whose files cannot be evicted from the page cache; set TMPDIR to a folder on a disk",
+        .0.display()
+    )]
+    InMemory(PathBuf),
     /// No known server was selected.
     #[error(
         "--only selects no available server; known are phalanx, floor, twin, fibres, nginx, lighttpd, h2o, caddy, sws"

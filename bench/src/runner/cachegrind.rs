@@ -36,10 +36,11 @@ impl Runner {
     ) -> Result<(Counts, usize), Error> {
         let directory = tempfile::tempdir_in(self.directory.path())?;
         let plan = Plan { wants: &|other| other == name, ..*plan };
-        let spec = self.specs(&plan, 1, directory.path())?.0.pop().ok_or(Error::NoServers)?;
+        let cores = &self.cores.server;
+        let specs = self.specs(&plan, 1, cores.len(), directory.path())?;
+        let spec = specs.0.into_iter().next_back().ok_or(Error::NoServers)?;
         let spec = ServerSpec { command: cachegrind::under(&spec.command), ..spec };
         let timeout = cachegrind::SERVER_TIMEOUT;
-        let cores = &self.cores.server;
         let server = Server::start_within(timeout, spec, cores, directory.path(), &self.site)?;
         let load = Load {
             directory: directory.path(),

@@ -34,11 +34,13 @@ use events::EventLog;
 use features::Features;
 use server::{Server, ServerSpec};
 use servers::{Selection, Versions, web};
-use site::Site;
+use site::{Site, is_in_memory};
 use slice::{Load, Shot, Slice};
 
 /// How often a disturbed slice is repeated before it is kept.
 const MAX_REPEATS: usize = 2;
+/// Arguments of `phalanx web` in closed loop: it answers every request, since a rejection costs less than an answer.
+pub(crate) const ANSWER_ALL: [&str; 2] = ["--max-queue-delay", "0"];
 /// Time for a server to complete its work after a slice.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(30);
 
@@ -124,11 +126,12 @@ pub(crate) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// The selected servers with small files and no further features. Noise is ignored in quick runs.
+    /// The selected servers with small files and no further features, which answer every request. Noise is ignored in
+    /// quick runs.
     pub(crate) fn small(wants: &'a dyn Fn(&str) -> bool, quick: bool) -> Self {
         Self {
             wants,
-            arguments: &[],
+            arguments: &ANSWER_ALL,
             site: &Site::make,
             check_noise: !quick,
             cold: false,
@@ -144,6 +147,9 @@ impl Runner {
         let mut runner = Self::prepare(&options.setup, cores, plan.site, plan.check_noise)?;
         runner.machine.processors = processors;
         runner.cold = plan.cold;
+        if plan.cold && is_in_memory(runner.directory.path())? {
+            eprintln!("{}", Error::InMemory(runner.directory.path().to_owned()));
+        }
         let on = runner.cores.server.clone();
         match runner.add(plan, processors, &on)?.is_empty() {
             true => Err(Error::NoServers),
@@ -192,7 +198,7 @@ impl Runner {
         if plan.features.tls && self.certificate.is_none() {
             self.certificate = Some(Certificate::make(self.directory.path())?);
         }
-        let (specs, versions) = self.specs(plan, processors, &directory)?;
+        let (specs, versions) = self.specs(plan, processors, cores.len(), &directory)?;
         self.versions = versions;
         let start = |spec| Server::start(spec, cores, &directory, &self.site);
         let servers = specs.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
@@ -201,11 +207,12 @@ impl Runner {
         Ok(names)
     }
 
-    /// The selected and available servers, with their files in `directory`.
+    /// The selected and available servers on this many cores, with their files in `directory`.
     fn specs(
         &self,
         plan: &Plan<'_>,
         processors: usize,
+        cores: usize,
         directory: &Path,
     ) -> std::io::Result<(Vec<ServerSpec>, Versions)> {
         let selection = Selection {
@@ -213,6 +220,7 @@ impl Runner {
             arguments: plan.arguments,
             phalanx: &self.phalanx,
             processors,
+            cores,
             directory,
             site: &self.site,
             certificate: self.certificate.as_ref(),
@@ -228,6 +236,18 @@ impl Runner {
         arguments: &[&str],
     ) -> Result<(), Error> {
         self.add_spec(self.web(driver, arguments))
+    }
+
+    /// Checks that the site can be evicted from the page cache.
+    ///
+    /// # Errors
+    /// [`Error::InMemory`] if it cannot.
+    pub(crate) fn check_evicts(&self) -> Result<(), Error> {
+        let directory = self.directory.path();
+        match is_in_memory(directory)? {
+            true => Err(Error::InMemory(directory.to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// The served site.

@@ -24,6 +24,8 @@ pub(crate) struct Selection<'a> {
     pub(crate) phalanx: &'a Path,
     /// Processors of each server.
     pub(crate) processors: usize,
+    /// Number of cores that the servers may use.
+    pub(crate) cores: usize,
     /// Folder for configuration files.
     pub(crate) directory: &'a Path,
     pub(crate) site: &'a Site,
@@ -60,7 +62,7 @@ impl Selection<'_> {
             root: &site.root,
             certificate,
             features,
-            ..Environment::new(self.directory, processors)
+            ..Environment::new(self.directory, processors, self.cores)
         };
         for peer in &WEB {
             match peer.find() {

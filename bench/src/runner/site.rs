@@ -81,6 +81,15 @@ impl Site {
     }
 }
 
+/// Whether the files of this folder have no other place than the page cache.
+pub(crate) fn is_in_memory(directory: &Path) -> io::Result<bool> {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    // The width of the field differs between architectures.
+    let kind = rustix::fs::statfs(directory)?.f_type as u64 & u64::from(u32::MAX);
+    Ok([TMPFS, RAMFS].contains(&kind))
+}
+
 /// Writes a file with its time.
 pub(super) fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     fs::write(path, contents)?;
@@ -122,6 +131,16 @@ mod tests {
         assert_eq!(sizes, super::sizes(), "reproducible");
         assert!(sizes.iter().all(|size| (1024..=4096).contains(size)));
         assert!((mean(&sizes) - MEAN).abs() < 0.01 * MEAN);
+    }
+
+    #[test]
+    fn file_systems_in_memory_are_recognised() {
+        let shared = Path::new("/dev/shm");
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        if mounts.lines().any(|line| line.contains(" /dev/shm tmpfs ")) {
+            assert!(is_in_memory(shared).unwrap());
+        }
+        assert!(!is_in_memory(Path::new("/proc")).unwrap());
     }
 
     #[test]

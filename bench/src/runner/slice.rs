@@ -192,6 +192,11 @@ impl Slice {
         Self { report: load::Report::of(&load::Options::new(url), "poll"), noisy: false }
     }
 
+    /// Requests without an answer before the end of the slice.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.report.errors.total() + self.report.starved
+    }
+
     /// Processor time of the server per request.
     pub(crate) fn cpu_us(&self) -> f64 {
         self.report.server_cpu_us_per_request.unwrap_or(f64::NAN)
@@ -214,6 +219,12 @@ impl Slice {
     pub(crate) fn bytes(&self) -> f64 {
         self.report.bytes as f64 / self.report.completed.max(1) as f64
     }
+}
+
+/// Whether a server with this many requests without an answer starves at most a tenth of its connections. The figures of
+/// one that starves more are those of a smaller load.
+pub(crate) fn serves_all(unanswered: u64, connections: usize, slices: usize) -> bool {
+    unanswered * 10 <= (connections * slices) as u64
 }
 
 /// The slices of a row.

@@ -50,7 +50,8 @@ impl Home<'_> {
             eprintln!("{} is not installed and is skipped; {}", peer.name(), peer.install);
             return Ok(Vec::new());
         };
-        let tuned = peer.tuned(&path, &Environment::new(self.directory, self.processors))?;
+        let tuned = peer
+            .tuned(&path, &Environment::new(self.directory, self.processors, self.cores.len()))?;
         let start = |Tuned { name, command, port }| self.start(name, command, Some(port));
         tuned.into_iter().map(start).collect()
     }

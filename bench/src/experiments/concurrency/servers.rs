@@ -9,8 +9,9 @@ use crate::measure::partial::{measure_arms, measure_each};
 use crate::measure::record::record;
 use crate::measure::sample::Misses;
 use crate::measure::stats::{Rounds as _, maximum, minimum};
+use crate::runner::server::Server;
 use crate::runner::servers::ours;
-use crate::runner::slice::{self, Shot, Slice};
+use crate::runner::slice::{self, Shot, Slice, serves_all};
 use crate::runner::{Plan, Runner};
 
 /// Maximum response time.
@@ -55,7 +56,7 @@ fn servers() -> [(&'static str, String, &'static str); 3] {
     [("phalanx", ours().1, "phalanx-poll"), same("twin"), same("nginx")]
 }
 
-/// Processor time and throughput.
+/// Processor time and throughput. A server that starves more than a tenth of its connections has no row.
 pub(super) fn times(options: &Options) -> Result<Vec<WebRow>, Error> {
     let (in_flight, rounds, _) = options.plan();
     let servers = servers();
@@ -65,18 +66,33 @@ pub(super) fn times(options: &Options) -> Result<Vec<WebRow>, Error> {
     let title = |connections: &usize| format!("servers with {connections} connections");
     let turns = (runner.servers.len(), rounds);
     let (measured, _) = measure_arms(&in_flight, title, turns, |connections, server, round| {
-        runner.slice(&runner.servers[server], slice, shot(*connections, round))
+        let server = &runner.servers[server];
+        runner.slice(server, slice, shot(*connections, round))?.of_right_answers(server)
     })?;
     let mut rows = Vec::new();
     for (connections, seen) in in_flight.into_iter().zip(measured) {
-        rows.extend(runner.servers.iter().zip(seen).map(|(server, seen)| WebRow {
-            server: server.server,
+        let row =
+            |(server, seen): (&Server, &Vec<_>)| WebRow::new(server.server, connections, seen);
+        rows.extend(runner.servers.iter().zip(&seen).filter_map(row));
+    }
+    Ok(rows)
+}
+
+impl WebRow {
+    /// `None` if the server starves more than a tenth of its connections.
+    fn new(server: &'static str, connections: usize, seen: &[Slice]) -> Option<Self> {
+        let unanswered = seen.iter().map(Slice::unanswered).sum();
+        if !serves_all(unanswered, connections, seen.len()) {
+            eprintln!("{server} starves {unanswered} of {connections} connections and is left out");
+            return None;
+        }
+        Some(Self {
+            server,
             connections,
             cpu_us_per_request: minimum(&seen.each(Slice::cpu_us)),
             requests_per_second: maximum(&seen.each(|slice| slice.report.successes_per_second())),
-        }));
+        })
     }
-    Ok(rows)
 }
 
 /// Misses of each installed server with one processor.
@@ -101,4 +117,22 @@ pub(super) fn misses(options: &Options) -> Result<Vec<WebMissRow>, Error> {
 
 fn shot(connections: usize, seed: usize) -> Shot {
     Shot::closed(connections, seed, TIMEOUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_starves_connections_has_no_row() {
+        let slice = |starved| {
+            let mut slice = Slice::example();
+            slice.report.starved = starved;
+            slice.report.server_cpu_us_per_request = Some(7.0);
+            slice
+        };
+        let row = |starved| WebRow::new("twin", 1000, &[slice(starved), slice(0)]);
+        assert!(row(200).is_some_and(|row| row.cpu_us_per_request == 7.0));
+        assert!(row(201).is_none());
+    }
 }

@@ -61,8 +61,9 @@ impl Broker {
             Self::Phalanx => home.phalanx(&["--ephemeral"]),
             Self::Peer(peer) => {
                 let path = peer.find().expect("it is installed");
-                let tuned =
-                    peer.tuned(&path, &Environment::new(home.directory, home.processors))?;
+                let (processors, cores) = (home.processors, home.cores.len());
+                let environment = Environment::new(home.directory, processors, cores);
+                let tuned = peer.tuned(&path, &environment)?;
                 let first = tuned.into_iter().next().expect("a peer has a tuning");
                 let (command, port) = (first.command, Some(first.port));
                 Process::start(first.name, command, port, home.cores, home.directory, listens)

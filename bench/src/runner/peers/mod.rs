@@ -56,6 +56,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) root: &'a Path,
     /// Number of workers or threads.
     pub(crate) processors: usize,
+    /// Number of cores that the server may use. This process may be bound to others.
+    pub(crate) cores: usize,
     /// The certificate, with TLS.
     pub(crate) certificate: Option<&'a Certificate>,
     pub(crate) features: Features,
@@ -67,11 +69,12 @@ pub(crate) struct Environment<'a> {
 
 impl<'a> Environment<'a> {
     /// An environment without files to serve and without features.
-    pub(crate) fn new(directory: &'a Path, processors: usize) -> Self {
+    pub(crate) fn new(directory: &'a Path, processors: usize, cores: usize) -> Self {
         Self {
             directory,
             root: directory,
             processors,
+            cores,
             certificate: None,
             features: Features::NONE,
             root_user: rustix::process::geteuid().is_root(),
@@ -176,6 +179,7 @@ mod tests {
             root,
             port: 81,
             processors: 1,
+            cores: 1,
             root_user,
             certificate: None,
             features: Features::NONE,

@@ -20,8 +20,7 @@ pub(super) const SWS: Peer = Peer {
 fn sws(environment: &Environment<'_>) -> String {
     let (port, root) = (environment.port, environment.root.display());
     // Threads per core that it may use.
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = environment.processors.div_ceil(cores);
+    let threads = environment.processors.div_ceil(environment.cores.max(1));
     let gzip = environment.features.gzip;
     let tls = match environment.certificate {
         None => String::new(),
@@ -43,4 +42,18 @@ fn sws(environment: &Environment<'_>) -> String {
          cache-control-headers = false\n\
          {tls}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::environment;
+    use super::*;
+
+    #[test]
+    fn threads_are_counted_for_the_cores_of_the_server() {
+        for (processors, cores, threads) in [(4, 4, 1), (4, 2, 2), (4, 1, 4), (1, 4, 1)] {
+            let text = sws(&Environment { processors, cores, ..environment(true) });
+            assert!(text.contains(&format!("threads-multiplier = {threads}\n")), "{text}");
+        }
+    }
 }
