@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::partial::measure_arms;
+use crate::measure::partial::{Arms, measure_arms};
 use crate::measure::record::record;
 use crate::measure::run::Run;
 use crate::measure::sample::Sample;
-use crate::measure::stats::Rounds as _;
+use crate::measure::stats::{Rounds as _, median};
 use crate::runner::server::Server;
 use crate::runner::servers::ours;
 use crate::runner::slice::{Shot, Slice, sample};
@@ -83,9 +83,10 @@ record! {
         rows: Vec<Row> | "users who think between pages", 1;
         /// Mean latency of each server with the most users over that with the fewest.
         latency_growth: BTreeMap<&'static str, f64> => "mean latency with the most users over that with the fewest", 1;
-        /// The growth of the twin over that of Phalanx; above 1, the latency of Phalanx grows less.
+        /// The growth of the twin over that of Phalanx; above 1, the latency of Phalanx grows less. From the medians of
+        /// the pairs of slices with the most and with the fewest users.
         twin_growth_over_phalanx: Option<f64> => "growth of the twin over that of Phalanx", 2;
-        /// Answers per second with the most users: Phalanx over the twin.
+        /// Answers per second with the most users: Phalanx over the twin; median of the pairs of slices.
         throughput_over_twin: Option<f64> => "throughput over the twin with the most users", 2;
         /// Minimum pause between pages, in seconds.
         think: f64 => "minimum pause in seconds", 3;
@@ -151,6 +152,9 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     // Removed after the servers have ended.
     let mut limits = Vec::new();
     let runner = Runner::start(&options.runner, &plan)?;
+    if options.memory.is_some() {
+        runner.check_evicts()?;
+    }
     for server in options.memory.iter().flat_map(|_| &runner.servers) {
         let bytes = options.memory.map_or(0, |mib| (mib as u64) << 20);
         let limit = MemoryLimit::new(server.server, bytes)?;
@@ -162,14 +166,16 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (measured, partial) = measure_arms(&users, title, turns, |&users, server, seed| {
         let shot =
             Shot { think: Some(options.think), ..Shot::closed(users, seed, REQUEST_TIMEOUT) };
-        runner.slice(&runner.servers[server], slice, shot)
+        let server = &runner.servers[server];
+        runner.slice(server, slice, shot)?.of_right_answers(server)
     })?;
     let mut rows = Vec::new();
-    for (users, seen) in users.into_iter().zip(measured) {
+    for (users, seen) in users.into_iter().zip(&measured) {
         let row = |(server, seen): (&Server, &Vec<_>)| Row::new(server.server, users, seen);
-        rows.extend(runner.servers.iter().zip(&seen).map(row));
+        rows.extend(runner.servers.iter().zip(seen).map(row));
     }
-    let report = Report::new(rows, options, site.bytes(), &runner);
+    let names: Vec<&'static str> = runner.servers.iter().map(|server| server.server).collect();
+    let report = Report::new(rows, &names, &measured, options, site.bytes());
     Ok(runner.report(report, partial, options.quick))
 }
 
@@ -199,21 +205,25 @@ impl Row {
 }
 
 impl Report {
-    fn new(rows: Vec<Row>, options: &Options, site_bytes: u64, runner: &Runner) -> Self {
-        let of = |server: &str| {
+    /// `measured` are the slices of each of `servers`, for each number of users.
+    fn new(
+        rows: Vec<Row>,
+        servers: &[&'static str],
+        measured: &[Arms<Slice>],
+        options: &Options,
+        site_bytes: u64,
+    ) -> Self {
+        let growth = |server| {
             let mut rows = rows.iter().filter(|row| row.server == server);
             let few = rows.next()?;
-            Some((few, rows.next_back().unwrap_or(few)))
+            Some(rows.next_back().unwrap_or(few).mean_ms / few.mean_ms)
         };
-        let growth = |server| of(server).map(|(few, many)| many.mean_ms / few.mean_ms);
-        let names: Vec<&'static str> = runner.servers.iter().map(|server| server.server).collect();
         let latency_growth: BTreeMap<_, _> =
-            names.into_iter().filter_map(|name| Some((name, growth(name)?))).collect();
-        let most = |server| of(server).map(|(_, many)| many.rps);
-        let ratio = |above: Option<f64>, below: Option<f64>| Some(above? / below?);
+            servers.iter().filter_map(|name| Some((*name, growth(*name)?))).collect();
+        let (twin_growth_over_phalanx, throughput_over_twin) = to_twin(servers, measured);
         Self {
-            twin_growth_over_phalanx: ratio(growth("twin"), growth("phalanx")),
-            throughput_over_twin: ratio(most("phalanx"), most("twin")),
+            twin_growth_over_phalanx,
+            throughput_over_twin,
             latency_growth,
             rows,
             think: options.think.as_secs_f64(),
@@ -221,5 +231,47 @@ impl Report {
             memory_mib: options.memory,
             surge: options.surge,
         }
+    }
+}
+
+/// Medians of the pairs of slices: the growth of the twin's latency over that of Phalanx, and the throughput of Phalanx
+/// over the twin with the most users.
+fn to_twin(servers: &[&str], measured: &[Arms<Slice>]) -> (Option<f64>, Option<f64>) {
+    let over = |users: Option<&Arms<Slice>>, above, below, figure: fn(&Slice) -> f64| {
+        let of = |name| users?.get(servers.iter().position(|server| *server == name)?);
+        Some(median(&of(above)?.over(of(below)?, figure)))
+    };
+    let (few, many) = (measured.first(), measured.last());
+    let mean = |slice: &Slice| slice.report.latency.mean_us;
+    let latency = |users| over(users, "twin", "phalanx", mean);
+    let growth = latency(many).zip(latency(few)).map(|(many, few)| many / few);
+    (growth, over(many, "phalanx", "twin", Slice::rps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_to_the_twin_are_those_of_pairs() {
+        let slice = |(rps, mean_us): (f64, f64)| {
+            let mut slice = Slice::example();
+            slice.report.requests_per_second = rps;
+            slice.report.latency.mean_us = mean_us;
+            slice
+        };
+        let arm = |slices: [(f64, f64); 3]| slices.map(slice).to_vec();
+        let few = vec![
+            arm([(8.0, 2.0), (2.0, 8.0), (6.0, 3.0)]),
+            arm([(8.0, 1.0), (2.0, 4.0), (6.0, 1.5)]),
+        ];
+        let many = vec![
+            arm([(9.0, 3.0), (1.0, 9.0), (5.0, 4.0)]),
+            arm([(3.0, 9.0), (1.0, 27.0), (1.0, 40.0)]),
+        ];
+        // The ratio of the medians of the throughput is 5.
+        let servers = ["phalanx", "twin"];
+        assert_eq!(to_twin(&servers, &[few.clone(), many]), (Some(6.0), Some(3.0)));
+        assert_eq!(to_twin(&servers[..1], &[few]), (None, None));
     }
 }

@@ -50,6 +50,25 @@ pub(crate) fn measure_each<S, T>(
     Ok((shown, None))
 }
 
+/// [`measure_each`] with one round, after a measurement that is complete: an interruption keeps that one, even without a
+/// result of these settings.
+///
+/// # Errors
+/// The first error other than an interruption.
+pub(crate) fn measure_more<S, T>(
+    settings: &[S],
+    mut measure: impl FnMut(&S) -> Result<T, Error>,
+) -> Result<(Vec<T>, Option<Partial>), Error> {
+    match measure_each(settings, 1, |setting, _| measure(setting)) {
+        Err(Error::Interrupted) => {
+            Ok((Vec::new(), Some(Partial { rounds: 0, of: settings.len() })))
+        }
+        measured => {
+            measured.map(|(results, partial)| (results.into_iter().flatten().collect(), partial))
+        }
+    }
+}
+
 /// The rounds of each arm.
 pub(crate) type Arms<T> = Vec<Vec<T>>;
 
@@ -138,6 +157,22 @@ mod tests {
     #[test]
     fn without_a_whole_round_there_is_no_result() {
         assert!(matches!(interrupted_in(1), Err(Error::Interrupted)));
+    }
+
+    #[test]
+    fn an_interruption_keeps_the_measurement_before() {
+        let more = |last: char| {
+            measure_more(&['a', 'b'], |setting| match *setting == last {
+                true => Err(Error::Interrupted),
+                false => Ok(*setting),
+            })
+        };
+        let partial = |rounds| Some(Partial { rounds, of: 2 });
+        assert_eq!(more('a').unwrap(), (vec![], partial(0)));
+        assert_eq!(more('b').unwrap(), (vec!['a'], partial(1)));
+        assert_eq!(more('c').unwrap(), (vec!['a', 'b'], None));
+        let failed = measure_more(&['a'], |_| Err::<(), _>(Error::NoServers));
+        assert!(matches!(failed, Err(Error::NoServers)));
     }
 
     #[test]

@@ -12,14 +12,13 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::measure::cycles;
-use crate::measure::partial::measure_each;
+use crate::measure::partial::{measure_arms, measure_more};
 use crate::measure::run::Run;
-use crate::measure::stats::Rounds as _;
 use crate::runner::server::Server;
 use crate::runner::site::Site;
 use crate::runner::slice::{self, Shot};
 use crate::runner::surge::SurgeSite;
-use crate::runner::{Plan, Runner};
+use crate::runner::{ANSWER_ALL, Plan, Runner};
 use crate::system::cachegrind::Counts;
 use crate::system::procfs::user_and_system;
 
@@ -37,17 +36,12 @@ const SLOWDOWN: u32 = 20;
 const USERS: [&str; 4] = ["--max-queue-delay", "0", "--cache", "128M"];
 
 /// Figures of a slice, per request.
-struct Shown {
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
     /// Cycles of processor time, including the kernel.
     all: f64,
     /// Cycles outside the kernel.
     own: f64,
-}
-
-/// A measurement of all servers.
-enum Measured {
-    Slice(Vec<Shown>),
-    Simulated(Vec<Counts>),
 }
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
@@ -70,7 +64,7 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
         true => surge.make(directory),
         false => Site::make(directory),
     };
-    let arguments: &[&str] = if has_users { &USERS } else { &[] };
+    let arguments: &[&str] = if has_users { &USERS } else { &ANSWER_ALL };
     let plan = Plan { arguments, site: &site, ..Plan::small(&wants, options.quick) };
     let runner = Runner::start(&options.runner, &plan)?;
     let per_us = cycles::per_microsecond();
@@ -78,35 +72,30 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
         think: has_users.then_some(options.think * slowdown),
         ..Shot::closed(clients, seed, timeout)
     };
-    let (measured, partial) = measure_each(clients, slices + 1, |&clients, round| {
-        if round <= slices {
-            eprintln!("{clients} clients, slice {round} of {slices}");
+    let title = |clients: &usize| format!("{clients} clients");
+    let turns = (runner.servers.len(), slices);
+    let (measured, mut partial) =
+        measure_arms(clients, title, turns, |&clients, server, round| {
             let shot = shot(clients, round, TIMEOUT, 1);
-            let one = |server| one(&runner, server, slice, shot, per_us);
-            return Ok(Measured::Slice(runner.servers.iter().map(one).collect::<Result<_, _>>()?));
-        }
+            one(&runner, &runner.servers[server], slice, shot, per_us)
+        })?;
+    let mut counts = Vec::new();
+    if partial.is_none() {
         // Simulation is insensitive to noise, and its servers are separate processes.
-        eprintln!("{clients} clients, under valgrind");
-        let shot = shot(clients, 1, SIMULATED_TIMEOUT, SLOWDOWN);
-        let one = |server: &Server| runner.simulated(&plan, &server.name, shot, seconds);
-        Ok(Measured::Simulated(runner.servers.iter().map(one).collect::<Result<_, _>>()?))
-    })?;
+        (counts, partial) = measure_more(clients, |&clients| {
+            eprintln!("{clients} clients, under valgrind");
+            let shot = shot(clients, 1, SIMULATED_TIMEOUT, SLOWDOWN);
+            let one = |server: &Server| runner.simulated(&plan, &server.name, shot, seconds);
+            runner.servers.iter().map(one).collect::<Result<Vec<Counts>, _>>()
+        })?;
+    }
     let mut rows = Vec::new();
-    for (clients, measured) in clients.iter().zip(measured) {
-        let (mut shown, mut counts) = (Vec::new(), None);
-        for measured in measured {
-            match measured {
-                Measured::Slice(slice) => shown.push(slice),
-                Measured::Simulated(each) => counts = Some(each),
-            }
-        }
-        for (n, server) in runner.servers.iter().enumerate() {
-            let (all, own) =
-                (shown.median(|slice| slice[n].all), shown.median(|slice| slice[n].own));
-            let shown = Shown { all, own };
-            let each = counts.as_ref().map(|counts| counts[n]);
-            rows.push(Row::new(server.server, *clients, &shown, each));
-        }
+    for (at, (clients, seen)) in clients.iter().zip(measured).enumerate() {
+        let of = |(n, (server, shown)): (usize, (&Server, Vec<Shown>))| {
+            let counts = counts.get(at).map(|counts: &Vec<Counts>| counts[n]);
+            Row::new(server.server, *clients, shown, counts)
+        };
+        rows.extend(runner.servers.iter().zip(seen).enumerate().map(of));
     }
     Ok(runner.report(Report::new(rows, has_users, per_us), partial, options.quick))
 }
@@ -120,7 +109,7 @@ fn one(
 ) -> Result<Shown, Error> {
     let times = || user_and_system(&server.process.family).map_err(Error::Io);
     let before = times()?;
-    let load = runner.slice(server, slice, shot)?;
+    let load = runner.slice(server, slice, shot)?.of_right_answers(server)?;
     let after = times()?;
     let all = load.cpu_us() * per_us;
     let (user, system) = (after.0 - before.0, after.1 - before.1);

@@ -3,6 +3,7 @@
 use super::Shown;
 use crate::measure::record::record;
 use crate::measure::sample::Misses;
+use crate::measure::stats::{Rounds as _, median};
 use crate::system::cachegrind::Counts;
 
 record! {
@@ -16,7 +17,7 @@ record! {
         instructions_over_twin: Option<f64> => "instructions over the twin, with the most clients", 2;
         /// The same ratio of simulated second-level misses.
         l2_misses_over_twin: Option<f64> => "second-level misses over the twin", 2;
-        /// The same ratio of cycles, including the kernel.
+        /// The same ratio of cycles, including the kernel: the median of the pairs of slices.
         cycles_over_twin: Option<f64> => "cycles over the twin", 2;
         /// Cycles of the time-stamp counter per microsecond.
         cycles_per_us: f64 => "cycles per µs", 0;
@@ -32,12 +33,15 @@ record! {
         clients: usize => "clients", 0;
         /// Instructions and misses.
         each: Option<Misses>, flatten;
-        /// Processor time in cycles, including the kernel.
+        /// Processor time in cycles, including the kernel: the median of the slices.
         cycles: f64 => "cycles", 0;
-        /// Processor time in cycles outside the kernel, as accounted by the kernel.
+        /// Processor time in cycles outside the kernel, as accounted by the kernel: the median of the slices.
         own_cycles: f64 => "own", 0;
         /// `own_cycles` per instruction.
         own_cycles_per_instruction: Option<f64> => "own/instruction", 2;
+        /// The slices.
+        #[serde(skip)]
+        shown: Vec<Shown>;
     }
 }
 
@@ -45,37 +49,60 @@ impl Row {
     pub(super) fn new(
         server: &'static str,
         clients: usize,
-        shown: &Shown,
+        shown: Vec<Shown>,
         each: Option<Counts>,
     ) -> Self {
+        let own = shown.median(|slice| slice.own);
         Self {
             server,
             clients,
             each: each.map(Misses::from),
-            cycles: shown.all,
-            own_cycles: shown.own,
-            own_cycles_per_instruction: each.map(|each| shown.own / each.instructions),
+            cycles: shown.median(|slice| slice.all),
+            own_cycles: own,
+            own_cycles_per_instruction: each.map(|each| own / each.instructions),
+            shown,
         }
     }
 }
 
 impl Report {
     pub(super) fn new(rows: Vec<Row>, has_users: bool, cycles_per_us: f64) -> Self {
+        let most = rows.iter().map(|row| row.clients).max();
+        let find =
+            |name| rows.iter().find(|row: &&Row| row.server == name && Some(row.clients) == most);
+        let both = find("phalanx").zip(find("twin"));
         let over_twin = |of: fn(&Row) -> Option<f64>| {
-            let most = rows.iter().map(|row| row.clients).max()?;
-            let find = |name| {
-                let row = rows.iter().find(|row| row.server == name && row.clients == most);
-                row.and_then(of)
-            };
-            Some(find("phalanx")? / find("twin")?)
+            let (phalanx, twin) = both?;
+            Some(of(phalanx)? / of(twin)?)
+        };
+        let cycles = |(phalanx, twin): (&Row, &Row)| {
+            median(&phalanx.shown.over(&twin.shown, |slice| slice.all))
         };
         Self {
             load: if has_users { "users" } else { "connections" },
             instructions_over_twin: over_twin(|row| Some(row.each?.instructions)),
             l2_misses_over_twin: over_twin(|row| Some(row.each?.l2())),
-            cycles_over_twin: over_twin(|row| Some(row.cycles)),
+            cycles_over_twin: both.map(cycles),
             rows,
             cycles_per_us,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_are_compared_in_pairs() {
+        let row = |server, cycles: [f64; 3]| {
+            let shown = cycles.map(|all| Shown { all, own: all / 2.0 }).to_vec();
+            Row::new(server, 64, shown, None)
+        };
+        let rows = vec![row("phalanx", [2.0, 8.0, 3.0]), row("twin", [4.0, 16.0, 12.0])];
+        let report = Report::new(rows, true, 1.0);
+        // The ratio of the medians is 0.25.
+        assert_eq!((report.cycles_over_twin, report.rows[1].own_cycles), (Some(0.5), 6.0));
+        assert_eq!(report.instructions_over_twin, None);
     }
 }

@@ -58,9 +58,9 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (machine, peers) = place.ok_or(Error::NoServers)?;
     let ratios = ratios(&rows);
     let report = Report {
-        phalanx_over_nginx: judged(&ratios, |ratios| ratios.phalanx_over_nginx, false),
-        phalanx_over_floor: judged(&ratios, |ratios| ratios.phalanx_over_floor, false),
-        twin_over_phalanx: judged(&ratios, |ratios| ratios.twin_over_phalanx, true),
+        phalanx_over_nginx: judged(&ratios, |ratios| ratios.phalanx_over_nginx, f64::max),
+        phalanx_over_floor: judged(&ratios, |ratios| ratios.phalanx_over_floor, f64::max),
+        twin_over_phalanx: judged(&ratios, |ratios| ratios.twin_over_phalanx, f64::min),
         growth: growth(&rows),
         missing: missing(options, &rows),
         rows,

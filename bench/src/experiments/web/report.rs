@@ -7,22 +7,22 @@ use super::scene::Scene;
 use crate::measure::record::record;
 use crate::measure::sample::Sample;
 use crate::measure::stats::{Rounds as _, median, minimum};
-use crate::runner::slice::{Slice, sample};
+use crate::runner::slice::{Slice, sample, serves_all};
 
 record! {
     /// The report of `phalanx-bench web`.
     pub struct Report {
         /// One per scene, server and number of connections.
         rows: Vec<Row> | "processor time per request", 2;
-        /// Ratio of minimum processor times per request: Phalanx on its better driver over the better tuning of
-        /// nginx; small files with 64 or 256 connections, whichever is better for Phalanx.
+        /// Ratio of processor times per request, the median of the pairs of slices: Phalanx on its better driver over the
+        /// better tuning of nginx; small files with 64 or 256 connections, whichever is worse for Phalanx.
         phalanx_over_nginx: Option<f64> => "Phalanx over nginx", 2;
         /// As above, over the floor on the same driver.
         phalanx_over_floor: Option<f64> => "Phalanx over the floor", 2;
         /// As above, the threaded twin over Phalanx; larger is better for Phalanx.
         twin_over_phalanx: Option<f64> => "the twin over Phalanx", 2;
         /// The same ratios per scene and number of connections.
-        ratios: Vec<Ratios> | "ratios of the minima", 0;
+        ratios: Vec<Ratios> | "ratios, medians of the pairs of slices", 0;
         /// Growth of the cost with the number of connections.
         growth: Vec<Growth> | "growth of the minima with the number of connections", 0;
         /// Planned measurements missing because of an interruption.
@@ -62,6 +62,9 @@ record! {
         client_cpu_us: f64;
         /// The slices.
         sample: Sample, flatten;
+        /// Processor time per request of each slice, and whether the slice was disturbed.
+        #[serde(skip)]
+        costs: Vec<(f64, bool)>;
         /// Requests without an answer before the end of their slice, in all slices. A server that starves more than a
         /// tenth of its connections is excluded from ratios.
         failed: u64 => "starved", 0;
@@ -69,7 +72,8 @@ record! {
 }
 
 record! {
-    /// Ratios of minimum processor times per request in one scene with a number of connections.
+    /// Ratios of processor times per request in one scene with a number of connections: medians of the pairs of slices.
+    /// The better variant of a server is the one with the smaller median.
     #[derive(Copy, PartialEq)]
     pub struct Ratios {
         /// The scene.
@@ -137,7 +141,6 @@ impl Row {
         // Prefer undisturbed slices.
         let quiet: Vec<f64> = slices.iter().filter(|f| !f.noisy).map(Slice::cpu_us).collect();
         let cpu = if quiet.is_empty() { slices.each(Slice::cpu_us) } else { quiet };
-        let failed = |slice: &Slice| slice.report.errors.total() + slice.report.starved;
         Self {
             scene,
             server,
@@ -151,7 +154,8 @@ impl Row {
             p99_us: slices.median(Slice::p99_us),
             bytes_per_request: slices.median(Slice::bytes),
             client_cpu_us: slices.median(|slice| slice.report.client_cpu_us_per_request),
-            failed: slices.iter().map(failed).sum(),
+            costs: slices.iter().map(|slice| (slice.cpu_us(), slice.noisy)).collect(),
+            failed: slices.iter().map(Slice::unanswered).sum(),
             sample: sample(slices, [("cpu_us_per_request_median", cpu)]),
         }
     }
@@ -159,7 +163,17 @@ impl Row {
 
 impl Row {
     fn serves_all(&self) -> bool {
-        self.failed * 10 <= (self.connections * self.sample.slices) as u64
+        serves_all(self.failed, self.connections, self.sample.slices)
+    }
+
+    /// The median of the ratios to the slices of `other` in the same rounds; undisturbed ones, if there are any.
+    fn over(&self, other: &Self) -> Option<f64> {
+        let pairs: Vec<_> = self.costs.iter().zip(&other.costs).collect();
+        let is_quiet = |pair: &&(&(f64, bool), &(f64, bool))| !pair.0.1 && !pair.1.1;
+        let quiet: Vec<_> = pairs.iter().filter(is_quiet).copied().collect();
+        let pairs = if quiet.is_empty() { pairs } else { quiet };
+        let ratios = pairs.each(|(this, other)| this.0 / other.0);
+        (!ratios.is_empty()).then(|| median(&ratios))
     }
 
     /// Whether the row is of this server, in any tuning.
@@ -184,11 +198,9 @@ pub(crate) fn ratios(rows: &[Row]) -> Vec<Ratios> {
             rows.iter()
                 .filter(|row| (row.scene, row.connections) == (scene, connections))
                 .filter(|row| row.serves_all() && fits(row))
-                .min_by(|a, b| a.cpu_us_per_request_min.total_cmp(&b.cpu_us_per_request_min))
+                .min_by(|a, b| a.cpu_us_per_request_median.total_cmp(&b.cpu_us_per_request_median))
         };
-        let over = |above: Option<&Row>, below: Option<&Row>| {
-            Some(above?.cpu_us_per_request_min / below?.cpu_us_per_request_min)
-        };
+        let over = |above: Option<&Row>, below: Option<&Row>| above?.over(below?);
         let phalanx = best(&|row| row.is("phalanx"));
         let driver = phalanx.and_then(|row| row.driver);
         let peer = best(&Row::is_peer);
@@ -237,18 +249,17 @@ pub(crate) fn growth(rows: &[Row]) -> Vec<Growth> {
     rows.iter().filter(first).filter_map(of).collect()
 }
 
-/// The smallest value of `of` among the ratios that count, or with `largest` the largest.
+/// The value of `of` among the ratios that count that `worse` selects.
 pub(crate) fn judged(
     ratios: &[Ratios],
     of: fn(&Ratios) -> Option<f64>,
-    largest: bool,
+    worse: fn(f64, f64) -> f64,
 ) -> Option<f64> {
-    let better = if largest { f64::max } else { f64::min };
     ratios
         .iter()
         .filter(|ratios| ratios.scene == Scene::Small && JUDGED.contains(&ratios.connections))
         .filter_map(of)
-        .reduce(better)
+        .reduce(worse)
 }
 
 #[cfg(test)]
@@ -276,6 +287,20 @@ mod tests {
         assert_eq!((mixed.cpu_us_per_request_min, mixed.cpu_us_per_request_median), (2.0, 3.0));
         assert_eq!((mixed.sample.slices, mixed.sample.noisy_slices), (4, 1));
         assert_eq!(row("twin", None, 64, &[0.5, 0.6]).cpu_us_per_request_min, 0.5);
+    }
+
+    #[test]
+    fn ratios_are_those_of_pairs() {
+        // The ratio of the minima is 2, that of the medians 1.5.
+        let rows = [
+            row("phalanx", Some("uring"), 64, &[2.0, 3.0, 8.0]),
+            row("nginx", None, 64, &[4.0, 1.0, 2.0]),
+        ];
+        assert_eq!(ratios(&rows)[0].phalanx_over_nginx, Some(3.0));
+        // The second pair is disturbed.
+        let rows =
+            [row("phalanx", Some("uring"), 64, &[2.0, 3.0]), row("nginx", None, 64, &[4.0, 0.5])];
+        assert_eq!(ratios(&rows)[0].phalanx_over_nginx, Some(0.5));
     }
 
     #[test]
@@ -308,9 +333,9 @@ mod tests {
             }
         );
         assert_eq!(ratios[1].twin_over_phalanx, None);
-        assert_eq!(judged(&ratios, |r| r.phalanx_over_nginx, false), Some(0.6));
-        assert_eq!(judged(&ratios, |r| r.phalanx_over_nginx, true), Some(0.8));
-        assert_eq!(judged(&[], |r| r.phalanx_over_nginx, true), None);
+        assert_eq!(judged(&ratios, |r| r.phalanx_over_nginx, f64::max), Some(0.8));
+        assert_eq!(judged(&ratios, |r| r.phalanx_over_nginx, f64::min), Some(0.6));
+        assert_eq!(judged(&[], |r| r.phalanx_over_nginx, f64::max), None);
         let growth = growth(&rows);
         let of = |server| growth.iter().find(|growth| growth.server == server);
         assert_eq!(
