@@ -119,7 +119,8 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (measured, partial) = measure_arms(&LOADS, title, turns, |load, server, seed| {
         let shot = Shot::closed(options.connections, seed, REQUEST_TIMEOUT);
         let shot = Shot { rate: Some(capacity * load), ..shot };
-        runner.slice(&runner.servers[server], slice, shot)
+        let server = &runner.servers[server];
+        runner.slice(server, slice, shot)?.of_right_answers(server)
     })?;
     let mut rows = Vec::new();
     for (load, seen) in LOADS.into_iter().zip(measured) {

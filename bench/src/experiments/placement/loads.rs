@@ -67,7 +67,7 @@ pub(super) fn measure(
         };
         let server = &runner.servers[server];
         runner.slice(server, calm, shot(CALM))?;
-        runner.slice(server, slice, shot(*load))
+        runner.slice(server, slice, shot(*load))?.of_right_answers(server)
     })?;
     for (load, seen) in LOADS.into_iter().zip(measured) {
         let row =

@@ -98,8 +98,10 @@ impl Row {
         let length = if offered.is_profiled() { learn / 4 } else { learn };
         runner.slice(guided, length, shot(offered, 0))?;
         let mut measured = Vec::new();
-        let turn =
-            |server: usize, seed| runner.slice(&runner.servers[server], slice, shot(offered, seed));
+        let turn = |server: usize, seed| {
+            let server = &runner.servers[server];
+            runner.slice(server, slice, shot(offered, seed))?.of_right_answers(server)
+        };
         measure_setting(name, (runner.servers.len(), slices), turn, |seen| measured = seen)?;
         Ok(Self::new(offered, &pages.placement()?, begin, settings, &measured))
     }

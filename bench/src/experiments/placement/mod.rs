@@ -196,7 +196,7 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
             Err(Error::Interrupted) if report.machine.is_some() => {
                 let done = options.part.iter().position(|other| other == part).unwrap_or(0);
                 report.partial = Some(Partial { rounds: done, of: options.part.len() });
-                return Ok(report);
+                break;
             }
             measured => measured?,
         }
