@@ -1,12 +1,15 @@
 //! The example `kv` compared with redis, loaded by `redis-benchmark`.
 
-use std::net::SocketAddr;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::figures::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
+use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
 use crate::measure::partial::measure_setting;
 use crate::system::cores::{Cores, spawn};
 use crate::system::interrupt::interrupted;
@@ -17,6 +20,12 @@ use crate::system::programs;
 const LOAD: &str = "redis-benchmark";
 /// Number of keys, all of which exist.
 const KEYS: usize = 100_000;
+/// Bytes of a value.
+const VALUE_BYTES: usize = 64;
+/// Keys that are set before their replies are read: both directions fit into the buffers of a socket.
+const SET_TOGETHER: usize = 200;
+/// Maximum time for a reply to a SET.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Result<(), Error> {
     let (Some(kv), Some(load)) = (programs::beside("kv"), process::find(LOAD)) else {
@@ -46,8 +55,9 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
         }
     }
     let load = Load { program: &load, cores };
+    let family: Vec<u32> = servers.iter().flat_map(|server| &server.family).copied().collect();
     for server in &servers {
-        load.run(server.address, "set", 50, KEYS)?;
+        fill(server.address)?;
     }
     for &connections in &options.connections {
         // Requests of a slice, by the rate of a short run.
@@ -60,10 +70,12 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
         let turn = |arm: usize, _| {
             interrupted()?;
             let (server, requests) = (&servers[arm], rates[arm].max(1000));
-            let before = run_time(&server.family)?;
+            let times = || CpuTimes::take(cores, &family);
+            let (began, before) = (times()?, run_time(&server.family)?);
             let seen = load.run(server.address, "get", connections, requests)?;
             let cpu_us = (run_time(&server.family)? - before) * 1e6 / requests as f64;
-            Ok(Slice { cpu_us, ..seen })
+            let noisy = began.foreign_until(&times()?, cores) > MAX_FOREIGN_SHARE;
+            Ok(Slice { cpu_us, noisy, ..seen })
         };
         let add = |slices: Vec<_>| all.extend(rows("get", connections, &arms, &slices));
         measure_setting(&what, (arms.len(), options.rounds), turn, add)?;
@@ -88,6 +100,32 @@ fn command(name: &str, program: &Path, port: u16, processors: usize, home: &Path
     command
 }
 
+/// Sets every key that the load generator may request. Its own SETs have random keys, and would leave out a third.
+fn fill(server: SocketAddr) -> io::Result<()> {
+    const OK: &[u8] = b"+OK\r\n";
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let value = "x".repeat(VALUE_BYTES);
+    for first in (0..KEYS).step_by(SET_TOGETHER) {
+        let keys = first..KEYS.min(first + SET_TOGETHER);
+        let set = |key: usize| {
+            // The name that redis-benchmark gives it.
+            let name = format!("key:{key:012}");
+            let bytes = name.len();
+            format!("*3\r\n$3\r\nSET\r\n${bytes}\r\n{name}\r\n${VALUE_BYTES}\r\n{value}\r\n")
+        };
+        let requests: String = keys.clone().map(set).collect();
+        stream.write_all(requests.as_bytes())?;
+        let mut replies = vec![0; keys.len() * OK.len()];
+        stream.read_exact(&mut replies)?;
+        if replies != OK.repeat(keys.len()) {
+            let text = String::from_utf8_lossy(&replies);
+            return Err(io::Error::other(format!("a key is not set: {}", text.trim())));
+        }
+    }
+    Ok(())
+}
+
 /// The load generator.
 struct Load<'a> {
     program: &'a PathBuf,
@@ -95,7 +133,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Sends this number of requests; the processor time is not filled in.
+    /// Sends this number of requests; the processor time and the noise are not filled in.
     fn run(
         &self,
         server: SocketAddr,
@@ -106,7 +144,7 @@ impl Load<'_> {
         let mut command = Command::new(self.program);
         command.args(["-p", &server.port().to_string(), "-t", test, "--csv"]);
         command.args(["-c", &connections.to_string(), "-n", &requests.to_string()]);
-        command.args(["-r", &KEYS.to_string(), "-d", "64"]);
+        command.args(["-r", &KEYS.to_string(), "-d", &VALUE_BYTES.to_string()]);
         let threads = if self.cores.are_shared() { 1 } else { self.cores.load.len() };
         if threads > 1 {
             command.args(["--threads", &threads.to_string()]);
@@ -132,6 +170,38 @@ fn parse(text: &str) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Accepts the first `good` keys, and returns their names.
+    fn store(listener: &TcpListener, good: usize) -> HashSet<String> {
+        let (mut stream, _) = listener.accept().unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let names = lines.map_while(Result::ok).filter(|line| line.starts_with("key:"));
+        let mut keys = HashSet::new();
+        for (n, name) in names.enumerate() {
+            keys.insert(name);
+            stream.write_all(if n < good { b"+OK\r\n" } else { b"-ER\r\n" }).unwrap();
+        }
+        keys
+    }
+
+    #[test]
+    fn every_key_is_set() {
+        for good in [KEYS, KEYS - 1] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = std::thread::spawn(move || store(&listener, good));
+            assert_eq!(fill(address).is_ok(), good == KEYS);
+            let keys = server.join().unwrap();
+            assert_eq!(keys.len(), KEYS);
+            assert!(keys.contains("key:000000000000") && keys.contains("key:000000099999"));
+        }
+    }
+
     #[test]
     fn the_csv_is_parsed() {
         let text = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
