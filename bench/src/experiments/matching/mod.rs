@@ -35,7 +35,8 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
     }
     let mut report = Report::new(options);
     if options.misses {
-        report.misses = misses::run(options)?;
+        install_signal_handlers()?;
+        (report.misses, report.interrupted) = misses::run(options)?;
         return Ok(Some(report));
     }
     let mut options = options.clone();
