@@ -1,4 +1,4 @@
-//! A closed loop of one request over many connections, whose replies have the same length.
+//! A closed loop of one request over many connections, whose replies have the same length and the same beginning.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -16,46 +16,54 @@ const REPLY_END: Duration = Duration::from_millis(200);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_EVENTS: usize = 1024;
 
+/// A request, and the beginning of its reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Query {
+    pub(super) request: &'static [u8],
+    pub(super) reply: &'static [u8],
+}
+
 /// The connections to one server.
 pub(super) struct Exchange {
     poll: Poll,
     connections: Vec<Connection>,
-    request: Vec<u8>,
+    address: SocketAddr,
+    query: Query,
     reply_bytes: usize,
+    /// Requests after which a connection is replaced, if the server closes it after a number of them.
+    most: Option<usize>,
 }
 
 struct Connection {
     stream: TcpStream,
-    /// Bytes of the reply that have not arrived.
-    missing: usize,
+    /// Number of requests that were sent.
+    sent: usize,
+    /// Bytes of the reply that have arrived.
+    arrived: usize,
+    /// Whether a request is in flight.
+    is_waiting: bool,
 }
 
 impl Exchange {
-    /// Sends `prepare` on a connection of its own, then opens `count` connections. The length of the reply to
-    /// `request` is that of the first.
+    /// Sends `prepare` on a connection of its own, then opens `count` connections, each of which is replaced after `most`
+    /// requests. The length of the reply to `query` is that of the first.
     pub(super) fn connect(
         address: SocketAddr,
-        prepare: Option<&[u8]>,
-        request: &[u8],
+        prepare: Option<Query>,
+        query: Query,
+        most: Option<usize>,
         count: usize,
     ) -> io::Result<Self> {
         let mut first = std::net::TcpStream::connect(address)?;
         if let Some(prepare) = prepare {
             ask(&mut first, prepare)?;
         }
-        let reply_bytes = ask(&mut first, request)?;
+        let reply_bytes = ask(&mut first, query)?;
         drop(first);
         let poll = Poll::new()?;
-        let mut connections = Vec::with_capacity(count);
-        for i in 0..count {
-            let stream = std::net::TcpStream::connect(address)?;
-            stream.set_nonblocking(true)?;
-            stream.set_nodelay(true)?;
-            let mut stream = TcpStream::from_std(stream);
-            poll.registry().register(&mut stream, Token(i), Interest::READABLE)?;
-            connections.push(Connection { stream, missing: 0 });
-        }
-        Ok(Self { poll, connections, request: request.to_vec(), reply_bytes })
+        let connections = (0..count).map(|at| Connection::open(address, &poll, at));
+        let connections = connections.collect::<io::Result<_>>()?;
+        Ok(Self { poll, connections, address, query, reply_bytes, most })
     }
 
     /// Keeps one request in flight on each connection until `is_over`, which is told the number of replies; then
@@ -64,7 +72,7 @@ impl Exchange {
         let mut answered = 0;
         let mut in_flight = self.connections.len();
         for connection in &mut self.connections {
-            connection.send(&self.request, self.reply_bytes)?;
+            connection.send(self.query)?;
         }
         let mut events = Events::with_capacity(MAX_EVENTS);
         let mut buffer = vec![0; 64 << 10];
@@ -82,15 +90,19 @@ impl Exchange {
             }
             let is_last = is_over(answered);
             for event in &events {
-                let connection = &mut self.connections[event.token().0];
-                if !connection.receive(&mut buffer)? {
+                let at = event.token().0;
+                let connection = &mut self.connections[at];
+                if !connection.receive(&mut buffer, self.query, self.reply_bytes)? {
                     continue;
                 }
                 answered += 1;
+                if self.most.is_some_and(|most| connection.sent >= most) {
+                    *connection = Connection::open(self.address, &self.poll, at)?;
+                }
                 if is_last {
                     in_flight -= 1;
                 } else {
-                    connection.send(&self.request, self.reply_bytes)?;
+                    connection.send(self.query)?;
                 }
             }
         }
@@ -99,49 +111,78 @@ impl Exchange {
 }
 
 impl Connection {
+    /// Opens the connection with this number.
+    fn open(address: SocketAddr, poll: &Poll, at: usize) -> io::Result<Self> {
+        let stream = std::net::TcpStream::connect(address)?;
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let mut stream = TcpStream::from_std(stream);
+        poll.registry().register(&mut stream, Token(at), Interest::READABLE)?;
+        Ok(Self { stream, sent: 0, arrived: 0, is_waiting: false })
+    }
+
     /// Requests are small, so that the socket's buffer has room.
-    fn send(&mut self, request: &[u8], reply_bytes: usize) -> io::Result<()> {
-        self.missing = reply_bytes;
-        self.stream.write_all(request)
+    fn send(&mut self, query: Query) -> io::Result<()> {
+        (self.sent, self.arrived, self.is_waiting) = (self.sent + 1, 0, true);
+        self.stream.write_all(query.request)
     }
 
     /// Reads what has arrived. Whether the reply is complete.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
-        if self.missing == 0 {
-            return Ok(false);
-        }
-        loop {
-            match self.stream.read(buffer) {
+    fn receive(&mut self, buffer: &mut [u8], query: Query, reply_bytes: usize) -> io::Result<bool> {
+        while self.is_waiting {
+            let bytes = match self.stream.read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(bytes) if bytes > self.missing => {
-                    return Err(io::Error::other("a reply is longer than the first"));
-                }
-                Ok(bytes) => self.missing -= bytes,
+                Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
+            };
+            check(query, self.arrived, &buffer[..bytes])?;
+            self.arrived += bytes;
+            if self.arrived > reply_bytes {
+                return Err(io::Error::other("a reply is longer than the first"));
             }
-            if self.missing == 0 {
+            if self.arrived == reply_bytes {
+                self.is_waiting = false;
                 return Ok(true);
             }
+        }
+        Ok(false)
+    }
+}
+
+/// Checks a part of a reply, which `arrived` bytes precede.
+fn check(query: Query, arrived: usize, part: &[u8]) -> io::Result<()> {
+    let expected = query.reply.get(arrived..).unwrap_or_default();
+    let length = expected.len().min(part.len());
+    match part[..length] == expected[..length] {
+        true => Ok(()),
+        false => {
+            let (part, reply) =
+                (String::from_utf8_lossy(part), String::from_utf8_lossy(query.reply));
+            let why = format!("a reply is {:?}, and should begin with {reply:?}", part.trim());
+            Err(io::Error::other(why))
         }
     }
 }
 
 /// Sends a request on a connection of its own.
-pub(super) fn ask_once(address: SocketAddr, request: &[u8]) -> io::Result<()> {
-    ask(&mut std::net::TcpStream::connect(address)?, request).map(drop)
+pub(super) fn ask_once(address: SocketAddr, query: Query) -> io::Result<()> {
+    ask(&mut std::net::TcpStream::connect(address)?, query).map(drop)
 }
 
 /// Sends a request and returns the length of its reply.
-fn ask(stream: &mut std::net::TcpStream, request: &[u8]) -> io::Result<usize> {
-    stream.write_all(request)?;
+fn ask(stream: &mut std::net::TcpStream, query: Query) -> io::Result<usize> {
+    stream.write_all(query.request)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let mut buffer = [0; 4096];
     let mut length = 0;
     loop {
         match stream.read(&mut buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(bytes) => length += bytes,
+            Ok(bytes) => {
+                check(query, length, &buffer[..bytes])?;
+                length += bytes;
+            }
             Err(error) if length > 0 && error.kind() == io::ErrorKind::WouldBlock => {
                 return Ok(length);
             }
@@ -155,26 +196,61 @@ fn ask(stream: &mut std::net::TcpStream, request: &[u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_connection_has_one_request_in_flight() {
+    const PING: Query = Query { request: b"ping", reply: b"pong" };
+
+    /// A server that closes a connection after `most` requests, and replies `other` from the request with the number
+    /// `wrong` on.
+    fn server(most: usize, wrong: usize, other: &'static [u8; 3]) -> SocketAddr {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
                 std::thread::spawn(move || {
                     let mut request = [0; 4];
-                    while stream.read_exact(&mut request).is_ok() {
+                    for n in 0..most {
+                        if stream.read_exact(&mut request).is_err() {
+                            return;
+                        }
                         assert_eq!(&request, b"ping");
-                        let _ = stream.write_all(b"po").and_then(|()| stream.write_all(b"ng!"));
+                        let rest = if n < wrong { b"ng!" } else { other };
+                        let _ = stream.write_all(b"po").and_then(|()| stream.write_all(rest));
                     }
                 });
             }
         });
-        let mut exchange = Exchange::connect(address, Some(b"ping"), b"ping", 3).unwrap();
+        address
+    }
+
+    #[test]
+    fn each_connection_has_one_request_in_flight() {
+        let address = server(usize::MAX, usize::MAX, b"...");
+        let mut exchange = Exchange::connect(address, Some(PING), PING, None, 3).unwrap();
         assert_eq!(exchange.reply_bytes, 5);
         let answered = exchange.run(|answered| answered >= 20).unwrap();
         assert!((20..=26).contains(&answered), "{answered}");
         // The connections are idle, and can be used again.
         assert_eq!(exchange.run(|_| true).unwrap(), 3);
+    }
+
+    #[test]
+    fn connections_are_replaced_before_the_server_closes_them() {
+        let address = server(4, usize::MAX, b"...");
+        let run = |most| {
+            let mut exchange = Exchange::connect(address, None, PING, most, 3)?;
+            exchange.run(|answered| answered >= 100)
+        };
+        assert!(run(Some(4)).is_ok_and(|answered| answered >= 100));
+        assert!(run(None).is_err());
+    }
+
+    #[test]
+    fn a_reply_with_another_beginning_is_an_error() {
+        // The length is that of the others.
+        let wrong = Exchange::connect(server(9, 0, b"..."), None, PING, None, 1);
+        assert!(wrong.is_err());
+        let mut exchange = Exchange::connect(server(9, 2, b"..."), None, PING, None, 1).unwrap();
+        let error = exchange.run(|answered| answered >= 5).unwrap_err().to_string();
+        assert!(error.contains("pong"), "{error}");
+        assert!(ask_once(server(9, 0, b"..."), PING).is_err());
     }
 }

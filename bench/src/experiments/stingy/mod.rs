@@ -17,7 +17,7 @@ use crate::arguments::{number, seconds};
 use crate::error::Error;
 use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
 use crate::measure::machine::Machine;
-use crate::measure::partial;
+use crate::measure::partial::{Partial, measure_each};
 use crate::measure::record::record;
 use crate::measure::run::Run;
 use crate::measure::sample::Sample;
@@ -56,7 +56,7 @@ pub struct Options {
     pub only: Vec<String>,
 
     /// Numbers of connections
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,10000", value_parser = number(1..=15_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,9800", value_parser = number(1..=15_000))]
     pub connections: Vec<usize>,
 
     /// Pairs of slices
@@ -155,7 +155,7 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
         false => (options.slices, options.slice),
     };
     let mut running: Option<(&Pair, usize, [Side; 2])> = None;
-    let (measured, partial) = partial::measure_each(&settings, slices, |(pair, count), seed| {
+    let (measured, mut partial) = measure_each(&settings, slices, |(pair, count), seed| {
         eprintln!("{}, {count} connections, pair {seed} of {slices}", pair.server.name);
         if seed == 1 {
             // The servers before have ended.
@@ -169,17 +169,34 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     })?;
     drop(running);
     let rows = settings.iter().zip(&measured);
-    let mut misses = Vec::new();
+    let rows = rows.map(|((pair, count), slices)| Row::new(pair, *count, slices)).collect();
+    let mut report = Report { rows, misses: Vec::new() };
     if !options.no_misses && partial.is_none() {
-        for pair in &pairs {
-            for count in options.connections.iter().filter(|count| **count <= MAX_TRACED) {
-                misses.push(trace(pair, *count, &cores, directory.path())?);
+        settings.retain(|(_, count)| *count <= MAX_TRACED);
+        partial = trace_all(&settings, &mut report.misses, |(pair, count)| {
+            trace(pair, *count, &cores, directory.path())
+        });
+    }
+    Ok(Run::new(report, Machine::here(1, &cores), partial, options.quick))
+}
+
+/// Adds the simulated misses of each setting. After a signal or an error, which is printed, the results before it remain,
+/// since the slices have taken minutes.
+fn trace_all<S>(
+    settings: &[S],
+    misses: &mut Vec<Misses>,
+    trace: impl Fn(&S) -> Result<Misses, Error>,
+) -> Option<Partial> {
+    for setting in settings {
+        match trace(setting) {
+            Ok(one) => misses.push(one),
+            Err(error) => {
+                eprintln!("the simulation of caches ends: {error}");
+                return Some(Partial { rounds: misses.len(), of: settings.len() });
             }
         }
     }
-    let rows = rows.map(|((pair, count), slices)| Row::new(pair, *count, slices)).collect();
-    let machine = Machine::here(1, &cores);
-    Ok(Run::new(Report { rows, misses }, machine, partial, options.quick))
+    None
 }
 
 /// The servers of which both versions are built. Others are named on stderr.
@@ -221,8 +238,13 @@ impl Side {
         directory: &Path,
     ) -> Result<Self, Error> {
         let process = servers::start(server, folder, connections, false, &cores.server, directory)?;
-        let exchange =
-            Exchange::connect(process.address, server.prepare, server.request, connections)?;
+        let exchange = Exchange::connect(
+            process.address,
+            server.prepare,
+            server.query,
+            server.most,
+            connections,
+        )?;
         let mut side = Self { process, exchange };
         // Every connection has been served.
         side.exchange.run(|_| true)?;
@@ -295,8 +317,13 @@ fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<M
             if let Some([stop, _]) = server.pause {
                 exchange::ask_once(process.address, stop)?;
             }
-            let mut exchange =
-                Exchange::connect(process.address, server.prepare, server.request, count)?;
+            let mut exchange = Exchange::connect(
+                process.address,
+                server.prepare,
+                server.query,
+                server.most,
+                count,
+            )?;
             let answered = exchange.run(|answered| answered >= WARM_REQUESTS * count + more)?;
             if let Some([_, resume]) = server.pause {
                 // redis exits in its periodic work.
@@ -318,4 +345,40 @@ fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<M
         over_original: stingy.l2() / original.l2(),
         instructions_over_original: stingy.instructions / original.instructions,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_the_results_before_it() {
+        let one = Misses {
+            server: "redis",
+            connections: 64,
+            original: 4.0,
+            stingy: 3.0,
+            over_original: 0.75,
+            instructions_over_original: 1.0,
+        };
+        for error in [|| Error::Interrupted, || Error::NoServers] {
+            let mut misses = Vec::new();
+            let trace = |n: &i32| if *n == 3 { Err(error()) } else { Ok(one.clone()) };
+            let partial = trace_all(&[1, 2, 3, 4], &mut misses, trace);
+            assert_eq!((misses.len(), partial), (2, Some(Partial { rounds: 2, of: 4 })));
+            assert_eq!(trace_all(&[5], &mut misses, trace), None);
+        }
+    }
+
+    #[test]
+    fn the_default_fits_the_usual_limit_of_open_files() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: Options,
+        }
+        let Line { options } = Line::parse_from(["stingy", "--servers=x"]);
+        assert!(options.connections.iter().all(|count| 2 * *count as u64 + SPARE_FILES <= 20_000));
+    }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::exchange::Query;
 use crate::error::Error;
 use crate::system::cachegrind;
 use crate::system::process::{Process, ReservedPort, listens};
@@ -16,12 +17,17 @@ pub(super) struct Server {
     /// The program for valgrind, if it is another.
     debug: Option<&'static str>,
     /// Sent once.
-    pub(super) prepare: Option<&'static [u8]>,
-    pub(super) request: &'static [u8],
+    pub(super) prepare: Option<Query>,
+    pub(super) query: Query,
+    /// Requests after which a connection is replaced, if the server has a maximum.
+    pub(super) most: Option<usize>,
     /// Requests that stop and resume periodic work. Under valgrind a request takes many times as long, so that such work
     /// would count many times per request.
-    pub(super) pause: Option<[&'static [u8]; 2]>,
+    pub(super) pause: Option<[Query; 2]>,
 }
+
+/// Requests of a connection that lighttpd answers: the largest number that its configuration can have.
+const MAX_REQUESTS: usize = 65_535;
 
 pub(super) const SERVERS: [Server; 3] = [
     Server {
@@ -29,7 +35,12 @@ pub(super) const SERVERS: [Server; 3] = [
         program: "src/lighttpd",
         debug: None,
         prepare: None,
-        request: b"GET /file HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        query: Query {
+            request: b"GET /file HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            reply: b"HTTP/1.1 200 OK\r\n",
+        },
+        // The last reply has another field, and so another length.
+        most: Some(MAX_REQUESTS - 1),
         pause: None,
     },
     Server {
@@ -37,19 +48,33 @@ pub(super) const SERVERS: [Server; 3] = [
         program: "memcached",
         // The other exits where valgrind refuses to raise a limit.
         debug: Some("memcached-debug"),
-        prepare: Some(b"set key 0 0 20\r\n01234567890123456789\r\n"),
-        request: b"get key\r\n",
+        prepare: Some(Query {
+            request: b"set key 0 0 20\r\n01234567890123456789\r\n",
+            reply: b"STORED\r\n",
+        }),
+        query: Query { request: b"get key\r\n", reply: b"VALUE key 0 20\r\n" },
+        most: None,
         pause: None,
     },
     Server {
         name: "redis",
         program: "src/redis-server",
         debug: None,
-        prepare: Some(b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$20\r\n01234567890123456789\r\n"),
-        request: b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n",
+        prepare: Some(Query {
+            request: b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$20\r\n01234567890123456789\r\n",
+            reply: b"+OK\r\n",
+        }),
+        query: Query { request: b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", reply: b"$20\r\n" },
+        most: None,
         pause: Some([
-            b"*3\r\n$5\r\nDEBUG\r\n$10\r\nPAUSE-CRON\r\n$1\r\n1\r\n",
-            b"*3\r\n$5\r\nDEBUG\r\n$10\r\nPAUSE-CRON\r\n$1\r\n0\r\n",
+            Query {
+                request: b"*3\r\n$5\r\nDEBUG\r\n$10\r\nPAUSE-CRON\r\n$1\r\n1\r\n",
+                reply: b"+OK\r\n",
+            },
+            Query {
+                request: b"*3\r\n$5\r\nDEBUG\r\n$10\r\nPAUSE-CRON\r\n$1\r\n0\r\n",
+                reply: b"+OK\r\n",
+            },
         ]),
     },
 ];
@@ -122,7 +147,7 @@ fn configuration(directory: &Path, port: &str, connections: usize) -> io::Result
     let text = format!(
         "server.document-root = \"{}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
          server.max-connections = {connections}\nserver.max-fds = {}\n\
-         server.max-keep-alive-requests = 1000000000\nserver.max-keep-alive-idle = 3600\n",
+         server.max-keep-alive-requests = {MAX_REQUESTS}\nserver.max-keep-alive-idle = 3600\n",
         root.display(),
         connections + SPARE,
     );
@@ -152,6 +177,18 @@ mod tests {
                 assert_eq!(variable(name, false), None::<usize>, "{}", server.name);
             }
         }
+    }
+
+    #[test]
+    fn the_maximum_of_requests_fits_its_field() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = configuration(folder.path(), "1", 64).unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        let most =
+            text.lines().find_map(|line| line.strip_prefix("server.max-keep-alive-requests = "));
+        // lighttpd keeps the lowest 16 bits of a larger number.
+        let most: u16 = most.unwrap().parse().unwrap();
+        assert!(SERVERS[0].most.is_some_and(|replaced| replaced < usize::from(most)));
     }
 
     #[test]
