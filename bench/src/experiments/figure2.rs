@@ -14,9 +14,10 @@ use std::time::Instant;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::experiments::pipeline::Scatter;
-use crate::measure::partial::Partial;
+use crate::measure::machine::Machine;
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
+use crate::measure::run::Run;
 use crate::measure::stats::{Rounds as _, Spread, median, spread};
 use crate::system::cores;
 use crate::system::hardware::{Events, HardwareCounters, Part};
@@ -78,8 +79,6 @@ record! {
         rounds: usize => "rounds", 0;
         /// Rounds among these that were kept although other processes used the machine.
         noisy_rounds: usize => "disturbed rounds", 0;
-        /// Progress, if the run was interrupted.
-        partial: Option<Partial>;
     }
 }
 
@@ -157,7 +156,7 @@ struct Round {
 ///
 /// # Errors
 /// When the file cannot be written, or the thread cannot be bound to a core.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let (mib, rounds) = if options.quick { (4, 3) } else { (options.mib, options.rounds) };
     let file = match &options.directory {
@@ -195,9 +194,10 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         }
         Ok(Round { times, warm: target.write(256)?, events })
     };
-    let taken = cores::bound(&core, || {
+    let (taken, hardware_counters) = cores::bound(&core, || {
         let mut counters = HardwareCounters::start_here(Part::Kernel).ok();
-        rounds::take(rounds, || round(&mut counters))
+        let taken = rounds::take(rounds, || round(&mut counters));
+        taken.map(|taken| (taken, counters.is_some()))
     })??;
     let partial = taken.partial(rounds);
     let Taken { rounds: taken, noisy } = taken;
@@ -226,7 +226,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let of = |k| cohorts.iter().find(|cohort| cohort.k == k).map_or(f64::NAN, |c| c.over_k1);
     let (k8_over_k1, k64_over_k1) = (of(8), of(64));
     let ratios = |k| COHORTS.iter().position(|other| *other == k).map_or(Vec::new(), over);
-    Ok(Report {
+    let report = Report {
         cohorts,
         k8_over_k1,
         k64_over_k1,
@@ -235,6 +235,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         spread: spread([("k8_over_k1", ratios(8)), ("k64_over_k1", ratios(64))]),
         rounds: taken.len(),
         noisy_rounds: noisy,
-        partial,
-    })
+    };
+    let machine = Machine { hardware_counters, ..Machine::on_core(&core) };
+    Ok(Run::new(report, machine, partial, options.quick))
 }

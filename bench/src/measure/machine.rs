@@ -46,19 +46,27 @@ impl Machine {
             hardware_counters: hardware::are_available(),
         }
     }
+
+    /// The current machine, for a measurement on one core, without servers.
+    pub(crate) fn on_core(core: &[usize]) -> Self {
+        Self::here(0, &Cores { server: core.to_vec(), load: Vec::new() })
+    }
 }
 
-/// The first line of reports on servers.
+/// The first line of reports.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let processor = self.processor.as_deref().unwrap_or("unknown processor");
         writeln!(f, "{processor}, {} cores, {}", self.cores, self.kernel)?;
         let Self { processors, server_cores, load_cores, .. } = self;
         let plural = if *processors == 1 { "" } else { "s" };
-        write!(
-            f,
-            "servers with {processors} processor{plural} on cores {server_cores:?}, load on {load_cores:?}"
-        )?;
+        match load_cores.is_empty() {
+            true => write!(f, "on core {server_cores:?}")?,
+            false => write!(
+                f,
+                "servers with {processors} processor{plural} on cores {server_cores:?}, load on {load_cores:?}"
+            )?,
+        }
         match self.hardware_counters {
             true => Ok(()),
             false => f.write_str("; no hardware counters"),

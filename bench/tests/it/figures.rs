@@ -144,6 +144,12 @@ fn writes_are_measured_in_cohorts() {
     assert_eq!(report.cohorts[0].over_k1, 1.0);
     assert!(report.cohorts.iter().all(|cohort| cohort.ns_per_call > 0.0));
     assert_eq!((report.k8_over_k1, report.rounds), (report.cohorts[3].over_k1, 3));
+    // The first line says whether the processor counts misses.
+    let machine = report.machine.clone().expect("a machine");
+    let text = report.to_string();
+    assert_eq!(text.contains("no hardware counters"), !machine.hardware_counters, "{text}");
+    assert_eq!(report.cohorts[0].instructions.is_some(), machine.hardware_counters, "{text}");
+    assert!(text.contains("on core ["), "{text}");
 }
 
 #[test]
