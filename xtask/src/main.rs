@@ -18,6 +18,7 @@ mod live;
 mod loom;
 mod peers;
 mod posix;
+mod random;
 mod task;
 mod template;
 mod tidy;

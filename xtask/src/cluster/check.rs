@@ -14,9 +14,10 @@ use super::disturb::disturb;
 use super::ending;
 use super::ledger::{Ledger, Verdict};
 use super::load::{Shared, locked};
-use super::nemesis::{Nemesis, Random};
+use super::nemesis::Nemesis;
 use super::nodes::{Cluster, Shape};
 use crate::live::{Home, binary, quantile};
+use crate::random::Random;
 use crate::task::Outcome;
 
 /// The guarantees that are compared.

@@ -10,8 +10,9 @@ use phalanx_mqtt::QoS;
 
 use super::ledger::Kind;
 use super::load::{Publisher, STUCK, Shared, Subscriber, WINDOW, locked};
-use super::nemesis::{LIMIT, Nemesis, Random, Strike};
+use super::nemesis::{LIMIT, Nemesis, Strike};
 use super::probes;
+use crate::random::Random;
 
 /// Runs the load and the faults, and waits for the rest.
 pub(super) fn disturb(

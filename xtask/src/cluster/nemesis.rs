@@ -10,6 +10,7 @@ use super::ledger::Kind;
 use super::load::Shared;
 use super::probes;
 use super::relay::Mode;
+use crate::random::Random;
 
 /// Longest duration of a fault, in milliseconds.
 const LONGEST: u64 = 9_000;
@@ -35,18 +36,6 @@ pub(crate) enum Nemesis {
 impl fmt::Display for Nemesis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.to_possible_value().expect("no kind is hidden").get_name())
-    }
-}
-
-/// Reproducible random numbers (xorshift).
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
     }
 }
 

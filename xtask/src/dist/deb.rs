@@ -27,7 +27,8 @@ const FILES: [(&str, &str, u32); 8] = [
 const EXAMPLES: [&str; 3] =
     ["fail2ban/phalanx-broker.conf", "grafana/phalanx-broker.json", "nats/nats-server.conf"];
 
-pub(super) fn make(dist: &Dist) -> Result<(), String> {
+/// Builds the package, and returns its version.
+pub(super) fn make(dist: &Dist) -> Result<String, String> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -63,7 +64,8 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
     let mut build = Command::new("dpkg-deb");
     build.env("SOURCE_DATE_EPOCH", &dist.time).args(["--root-owner-group", "-Zxz", "--build"]);
     run(build.arg(&stage).arg(&package))?;
-    fs::remove_dir_all(&stage).map_err(say(&stage))
+    fs::remove_dir_all(&stage).map_err(say(&stage))?;
+    Ok(version)
 }
 
 fn place(from: &Path, to: &Path, mode: u32) -> Result<(), String> {

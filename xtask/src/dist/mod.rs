@@ -15,7 +15,7 @@ use tools::{gzip, run as call, say};
 
 use clap::ValueEnum;
 
-use crate::task::Outcome;
+use crate::task::{Outcome, target};
 
 /// A kind of release file.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,13 +30,14 @@ pub(crate) enum Kind {
 pub(crate) fn run(root: &Path, kinds: &[Kind]) -> Outcome {
     let wanted = |kind| kinds.is_empty() || kinds.contains(&kind);
     let dist = Dist::new(root)?;
+    let mut version = String::new();
     if wanted(Kind::Deb) {
-        deb::make(&dist)?;
+        version = deb::make(&dist)?;
     }
     if wanted(Kind::Static) {
-        musl::make(&dist)?;
+        version = musl::make(&dist)?;
     }
-    dist.sums()?;
+    dist.sums(&version)?;
     Ok(true)
 }
 
@@ -51,8 +52,7 @@ struct Dist {
 
 impl Dist {
     fn new(root: &Path) -> Result<Self, String> {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-        let out = root.join(target).join("dist");
+        let out = target(root).join("dist");
         fs::create_dir_all(&out).map_err(say(&out))?;
         let time = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(time) => time,
@@ -106,12 +106,12 @@ impl Dist {
         Ok(())
     }
 
-    /// Writes SHA256SUMS for the built files.
-    fn sums(&self) -> Result<(), String> {
+    /// Writes SHA256SUMS for the files of this version.
+    fn sums(&self, version: &str) -> Result<(), String> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.out).map_err(say(&self.out))? {
             let name = entry.map_err(say(&self.out))?.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".deb") || name.ends_with(".tar.gz") {
+            if is_release(&name, version) {
                 names.push(name);
             }
         }
@@ -121,5 +121,31 @@ impl Dist {
         fs::write(&path, &sums).map_err(say(&path))?;
         print!("{}:\n{sums}", self.out.display());
         Ok(())
+    }
+}
+
+/// Whether a file of the folder is of this version. The folder keeps those of others.
+fn is_release(name: &str, version: &str) -> bool {
+    let is_package = name.starts_with(&format!("phalanx_{version}_")) && name.ends_with(".deb");
+    let is_archive = name.starts_with(&format!("phalanx-{version}-")) && name.ends_with(".tar.gz");
+    is_package || is_archive
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_of_one_version() {
+        let archive = "phalanx-0.2.0-x86_64-unknown-linux-musl.tar.gz";
+        for (name, is_built) in [
+            ("phalanx_0.2.0_amd64.deb", true),
+            (archive, true),
+            ("phalanx_0.1.0_amd64.deb", false),
+            ("phalanx_0.2.0-rc1_amd64.deb", false),
+            ("SHA256SUMS", false),
+        ] {
+            assert_eq!(is_release(name, "0.2.0"), is_built, "{name}");
+        }
     }
 }

@@ -8,7 +8,8 @@ use super::Dist;
 use super::tools::{run, say};
 use crate::task::{cargo, succeed};
 
-pub(super) fn make(dist: &Dist) -> Result<(), String> {
+/// Builds the archive, and returns its version.
+pub(super) fn make(dist: &Dist) -> Result<String, String> {
     let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     // The cryptography library contains C code.
     run(Command::new("musl-gcc").arg("--version"))?;
@@ -23,7 +24,8 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
     cargo.args(["build", "--release", "--package", "phalanx-cli", "--target", &triple]);
     succeed(&mut cargo, "the static program does not compile")?;
     let program = dist.out.join("..").join(&triple).join("release/phalanx");
-    let name = format!("phalanx-{}-{triple}", dist.version(&program)?);
+    let version = dist.version(&program)?;
+    let name = format!("phalanx-{version}-{triple}");
     let stage = dist.stage(&name)?;
     dist.install(&program, &stage)?;
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"] {
@@ -41,5 +43,6 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
         .arg(format!("--mtime=@{}", dist.time))
         .args(["--create", &format!("--file={name}.tar.gz"), &name])
         .current_dir(&dist.out))?;
-    fs::remove_dir_all(&stage).map_err(say(&stage))
+    fs::remove_dir_all(&stage).map_err(say(&stage))?;
+    Ok(version)
 }

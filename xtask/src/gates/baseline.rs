@@ -56,7 +56,7 @@ impl Baseline {
         );
         let mut before = "";
         for (name, value) in &self.figures {
-            let group = name.split('.').next().unwrap_or_default();
+            let group = workload(name);
             if group != before {
                 out.push('\n');
                 before = group;
@@ -70,6 +70,12 @@ impl Baseline {
         self.figures.iter().find(|(other, _)| other == name).map(|(_, value)| *value)
     }
 
+    /// The figures of workloads that are not among `workloads`.
+    pub(super) fn stale(&self, workloads: &[&str]) -> Vec<String> {
+        let names = self.figures.iter().map(|(name, _)| name);
+        names.filter(|name| !workloads.contains(&workload(name))).cloned().collect()
+    }
+
     /// Compares a figure with its baseline.
     pub(super) fn judge(&self, (name, now): &Figure) -> Verdict {
         let Some(before) = self.value(name) else { return Verdict::New };
@@ -81,6 +87,11 @@ impl Baseline {
             _ => Verdict::Same,
         }
     }
+}
+
+/// The workload of a figure.
+fn workload(figure: &str) -> &str {
+    figure.split('.').next().unwrap_or_default()
 }
 
 /// Tolerance of a figure: the share of its baseline and the absolute amount by which it may move.
@@ -127,6 +138,15 @@ mod tests {
         let text = baseline().write();
         assert_eq!(Baseline::read(&text).unwrap(), baseline());
         assert!(Baseline::read("\n\ncall.instructions many\n").unwrap_err().contains("line 3"));
+    }
+
+    #[test]
+    fn figures_of_removed_workloads_are_stale() {
+        assert_eq!(baseline().stale(&["call", "web"]), Vec::<String>::new());
+        assert_eq!(baseline().stale(&["call"]), ["web.i1_misses"]);
+        let text = include_str!("../../gates.txt");
+        let workloads: Vec<_> = super::super::count::names().collect();
+        assert_eq!(Baseline::read(text).unwrap().stale(&workloads), Vec::<String>::new());
     }
 
     #[test]

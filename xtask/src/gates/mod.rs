@@ -77,7 +77,10 @@ pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
     for why in &skipped {
         println!("\n!!! SKIPPED: {why}");
     }
+    let workloads: Vec<_> = count::names().collect();
+    let stale = held.stale(&workloads);
     if update {
+        held.figures.retain(|(name, _)| !stale.contains(name));
         held.made_by = made_by;
         std::fs::write(&path, held.write()).map_err(|error| format!("{FILE}: {error}"))?;
         println!("\n{FILE} is written; `git diff {FILE}` shows the changes");
@@ -92,7 +95,13 @@ pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
             "\ncorrect it; or, if the cost is justified, run `cargo xtask gates --update` and state the reason in the commit"
         );
     }
-    Ok(worse.is_empty())
+    if !stale.is_empty() {
+        let names = stale.join("\n");
+        println!(
+            "\nno workload has these figures; `cargo xtask gates --update` removes them:\n{names}"
+        );
+    }
+    Ok(worse.is_empty() && stale.is_empty())
 }
 
 /// A line of the table.

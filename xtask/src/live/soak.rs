@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::server::{Client, Server};
 use super::{Home, binary};
+use crate::random::Random;
 use crate::task::Outcome;
 
 /// File sizes: below and above the bound for caching whole, and too large to be cached.
@@ -404,18 +405,6 @@ impl Shared {
             }
         }
         Ok(())
-    }
-}
-
-/// Reproducible random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
     }
 }
 
