@@ -9,9 +9,11 @@ use std::time::Instant;
 use crate::arguments::{kib, number};
 use crate::error::Error;
 use crate::experiments::concurrency::{ARMS, Allocator, Order, Server, second_level, server};
+use crate::measure::partial::{Partial, measure_arms};
 use crate::measure::record::record;
 use crate::measure::stats::{Rounds as _, maximum, median};
 use crate::system::cores;
+use crate::system::interrupt::{install_signal_handlers, interrupted};
 use clap::Args;
 
 /// Requests in flight at which a server has failed: all its connections are in use.
@@ -65,8 +67,10 @@ record! {
         bounded_over_unbounded_stalled: f64 => "the same after a stall", 2;
         /// Each server, with and without a stall.
         rows: Vec<Row> | "sustained requests per second", 0;
-        /// Number of rounds.
+        /// Number of measured rounds.
         rounds: usize => "rounds", 0;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
         /// Whether this was a quick run, whose figures are meaningless.
         quick: bool;
     }
@@ -89,43 +93,44 @@ record! {
     }
 }
 
-/// Measures in this process, with the thread bound to one core meanwhile. Progress goes to stderr.
+/// Measures in this process, with the thread bound to one core meanwhile. Progress goes to stderr. SIGINT and SIGTERM end
+/// it from here on; the complete rounds are reported.
 ///
 /// # Errors
-/// When the kernel refuses to bind the thread.
+/// When the kernel refuses to bind the thread, or on a signal before the first round is complete.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (rounds, trial) = match options.quick {
         true => (1, 20),
         false => (options.rounds, options.trial),
     };
+    install_signal_handlers()?;
     let here = cores::first()?;
     let cache = second_level();
-    let mut rows: Vec<Row> = [0, options.stall]
-        .into_iter()
-        .flat_map(|stall_ms| {
-            ARMS.map(|(order, allocator)| Row {
-                order,
-                allocator,
-                stall_ms,
-                rate: 0.0,
-                rates: Vec::new(),
-            })
-        })
-        .collect();
-    cores::bound(&here, || {
-        for round in 1..=rounds {
-            for row in &mut rows {
-                eprintln!(
-                    "round {round} of {rounds}: {:?}, {:?}, stalled for {} ms",
-                    row.order, row.allocator, row.stall_ms
-                );
-                let fresh = || server((row.order, row.allocator), options.kib, LIMIT, cache);
-                let trial = Trial { nanos: trial * 1_000_000, stall: row.stall_ms * 1_000_000 };
-                row.rates.push(trial.limit(&fresh));
-            }
-        }
-    })?;
-    rows.iter_mut().for_each(|row| row.rate = maximum(&row.rates));
+    let with_stall = |stall_ms| ARMS.map(|arm| (arm, stall_ms));
+    let arms: Vec<_> = [0, options.stall].into_iter().flat_map(with_stall).collect();
+    let (measured, partial) = cores::bound(&here, || {
+        measure_arms(
+            &[()],
+            |()| "failure".to_owned(),
+            (arms.len(), rounds),
+            |(), at, _| {
+                interrupted()?;
+                let ((order, allocator), stall_ms) = arms[at];
+                eprintln!("{order:?}, {allocator:?}, stalled for {stall_ms} ms");
+                let fresh = || server((order, allocator), options.kib, LIMIT, cache);
+                let trial = Trial { nanos: trial * 1_000_000, stall: stall_ms * 1_000_000 };
+                Ok::<_, Error>(trial.limit(&fresh))
+            },
+        )
+    })??;
+    let row = |(((order, allocator), stall_ms), rates): (_, Vec<f64>)| Row {
+        order,
+        allocator,
+        stall_ms,
+        rate: maximum(&rates),
+        rates,
+    };
+    let rows: Vec<Row> = arms.into_iter().zip(measured.into_iter().flatten()).map(row).collect();
     let of = |order, allocator, stalled| {
         let is = |row: &&Row| {
             (row.order, row.allocator, row.stall_ms > 0) == (order, allocator, stalled)
@@ -142,8 +147,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report {
         bounded_over_unbounded: ratio(false),
         bounded_over_unbounded_stalled: ratio(true),
+        rounds: rows.first().map_or(0, |row| row.rates.len()),
         rows,
-        rounds,
+        partial,
         quick: options.quick,
     })
 }

@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::measure::clock::Clock;
+use crate::measure::partial::Partial;
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{Rounds as _, Spread, median, spread};
+use crate::system::interrupt::install_signal_handlers;
 use clap::Args;
 use phalanx_core::{Graph, Processor, SharedStage, World};
 
@@ -55,14 +57,17 @@ record! {
         rounds: usize => "rounds", 0;
         /// Rounds among these that were kept although other processes used the machine.
         noisy_rounds: usize;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
     }
 }
 
-/// Runs the benchmark.
+/// Runs the benchmark. SIGINT and SIGTERM end it from here on; the rounds so far are reported.
 ///
 /// # Errors
 /// When tokio's runtime cannot be created.
 pub fn run(options: &Options) -> Result<Report, Error> {
+    install_signal_handlers()?;
     let rounds = options.rounds.max(7);
     let operations = if options.quick { 6_400 } else { 640_000 };
     let one = One::new();
@@ -78,7 +83,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     // The first round warms up.
     let Ok(_) = round();
-    let Ok(Taken { rounds: taken, noisy }) = rounds::take(rounds, round);
+    let Ok(taken) = rounds::take(rounds, round);
+    let partial = taken.partial(rounds);
+    let Taken { rounds: taken, noisy } = taken;
     let arm = |n: usize| taken.median(|figures| figures[n]);
     let ratios = |over: usize, under: usize| taken.each(|figures| figures[over] / figures[under]);
     let (dispatch, tokio) = (ratios(0, 3), ratios(4, 1));
@@ -91,8 +98,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         dispatch_over_boxed_fn: median(&dispatch),
         tokio_over_call: median(&tokio),
         spread: spread([("dispatch_over_boxed_fn", dispatch), ("tokio_over_call", tokio)]),
-        rounds,
+        rounds: taken.len(),
         noisy_rounds: noisy,
+        partial,
     })
 }
 

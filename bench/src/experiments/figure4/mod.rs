@@ -18,7 +18,7 @@ use crate::measure::run::Run;
 use crate::runner::server::get;
 use crate::runner::servers::ours;
 use crate::runner::slice::Shot;
-use crate::runner::{Plan, Runner, RunnerOptions};
+use crate::runner::{ANSWER_ALL, Plan, Runner, RunnerOptions};
 use crate::system::process::{ReservedPort, START_TIMEOUT};
 
 pub use report::{ArcRow, Report, Row};
@@ -62,11 +62,9 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let port = ReservedPort::take()?.give_up();
     let admin = SocketAddr::from(([127, 0, 0, 1], port));
     let (wants, admin_address) = (|name: &str| name == ours, admin.to_string());
-    let plan = Plan {
-        arguments: &["--admin", &admin_address],
-        check_noise: false,
-        ..Plan::small(&wants, options.quick)
-    };
+    let arguments = [&ANSWER_ALL[..], &["--admin", &admin_address]].concat();
+    let plan =
+        Plan { arguments: &arguments, check_noise: false, ..Plan::small(&wants, options.quick) };
     let runner = Runner::start(&options.runner, &plan)?;
     let server = runner.servers.first().ok_or(Error::NoServers)?;
     eprintln!("{} connections", options.connections);
