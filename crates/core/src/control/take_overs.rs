@@ -9,6 +9,9 @@ use crate::stage_set::StageSet;
 const SATURATED: u64 = 20_000_000;
 /// The time after giving partitions back in which a processor takes none over, in nanoseconds.
 const PAUSE: u64 = 16 * SATURATED;
+/// The pause before the first further attempt to move partitions that did not leave, and the longest, in nanoseconds.
+/// Each attempt stops new operations on such a partition for a tenth of a second.
+const RETRIES: (u64, u64) = (1_000_000_000, 64_000_000_000);
 
 /// The record of one processor.
 #[derive(Default)]
@@ -17,8 +20,10 @@ pub(crate) struct TakeOvers {
     idle: Cell<u64>,
     /// The time from which partitions may be taken over again.
     allowed: Cell<u64>,
-    /// The stages from which partitions were taken over.
+    /// The stages of which this processor has partitions that it took over, or that should be elsewhere.
     stages: Cell<StageSet>,
+    /// The time of the next attempt to move these, and the pause after that.
+    retry: Cell<(u64, u64)>,
     /// The number of active processors; zero if all are.
     active: Cell<usize>,
 }
@@ -35,7 +40,14 @@ impl TakeOvers {
         now >= self.allowed.get() && !self.is_saturated(now) && self.home(here) == here
     }
 
+    /// Records that the processor has got a partition of another one.
     pub(crate) fn taken(&self, stage: u8) {
+        self.retry.set((0, RETRIES.0));
+        self.stays(stage);
+    }
+
+    /// Records that a partition which should be elsewhere did not leave.
+    pub(crate) fn stays(&self, stage: u8) {
         let mut stages = self.stages.get();
         stages.insert(stage.into());
         self.stages.set(stages);
@@ -50,23 +62,57 @@ impl TakeOvers {
         }
     }
 
-    /// Sets the number of active processors.
-    pub(crate) fn set_active(&self, active: usize) {
+    /// Sets the number of active processors. All partitions that should be elsewhere are about to leave.
+    pub(crate) fn set_active(&self, active: usize, now: u64) {
         self.active.set(active);
+        self.stages.take();
+        self.retry.set((now + RETRIES.0, RETRIES.0));
     }
 
-    /// Whether the processor has partitions of others, and no time for them.
-    pub(crate) fn must_give_back(&self, now: u64) -> bool {
-        !self.stages.get().is_empty() && self.is_saturated(now)
+    /// Whether processor number `here`, the one of this record, has partitions that should be elsewhere, and is inactive
+    /// or has no time for them.
+    pub(crate) fn must_give_back(&self, now: u64, here: usize) -> bool {
+        !self.stages.get().is_empty()
+            && now >= self.retry.get().0
+            && (self.is_saturated(now) || self.home(here) != here)
     }
 
     /// The stages whose partitions are given back. For a while, none are taken over.
     pub(crate) fn give_back(&self, now: u64) -> StageSet {
+        let (_, pause) = self.retry.get();
+        self.retry.set((now + pause, (2 * pause).min(RETRIES.1)));
         self.allowed.set(now + PAUSE);
         self.stages.take()
     }
 
     fn is_saturated(&self, now: u64) -> bool {
         now.saturating_sub(self.idle.get()) > SATURATED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_leave_an_inactive_processor_is_tried_again_after_growing_pauses() {
+        let second = RETRIES.0;
+        let take_overs = TakeOvers::default();
+        take_overs.was_idle(1000 * second);
+        take_overs.set_active(1, 0);
+        take_overs.stays(3);
+        assert!(!take_overs.must_give_back(second - 1, 1));
+        assert!(!take_overs.must_give_back(second, 0), "an active processor keeps it");
+        for (at, next) in [(1, 2), (2, 4), (4, 8)] {
+            assert!(take_overs.must_give_back(at * second, 1));
+            assert!(take_overs.give_back(at * second).contains(3));
+            take_overs.stays(3);
+            assert!(!take_overs.must_give_back(next * second - 1, 1));
+        }
+        take_overs.taken(4);
+        assert!(
+            take_overs.must_give_back(4 * second, 1),
+            "one that has just arrived leaves at once"
+        );
     }
 }

@@ -41,6 +41,31 @@ impl Two {
         });
     }
 
+    /// Keeps both processors busy: partitions leave a processor only while it has operations.
+    fn keep_busy(&self) {
+        for processor in &self.several.processors {
+            let wait = |_: phalanx_core::Shared<()>| std::future::pending();
+            processor.enter(|| self.main.dispatch(wait)).unwrap();
+        }
+    }
+
+    /// Sets the number of active processors on processor `at`, without a turn.
+    fn gather(&self, at: usize, active: usize) {
+        self.several.processors[at].enter(|| phalanx_core::gather_partitions(active));
+    }
+
+    /// Sets it on both.
+    fn gather_all(&self, active: usize) {
+        (0..2).for_each(|at| self.gather(at, active));
+    }
+
+    /// As many turns as the loop runs before it gives partitions back.
+    fn run_long(&self) {
+        for _ in 0..600 {
+            (0..2).for_each(|at| _ = self.several.turn(at));
+        }
+    }
+
     fn owner(&self) -> usize {
         self.several.processors[0].enter(|| self.table.owner(1))
     }
@@ -70,13 +95,9 @@ fn a_sleeping_owner_is_not_woken() {
 #[test]
 fn partitions_leave_an_inactive_processor_and_return() {
     let two = Two::new();
-    // Partitions leave a processor only while it has operations.
-    for processor in &two.several.processors {
-        let wait = |_: phalanx_core::Shared<()>| std::future::pending();
-        processor.enter(|| two.main.dispatch(wait)).unwrap();
-    }
+    two.keep_busy();
     let gather = |at: usize, active| {
-        two.several.processors[at].enter(|| phalanx_core::gather_partitions(active));
+        two.gather(at, active);
         two.several.settle(0);
     };
     two.push(1, 4);
@@ -91,6 +112,58 @@ fn partitions_leave_an_inactive_processor_and_return() {
     gather(1, 2);
     gather(0, 2);
     assert_eq!((two.owner(), &*two.results.borrow()), (1, &vec![4, 6]));
+}
+
+#[test]
+fn a_partition_in_use_leaves_an_inactive_processor_later() {
+    let two = Two::new();
+    two.keep_busy();
+    let table = two.table;
+    two.several.processors[1].enter(|| {
+        let inside = table.call_partition(1, |part| async move {
+            sleep(Duration::from_millis(500)).await;
+            part.with(|values| values.push(1));
+        });
+        inside.detach().unwrap();
+    });
+    two.several.turn(1);
+    two.gather_all(1);
+    two.several.settle(300);
+    two.run_long();
+    assert_eq!(two.owner(), 1, "in use");
+    two.several.settle(200);
+    two.run_long();
+    assert_eq!(two.owner(), 1, "not tried again yet");
+    two.several.settle(400);
+    two.run_long();
+    assert_eq!(two.owner(), 0);
+}
+
+#[test]
+fn a_partition_that_arrives_at_an_inactive_processor_leaves_it() {
+    let two = Two::new();
+    two.keep_busy();
+    two.gather_all(1);
+    two.several.settle(0);
+    assert_eq!(two.owner(), 0);
+    // The partition is about to return when its first owner becomes inactive again.
+    two.gather_all(2);
+    two.gather_all(1);
+    two.several.settle(0);
+    two.run_long();
+    assert_eq!(two.owner(), 0);
+}
+
+#[test]
+fn partitions_of_a_processor_without_operations_leave_it_when_it_has_some() {
+    let two = Two::new();
+    two.several.settle(0);
+    two.gather_all(1);
+    two.several.settle(0);
+    assert_eq!(two.owner(), 1);
+    two.keep_busy();
+    two.run_long();
+    assert_eq!(two.owner(), 0);
 }
 
 #[test]

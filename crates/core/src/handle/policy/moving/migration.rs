@@ -209,7 +209,10 @@ impl<S: Send + 'static> Stage<Partition<S>> {
             here.request(
                 to,
                 move |there, responder| {
-                    self.partitions(there).install(partition, state);
+                    let partitions = self.partitions(there);
+                    partitions.install(partition, state);
+                    let first = partitions.table().first_owner(partition);
+                    there.has_received(self.key().stage(), first);
                     drop(responder);
                 },
                 move |here| {

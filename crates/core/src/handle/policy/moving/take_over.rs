@@ -16,7 +16,8 @@
 //!
 //! A processor that has not been idle for 20 ms ([`crate::control::take_overs`]) gives each such partition back
 //! to its first owner, by a move ([`crate::handle::policy::moving::migration`]), and takes none over for a while. An inactive
-//! processor ([`gather_partitions`]) takes none over, and gets none back.
+//! processor ([`gather_partitions`]) takes none over, and gets none back. It gives away those that reach it nevertheless,
+//! by a move that began before it became inactive.
 //!
 //! # Safety
 //! [`take_over`] accesses the sleeping owner's `Partitions` from another thread during a [visit](crate::mailbox::visit).
@@ -29,6 +30,7 @@
 use crate::future::call::Call;
 use crate::handle::graph::StageOptions;
 use crate::handle::partitioned::PartitionedStage;
+use crate::handle::policy::moving::migration::Outcome;
 use crate::handle::stage::Stage;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::state::NO_SESSION;
@@ -66,11 +68,11 @@ impl StageOptions<'_> {
 
 /// Moves the partitions of migrating stages that the current processor owns to active processors: the first `active`
 /// ones, or all if it is zero. A partition whose first owner is active moves there. From then on an inactive processor
-/// takes no partitions over. Does nothing outside a processor.
+/// takes no partitions over. Call it on every processor. Does nothing outside a processor.
 ///
 /// Partitions move while operations on them arrive, as by [`move_partition`](PartitionedStage::move_partition). One in
-/// which an operation stays for more than a tenth of a second does not move, and neither do those of a processor that
-/// is about to end.
+/// which an operation stays for more than a tenth of a second does not move. An inactive processor that is awake tries
+/// again after 1 s, 2 s and so on, up to 64 s. The partitions of a processor that is about to end stay.
 ///
 /// ```
 /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
@@ -122,10 +124,20 @@ fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
     for index in 0..table.count() {
         let home = processor.load.take_overs.home(table.first_owner(index));
         if table.owner(index) == processor.index() && home != processor.index() {
-            processor.waiting.sessions.within(NO_SESSION, || {
-                let leave = move |_: &Processor, _| stage.leave(index, home);
-                let _ = Call::new(processor, processor.call(key.invoked(), leave)).detach();
+            let invoked = processor.waiting.sessions.within(NO_SESSION, || {
+                let leave = move |_: &Processor, _| go_home(stage, index, home);
+                Call::new(processor, processor.call(key.invoked(), leave)).detach()
             });
+            if invoked.is_err() {
+                processor.load.take_overs.stays(key.stage());
+            }
         }
+    }
+}
+
+/// Moves a partition to its home. If operations stay inside, a later attempt follows.
+async fn go_home<S: Send + 'static>(stage: PartitionedStage<S>, index: usize, home: usize) {
+    if let Outcome::Busy = stage.leave(index, home).await {
+        processor::try_current(|p| p.load.take_overs.stays(stage.key().stage()));
     }
 }

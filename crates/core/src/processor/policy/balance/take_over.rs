@@ -5,19 +5,34 @@ use crate::program::program::Phase;
 use crate::stage_set::StageSet;
 
 impl Processor {
-    /// Gives all partitions back that were taken over, if this processor is saturated.
+    /// Gives all partitions back that were taken over, if this processor is saturated or inactive.
     pub(crate) fn give_back(&self) {
         let (take_overs, now) = (&self.load.take_overs, self.now());
-        if take_overs.must_give_back(now) && self.may_move() {
+        if take_overs.must_give_back(now, self.index()) && self.may_move() {
             self.gather_stages(take_overs.give_back(now));
         }
     }
 
     /// Sets the number of active processors, and moves the partitions that should be on another one.
     pub(crate) fn gather(&self, active: usize) {
-        self.load.take_overs.set_active(active);
-        if self.may_move() {
-            self.gather_stages(StageSet::select(0..self.stages.len(), |_| true));
+        let take_overs = &self.load.take_overs;
+        take_overs.set_active(active, self.now());
+        let stages = &self.program().stages;
+        let migrating = StageSet::select(stages.iter(), |stage| stage.gather.is_some());
+        match self.may_move() {
+            true => self.gather_stages(migrating),
+            // They leave when this processor is busy.
+            false => migrating.for_each(|stage| take_overs.taken(stage as u8)),
+        }
+    }
+
+    /// Records that a partition of `stage` has moved here from another processor. If it should be elsewhere, it leaves
+    /// like one that was taken over.
+    pub(crate) fn has_received(&self, stage: u8, first_owner: usize) {
+        let take_overs = &self.load.take_overs;
+        let migrates = self.program().stages[usize::from(stage)].gather.is_some();
+        if migrates && take_overs.home(first_owner) != self.index() {
+            take_overs.taken(stage);
         }
     }
 
