@@ -32,10 +32,12 @@ pub trait World {
     fn park(&self, timeout: Option<u64>);
     /// Called after a turn that did some work and left none. The implementation may wait briefly for
     /// several events to arrive, for at most `timeout` nanoseconds. The rest of the program cannot
-    /// interrupt this wait, so keep it short. Does nothing by default.
+    /// interrupt this wait, so keep it short. Returns its length in nanoseconds, which counts as sleep. Does nothing
+    /// by default.
     #[inline]
-    fn coalesce(&self, timeout: Option<u64>) {
+    fn coalesce(&self, timeout: Option<u64>) -> u64 {
         let _ = timeout;
+        0
     }
     /// Reports a caught panic in an operation, a handler or a hook of a stage. Called after the cohort
     /// has ended. Does nothing by default.

@@ -62,3 +62,59 @@ fn a_processor_looks_for_operations_to_steal_before_it_sleeps() {
     let balanced = |graph: &mut Graph| _ = graph.stage("other").balanced(());
     assert_eq!(calls(balanced), "rrprrprrprrprrprrprrpr");
 }
+
+/// A world that waits for several completions, for a millisecond each time.
+#[derive(Default)]
+struct Coalescing {
+    now: Cell<u64>,
+    waited: Cell<u64>,
+    parked: Cell<u64>,
+}
+
+impl Coalescing {
+    fn pass(&self, time: u64, total: &Cell<u64>) {
+        self.now.set(self.now.get() + time);
+        total.set(total.get() + time);
+    }
+}
+
+impl World for Coalescing {
+    fn now(&self) -> u64 {
+        self.now.get()
+    }
+
+    fn reap(&self) -> bool {
+        false
+    }
+
+    fn submit(&self) {}
+
+    fn park(&self, timeout: Option<u64>) {
+        self.pass(timeout.expect("a timer is armed"), &self.parked);
+    }
+
+    fn coalesce(&self, _: Option<u64>) -> u64 {
+        self.pass(1_000_000, &self.waited);
+        1_000_000
+    }
+}
+
+#[test]
+fn waiting_for_completions_counts_as_sleep() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let (processor, world) = (alone(graph), Coalescing::default());
+    let control = processor.control();
+    let drains = control.clone();
+    let operation = move |_| async move {
+        for _ in 0..5 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        drains.drain();
+    };
+    processor.enter(|| stage.dispatch(operation)).unwrap();
+    processor.run(&world, 0);
+    let (waited, parked) = (world.waited.get(), world.parked.get());
+    assert!(waited >= 5_000_000);
+    assert_eq!(control.processor(0).parked_ns, waited + parked);
+}

@@ -17,6 +17,9 @@ use crate::diagnostics::tracing_events;
 use crate::io::{Io, SaturationProbe};
 use crate::supervisor::{Event, SupervisorIdle};
 
+/// The least time of coalescing that counts as idle: in a shorter one, the driver only took what had arrived.
+const MIN_IDLE: Duration = Duration::from_micros(10);
+
 pub(crate) struct DriverWorld {
     io: Rc<Io>,
     epoch: Instant,
@@ -127,18 +130,25 @@ impl World for DriverWorld {
     }
 
     #[inline]
-    fn coalesce(&self, timeout: Option<u64>) {
+    fn coalesce(&self, timeout: Option<u64>) -> u64 {
         if self.active.coalesce_ns() == 0 {
-            return;
+            return 0;
         }
-        let plan = self.coalescing.borrow_mut().plan(self.epoch.elapsed());
-        let Some((wanted, limit)) = plan else { return };
+        let begin = self.epoch.elapsed();
+        let plan = self.coalescing.borrow_mut().plan(begin);
+        let Some((wanted, limit)) = plan else { return 0 };
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
         let ends = [timeout.map(Duration::from_nanos), expiry];
         let limit = ends.into_iter().flatten().fold(limit, Duration::min);
         self.io.driver(|driver| {
             driver.coalesce(wanted, limit).unwrap_or_else(|error| fail("coalesce", &error));
         });
+        let waited = self.epoch.elapsed().saturating_sub(begin);
+        if waited < MIN_IDLE {
+            return 0;
+        }
+        self.supervisor.note_idle();
+        waited.as_nanos() as u64
     }
 
     fn spin(&self, _: u64) -> u64 {

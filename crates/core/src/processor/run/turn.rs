@@ -71,7 +71,7 @@ impl Processor {
                     }
                     last_work = self.now();
                     if phase == Phase::Running && self.is_quiet() {
-                        world.coalesce(self.next_timer());
+                        self.coalesce(world);
                         // A turn steals first what another processor has for a balanced stage.
                         let steals = !self.stages.balanced.is_empty();
                         if !steals && spinning.parks_at_once(world.spin(spin)) {
@@ -280,7 +280,7 @@ impl Processor {
     }
 
     /// Nanoseconds until the next timer fires.
-    fn next_timer(&self) -> Option<u64> {
+    pub(crate) fn next_timer(&self) -> Option<u64> {
         self.waiting.timers.borrow().next().map(|at| at.saturating_sub(self.now()))
     }
 

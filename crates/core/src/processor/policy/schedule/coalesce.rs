@@ -1,0 +1,16 @@
+//! Waiting for several completions after a turn that left nothing to run.
+
+use crate::processor::processor::Processor;
+use crate::world::World;
+
+impl Processor {
+    /// Waits as the world plans, and counts the time as sleep: a processor that waits has time for more work.
+    #[inline]
+    pub(crate) fn coalesce(&self, world: &impl World) {
+        let waited = world.coalesce(self.next_timer());
+        if waited > 0 {
+            self.observe.counters.parked.add(waited);
+            self.load.take_overs.was_idle(self.now());
+        }
+    }
+}
