@@ -62,6 +62,17 @@ pub struct ProcessorLoad {
     pub is_saturated: bool,
 }
 
+impl ProcessorLoad {
+    /// Whether most of its load cannot be divided, so that another processor does not help it.
+    pub fn is_bottleneck(&self) -> bool {
+        is_bottleneck(self.load.into(), self.indivisible.into())
+    }
+}
+
+fn is_bottleneck(load: f64, indivisible: f64) -> bool {
+    load >= BOTTLENECK_LOAD && indivisible >= BOTTLENECK_PART * load
+}
+
 /// Why the number of active processors was changed, or kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalingReason {
@@ -127,7 +138,7 @@ impl Average {
     }
 
     fn is_bottleneck(&self) -> bool {
-        self.load >= BOTTLENECK_LOAD && self.indivisible >= BOTTLENECK_PART * self.load
+        is_bottleneck(self.load, self.indivisible)
     }
 }
 

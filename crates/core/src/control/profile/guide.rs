@@ -7,7 +7,8 @@
 //!    the client's, so the difference counts in relation to the larger of both.
 //! 3. **Refine.** From time to time the setting is compared with one in which one thing differs. That one is kept if
 //!    it takes less processor time than any sample of the other, and its p99 is near the peak's. Otherwise it is
-//!    undone, and the pause before the next comparison doubles. After a setting was kept, it halves.
+//!    undone, and the pause before the next comparison doubles, as after a comparison during which the traffic changed.
+//!    After a setting was kept, it halves.
 //! 4. **Saturation** of a processor leads to the peak at once, and to a pause before the mix's choice applies again.
 
 use super::indicators::Indicators;
@@ -169,7 +170,7 @@ impl Guide {
         }
         if sample.measured.is_none() {
             // Too little traffic to say anything.
-            return self.end_trial(sample);
+            return self.end_trial(now, sample);
         }
         let seen = self.profile.recognise(&sample.indicators, self.mix);
         let shown = seen.map(|(mix, _)| mix);
@@ -178,7 +179,7 @@ impl Guide {
         if shown != self.mix {
             return match number >= AGREEING {
                 true => self.changed(now, sample, seen),
-                false => self.end_trial(sample),
+                false => self.end_trial(now, sample),
             };
         }
         let Some((mix, distance)) = seen else { return self.meet(now, sample) };
@@ -220,12 +221,15 @@ impl Guide {
         }
     }
 
-    /// Ends a comparison, if there is one, and keeps its first setting.
-    fn end_trial(&mut self, sample: &Sample) -> GuideStep {
-        match self.trial.take() {
-            Some(trial) => self.step(trial.first, GuideReason::Invalid, sample),
-            None => self.step(self.setting, GuideReason::Steady, sample),
+    /// Ends a comparison, if there is one, and keeps its first setting. The next one follows after a pause.
+    fn end_trial(&mut self, now: u64, sample: &Sample) -> GuideStep {
+        let Some(trial) = self.trial.take() else {
+            return self.step(self.setting, GuideReason::Steady, sample);
+        };
+        if let Some(mix) = self.mix {
+            self.learned[mix].wait(now, true);
         }
+        self.step(trial.first, GuideReason::Invalid, sample)
     }
 
     /// Unknown traffic becomes a mix if it persists.
@@ -239,6 +243,7 @@ impl Guide {
             && self.profile.mixes.len() < MAX_MIXES
             && let Some(measured) = sample.measured
         {
+            *number = 0;
             let peak = Point { setting: self.peak, indicators: sample.indicators, measured };
             let name = format!("seen {}", self.profile.mixes.len() + 1);
             let mix = Mix { name, peak, points: Vec::new() };
@@ -268,10 +273,7 @@ impl Guide {
                 return self.step(setting, GuideReason::Steady, sample);
             }
             Progress::Continues(setting) => return self.step(setting, GuideReason::Trial, sample),
-            Progress::Invalid => {
-                learned.wait(now, false);
-                return self.end_trial(sample);
-            }
+            Progress::Invalid => return self.end_trial(now, sample),
             Progress::Complete(first, second) => (first, second),
         };
         self.trial = None;

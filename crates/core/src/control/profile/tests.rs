@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::model::{INTERVAL, LOADS, Noise, PEAK, PROCESSORS, Traffic, profile, settings};
+use super::trial::{Progress, Trial};
 use super::*;
 
 /// The law under traffic of the model.
@@ -150,6 +151,50 @@ fn a_comparison_ends_when_the_traffic_changes() {
     let chosen = steps[0].setting;
     let (_, steps) = run.run(&LOADS[1], 1);
     assert_eq!((steps[0].reason, steps[0].setting), (GuideReason::Invalid, chosen));
+}
+
+#[test]
+fn interrupted_comparisons_become_rare() {
+    let mut run = Run::new(profile(&LOADS));
+    run.run(&LOADS[0], 2);
+    let mut changes = 0;
+    for _ in 0..60 {
+        changes += run.run(&LOADS[0], 3).1.len();
+        run.now += INTERVAL;
+        let step = run.guide.sampled(run.now, &Sample::default());
+        changes += usize::from(step.reason != GuideReason::Steady);
+    }
+    assert!((1..=16).contains(&changes), "{changes}");
+}
+
+#[test]
+fn connections_that_move_do_not_end_a_comparison() {
+    let mut trial = Trial::new(PEAK, Setting { active: 1, ..PEAK });
+    let mut add = |opens_per_operation| {
+        let indicators = Indicators { opens_per_operation, ..LOADS[0].indicators() };
+        let measured = Some(Measured::default());
+        trial.add(&Sample { indicators, measured, is_saturated: false })
+    };
+    for _ in 0..4 {
+        assert!(matches!(add(0.0), Progress::Continues(_)));
+    }
+    assert!(matches!(add(1.0), Progress::Continues(_)), "the first sample after a change");
+    assert!(matches!(add(0.0), Progress::Continues(_)));
+    assert!(matches!(add(1.0), Progress::Invalid));
+}
+
+#[test]
+fn varying_unknown_traffic_becomes_one_mix() {
+    let mut run = Run::new(profile(&LOADS));
+    let unseen = Traffic { rate: 25_000.0, bytes: 2_000.0, service: 9_000.0, crowding: 0.0 };
+    // The number of sockets differs from that of every mix, however often it is learned.
+    for round in 1..60 {
+        let mut sample = run.noise.sample(&unseen, PEAK);
+        sample.indicators.sockets = f64::from(1 << (round % 10)) * 64.0;
+        run.now += INTERVAL;
+        run.guide.sampled(run.now, &sample);
+    }
+    assert!(run.guide.profile().mixes.len() <= LOADS.len() + 3);
 }
 
 #[test]

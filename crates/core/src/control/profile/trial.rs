@@ -69,11 +69,12 @@ impl Trial {
     /// Takes the next sample, of the setting that is in force.
     pub(super) fn add(&mut self, sample: &Sample) -> Progress {
         let Some(measured) = sample.measured else { return Progress::Invalid };
+        let (part, within) = (self.samples / (SAMPLES + 1), self.samples % (SAMPLES + 1));
         let reference = self.indicators.get_or_insert(sample.indicators);
-        if reference.demand_distance(&sample.indicators) > EQUAL {
+        // After a change of the setting, connections move in the first sample.
+        if within > 0 && reference.demand_distance(&sample.indicators) > EQUAL {
             return Progress::Invalid;
         }
-        let (part, within) = (self.samples / (SAMPLES + 1), self.samples % (SAMPLES + 1));
         if within > 0 {
             let seen = if part == 1 { &mut self.seen.1 } else { &mut self.seen.0 };
             seen.0.push(measured);
