@@ -111,6 +111,11 @@ impl ActiveProcessors {
         }
     }
 
+    /// The cores that the threads of active processors may use. Empty if the system does not say.
+    pub(crate) fn cores(&self) -> &[usize] {
+        self.0.seats.as_ref().map_or(&[], |seats| seats.cores(self.count()))
+    }
+
     /// Gives the calling thread, that of processor number `index`, its cores until this is dropped.
     pub(crate) fn sit(&self, index: usize) -> impl Drop + '_ {
         let seats = self.0.seats.as_ref();

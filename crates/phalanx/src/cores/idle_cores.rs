@@ -14,22 +14,32 @@ const UNKNOWN: u32 = 300;
 /// Length of a unit of `/proc/stat`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The idle time of all cores that the process may use.
+/// The idle time of some cores.
 #[derive(Default)]
 pub(crate) struct IdleCores {
     /// The time of the last reading, and the idle ticks since the start of the machine.
     last: Option<(Duration, u64)>,
+    /// The number of cores at that time.
+    number: usize,
     idle: Option<u32>,
 }
 
 impl IdleCores {
-    /// The idle time in the recent past, in thousandths of one core. At least one core is idle where the system does
-    /// not say.
-    pub(crate) fn at(&mut self, now: Duration) -> u32 {
-        self.at_reading(now, read)
+    /// The idle time of these cores in the recent past, in thousandths of one core. At least one core is idle where
+    /// the system does not say. As many cores are always the same ones.
+    pub(crate) fn at(&mut self, now: Duration, cores: &[usize]) -> u32 {
+        self.at_reading(now, cores.len(), || read(cores))
     }
 
-    fn at_reading(&mut self, now: Duration, read: impl FnOnce() -> Option<u64>) -> u32 {
+    fn at_reading(
+        &mut self,
+        now: Duration,
+        number: usize,
+        read: impl FnOnce() -> Option<u64>,
+    ) -> u32 {
+        if std::mem::replace(&mut self.number, number) != number {
+            (self.last, self.idle) = (None, None);
+        }
         let age = self.last.map(|(at, _)| now.saturating_sub(at));
         if age.is_some_and(|age| age < INTERVAL) {
             return self.idle.unwrap_or(UNKNOWN);
@@ -47,28 +57,27 @@ impl IdleCores {
     }
 }
 
-/// The idle ticks of the cores that the process may use.
+/// The idle ticks of these cores.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn read() -> Option<u64> {
-    let allowed = rustix::thread::sched_getaffinity(None).ok()?;
+fn read(cores: &[usize]) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
-    sum(&text, |core| core < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(core))
+    sum(&text, |core| cores.contains(&core))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn read() -> Option<u64> {
+fn read(_: &[usize]) -> Option<u64> {
     None
 }
 
-/// The sum over the allowed cores of the fields `idle` and `iowait`.
+/// The sum over some cores of the fields `idle` and `iowait`.
 #[cfg_attr(not(any(target_os = "linux", target_os = "android")), expect(dead_code))]
-fn sum(text: &str, is_allowed: impl Fn(usize) -> bool) -> Option<u64> {
+fn sum(text: &str, is_one: impl Fn(usize) -> bool) -> Option<u64> {
     let mut sum = None;
     for line in text.lines() {
         let mut fields = line.split_ascii_whitespace();
         let name = fields.next().unwrap_or_default();
         let Some(Ok(core)) = name.strip_prefix("cpu").map(str::parse) else { continue };
-        if is_allowed(core) {
+        if is_one(core) {
             let ticks: u64 =
                 fields.skip(3).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
             *sum.get_or_insert(0) += ticks;
@@ -85,18 +94,18 @@ mod tests {
                         cpu1 1 2 3 400 50 6 7 8 9 0\ncpu12 1 2 3 7000 0 0 0 0 0 0\nintr 5 4\n";
 
     #[test]
-    fn idle_ticks_of_the_allowed_cores_are_summed() {
+    fn idle_ticks_of_some_cores_are_summed() {
         assert_eq!(sum(TEXT, |_| true), Some(45 + 450 + 7_000));
         assert_eq!(sum(TEXT, |core| core == 1), Some(450));
         assert_eq!(sum("intr 5\n", |_| true), None);
         #[cfg(all(target_os = "linux", not(miri)))]
-        assert!(read().is_some());
+        assert!(read(&[0]).is_some() && read(&[]).is_none());
     }
 
     #[test]
     fn idle_time_is_measured_between_two_readings() {
         let mut cores = IdleCores::default();
-        let mut at = |ms, ticks| cores.at_reading(Duration::from_millis(ms), || ticks);
+        let mut at = |ms, ticks| cores.at_reading(Duration::from_millis(ms), 4, || ticks);
         assert_eq!(at(5_000, Some(700)), UNKNOWN);
         assert_eq!(at(5_050, Some(999)), UNKNOWN, "not read again so soon");
         assert_eq!(at(5_200, Some(730)), 1_500, "300 of 200 ms");
@@ -104,5 +113,16 @@ mod tests {
         assert_eq!(at(5_400, Some(730)), 0);
         assert_eq!(at(9_000, Some(900)), UNKNOWN, "long ago");
         assert_eq!(at(9_200, None), 1_000);
+    }
+
+    #[test]
+    fn ticks_of_other_cores_are_not_compared() {
+        let mut idle = IdleCores::default();
+        let mut at =
+            |ms, cores, ticks| idle.at_reading(Duration::from_millis(ms), cores, || Some(ticks));
+        assert_eq!(at(0, 4, 100), UNKNOWN);
+        assert_eq!(at(200, 4, 130), 1_500);
+        assert_eq!(at(250, 1, 50), UNKNOWN, "one core has fewer idle ticks than four");
+        assert_eq!(at(450, 1, 60), 500);
     }
 }

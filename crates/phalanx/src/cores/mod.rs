@@ -23,6 +23,10 @@ impl Seats {
         Self
     }
 
+    pub(crate) fn cores(&self, _active: usize) -> &[usize] {
+        &[]
+    }
+
     pub(crate) fn enter(&self, _processor: usize, _active: impl Fn() -> usize) {}
 
     pub(crate) fn leave(&self, _processor: usize) {}

@@ -20,6 +20,7 @@ use super::topology;
 pub(crate) struct Seats {
     /// The cores that the process may use, in the order of their use. Empty if the system does not say.
     cores: Vec<usize>,
+    processors: usize,
     /// Whether each thread has a core of its own.
     pinned: bool,
     /// The threads that run processors. The lock keeps a thread from ending while its cores are set: its number could
@@ -33,7 +34,7 @@ impl Seats {
     pub(crate) fn new(processors: usize, pin: bool) -> Self {
         let cores = cores();
         let pinned = pin && processors <= cores.len();
-        Self { cores, pinned, threads: Mutex::new(vec![None; processors]) }
+        Self { cores, processors, pinned, threads: Mutex::new(vec![None; processors]) }
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<Option<Pid>>> {
@@ -45,7 +46,7 @@ impl Seats {
         let mut threads = self.threads();
         threads[processor] = Some(gettid());
         let active = active();
-        if self.pinned || active < threads.len() {
+        if self.pinned || active < self.processors {
             self.bind(gettid(), processor, active);
         }
     }
@@ -78,7 +79,15 @@ impl Seats {
         if self.pinned {
             return std::slice::from_ref(&self.cores[processor % active]);
         }
-        &self.cores[..active.min(self.cores.len())]
+        self.cores(active)
+    }
+
+    /// The cores that the threads of active processors may use. Empty if the system does not say.
+    pub(crate) fn cores(&self, active: usize) -> &[usize] {
+        match active == self.processors && !self.pinned {
+            true => &self.cores,
+            false => &self.cores[..active.min(self.cores.len())],
+        }
     }
 }
 
@@ -99,7 +108,17 @@ mod tests {
     use super::*;
 
     fn seats(pinned: bool) -> Seats {
-        Seats { cores: vec![2, 3, 0, 1], pinned, threads: Mutex::new(vec![None; 4]) }
+        let threads = Mutex::new(vec![None; 4]);
+        Seats { cores: vec![2, 3, 0, 1], processors: 4, pinned, threads }
+    }
+
+    #[test]
+    fn all_active_processors_get_all_cores_again() {
+        let seats = Seats { cores: vec![4, 2, 3, 0, 1], ..seats(false) };
+        assert_eq!(seats.cores_of(3, 4), [4, 2, 3, 0, 1]);
+        assert_eq!(seats.cores_of(3, 3), [4, 2, 3]);
+        let pinned = Seats { pinned: true, ..seats };
+        assert_eq!(pinned.cores(4), [4, 2, 3, 0], "those of the four threads");
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub(crate) struct HomeSocket {
     listener: Option<Socket>,
     /// Whether another processor has served it before.
     has_moved: bool,
+    /// Whether it receives datagrams.
+    has_datagrams: bool,
     /// The state that it has passed on. Boxed, since few sockets have it; the mutex is never locked.
     state: Option<Box<Mutex<PassedState>>>,
     /// Where the connection moves when it is offered next ([`Target::pack`]), or [`STAYS`].
@@ -104,7 +106,16 @@ impl HomeSocket {
 
     fn of(socket: Socket, home: ProcessorId) -> Self {
         let leaves_for = AtomicU16::new(STAYS);
-        Self { socket, home, listener: None, has_moved: false, state: None, leaves_for }
+        let (has_moved, has_datagrams) = (false, false);
+        Self { socket, home, listener: None, has_moved, has_datagrams, state: None, leaves_for }
+    }
+
+    /// Takes ownership of a new socket for datagrams of this processor's driver.
+    pub(crate) fn datagrams(socket: Socket) -> Self {
+        with(|io| io.place.count_datagram_socket(1));
+        let mut new = Self::new(socket);
+        new.has_datagrams = true;
+        new
     }
 
     /// Takes ownership of a new listening socket of this processor's driver.
@@ -123,7 +134,10 @@ impl HomeSocket {
         served: bool,
         state: Option<PassedState>,
     ) -> Self {
-        try_with(|io| io.place.opened());
+        try_with(|io| match served {
+            true => io.place.count_socket(),
+            false => io.place.opened(),
+        });
         let mut accepted = Self::of(socket, self.home);
         accepted.listener = Some(self.socket);
         accepted.has_moved = served;
@@ -284,8 +298,11 @@ impl fmt::Debug for HomeSocket {
 
 impl Drop for HomeSocket {
     fn drop(&mut self) {
-        let socket = self.socket;
+        let (socket, has_datagrams) = (self.socket, self.has_datagrams);
         release(self.home, move |io| {
+            if has_datagrams {
+                io.place.count_datagram_socket(-1);
+            }
             let arrived = io.place.closed(socket);
             io.close(socket);
             arrived.into_iter().for_each(|arrived| catch_panic(|| drop(arrived)));

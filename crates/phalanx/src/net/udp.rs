@@ -105,7 +105,7 @@ impl UdpSocket {
         };
         let (socket, has_segments) = with(|io| io.try_driver(opened))?;
         let (spare, has_segments) = (Mutex::default(), AtomicBool::new(has_segments));
-        Ok(Self { socket: HomeSocket::new(socket), spare, has_segments })
+        Ok(Self { socket: HomeSocket::datagrams(socket), spare, has_segments })
     }
 
     /// Connects the socket: it then receives only from `peer`, and [`send`](Self::send) sends there. Nothing is sent.

@@ -51,7 +51,7 @@ pub(crate) struct Placement {
     pub(super) members: Box<[Member]>,
     /// The number of processors that can run at the same time.
     cores: usize,
-    active: ActiveProcessors,
+    pub(super) active: ActiveProcessors,
     pub(super) loads: Loads,
     listening: Mutex<HashMap<SocketAddr, Listening>>,
     pub(super) relocations: Relocations,
@@ -75,10 +75,12 @@ pub(super) struct Member {
     pub(super) id: ProcessorId,
     /// Its open sockets other than listeners. Written by its own thread only.
     sockets: AtomicUsize,
+    /// Those of them that receive datagrams: the connections of HTTP/3 share one.
+    datagram_sockets: AtomicUsize,
     /// Connections that others have handed to it, until its accept returns them.
     pub(super) arriving: AtomicUsize,
-    /// Its last measurement of its own load: the time in milliseconds, and below 32 bits the processor time in
-    /// thousandths.
+    /// Its last measurement of its own load: the time in milliseconds modulo 2³², and in the lower 32 bits the
+    /// processor time in thousandths.
     load: AtomicU64,
     traffic: Arc<TrafficCounters>,
 }
@@ -87,9 +89,15 @@ impl Member {
     /// The processor time that it has used in the recent past, in thousandths; none if it has not measured it.
     fn worked(&self, now: Duration) -> Option<u32> {
         let load = self.load.load(Ordering::Relaxed);
-        let age = millis(now).saturating_sub(load >> 32);
-        (load != 0 && age <= 3 * millis(LOAD_INTERVAL)).then_some(load as u32)
+        let age = (millis(now) as u32).wrapping_sub((load >> 32) as u32);
+        (load != 0 && u64::from(age) <= 3 * millis(LOAD_INTERVAL)).then_some(load as u32)
     }
+}
+
+/// Changes a counter that only this thread writes.
+fn change(counter: &AtomicUsize, by: isize) {
+    let count = counter.load(Ordering::Relaxed).saturating_add_signed(by);
+    counter.store(count, Ordering::Relaxed);
 }
 
 fn millis(time: Duration) -> u64 {
@@ -132,10 +140,10 @@ impl Loads {
         }
     }
 
-    /// The idle time of all cores, in thousandths of one core.
-    pub(super) fn idle(&self, cores: &mut IdleCores, now: Duration) -> u32 {
+    /// The idle time of the cores that the threads of active processors may use, in thousandths of one core.
+    pub(super) fn idle(&self, idle: &mut IdleCores, cores: &[usize], now: Duration) -> u32 {
         match self {
-            Loads::Measured(_) => cores.at(now),
+            Loads::Measured(_) => idle.at(now, cores),
             #[cfg(feature = "sim")]
             Loads::Drawn(world) => world.draw(1_001) as u32,
         }
@@ -153,6 +161,7 @@ impl Placement {
         let members = ids.map(|id| Member {
             id,
             sockets: AtomicUsize::new(0),
+            datagram_sockets: AtomicUsize::new(0),
             arriving: AtomicUsize::new(0),
             load: AtomicU64::new(0),
             traffic: Arc::default(),
@@ -180,6 +189,12 @@ impl Placement {
     /// The open sockets of a processor other than listeners.
     pub(crate) fn sockets(&self, processor: usize) -> usize {
         self.members[processor].sockets.load(Ordering::Relaxed)
+    }
+
+    /// Whether a processor serves one connection, so that its load cannot be divided.
+    pub(crate) fn has_single_connection(&self, processor: usize) -> bool {
+        let datagram_sockets = self.members[processor].datagram_sockets.load(Ordering::Relaxed);
+        self.sockets(processor) == 1 && datagram_sockets == 0
     }
 
     pub(crate) fn processors(&self) -> usize {
@@ -242,7 +257,17 @@ impl Place {
     /// Counts a new socket.
     pub(super) fn opened(&self) {
         self.traffic.opened();
-        self.count_sockets(1);
+        self.count_socket();
+    }
+
+    /// Counts a socket that another processor has counted before.
+    pub(super) fn count_socket(&self) {
+        change(&self.shared.members[self.index].sockets, 1);
+    }
+
+    /// Counts sockets for datagrams.
+    pub(super) fn count_datagram_socket(&self, by: isize) {
+        change(&self.shared.members[self.index].datagram_sockets, by);
     }
 
     /// Counts a socket that is about to be closed. Returns the connections that the driver closes with it. The states that
@@ -251,7 +276,7 @@ impl Place {
     pub(super) fn closed(&self, socket: Socket) -> Vec<Arrived> {
         let mut listeners = self.listeners.borrow_mut();
         let Some(at) = listeners.iter().position(|(listener, _)| *listener == socket) else {
-            self.count_sockets(-1);
+            change(&self.shared.members[self.index].sockets, -1);
             return Vec::new();
         };
         let (_, address) = listeners.remove(at);
@@ -268,12 +293,6 @@ impl Place {
             }
         }
         closed
-    }
-
-    fn count_sockets(&self, change: isize) {
-        let sockets = &self.shared.members[self.index].sockets;
-        let count = sockets.load(Ordering::Relaxed).saturating_add_signed(change);
-        sockets.store(count, Ordering::Relaxed);
     }
 
     pub(super) fn listen(&self, socket: Socket, address: Option<SocketAddr>) {
@@ -362,5 +381,64 @@ impl Place {
     /// Whether so many connections are on their way to `processor` that no more should be sent.
     pub(super) fn is_crowded(&self, processor: usize) -> bool {
         self.shared.members[processor].arriving.load(Ordering::Relaxed) >= MAX_ARRIVING
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_core::Graph;
+
+    use super::*;
+
+    fn place() -> Place {
+        let mut seeds = Graph::new().build(1);
+        let seed = seeds.remove(0);
+        let ids = || std::iter::once(seed.id());
+        let active = ActiveProcessors::new(ids(), None, (0, 0), || ());
+        Place::new(Placement::new(ids(), 1, active, Loads::Measured(seed.control())), 0)
+    }
+
+    #[test]
+    fn a_single_connection_is_one_without_other_sockets() {
+        let place = place();
+        let is_single = || place.shared.has_single_connection(0);
+        assert!(!is_single(), "its work comes from elsewhere");
+        place.opened();
+        assert!(is_single());
+        place.opened();
+        assert!(!is_single());
+        change(&place.shared.members[0].sockets, -1);
+        place.count_datagram_socket(1);
+        assert!(!is_single(), "many connections may share it");
+        place.count_datagram_socket(-1);
+        assert!(is_single());
+    }
+
+    #[test]
+    fn a_connection_of_another_processor_is_not_opened() {
+        let place = place();
+        place.count_socket();
+        let traffic = place.shared.traffic(0);
+        assert_eq!((traffic.sockets, traffic.opens), (1, 0));
+        place.opened();
+        let traffic = place.shared.traffic(0);
+        assert_eq!((traffic.sockets, traffic.opens), (2, 1));
+    }
+
+    #[test]
+    fn loads_are_known_for_a_moment_even_after_months() {
+        let place = place();
+        let member = &place.shared.members[0];
+        let day = Duration::from_secs(24 * 3600);
+        for days in [1, 49, 50, 100, 1_000] {
+            let now = days * day;
+            place.publish_load(now, 500);
+            assert_eq!(member.worked(now + Duration::from_millis(60)), Some(500), "{days}");
+            assert_eq!(member.worked(now + Duration::from_millis(61)), None, "{days}");
+        }
+        // 2³² milliseconds.
+        let wraps = Duration::from_millis((1 << 32) - 10);
+        place.publish_load(wraps, 500);
+        assert_eq!(member.worked(wraps + Duration::from_millis(50)), Some(500));
     }
 }

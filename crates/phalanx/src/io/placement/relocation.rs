@@ -188,7 +188,7 @@ impl Place {
                 return ONE_CORE;
             }
             let mut idle = relocations.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            self.shared.loads.idle(&mut idle, now)
+            self.shared.loads.idle(&mut idle, self.shared.active.cores(), now)
         };
         let decided = relocate_connections(&own, &others, idle)?;
         (decided.spreads || !relocations.has_spread_recently(now)).then_some(decided)
