@@ -33,7 +33,7 @@ use crate::io::Placement;
 use crate::metrics::Registered;
 use crate::net::{Listener, bind};
 use crate::program::{RunError, StartError};
-use crate::scaling::Automatic;
+use crate::scaling::{ADMIN_STAGE, Automatic};
 use crate::shutdown::is_draining;
 
 pub(crate) use custom::CustomPages;
@@ -75,7 +75,7 @@ impl Admin {
         let listener = bind(address, 1).map_err(refused)?.remove(0);
         let address = listener.local_addr().map_err(refused)?;
         let source = Arc::new(OnceLock::new());
-        let stage = graph.shared("admin", source.clone());
+        let stage = graph.shared(ADMIN_STAGE, source.clone());
         Ok(Self { stage, source, listener: Mutex::new(Some(listener)), address })
     }
 

@@ -55,6 +55,8 @@ impl TrafficCounters {
     #[inline]
     pub(super) fn completes(&self, result: &io::Result<Done>) {
         let received = match result {
+            // The end of a stream.
+            Ok(Done::Received(chunk)) if chunk.is_empty() => return,
             Ok(Done::Received(chunk)) => chunk.len() as u64,
             Ok(Done::Skipped(bytes)) => *bytes,
             Ok(Done::Datagram(datagram)) => datagram.bytes.len() as u64,

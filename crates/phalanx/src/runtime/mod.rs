@@ -394,8 +394,8 @@ impl Runtime {
             }
             drop(events);
             let starting = self.processors;
-            let scaler =
-                automatic.map(|automatic| Scaler::new(automatic, &control, active, placement));
+            let scaler = automatic
+                .map(|automatic| Scaler::new(automatic, &control, active, placement, epoch));
             let watched = Watched {
                 starting,
                 running,

@@ -40,7 +40,8 @@ impl Runtime {
 
     /// Lets `phalanx profile` measure the program, if it has started it: the environment variable
     /// [`PROFILE_VARIABLE`](super::PROFILE_VARIABLE) then replaces the address of the admin pages, the number of active
-    /// processors, the spinning time and the coalescing limit, and there is no automatic placement.
+    /// processors, the spinning time and the coalescing limit. There is no automatic placement, and the file of
+    /// [`profile`](Self::profile) is not read.
     ///
     /// # Errors
     /// Running fails with [`RunError::Profile`] if the variable is malformed.
@@ -63,9 +64,8 @@ impl Runtime {
     /// The mixes of the profile, if there is one, and how this machine differs from that of the measurement.
     #[cfg(feature = "admin")]
     pub(super) fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
-        let (Some(path), true) = (&self.profile, self.placement != PlacementMode::Off) else {
-            return Ok(None);
-        };
+        let is_used = self.placement != PlacementMode::Off && self.profiled.is_none();
+        let (Some(path), true) = (&self.profile, is_used) else { return Ok(None) };
         let path = path.display();
         let refused =
             |why: ProfileError| RunError::Profile { path: path.to_string(), why: why.to_string() };
@@ -85,5 +85,19 @@ impl Runtime {
     #[cfg(not(feature = "admin"))]
     pub(super) fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
         Ok(None)
+    }
+}
+
+#[cfg(all(test, feature = "admin"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_measured_again_does_not_read_its_old_profile() {
+        let mut runtime = Runtime::new().placement(PlacementMode::On, 1).profile("/missing");
+        assert!(runtime.read_profile().is_err());
+        let admin = "127.0.0.1:9100".parse().unwrap();
+        runtime.profiled = Some(Ok(Profiled { setting: None, admin }));
+        assert!(runtime.read_profile().unwrap().is_none());
     }
 }

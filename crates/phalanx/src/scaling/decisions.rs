@@ -31,7 +31,7 @@ pub(crate) struct Decision {
     from: usize,
     to: usize,
     reason: &'static str,
-    /// The number of processors that the load would keep fully busy, averaged.
+    /// The number of processors that the load of the last interval would keep fully busy.
     demand: f64,
     /// The mean and the largest load of the processors in the last interval.
     mean_load: f64,
@@ -213,7 +213,9 @@ impl Automatic {
         (last.reason, last.mix) = (reason.as_str(), guidance.mix.clone());
         drop(last);
         if guidance.is_news() {
-            let decision = Decision::new(at, (from, to), reason.as_str(), loads, 0);
+            let active = &loads[..from.min(loads.len())];
+            let bottlenecks = active.iter().filter(|processor| processor.is_bottleneck()).count();
+            let decision = Decision::new(at, (from, to), reason.as_str(), loads, bottlenecks);
             self.push(Decision { profile: Some(guidance.into()), ..decision });
         }
     }

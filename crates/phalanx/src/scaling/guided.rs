@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use phalanx_core::{Control, Guide, GuideReason, GuideStep, Sample, Setting, TrafficProfile};
+use phalanx_core::{
+    Control, Guide, GuideReason, GuideStep, ProcessorLoad, Sample, Setting, TrafficProfile,
+    are_saturated,
+};
 
 use super::PlacementMode;
 use super::totals::Totals;
@@ -28,6 +31,13 @@ impl Guidance {
     pub(super) fn is_news(&self) -> bool {
         self.step.setting != self.from || self.step.reason != GuideReason::Steady
     }
+}
+
+/// Whether the active processors are saturated, without those that others cannot help.
+pub(super) fn is_saturated(active: &[ProcessorLoad]) -> bool {
+    let divisible = active.iter().filter(|processor| !processor.is_bottleneck());
+    let load: u32 = divisible.clone().map(|processor| processor.load).sum();
+    are_saturated(load.into(), divisible)
 }
 
 pub(super) struct Guided {
@@ -83,5 +93,19 @@ impl Guided {
         let mixes = &self.guide.profile().mixes;
         let mix = step.mix.map(|(mix, _)| mixes[mix].name.clone());
         Some(Guidance { from, step, sample, mix })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bottleneck_is_no_reason_for_more_processors() {
+        let busy = ProcessorLoad { load: 1_000, indivisible: 0, is_saturated: true };
+        let key = ProcessorLoad { indivisible: 1_000, ..busy };
+        let calm = ProcessorLoad { load: 200, indivisible: 0, is_saturated: false };
+        assert!(is_saturated(&[busy]) && is_saturated(&[busy, key]));
+        assert!(!is_saturated(&[key]) && !is_saturated(&[key, calm]));
     }
 }

@@ -17,7 +17,7 @@ mod totals;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, Phase, ProcessorLoad, Scaling, are_saturated};
+use phalanx_core::{Control, Phase, ProcessorLoad, Scaling};
 
 pub(crate) use self::decisions::Automatic;
 use self::guided::Guided;
@@ -25,6 +25,8 @@ use self::guided::Guided;
 pub use self::profile_file::{ProfileError, ProfileFile};
 pub use self::profiled::PROFILE_VARIABLE;
 pub(crate) use self::profiled::Profiled;
+#[cfg(feature = "admin")]
+pub(crate) use self::totals::ADMIN_STAGE;
 pub use self::totals::Totals;
 use crate::cores::ActiveProcessors;
 use crate::io::{LoadSample, Placement};
@@ -73,13 +75,15 @@ pub(crate) struct Scaler {
 }
 
 impl Scaler {
+    /// `epoch` is the start of the program.
     pub(crate) fn new(
         automatic: Arc<Automatic>,
         control: &Control,
         active: ActiveProcessors,
         placement: Arc<Placement>,
+        epoch: Instant,
     ) -> Self {
-        let (epoch, all) = (Instant::now(), active.all());
+        let all = active.all();
         let guided = automatic.profile.clone();
         let guided =
             guided.map(|profile| Guided::new(profile, automatic.mode, automatic.min, &active));
@@ -123,9 +127,7 @@ impl Scaler {
         let at = now - self.epoch;
         let loads: Vec<_> = (0..self.samples.len()).map(|index| self.load(index, at)).collect();
         if let Some(guided) = &mut self.guided {
-            let active = &loads[..self.active.count()];
-            let load: u32 = active.iter().map(|processor| processor.load).sum();
-            let is_saturated = are_saturated(load.into(), active.iter());
+            let is_saturated = guided::is_saturated(&loads[..self.active.count()]);
             let (control, placement) = (&self.control, &self.placement);
             let guidance = guided.look(at, is_saturated, control, placement, &self.active);
             if let Some(guidance) = guidance {
@@ -148,7 +150,7 @@ impl Scaler {
         self.samples[index] = sample;
         let load = sample.load();
         // The load of a single connection cannot be divided. Other keys are not known here.
-        let is_single = self.placement.sockets(index) <= 1;
+        let is_single = self.placement.has_single_connection(index);
         ProcessorLoad {
             load,
             indivisible: if is_single { load } else { 0 },

@@ -1,10 +1,12 @@
 //! The totals of a program, and the sample between two of them.
 
-use phalanx_core::{Control, Histogram, Indicators, Measured};
+use phalanx_core::{Control, Histogram, Indicators, Measured, StageView};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::io::{Placement, Traffic};
 
+/// The name of the stage of the admin pages.
+pub(crate) const ADMIN_STAGE: &str = "admin";
 /// Fewer operations in an interval say nothing about their cost.
 const MIN_OPERATIONS: u64 = 50;
 
@@ -16,7 +18,7 @@ pub struct Totals {
     pub uptime_ns: u64,
     /// Processor time of the process, in nanoseconds.
     pub cpu_ns: u64,
-    /// Completed operations of all stages.
+    /// Completed operations of all stages except that of the admin pages.
     pub operations: u64,
     /// Bytes received from connections.
     pub bytes_in: u64,
@@ -28,7 +30,7 @@ pub struct Totals {
     pub opens: u64,
     /// Sockets that are open now.
     pub sockets: u64,
-    /// Operations that were queued, by their wait, in the buckets of the snapshot.
+    /// Operations of these stages that were queued, by their wait, in the buckets of the snapshot.
     pub waits: Vec<u64>,
 }
 
@@ -44,19 +46,22 @@ impl Totals {
         };
         for processor in 0..placement.processors() {
             traffic += placement.traffic(processor);
-            for stage in control.processor(processor).stages {
-                totals.operations += stage.completed.count;
-                // Operations that ran inside their callers have not waited. They count in the first buckets.
-                let mut direct = stage.direct;
-                for (sum, count) in totals.waits.iter_mut().zip(stage.waits.0) {
-                    let queued = count.saturating_sub(direct);
-                    direct -= count - queued;
-                    *sum += queued;
-                }
-            }
+            let stages = control.stages().zip(control.processor(processor).stages);
+            stages.for_each(|(name, stage)| totals.add(name, &stage));
         }
         let Traffic { bytes_in, bytes_out, receives, opens, sockets } = traffic;
         Self { bytes_in, bytes_out, receives, opens, sockets, ..totals }
+    }
+
+    /// Adds a stage of one processor, unless it is that of the admin pages: it answers `phalanx profile`.
+    fn add(&mut self, name: &str, stage: &StageView) {
+        if cfg!(feature = "admin") && name == ADMIN_STAGE {
+            return;
+        }
+        self.operations += stage.completed.count;
+        for (sum, count) in self.waits.iter_mut().zip(stage.waits.0) {
+            *sum += count;
+        }
     }
 
     /// The traffic since `before`, and the cost of an operation. The p99 is that of the waits of
@@ -91,6 +96,19 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn direct_operations_are_counted_and_not_in_the_waits() {
+        let mut stage = StageView::default();
+        // 900 of 1,000 operations ran in their callers, which did not wait.
+        (stage.completed.count, stage.direct) = (1_000, 900);
+        (stage.waits.0[2], stage.waits.0[9]) = (60, 40);
+        let mut totals = Totals { waits: vec![0; stage.waits.0.len()], ..Totals::default() };
+        totals.add("control", &stage);
+        assert_eq!((totals.operations, totals.waits[2], totals.waits[9]), (1_000, 60, 40));
+        totals.add(ADMIN_STAGE, &stage);
+        assert_eq!(totals.operations, if cfg!(feature = "admin") { 1_000 } else { 2_000 });
+    }
 
     #[test]
     fn a_sample_describes_the_interval() {
