@@ -243,6 +243,12 @@ impl<'p> Steps<'p> {
         !stages.balanced.is_empty() || !stages.affine.is_empty()
     }
 
+    /// Whether processors take partitions of sleeping ones over: the graph has
+    /// [migrating](crate::StageOptions::migrating) stages.
+    pub fn takes_over(self) -> bool {
+        self.0.program().stages.iter().any(|stage| stage.gather.is_some())
+    }
+
     /// The time of the first timer, in the clock's nanoseconds.
     pub fn next_timer(self) -> Option<u64> {
         self.0.waiting.timers.borrow().next()

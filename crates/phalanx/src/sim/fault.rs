@@ -21,7 +21,7 @@ thread_local! {
 
 /// A point at which a simulation may inject a panic, with the probability set by
 /// [`World::set_panics`](super::World::set_panics). Place it where a panic could leave state half updated.
-/// Outside a simulation it does nothing except read a thread-local variable.
+/// Outside a simulation it does nothing except read a thread-local variable. It does not panic in the program's `start`.
 ///
 /// ```
 /// # fn pay(_: u32) {} fn note(_: u32) {}
@@ -35,7 +35,7 @@ thread_local! {
 pub fn fault_point(name: &'static str) {
     let panics = PLAN.with_borrow_mut(|plan| {
         let Some(plan) = plan else { return false };
-        let panics = plan.rng.u32(..1000) < plan.per_mille;
+        let panics = plan.per_mille > 0 && plan.rng.u32(..1000) < plan.per_mille;
         if panics && !plan.panicked.contains(&name) {
             plan.panicked.push(name);
         }
@@ -67,9 +67,15 @@ pub fn spend(duration: Duration) {
     });
 }
 
-/// Enables fault points in this world until [`stop`].
-pub(super) fn start(seed: u64, per_mille: u32, world: World) {
-    PLAN.set(Some(Plan { rng: Rng::with_seed(seed), per_mille, panicked: Vec::new(), world }));
+/// Lets [`spend`] advance the time of this world until [`stop`].
+pub(super) fn start(seed: u64, world: World) {
+    let (rng, panicked) = (Rng::with_seed(seed), Vec::new());
+    PLAN.set(Some(Plan { rng, per_mille: 0, panicked, world }));
+}
+
+/// Enables fault points.
+pub(super) fn enable(per_mille: u32) {
+    PLAN.with_borrow_mut(|plan| plan.iter_mut().for_each(|plan| plan.per_mille = per_mille));
 }
 
 pub(super) fn stop() {

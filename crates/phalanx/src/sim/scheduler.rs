@@ -56,8 +56,9 @@ pub(super) fn run_with<T>(
     drive: impl FnOnce(&mut Run) -> Result<T, String>,
 ) -> Result<(Run, T), String> {
     let (seed, panics) = (world.seed, world.panics);
+    let guard = Guard::new(seed, world.outside.clone());
     let mut run = Run::start(world)?;
-    let guard = Guard::new(seed, panics, run.outside.clone());
+    fault::enable(panics);
     let result = drive(&mut run);
     workers::stop();
     drop(guard);
@@ -71,8 +72,8 @@ pub(super) fn run_with<T>(
 struct Guard;
 
 impl Guard {
-    fn new(seed: u64, panics: u32, world: phalanx_driver::sim::World) -> Self {
-        fault::start(seed, panics, world);
+    fn new(seed: u64, world: phalanx_driver::sim::World) -> Self {
+        fault::start(seed, world);
         workers::start();
         Self
     }

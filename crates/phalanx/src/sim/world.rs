@@ -107,13 +107,21 @@ impl World {
 
     /// Sets the frequency of network and disk faults. The default is [`Faults::MILD`]; [`Faults::drawn`] by
     /// the seed finds the most.
+    ///
+    /// # Panics
+    /// In [`explore_all`](super::explore_all), which simulates no faults.
     pub fn set_faults(&mut self, faults: Faults) {
+        assert!(!self.exhaustive, "explore_all simulates no faults; use sim::explore");
         self.outside.set_faults(faults);
     }
 
     /// Sets the probability that a [`fault_point`](super::fault_point) panics, per mille. The default is
     /// zero.
+    ///
+    /// # Panics
+    /// In [`explore_all`](super::explore_all), which simulates no faults.
     pub fn set_panics(&mut self, per_mille: u32) {
+        assert!(!self.exhaustive, "explore_all simulates no faults; use sim::explore");
         self.panics = per_mille;
     }
 

@@ -20,6 +20,9 @@ pub(super) enum Action {
     },
     Client(usize),
     Worker(WorkerStep),
+    /// A processor without work sleeps or ends, if it matters when.
+    Sleep(usize),
+    Wake(usize, &'static str),
     /// Time passes although something could run.
     TimePasses(u64),
 }
@@ -47,6 +50,12 @@ impl EnumeratedRun<'_> {
         let mut all = Vec::new();
         for processor in (0..count).map(|n| (self.last + n) % count) {
             let sim = &self.run.processors[processor];
+            if self.sleeps_matter {
+                all.extend(sim.wakes(now).map(|reason| Action::Wake(processor, reason)));
+                if !sim.over && sim.asleep.is_none() && !self.has_work(processor) {
+                    all.push(Action::Sleep(processor));
+                }
+            }
             if sim.over || sim.asleep.is_some() {
                 continue;
             }
@@ -112,6 +121,14 @@ impl EnumeratedRun<'_> {
                     WorkerStep::Finish(pool, call) => [9, pool as u64, call as u64],
                 };
                 Ok((words, Parts::ALL))
+            }
+            Action::Sleep(processor) => {
+                self.run.idle_turn(processor);
+                Ok(([11, processor as u64, 0], Parts::ALL))
+            }
+            Action::Wake(processor, reason) => {
+                self.run.wake(processor, reason);
+                Ok(([12, processor as u64, 0], Parts::ALL))
             }
             Action::TimePasses(until) => {
                 self.run.advance_to(until);

@@ -11,13 +11,14 @@ pub struct Bounds {
     /// The most runs; 100,000 by default.
     pub runs: u64,
     /// The largest cohort; 1 by default. Larger ones matter to [cohort
-    /// operations](crate::stage::Cohort), and multiply the number of schedules.
+    /// operations](crate::stage::Cohort), and multiply the number of schedules. Coverage is that of schedules without
+    /// larger ones.
     pub cohort: usize,
     /// The most choices other than the default in one run; all by default. The default choice continues with
     /// the same processor and its first ready stage. Many faults need only one or two other choices.
     pub deviations: Option<usize>,
     /// Whether time may pass while operations are ready, so that timeouts fire early. Off by default: time
-    /// passes when nothing else can happen.
+    /// passes when nothing else can happen, and coverage is that of these schedules.
     pub early_timers: bool,
     /// Whether schedules are merged that differ only in the order of independent steps; on by default.
     pub merges: bool,
@@ -57,7 +58,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Whether every schedule was explored: no bound had an effect.
+    /// Whether every schedule with cohorts of at most [`Bounds::cohort`], and with early timers only if
+    /// [`Bounds::early_timers`] is set, was explored: no other bound had an effect.
     pub fn is_complete(&self) -> bool {
         self.ended && self.cut == 0 && self.skipped == 0
     }

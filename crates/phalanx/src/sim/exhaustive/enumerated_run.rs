@@ -27,7 +27,10 @@ pub(super) fn run(
         // A step of a processor that takes operations from others touches more than its parts.
         let shared = run.processors.iter().any(|sim| sim.step(|steps, _| steps.shares_queues()));
         let merges = bounds.merges && !shared && run.processors.len() <= Parts::MAX_PROCESSORS;
-        EnumeratedRun { run, choices, order, last: 0, merges }.until_rest(bounds, reached)
+        let sleeps_matter =
+            run.processors.iter().any(|sim| sim.step(|steps, _| steps.takes_over()));
+        let run = EnumeratedRun { run, choices, order, last: 0, merges, sleeps_matter };
+        run.until_rest(bounds, reached)
     })?;
     if outcome == Outcome::AtRest {
         run.end()?;
@@ -43,6 +46,8 @@ pub(super) struct EnumeratedRun<'r> {
     /// The processor that took the last step; the default choice continues with it.
     pub(super) last: usize,
     merges: bool,
+    /// Whether others take partitions of a sleeping processor over, so that sleeping excludes other steps.
+    pub(super) sleeps_matter: bool,
 }
 
 impl EnumeratedRun<'_> {
@@ -81,7 +86,8 @@ impl EnumeratedRun<'_> {
         true
     }
 
-    /// Takes the steps that exclude no other step: wakes processors with work, and parks idle ones.
+    /// Takes the steps that exclude no other step: wakes processors with work, and parks idle ones, unless others take
+    /// partitions of sleeping processors over.
     fn take_forced_steps(&mut self) {
         if self.run.heed_drain() {
             self.order.record([1], Parts::ALL);
@@ -94,6 +100,12 @@ impl EnumeratedRun<'_> {
     fn take_forced_step(&mut self, processor: usize) -> bool {
         let sim = &self.run.processors[processor];
         if sim.over {
+            return false;
+        }
+        if self.sleeps_matter {
+            if sim.asleep.is_none() && !self.has_work(processor) {
+                sim.step(|steps, _| steps.flush());
+            }
             return false;
         }
         if let Some(reason) = sim.wakes(self.run.outside.now()) {

@@ -33,7 +33,8 @@ type Reached = HashMap<u64, (usize, u64)>;
 /// blocking stages. The world has two processors unless [`World::set_processors`] changes it. Other choices are
 /// not enumerated: network and disk behave as with seed 0 and without faults,
 /// [`fault_point`](super::fault_point)s do not panic, direct calls happen as declared, and the drain comes when
-/// nothing else can happen.
+/// nothing else can happen. A processor without work sleeps at once, unless the graph has
+/// [migrating](crate::stage::StageOptions::migrating) stages: then falling asleep and waking up are choices.
 ///
 /// A run that reaches a state of an earlier run is not continued. Two states are the same if their schedules
 /// differ only in the order of independent steps. Steps that run operations depend on each other, because
@@ -94,11 +95,9 @@ pub fn explore_all(bounds: Bounds, build: impl Fn(&mut World)) -> Coverage {
         coverage.merged += u64::from(outcome == Outcome::Merged);
         coverage.cut += u64::from(outcome == Outcome::Cut);
         coverage.deepest = coverage.deepest.max(choices.made());
-        if repeated.is_some() || coverage.runs == bounds.runs {
-            break;
-        }
-        if !choices.advance() {
-            coverage.ended = true;
+        // A schedule that is repeated is the whole search.
+        coverage.ended = repeated.is_some() || !choices.advance();
+        if coverage.ended || coverage.runs >= bounds.runs {
             break;
         }
     }

@@ -1,4 +1,5 @@
-//! Processors that become active and inactive while clients call operations on partitions that migrate.
+//! Processors that become active and inactive while clients call operations on partitions that migrate, on connections
+//! that move.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,6 +25,8 @@ struct Outcome {
     active: RefCell<Option<ActiveProcessors>>,
     /// Requests that found another owner of their partition than the request before on the same connection.
     moved: Cell<usize>,
+    /// Connections that have moved.
+    connections_moved: Cell<usize>,
 }
 
 /// A server that answers each byte, a key, with the number of requests with this key.
@@ -40,6 +43,8 @@ fn server(world: &mut World, outcome: &Rc<Outcome>, address: SocketAddr) {
         stage.dispatch(move |_| {
             listener.accept_each(move |stream| {
                 let outcome = outcome.clone();
+                let moves = &outcome.connections_moved;
+                moves.set(moves.get() + usize::from(stream.has_moved()));
                 let connection = stage.dispatch(move |_| async move {
                     let (mut keys, mut was_here) = (Vec::new(), None);
                     while let Ok(1..) =
@@ -60,6 +65,9 @@ fn server(world: &mut World, outcome: &Rc<Outcome>, address: SocketAddr) {
                             answers.push(count.await.expect("each is answered"));
                         }
                         stream.write(answers, IoTimeout::NONE).await.unwrap();
+                        if stream.offer() {
+                            return;
+                        }
                     }
                 });
                 connection.unwrap();
@@ -81,7 +89,7 @@ fn nothing_is_lost_or_done_twice_while_64_processors_come_and_go() {
 }
 
 fn explore(seeds: u64, processors: impl Fn(u64) -> usize) {
-    let moved = Cell::new(0);
+    let (moved, connections_moved) = (Cell::new(0), Cell::new(0));
     sim::explore_each(seeds, |seed| {
         let outcome = Rc::new(Outcome::default());
         sim::run(seed, |world| {
@@ -120,6 +128,8 @@ fn explore(seeds: u64, processors: impl Fn(u64) -> usize) {
         });
         assert_eq!(outcome.answered.get(), usize::from(CLIENTS));
         moved.set(moved.get() + outcome.moved.get());
+        connections_moved.set(connections_moved.get() + outcome.connections_moved.get());
     });
     assert!(moved.get() > 0, "no partition moved");
+    assert!(connections_moved.get() > 0, "no connection moved");
 }

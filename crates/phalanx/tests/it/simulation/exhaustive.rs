@@ -15,7 +15,7 @@ use phalanx::sync::oneshot;
 use phalanx::{CallError, Graph, Session, sleep, timeout, yield_now};
 
 /// All outcomes of a program, and the coverage. `build` describes it, and gets the place for the outcome.
-fn outcomes<O: Ord + Clone + 'static>(
+pub(super) fn outcomes<O: Ord + Clone + 'static>(
     bounds: Bounds,
     build: impl Fn(&mut World, Rc<RefCell<Vec<O>>>),
 ) -> (BTreeSet<Vec<O>>, Coverage) {
@@ -29,14 +29,14 @@ fn outcomes<O: Ord + Clone + 'static>(
 }
 
 /// The bounds with a change.
-fn bounds(change: impl FnOnce(&mut Bounds)) -> Bounds {
+pub(super) fn bounds(change: impl FnOnce(&mut Bounds)) -> Bounds {
     let mut bounds = Bounds::default();
     change(&mut bounds);
     bounds
 }
 
 /// The message of a panic.
-fn failure(run: impl FnOnce()) -> Option<String> {
+pub(super) fn failure(run: impl FnOnce()) -> Option<String> {
     let failed = catch_unwind(AssertUnwindSafe(run)).err()?;
     let text = failed.downcast_ref::<String>().cloned();
     Some(text.or_else(|| failed.downcast_ref::<&str>().map(ToString::to_string)).unwrap())
@@ -45,7 +45,7 @@ fn failure(run: impl FnOnce()) -> Option<String> {
 /// A cache that is filled by a reader and guarded by a version. The reader fills it with the value that it
 /// has loaded if the version is still the same. With a version of a few bits that is not enough: the writer
 /// may change the value so many times meanwhile that the version is the same again.
-fn versioned_cache(world: &mut World, bits: u32) {
+pub(super) fn versioned_cache(world: &mut World, bits: u32) {
     const WRITES: u32 = 8;
     world.set_processors(1);
     let mut graph = Graph::new();

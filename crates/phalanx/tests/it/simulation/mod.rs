@@ -4,6 +4,7 @@ mod active;
 mod blocking;
 mod endless;
 mod exhaustive;
+mod exhaustive_bounds;
 mod fibres;
 mod oracle;
 mod order;

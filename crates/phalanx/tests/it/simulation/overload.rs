@@ -78,3 +78,22 @@ fn overload_is_shed_and_gets_over() {
         assert!(over >= 16, "{over} have got over it; a panic is above");
     }
 }
+
+#[test]
+fn a_start_may_take_time() {
+    const TIME: Duration = Duration::from_secs(7);
+    let started = Rc::new(Cell::new(Duration::ZERO));
+    let seen = started.clone();
+    sim::run(1, |world| {
+        world.set_processors(1);
+        let mut graph = Graph::new();
+        let stage = graph.shared("stage", ());
+        world.program(graph, move |_| {
+            spend(TIME);
+            let started = started.clone();
+            stage.dispatch(move |_| async move { started.set(phalanx::time::now()) })?;
+            Ok(())
+        });
+    });
+    assert!(seen.get() >= TIME, "{seen:?}");
+}
