@@ -53,7 +53,13 @@ fn p99(text: &str) -> Option<f64> {
     })
 }
 
-/// The first number of a text, with the unit after it or before it.
+/// Whether a text begins with a comma and exactly three digits.
+fn is_group(text: &str) -> bool {
+    let digits = text.strip_prefix(',').unwrap_or_default();
+    digits.find(|next: char| !next.is_ascii_digit()).unwrap_or(digits.len()) == 3
+}
+
+/// The first number of a text, with the unit after it or before it. Its thousands may be separated by commas.
 fn time(text: &str) -> Option<f64> {
     // `p99.9` is another percentile.
     if text.starts_with(|next: char| next.is_ascii_digit() || next == '.') {
@@ -61,9 +67,19 @@ fn time(text: &str) -> Option<f64> {
     }
     let begin = text.find(|next: char| next.is_ascii_digit())?;
     let (name, rest) = text.split_at(begin);
-    let length = rest.find(|next: char| !(next.is_ascii_digit() || ".e".contains(next)));
+    let mut length = rest.find(|next: char| !(next.is_ascii_digit() || ".e".contains(next)));
+    // Thousands, as in `1,234 us`.
+    while let Some(at) = length
+        && is_group(&rest[at..])
+    {
+        length = Some(at + 4);
+        if rest[at + 4..].starts_with('.') {
+            let fraction = rest[at + 5..].find(|next: char| !next.is_ascii_digit());
+            length = fraction.map(|fraction| at + 5 + fraction);
+        }
+    }
     let (number, rest) = rest.split_at(length.unwrap_or(rest.len()));
-    let number: f64 = number.parse().ok()?;
+    let number: f64 = number.replace(',', "").parse().ok()?;
     let after: String = rest.trim_start().chars().take_while(|next| next.is_alphabetic()).collect();
     let before = name.trim_start_matches('_');
     let unit = |unit: &str| match unit {
@@ -90,6 +106,10 @@ mod tests {
             ("  95%     11\n  99%     14\n 100%     20 (longest request)\n", Some(14e6)),
             ("{\"latency\":{\"p50_us\":10.0,\"p99_us\": 41.5,\"p99.9_us\":100}}", Some(41.5e3)),
             ("p99.9 = 5 ms, p99 = 2 ms", Some(2e6)),
+            ("p99: 1,234 us", Some(1.234e6)),
+            ("p99: 1,234,567.5 ns", Some(1_234_567.5)),
+            ("p99: 2, p50: 1, unit ms", Some(2e6)),
+            ("\"p99_us\":12,\"requests\":100", Some(12e3)),
             ("99.9% 5ms\n", None),
             ("nothing", None),
         ] {

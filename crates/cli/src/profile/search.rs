@@ -20,7 +20,17 @@ pub(super) struct Dials {
 
 impl Dials {
     /// All combinations, the peak first.
-    fn settings(&self, peak: Setting) -> Vec<Setting> {
+    ///
+    /// # Errors
+    /// If the program does not have that many processors.
+    fn settings(&self, peak: Setting) -> Result<Vec<Setting>, String> {
+        let range = 1..=peak.active;
+        if let Some(active) = self.active.iter().find(|active| !range.contains(active)) {
+            return Err(format!(
+                "--active {active} is out of range: the program has 1 to {} processors",
+                peak.active
+            ));
+        }
         let nanos = |times: &[Duration]| -> Vec<u64> {
             times.iter().map(|time| time.as_nanos() as u64).collect()
         };
@@ -40,13 +50,13 @@ impl Dials {
             for &spin_ns in &spin {
                 for &coalesce_ns in &coalesce {
                     let setting = Setting { active, spin_ns, coalesce_ns };
-                    if (1..=peak.active).contains(&active) && !settings.contains(&setting) {
+                    if !settings.contains(&setting) {
                         settings.push(setting);
                     }
                 }
             }
         }
-        settings
+        Ok(settings)
     }
 }
 
@@ -124,7 +134,7 @@ impl Search<'_> {
     /// If the program or a load fails.
     pub(super) fn run(&self, dials: &Dials) -> Result<TrafficProfile, String> {
         let peak = self.start(None)?.setting()?;
-        let settings = dials.settings(peak);
+        let settings = dials.settings(peak)?;
         let halved = std::iter::successors(Some(settings.len()), |left| Some(left.div_ceil(2)));
         let total: usize = halved.take(self.rounds as usize).sum();
         let progress = Progress::new(total * self.loads.len());
@@ -182,12 +192,14 @@ mod tests {
     #[test]
     fn all_combinations_are_measured() {
         let dials = Dials { active: Vec::new(), spin: Vec::new(), coalesce: Vec::new() };
-        let settings = dials.settings(PEAK);
+        let settings = dials.settings(PEAK).unwrap();
         assert_eq!((settings[0], settings.len()), (PEAK, 4 * 2 * 3));
         let spin = vec![Duration::from_micros(5)];
-        let dials = Dials { active: vec![2, 9], spin, coalesce: vec![Duration::ZERO] };
+        let mut dials = Dials { active: vec![2], spin, coalesce: vec![Duration::ZERO] };
         let given = Setting { active: 2, spin_ns: 5_000, coalesce_ns: 0 };
-        assert_eq!(dials.settings(PEAK), [PEAK, given]);
+        assert_eq!(dials.settings(PEAK).unwrap(), [PEAK, given]);
+        dials.active.push(9);
+        assert!(dials.settings(PEAK).unwrap_err().contains("--active 9"));
     }
 
     #[test]

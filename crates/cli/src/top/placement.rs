@@ -1,12 +1,12 @@
-//! The line about placement: active processors, moved connections and partitions.
+//! The lines about placement: active processors, moved connections and partitions, compared settings.
 
 use phalanx::metrics::Snapshot;
 
-/// The active processors and their load, and the connections and partitions that have moved. None if automatic placement
-/// is off and nothing has moved.
-pub(super) fn placement(snapshot: &Snapshot) -> Option<String> {
-    let parts: Vec<_> = [active(snapshot), moved(snapshot)].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join("  "))
+/// The active processors and their load, the connections and partitions that have moved, and the comparisons of
+/// settings. Each fits 80 columns. Empty if automatic placement is off and nothing has moved.
+pub(super) fn placement(snapshot: &Snapshot) -> Vec<String> {
+    let parts = [active(snapshot), moved(snapshot), comparisons(snapshot)];
+    parts.into_iter().flatten().collect()
 }
 
 fn moved(snapshot: &Snapshot) -> Option<String> {
@@ -27,12 +27,11 @@ fn active(snapshot: &Snapshot) -> Option<String> {
     let load = gauge("phalanx_placement_demand_thousandths")? as f64 / 1000.0;
     let advice = if needed == active { String::new() } else { format!(", {needed} advised") };
     let all = snapshot.processors.len();
-    let comparisons = comparisons(snapshot);
-    Some(format!("{active} of {all} processors active{advice}, load {load:.2}{comparisons}"))
+    Some(format!("{active} of {all} processors active{advice}, load {load:.2}"))
 }
 
-/// The comparisons of two settings, by result. Empty if there were none.
-fn comparisons(snapshot: &Snapshot) -> String {
+/// The comparisons of two settings, by result.
+fn comparisons(snapshot: &Snapshot) -> Option<String> {
     let count = |result: &str| {
         let mut counters = snapshot.counters.iter();
         let of = counters.find(|counter| {
@@ -42,7 +41,7 @@ fn comparisons(snapshot: &Snapshot) -> String {
         of.map_or(0, |counter| counter.count)
     };
     match (count("kept"), count("undone")) {
-        (0, 0) => String::new(),
-        (kept, undone) => format!("; settings compared: {kept} kept, {undone} undone"),
+        (0, 0) => None,
+        (kept, undone) => Some(format!("settings compared: {kept} kept, {undone} undone")),
     }
 }

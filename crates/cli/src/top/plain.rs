@@ -46,8 +46,9 @@ pub(super) fn table(name: &str, snapshot: &Snapshot, interval: &Interval, summed
         percent(total.utilisation),
         interval.processors.len(),
     );
-    if let Some(placement) = placement(snapshot) {
-        let _ = writeln!(out, "{placement}");
+    let placement = placement(snapshot);
+    if !placement.is_empty() {
+        let _ = writeln!(out, "{}", placement.join("  "));
     }
     let length = |text: &String| text.chars().count();
     let widths: Vec<usize> = (0..lines[0].len())

@@ -27,10 +27,12 @@ const HELP: &str = "\
  p99 and the max of RUN use the mean of a cohort for each operation.";
 
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>) {
+    let heading = heading(app);
+    let height = heading.len().max(2) as u16;
     let [head, table, foot] =
-        Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
+        Layout::vertical([Constraint::Length(height), Constraint::Min(1), Constraint::Length(1)])
             .areas(frame.area());
-    frame.render_widget(Paragraph::new(heading(app)), head);
+    frame.render_widget(Paragraph::new(heading), head);
     lines(app, frame, table);
     frame.render_widget(Paragraph::new(footing(app)), foot);
     if app.help {
@@ -75,10 +77,9 @@ fn heading(app: &App) -> Vec<Line<'static>> {
     if shed > 0 {
         second.push(format!("  shedding {}/s", rate(shed)).fg(Color::Red).bold());
     }
-    if let Some(placement) = app.latest.as_ref().and_then(placement) {
-        second.push(format!("  {placement}").into());
-    }
-    vec![first.into(), second.into()]
+    let placement = app.latest.as_ref().map(placement).unwrap_or_default();
+    let lines = [first.into(), second.into()].into_iter();
+    lines.chain(placement.into_iter().map(Line::from)).collect()
 }
 
 fn lines(app: &App, frame: &mut Frame<'_>, area: Rect) {
