@@ -186,7 +186,8 @@ impl Config {
     }
 
     /// The most bytes of one result; the default is 16 MiB. A larger one is dropped, and the query fails with
-    /// [`Error::ResultTooLarge`](crate::Error::ResultTooLarge).
+    /// [`Error::ResultTooLarge`](crate::Error::ResultTooLarge). The results of a transaction are held until it is
+    /// committed, so with [`max_batch`](Self::max_batch) queries in it they can take that many times as much.
     #[must_use]
     pub fn max_result_bytes(mut self, bytes: usize) -> Self {
         self.max_result_bytes = bytes;
@@ -200,8 +201,8 @@ impl Config {
         self
     }
 
-    /// How long the server may be silent while it owes an answer; the default is 60 seconds. After that the connection
-    /// is closed. Set the parameter `statement_timeout` to a shorter time, so that the server ends such statements
+    /// How long the server may neither send nor accept bytes while it owes an answer; the default is 60 seconds. After
+    /// that the connection is closed. Set the parameter `statement_timeout` to a shorter time, so that the server ends such statements
     /// itself, and only these fail.
     #[must_use]
     pub fn query_timeout(mut self, limit: Duration) -> Self {
@@ -209,7 +210,7 @@ impl Config {
         self
     }
 
-    /// How long a query may wait while no connection can be opened; the default is 5 seconds. After that it fails with
+    /// How long a query may wait while no connection is open; the default is 5 seconds. After that it fails with
     /// [`Error::Unavailable`](crate::Error::Unavailable).
     #[must_use]
     pub fn queue_timeout(mut self, limit: Duration) -> Self {

@@ -20,7 +20,9 @@ use crate::statement::Statement;
 /// Each processor has its own connections; the first query opens one. The queries that a processor's operations invoke
 /// in one sweep form a cohort of the stage `postgres`. The cohort is sent with one write, and its
 /// [batchable](Statement::batchable) statements are one transaction with one commit. Queries of one processor are sent
-/// in the order of their invocation if it has one connection.
+/// in the order of their invocation if it has one connection. A query that is repeated, because a neighbour in its
+/// transaction failed or the connection was lost, is executed behind later queries of its batch. Where the order matters,
+/// await the first query before the second.
 ///
 /// A query whose future is dropped is executed nevertheless, and its result is dropped. A connection never loses its
 /// place in the protocol by that.

@@ -1,10 +1,6 @@
 //! An error that the server has reported.
 
 use std::fmt;
-use std::io;
-
-use fallible_iterator::FallibleIterator;
-use postgres_protocol::message::backend::ErrorResponseBody;
 
 /// An error that the server has reported, with the fields of its message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +13,8 @@ pub struct DatabaseError {
     table: Option<String>,
     column: Option<String>,
     constraint: Option<String>,
+    /// The function of the server that has reported it.
+    routine: Option<String>,
 }
 
 impl std::error::Error for DatabaseError {}
@@ -35,11 +33,16 @@ impl fmt::Display for DatabaseError {
 }
 
 impl DatabaseError {
-    pub(crate) fn new(body: &ErrorResponseBody) -> io::Result<Self> {
-        let (mut error, mut fields) = (Self::default(), body.fields());
-        while let Some(field) = fields.next()? {
-            let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
-            match field.type_() {
+    /// The error of a message with these fields, which may be cut.
+    pub(crate) fn new(mut fields: &[u8]) -> Self {
+        let mut error = Self::default();
+        while let [tag, rest @ ..] = fields
+            && *tag != 0
+        {
+            let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+            let text = String::from_utf8_lossy(&rest[..end]).into_owned();
+            fields = rest.get(end + 1..).unwrap_or_default();
+            match tag {
                 // `V` is not translated. Servers before 9.6 send `S` only, which precedes it.
                 b'S' | b'V' => error.severity = text,
                 b'C' => error.code = text,
@@ -49,10 +52,11 @@ impl DatabaseError {
                 b't' => error.table = Some(text),
                 b'c' => error.column = Some(text),
                 b'n' => error.constraint = Some(text),
+                b'R' => error.routine = Some(text),
                 _ => {}
             }
         }
-        Ok(error)
+        error
     }
 
     /// The five characters of the
@@ -110,8 +114,27 @@ impl DatabaseError {
     pub(crate) fn is_stale_statement(&self) -> bool {
         match &*self.code {
             "26000" => true,
-            "0A000" => self.message.contains("cached plan"),
+            // The message "cached plan must not change result type" may be translated.
+            "0A000" => self.routine.as_deref() == Some("RevalidateCachedQuery"),
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_up_to_the_end_even_if_they_are_cut() {
+        let fields = b"SFEHLER\0VERROR\0C0A000\0MPlan ist veraltet\0RRevalidateCachedQuery\0\0";
+        let error = DatabaseError::new(fields);
+        assert_eq!(error.to_string(), "ERROR 0A000: Plan ist veraltet");
+        assert!(error.is_stale_statement());
+        for length in 0..fields.len() {
+            let cut = DatabaseError::new(&fields[..length]);
+            assert!(error.message().starts_with(cut.message()), "{length}");
+        }
+        assert!(!DatabaseError::new(b"C0A000\0Mcannot do that\0\0").is_stale_statement());
     }
 }

@@ -34,6 +34,9 @@ pub enum Error {
         /// The reason.
         source: Arc<dyn StdError + Send + Sync>,
     },
+    /// The statement or its parameters do not fit in a message: a text has a zero byte, or something is too long.
+    #[error("the statement cannot be encoded: {0}")]
+    Encoding(Arc<io::Error>),
     /// The statement cannot be executed on a shared connection, or not in the way that it declares.
     #[error("{word} is not supported here: {why}")]
     Unsupported {
@@ -55,11 +58,11 @@ pub enum Error {
     Busy {
         /// The number of queued queries.
         queries: usize,
-        /// Their bytes.
+        /// Their bytes; zero if the queries of one sweep were too many.
         bytes: usize,
     },
-    /// No connection was opened in time. The query was not sent; it may be repeated later.
-    #[error("no connection to the database within {waited:?}: {what}")]
+    /// No connection could execute the query in time. It had no effect; it may be repeated later.
+    #[error("no connection to the database could execute the query within {waited:?}: {what}")]
     Unavailable {
         /// How long the query waited.
         waited: Duration,
@@ -90,7 +93,16 @@ pub enum Error {
     },
     /// The runtime has rejected or cancelled the call.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(CallError),
+}
+
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Full { stage: Some(_), bound } => Self::Busy { queries: bound, bytes: 0 },
+            error => Self::Call(error),
+        }
+    }
 }
 
 impl Error {
@@ -102,9 +114,8 @@ impl Error {
         }
     }
 
-    /// A string with a zero byte, or a message longer than the protocol permits.
     pub(crate) fn encoding(error: io::Error) -> Self {
-        Self::Parameter { index: 0, source: Arc::new(error) }
+        Self::Encoding(Arc::new(error))
     }
 }
 

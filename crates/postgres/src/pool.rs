@@ -2,7 +2,7 @@
 //!
 //! A connection is an operation. It is started when queries wait and all others are busy, and stays connected until
 //! its server or the program ends. While the server cannot be reached, attempts have growing pauses between them, and
-//! queries fail that have waited for too long.
+//! queries fail that have waited for too long without any connection.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use phalanx::time::{now, sleep};
 use crate::config::Config;
 use crate::connection::session::Session;
 use crate::error::{Error, Fault};
-use crate::queue::{Answer, Query, Queue};
+use crate::queue::{Answer, Query, Queue, Times};
 
 /// The first pause between two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -34,8 +34,13 @@ pub(crate) struct Pool {
     pub(crate) queue: RefCell<Queue>,
     /// The connections that wait for queries.
     idle: RefCell<Vec<Rc<Notify>>>,
-    /// The number of connections.
+    /// The number of operations that are or become connections.
     running: Cell<usize>,
+    /// The number of connections that are open.
+    open: Cell<usize>,
+    /// When the last of them has ended, and the time before in which there was none.
+    closed: Cell<Duration>,
+    offline: Cell<Duration>,
     /// The end of the current pause.
     next_attempt: Cell<Duration>,
     pause: Cell<Duration>,
@@ -51,6 +56,9 @@ impl Pool {
             queue: RefCell::default(),
             idle: RefCell::default(),
             running: Cell::new(0),
+            open: Cell::new(0),
+            closed: Cell::new(Duration::ZERO),
+            offline: Cell::new(Duration::ZERO),
             next_attempt: Cell::new(Duration::ZERO),
             pause: Cell::new(FIRST_PAUSE),
             last_fault: RefCell::new("no attempt has failed".into()),
@@ -59,15 +67,15 @@ impl Pool {
 
     /// Queues a cohort of queries.
     pub(crate) fn enqueue(self: &Rc<Self>, cohort: &mut Cohort<Query, Answer>) {
-        let now = now();
+        let times = Times { queued: now(), offline: self.offline() };
         for (query, reply) in cohort.drain() {
-            self.queue.borrow_mut().push(query, reply, now, &self.config);
+            self.queue.borrow_mut().push(query, reply, times, &self.config);
         }
         self.wake();
     }
 
     /// Wakes or starts a connection if queries wait.
-    fn wake(self: &Rc<Self>) {
+    pub(crate) fn wake(self: &Rc<Self>) {
         if self.queue.borrow().is_empty() {
             return;
         }
@@ -87,7 +95,7 @@ impl Pool {
         if let Err(rejected) = started {
             self.running.set(self.running.get() - 1);
             if self.running.get() == 0 {
-                self.fail_older(now(), |_| Error::Call(rejected.clone()));
+                self.fail_older(Duration::MAX, |_| rejected.clone().into());
             }
         }
     }
@@ -96,7 +104,12 @@ impl Pool {
     async fn serve(self: &Rc<Self>) {
         while self.pause_before_attempt().await {
             let ended = match Session::open(self).await {
-                Ok(session) => session.run().await,
+                Ok(session) => {
+                    let _open = Open::new(self);
+                    let ended = session.run().await;
+                    self.closed.set(now());
+                    ended
+                }
                 Err(fault) => Err(fault),
             };
             if let Err(fault) = ended {
@@ -114,8 +127,11 @@ impl Pool {
             if until <= now {
                 return true;
             }
-            let expires = oldest + self.config.queue_timeout;
-            sleep(until.min(expires).saturating_sub(now)).await;
+            let pause = until - now;
+            let expires = (oldest + self.config.queue_timeout).saturating_sub(self.offline());
+            // Queries can wait as long as another connection serves them.
+            let is_online = self.open.get() > 0;
+            sleep(if is_online { pause } else { pause.min(expires) }).await;
             self.fail_expired();
         }
     }
@@ -126,8 +142,8 @@ impl Pool {
         self.next_attempt.set(now() + pause);
         self.pause.set((pause * 2).min(LONGEST_PAUSE));
         *self.last_fault.borrow_mut() = fault.to_string().into();
-        if fault.is_permanent() || is_draining() {
-            self.fail_unavailable(now());
+        if self.open.get() == 0 && (fault.is_permanent() || is_draining()) {
+            self.fail_unavailable(Duration::MAX);
         } else {
             self.fail_expired();
         }
@@ -138,26 +154,36 @@ impl Pool {
         self.pause.set(FIRST_PAUSE);
     }
 
+    /// The time without any connection.
+    fn offline(&self) -> Duration {
+        match self.open.get() {
+            0 => self.offline.get() + (now() - self.closed.get()),
+            _ => self.offline.get(),
+        }
+    }
+
     fn fail_expired(&self) {
-        if let Some(time) = now().checked_sub(self.config.queue_timeout) {
+        if self.open.get() == 0
+            && let Some(time) = self.offline().checked_sub(self.config.queue_timeout)
+        {
             self.fail_unavailable(time);
         }
     }
 
-    /// Fails the queries that were queued at `time` or before with the last attempt's reason.
+    /// Fails the queries that were queued at this offline time or before with the last attempt's reason.
     fn fail_unavailable(&self, time: Duration) {
         let (now, what) = (now(), self.last_fault.borrow().clone());
-        self.fail_older(time, |since| Error::Unavailable {
-            waited: now - since,
+        self.fail_older(time, |times| Error::Unavailable {
+            waited: now - times.queued,
             what: what.clone(),
         });
     }
 
-    /// Fails the queries that were queued at `time` or before.
-    fn fail_older(&self, time: Duration, error: impl Fn(Duration) -> Error) {
+    /// Fails the queries that were queued at this offline time or before.
+    fn fail_older(&self, time: Duration, error: impl Fn(Times) -> Error) {
         let old = self.queue.borrow_mut().take_older(time);
         for pending in old {
-            pending.reply.send(Err(error(pending.since)));
+            pending.reply.send(Err(error(pending.times)));
         }
     }
 
@@ -177,6 +203,23 @@ pub(crate) struct Idle<'p> {
 impl Drop for Idle<'_> {
     fn drop(&mut self) {
         self.pool.idle.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.signal));
+    }
+}
+
+/// A connection that is open.
+struct Open<'p>(&'p Pool);
+
+impl<'p> Open<'p> {
+    fn new(pool: &'p Pool) -> Self {
+        pool.offline.set(pool.offline());
+        pool.open.set(pool.open.get() + 1);
+        Self(pool)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
     }
 }
 

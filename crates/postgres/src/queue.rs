@@ -20,12 +20,19 @@ pub(crate) struct Query {
     pub(crate) message: BytesMut,
 }
 
+/// When a query was queued.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) queued: Duration,
+    /// The time until then in which its processor had no connection.
+    pub(crate) offline: Duration,
+}
+
 /// A query that is not answered.
 pub(crate) struct Pending {
     pub(crate) query: Query,
     pub(crate) reply: Reply<Answer>,
-    /// When it was queued.
-    pub(crate) since: Duration,
+    pub(crate) times: Times,
     /// How often it was sent.
     pub(crate) attempts: u8,
     /// It gets a transaction of its own, because its shared transaction has failed.
@@ -52,7 +59,7 @@ impl Queue {
     }
 
     /// Queues a query, or rejects it at a bound.
-    pub(crate) fn push(&mut self, query: Query, reply: Reply<Answer>, now: Duration, to: &Config) {
+    pub(crate) fn push(&mut self, query: Query, reply: Reply<Answer>, times: Times, to: &Config) {
         let bytes = query.message.len();
         if bytes > to.max_queued_bytes {
             reply.send(Err(Error::TooLong { bytes, max: to.max_queued_bytes }));
@@ -61,7 +68,7 @@ impl Queue {
         } else {
             self.bytes += bytes;
             let (attempts, alone) = (0, false);
-            self.items.push_back(Pending { query, reply, since: now, attempts, alone });
+            self.items.push_back(Pending { query, reply, times, attempts, alone });
         }
     }
 
@@ -81,15 +88,15 @@ impl Queue {
         }
     }
 
-    /// When the oldest query was queued.
+    /// The offline time of the oldest query.
     pub(crate) fn oldest(&self) -> Option<Duration> {
-        self.items.iter().map(|pending| pending.since).min()
+        self.items.iter().map(|pending| pending.times.offline).min()
     }
 
-    /// Takes the queries that were queued at `time` or before.
+    /// Takes the queries that were queued at this offline time or before.
     pub(crate) fn take_older(&mut self, time: Duration) -> Vec<Pending> {
-        let (old, rest) =
-            std::mem::take(&mut self.items).into_iter().partition(|pending| pending.since <= time);
+        let is_old = |pending: &Pending| pending.times.offline <= time;
+        let (old, rest) = std::mem::take(&mut self.items).into_iter().partition(is_old);
         self.items = rest;
         let old: VecDeque<Pending> = old;
         self.bytes -= old.iter().map(|pending| pending.query.message.len()).sum::<usize>();

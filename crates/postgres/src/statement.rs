@@ -1,6 +1,7 @@
 //! A statement: its text, the types of its parameters, and how it may be executed.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -143,13 +144,22 @@ impl Statement {
     }
 
     /// Appends the messages that prepare the statement, in a transaction of their own. A statement of this name that
-    /// the server knows already is replaced.
+    /// the server knows already is replaced. After an error nothing was appended.
     pub(crate) fn prepare(&self, message: &mut BytesMut) -> Result<(), Error> {
+        let before = message.len();
+        let prepared = self.encode_preparation(message);
+        if prepared.is_err() {
+            message.truncate(before);
+        }
+        prepared.map_err(Error::encoding)
+    }
+
+    fn encode_preparation(&self, message: &mut BytesMut) -> io::Result<()> {
         let name = self.name();
         let types = self.0.types.iter().map(Type::oid);
-        frontend::close(b'S', &name, message).map_err(Error::encoding)?;
-        frontend::parse(&name, &self.0.sql, types, message).map_err(Error::encoding)?;
-        frontend::describe(b'S', &name, message).map_err(Error::encoding)?;
+        frontend::close(b'S', &name, message)?;
+        frontend::parse(&name, &self.0.sql, types, message)?;
+        frontend::describe(b'S', &name, message)?;
         frontend::sync(message);
         Ok(())
     }
@@ -160,6 +170,10 @@ impl Statement {
     }
 
     fn check(&self) -> Result<(), Error> {
+        if self.0.sql.contains('\0') {
+            let what = "the text has a zero byte";
+            return Err(Error::encoding(io::Error::new(io::ErrorKind::InvalidInput, what)));
+        }
         let word = self.word();
         let is_one_of = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
         let why = if is_one_of(&UNSUPPORTED) {
@@ -264,5 +278,17 @@ mod tests {
         assert!(matches!(count, Error::ParameterCount { expected: 2, given: 1 }));
         let wrong = statement.encode(&[&1_i64, &"two"]).unwrap_err();
         assert!(matches!(wrong, Error::Parameter { index: 2, .. }), "{wrong}");
+    }
+
+    #[test]
+    fn a_statement_that_cannot_be_encoded_leaves_no_part_of_a_message() {
+        let (zero, many) = (Statement::new("SELECT '\0'", &[]), vec![Type::INT4; 70_000]);
+        let refused = zero.encode(&[]).unwrap_err();
+        assert!(matches!(refused, Error::Encoding(_)), "{refused}");
+        for statement in [zero, Statement::new("SELECT 1", &many)] {
+            let mut message = BytesMut::from("before");
+            assert!(statement.prepare(&mut message).is_err());
+            assert_eq!(message, "before");
+        }
     }
 }

@@ -8,9 +8,9 @@
 //! thrown away, and those after, which it has skipped. The failing query is repeated alone, so that it does not depend
 //! on its neighbours, and the others around it in transactions of their own. A query fails only when it is alone.
 //!
-//! If the connection ends, it is known of some queries that they were not committed: those in a transaction that was
-//! rolled back, and, if the server says why it ends the connection, all that it has not executed. These are repeated.
-//! All others fail, unless they are repeatable.
+//! If the connection ends, some queries are known to have had no effect: those in a transaction that the server has
+//! rolled back, and, if an operator has ended the server process, all that it has not executed. These are repeated. All
+//! others fail, unless they are repeatable.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use postgres_protocol::message::frontend;
 
 use super::inbox::Frame;
 use super::prepared::{Prepared, error_of, unexpected};
+use super::result::ResultInProgress;
 use crate::database_error::DatabaseError;
 use crate::error::{Error, Fault};
 use crate::queue::{Answer, Pending};
-use crate::rows::Rows;
 
 /// A query that was sent so often gets a transaction of its own.
 const MAX_SHARED_ATTEMPTS: u8 = 4;
 
 /// A query is sent at most so often.
-const MAX_ATTEMPTS: u8 = 8;
+pub(super) const MAX_ATTEMPTS: u8 = 8;
 
 /// A batch in progress.
 pub(super) struct Exchange {
@@ -40,13 +40,13 @@ pub(super) struct Exchange {
     results: Vec<Answer>,
     /// The error that has ended it, and the number of results before.
     error: Option<Arc<DatabaseError>>,
-    /// The rows of the current query, and their number.
-    rows: Vec<u8>,
-    row_count: usize,
-    is_too_large: bool,
+    /// That of the current query.
+    current: ResultInProgress,
     max_result_bytes: usize,
     /// Queries to repeat.
     repeat: Vec<Pending>,
+    /// The server did not know a statement, or its plan was out of date.
+    is_stale: bool,
 }
 
 /// The number of queries at the front that are one transaction.
@@ -63,11 +63,10 @@ impl Exchange {
             pending,
             results: Vec::new(),
             error: None,
-            rows: Vec::new(),
-            row_count: 0,
-            is_too_large: false,
+            current: ResultInProgress::default(),
             max_result_bytes,
             repeat: Vec::new(),
+            is_stale: false,
         }
     }
 
@@ -90,25 +89,21 @@ impl Exchange {
     }
 
     /// Handles the server's next message.
-    pub(super) fn handle(
-        &mut self,
-        frame: Frame<'_>,
-        prepared: &mut Prepared,
-    ) -> Result<(), Fault> {
+    pub(super) fn handle(&mut self, frame: Frame<'_>, prepared: &Prepared) -> Result<(), Fault> {
         let in_transaction = self.error.is_none() && self.results.len() < self.transaction;
         match frame.tag {
-            // Bound; a statement closed.
-            b'2' | b'3' => {}
-            b'D' if in_transaction => self.add_row(frame),
+            // Bound.
+            b'2' => self.current.has_begun = true,
+            // A statement closed.
+            b'3' => {}
+            b'D' if in_transaction => self.current.add_row(frame, self.max_result_bytes),
             b'C' | b'I' if in_transaction => self.end_query(frame, prepared)?,
             b'E' if self.error.is_none() && !self.pending.is_empty() => {
                 let error = error_of(frame)?;
-                if error.is_stale_statement()
-                    && let Some(failed) = self.pending.get(self.results.len())
-                {
-                    prepared.forget(&failed.query.statement);
-                }
+                self.is_stale |= error.is_stale_statement();
                 self.error = Some(error);
+                // Its rows do not belong to the next query.
+                self.current = ResultInProgress::default();
             }
             b'Z' if !self.pending.is_empty() && !in_transaction => self.end_transaction(frame)?,
             _ => return Err(unexpected(frame)),
@@ -116,26 +111,12 @@ impl Exchange {
         Ok(())
     }
 
-    fn add_row(&mut self, frame: Frame<'_>) {
-        self.row_count += 1;
-        if self.rows.len() + frame.length > self.max_result_bytes {
-            self.is_too_large = true;
-            self.rows = Vec::new();
-        }
-        if !self.is_too_large {
-            self.rows.extend_from_slice(frame.bytes);
-        }
-    }
-
     fn end_query(&mut self, frame: Frame<'_>, prepared: &Prepared) -> Result<(), Fault> {
-        let (rows, len) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.row_count));
         let query = &self.pending[self.results.len()].query;
         let columns = prepared.columns(&query.statement).cloned();
         let columns = columns.ok_or_else(|| unexpected(frame))?;
-        self.results.push(match std::mem::take(&mut self.is_too_large) {
-            true => Err(Error::ResultTooLarge { max: self.max_result_bytes }),
-            false => Ok(Rows::new(columns, rows, len, affected(frame.body()))),
-        });
+        let current = std::mem::take(&mut self.current);
+        self.results.push(current.end(columns, frame.body(), self.max_result_bytes));
         Ok(())
     }
 
@@ -169,7 +150,7 @@ impl Exchange {
         let fails_at_commit = failed == queries.len();
         for (index, mut pending) in queries.into_iter().enumerate() {
             let is_final =
-                is_alone && !(error.is_stale_statement() && pending.attempts < MAX_SHARED_ATTEMPTS);
+                is_alone && !(error.is_stale_statement() && pending.attempts < MAX_ATTEMPTS);
             if is_final {
                 pending.reply.send(Err(Error::Database(error.clone())));
                 continue;
@@ -180,49 +161,65 @@ impl Exchange {
         }
     }
 
-    /// The queries to repeat, when the batch is over.
-    pub(super) fn finish(self) -> Vec<Pending> {
+    /// The queries to repeat, when the batch is over. If a statement was stale, the others probably are, too, so all of
+    /// them are prepared again.
+    pub(super) fn finish(self, prepared: &mut Prepared) -> Vec<Pending> {
+        if self.is_stale {
+            self.repeat.iter().for_each(|pending| prepared.forget(&pending.query.statement));
+        }
         self.repeat
     }
 
     /// Ends the batch with the connection. Returns the queries to repeat.
     pub(super) fn abandon(mut self, fault: &Fault) -> Vec<Pending> {
         let what: Arc<str> = fault.to_string().into();
-        let fatal = if let Fault::Fatal(error) = fault { Some(error) } else { None };
+        // A server process that an operator ends reports that behind all of its answers, so it has not executed the rest.
+        // Other errors may be those of a pooler, which does not know what its server has committed.
+        let intervention = match fault {
+            Fault::Fatal(error) if error.is_intervention() => Some(error),
+            _ => None,
+        };
         let mut current: Vec<_> = self.pending.drain(..self.transaction).collect();
         let executed = self.results.len();
-        match (self.error.take(), fatal) {
+        match (self.error.take(), intervention) {
             (Some(error), _) => self.roll_back(current, executed, &error),
-            (None, Some(fatal)) if executed < current.len() => {
-                for (index, mut pending) in current.into_iter().enumerate() {
-                    pending.alone = true;
-                    let is_culprit = index == executed && !fatal.is_intervention();
-                    if is_culprit || pending.attempts >= MAX_ATTEMPTS {
-                        pending.reply.send(Err(Error::Database(fatal.clone())));
-                    } else {
-                        self.repeat.push(pending);
-                    }
-                }
-            }
+            (None, Some(error)) if executed < current.len() => self.undo(current, error, &what),
             (None, _) => {
-                if matches!(fault, Fault::TimedOut(_)) {
-                    // One of them takes too long. A query that does so alone would only do it again.
-                    let attempts = if current.len() == 1 { MAX_ATTEMPTS } else { 0 };
-                    for pending in &mut current {
-                        pending.alone = true;
-                        pending.attempts = pending.attempts.max(attempts);
-                    }
+                // One of them takes too long. A query that does so alone would only do it again.
+                let is_given_up = matches!(fault, Fault::TimedOut(_)) && current.len() == 1;
+                for pending in &mut current {
+                    pending.alone = true;
+                    pending.attempts = if is_given_up { MAX_ATTEMPTS } else { pending.attempts };
                 }
                 self.lose(current, &what);
             }
         }
-        let later: Vec<_> = self.pending.drain(..).collect();
-        match fatal {
-            // The server has not read them.
+        let mut later: Vec<_> = self.pending.drain(..).collect();
+        // They have not ended the connection, so this attempt does not count.
+        later.iter_mut().for_each(|pending| pending.attempts -= 1);
+        match intervention {
             Some(_) => self.repeat.extend(later),
             None => self.lose(later, &what),
         }
         self.repeat
+    }
+
+    /// Handles the queries of a transaction that an intervention has rolled back.
+    fn undo(&mut self, queries: Vec<Pending>, error: &Arc<DatabaseError>, what: &Arc<str>) {
+        for mut pending in queries {
+            let statement = &pending.query.statement;
+            // Such as a procedure that commits, or an index that is created concurrently.
+            let may_have_effects =
+                self.current.has_begun && !statement.is_batchable() && !statement.is_repeatable();
+            if may_have_effects {
+                pending.reply.send(Err(Error::Lost { what: what.clone() }));
+            } else if pending.attempts >= MAX_ATTEMPTS {
+                pending.reply.send(Err(Error::Database(error.clone())));
+            } else {
+                pending.alone = true;
+                self.repeat.push(pending);
+            }
+        }
     }
 
     /// Handles queries whose outcome is unknown.
@@ -235,11 +232,4 @@ impl Exchange {
             }
         }
     }
-}
-
-/// The number of rows in a command's tag, such as `INSERT 0 1`.
-fn affected(body: &[u8]) -> u64 {
-    let tag = body.strip_suffix(b"\0").unwrap_or(body);
-    let word = tag.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-    std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()).unwrap_or(0)
 }

@@ -2,10 +2,23 @@
 
 use crate::error::Fault;
 
-/// The most bytes of a message that is not a row.
+/// The most bytes that are kept of a message that is not a row.
 const MAX_MESSAGE: usize = 16 << 20;
 
-/// A message: its head of five bytes and its body. The body of a row longer than the limit is left out.
+/// The most bytes that are kept of an error. Its code precedes its text.
+const MAX_ERROR: usize = 64 << 10;
+
+/// The longest message that PostgreSQL sends.
+const MAX_LENGTH: usize = 1 << 30;
+
+/// No more is received while so many bytes were not processed.
+const MAX_UNPROCESSED: usize = 1 << 20;
+
+/// The length of a message's tag and length.
+const HEAD: usize = 5;
+
+/// A message: its head of five bytes and its body. The body of a row or a notice longer than the limit is left out, and
+/// that of an error is cut.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
     pub(crate) tag: u8,
@@ -18,13 +31,15 @@ pub(crate) struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// The body.
     pub(crate) fn body(&self) -> &'a [u8] {
-        &self.bytes[5..]
+        &self.bytes[HEAD..]
     }
 }
 
 /// Received bytes that were not processed.
 pub(crate) struct Inbox {
     bytes: Vec<u8>,
+    /// The number of bytes that were added since they were processed last. The bytes before are a part of a message.
+    added: usize,
     /// The number of bytes to discard.
     skip: usize,
     /// The most bytes of a row.
@@ -33,7 +48,7 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new(max_row: usize) -> Self {
-        Self { bytes: Vec::new(), skip: 0, max_row }
+        Self { bytes: Vec::new(), added: 0, skip: 0, max_row }
     }
 
     /// Adds received bytes.
@@ -41,6 +56,12 @@ impl Inbox {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
         self.bytes.extend_from_slice(&bytes[skipped..]);
+        self.added += bytes.len();
+    }
+
+    /// Whether messages must be processed before more is received.
+    pub(crate) fn is_full(&self) -> bool {
+        self.added >= MAX_UNPROCESSED
     }
 
     /// Passes the complete messages to `handle`, except for those that a server may send at any time: notices,
@@ -49,6 +70,7 @@ impl Inbox {
         &mut self,
         mut handle: impl FnMut(Frame<'_>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
+        self.added = 0;
         let mut start = 0;
         let mut processed = Ok(());
         while processed.is_ok()
@@ -56,15 +78,19 @@ impl Inbox {
         {
             let length = 1 + u32::from_be_bytes([a, b, c, d]) as usize;
             let available = self.bytes.len() - start;
-            let is_long = tag == b'D' && length > self.max_row;
-            if length < 5 || length > MAX_MESSAGE && tag != b'D' {
+            let kept = match tag {
+                b'D' if length > self.max_row => HEAD,
+                b'N' | b'A' | b'S' if length > MAX_MESSAGE => HEAD,
+                b'E' => length.min(MAX_ERROR),
+                _ => length,
+            };
+            if !(HEAD..=MAX_LENGTH).contains(&length) || kept > MAX_MESSAGE && tag != b'D' {
                 let what = format!("the server sent a message {:?} of {length} bytes", tag as char);
                 processed = Err(Fault::Protocol(what));
                 break;
-            } else if length > available && !is_long {
+            } else if kept > available {
                 break;
             }
-            let kept = if is_long { 5 } else { length };
             let frame = Frame { tag, length, bytes: &self.bytes[start..start + kept] };
             if !matches!(tag, b'N' | b'A' | b'S') {
                 processed = handle(frame);
@@ -118,6 +144,35 @@ mod tests {
         for piece in 1..=bytes.len() {
             assert_eq!(handled(&bytes, piece), expected, "{piece}");
         }
+    }
+
+    #[test]
+    fn of_long_errors_and_notices_only_the_start_is_kept() {
+        let body = |start: &[u8]| [start, &vec![b'x'; MAX_MESSAGE]].concat();
+        let bytes =
+            [message(b'N', &body(b"")), message(b'E', &body(b"C22P02\0M")), message(b'Z', b"I")];
+        for piece in [100_000, usize::MAX] {
+            let [error, ready] = &handled(&bytes.concat(), piece)[..] else {
+                panic!("two messages")
+            };
+            assert_eq!(error.2.len(), MAX_ERROR - HEAD);
+            assert!(error.2.starts_with(b"C22P02\0Mxx"));
+            assert_eq!(ready.0, b'Z');
+        }
+    }
+
+    #[test]
+    fn it_is_full_until_its_messages_are_processed() {
+        let mut inbox = Inbox::new(MAX_UNPROCESSED * 4);
+        // The first part of a row that is longer than the bound.
+        let row = message(b'D', &vec![0; MAX_UNPROCESSED * 2]);
+        for part in row.chunks(MAX_UNPROCESSED) {
+            assert!(!inbox.is_full());
+            inbox.add(part);
+            assert!(inbox.is_full() || part.len() < MAX_UNPROCESSED);
+            inbox.process(|_| Ok(())).unwrap();
+        }
+        assert!(!inbox.is_full() && inbox.bytes.is_empty());
     }
 
     #[test]

@@ -2,18 +2,26 @@
 //! is noticed before a query is sent on it.
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use phalanx::net::IoTimeout;
 use phalanx::sync::Notify;
-use phalanx::{SharedStage, timeout};
+use phalanx::task::Either;
+use phalanx::{SharedStage, select, timeout};
 
 use super::inbox::{Frame, Inbox};
 use super::wire::{self, Wire};
 use crate::config::Config;
 use crate::error::Fault;
+
+/// The most bytes of one write. The end of each write is progress, after which a limit of time starts again.
+const MAX_WRITE: usize = 64 << 10;
+
+/// The limit on waiting for the server's last messages after a failed write.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A connected byte stream. Dropping it closes the connection.
 pub(super) struct Link {
@@ -26,8 +34,10 @@ struct Shared {
     inbox: RefCell<Inbox>,
     /// Why nothing more is received.
     end: RefCell<Option<Fault>>,
-    /// Notifies of received bytes, of the end, and of queries that wait for this connection.
+    /// Notifies of received bytes, of sent ones, of the end, and of queries that wait for this connection.
     signal: Rc<Notify>,
+    /// Notifies of messages that were processed while the inbox was full.
+    room: Notify,
 }
 
 impl Link {
@@ -37,8 +47,8 @@ impl Link {
         // The handshake is rare, and its future large.
         let wire = Box::pin(wire::open(config)).await?;
         let inbox = RefCell::new(Inbox::new(*max_result_bytes));
-        let shared = Shared { wire, inbox, end: RefCell::default(), signal: Rc::default() };
-        let shared = Rc::new(shared);
+        let (end, signal, room) = Default::default();
+        let shared = Rc::new(Shared { wire, inbox, end, signal, room });
         let receiver = shared.clone();
         let started = stage.dispatch(move |_| async move { receiver.receive().await });
         started.map_err(|rejected| Fault::Io(std::io::Error::other(rejected)))?;
@@ -50,21 +60,67 @@ impl Link {
         &self.shared.signal
     }
 
-    /// Sends all of `message`.
+    /// Sends all of a short message.
     pub(super) async fn send(&self, message: BytesMut) -> Result<(), Fault> {
         self.shared.wire.write(Vec::from(message), self.write_timeout).await?;
+        Ok(())
+    }
+
+    /// Sends all of `message`, and meanwhile calls `process` at each progress, until that returns true. So a server that
+    /// waits until its answers are read does not wait forever.
+    ///
+    /// # Errors
+    /// The error of `process`, how the connection has ended, or that there was no progress for `limit`.
+    pub(super) async fn converse(
+        &self,
+        message: BytesMut,
+        mut limit: Duration,
+        mut process: impl FnMut(&Self) -> Result<bool, Fault>,
+    ) -> Result<(), Fault> {
+        let mut sending = pin!(self.send_in_parts(message));
+        let (mut is_sent, mut is_over) = (false, false);
+        loop {
+            is_over = is_over || process(self)?;
+            if is_sent && is_over {
+                return Ok(());
+            } else if is_sent {
+                self.wait(limit).await?;
+                continue;
+            }
+            match select(sending.as_mut(), self.wait(limit)).await {
+                Either::Left(sent) => {
+                    is_sent = true;
+                    if sent.is_err() {
+                        // The server has probably said why it ended the connection.
+                        limit = LAST_WORDS;
+                    }
+                }
+                Either::Right(waited) => waited?,
+            }
+        }
+    }
+
+    async fn send_in_parts(&self, mut message: BytesMut) -> Result<(), Fault> {
+        while message.len() > MAX_WRITE {
+            let part = message.split_to(MAX_WRITE);
+            self.shared.wire.write(Vec::from(part), IoTimeout::NONE).await?;
+            self.shared.signal.notify();
+        }
+        self.shared.wire.write(Vec::from(message), IoTimeout::NONE).await?;
         Ok(())
     }
 
     /// Processes the messages that have been received.
     ///
     /// # Errors
-    /// The error of `handle`, or how the connection has ended if all messages are processed.
+    /// That of `handle`, or of a message that makes no sense.
     pub(super) fn process(
         &self,
         handle: impl FnMut(Frame<'_>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        self.shared.inbox.borrow_mut().process(handle)
+        let processed = self.shared.inbox.borrow_mut().process(handle);
+        self.shared.room.notify();
+        processed
     }
 
     /// Fails if the connection has ended. Its last messages may not be processed yet.
@@ -84,6 +140,8 @@ impl Drop for Link {
     fn drop(&mut self) {
         // Ends the receiving operation.
         wire::close(&self.shared.wire);
+        *self.shared.inbox.borrow_mut() = Inbox::new(0);
+        self.shared.room.notify();
     }
 }
 
@@ -97,6 +155,9 @@ impl Shared {
                 Ok(_) => {
                     self.inbox.borrow_mut().add(&bytes);
                     self.signal.notify();
+                    while self.inbox.borrow().is_full() {
+                        self.room.notified().await;
+                    }
                 }
                 Err(error) => break Fault::Io(error),
             }

@@ -1,4 +1,4 @@
-//! The statements that a connection has prepared.
+//! The statements that a connection has prepared, and the answers of the server while it prepares others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(super) struct Prepared {
     known: HashMap<u64, Known>,
     /// The number of the current batch.
     batch: u64,
+    /// Messages that close statements, to send before the next batch. Their answers need no handling.
+    closing: BytesMut,
 }
 
 struct Known {
@@ -56,14 +58,8 @@ impl Prepared {
         self.known.get(&statement.id()).map(|known| &known.columns)
     }
 
-    /// Adds a statement, and appends messages that close others if there are too many. The server answers them at its
-    /// next synchronization.
-    pub(super) fn add(
-        &mut self,
-        statement: &Statement,
-        columns: Arc<[Column]>,
-        message: &mut BytesMut,
-    ) {
+    /// Adds a statement, and closes the least recently used one if there are too many.
+    pub(super) fn add(&mut self, statement: &Statement, columns: Arc<[Column]>) {
         let known = Known { columns, name: statement.name(), used: self.batch };
         self.known.insert(statement.id(), known);
         if self.known.len() <= MAX_PREPARED {
@@ -74,9 +70,14 @@ impl Prepared {
             && known.used < self.batch
         {
             // A name without zero bytes is valid.
-            let _ = frontend::close(b'S', &known.name, message);
+            let _ = frontend::close(b'S', &known.name, &mut self.closing);
             self.known.remove(&id);
         }
+    }
+
+    /// Takes the messages that close statements.
+    pub(super) fn take_closing(&mut self) -> BytesMut {
+        std::mem::take(&mut self.closing)
     }
 
     /// Forgets a statement, which is prepared again at its next use.
@@ -123,8 +124,7 @@ pub(super) fn parse(frame: Frame<'_>) -> Result<Message, Fault> {
 /// # Errors
 /// The error itself, if the server has ended the connection with it.
 pub(super) fn error_of(frame: Frame<'_>) -> Result<Arc<DatabaseError>, Fault> {
-    let Message::ErrorResponse(body) = parse(frame)? else { return Err(unexpected(frame)) };
-    let error = Arc::new(DatabaseError::new(&body)?);
+    let error = Arc::new(DatabaseError::new(frame.body()));
     if error.is_fatal() { Err(Fault::Fatal(error)) } else { Ok(error) }
 }
 

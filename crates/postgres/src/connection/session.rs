@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use phalanx::select;
@@ -11,22 +10,18 @@ use postgres_protocol::message::frontend;
 
 use super::exchange::Exchange;
 use super::link::Link;
-use super::prepared::{Prepared, Preparing, error_of, unexpected};
+use super::prepare::prepare;
+use super::prepared::{Prepared, error_of, unexpected};
 use super::startup;
-use crate::error::{Error, Fault};
+use crate::error::Fault;
 use crate::pool::Pool;
 use crate::queue::Pending;
-
-/// The limit on waiting for the server's last messages after a failed write.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A connection that is ready for queries.
 pub(crate) struct Session {
     pool: Rc<Pool>,
     link: Link,
     prepared: Prepared,
-    /// Messages to send before the next batch. Their answers need no handling.
-    before: BytesMut,
 }
 
 impl Session {
@@ -39,8 +34,7 @@ impl Session {
             Ok::<_, Fault>(link)
         });
         let link = opened.await.map_err(|_| Fault::TimedOut(limit))??;
-        let (prepared, before) = (Prepared::default(), BytesMut::new());
-        Ok(Self { pool: pool.clone(), link, prepared, before })
+        Ok(Self { pool: pool.clone(), link, prepared: Prepared::default() })
     }
 
     /// Serves queries until the connection or the program ends.
@@ -68,6 +62,8 @@ impl Session {
             return Ok(false);
         }
         let batch = self.pool.queue.borrow_mut().take(self.pool.config.max_batch);
+        // Another connection may serve the rest.
+        self.pool.wake();
         self.exchange(batch).await?;
         Ok(true)
     }
@@ -96,79 +92,29 @@ impl Session {
     }
 
     /// Sends a batch and handles its answers. All of its queries are answered or back in the queue then.
-    async fn exchange(&mut self, batch: VecDeque<Pending>) -> Result<(), Fault> {
-        let mut batch = batch;
-        if let Err(fault) = self.prepare(&mut batch).await {
-            let unsent = batch.into_iter().collect();
-            self.pool.queue.borrow_mut().put_back(unsent);
+    async fn exchange(&mut self, mut batch: VecDeque<Pending>) -> Result<(), Fault> {
+        let Self { pool, link, prepared } = self;
+        let limit = pool.config.query_timeout;
+        if let Err(fault) = prepare(link, prepared, &mut batch, limit).await {
+            pool.queue.borrow_mut().put_back(batch.into());
             return Err(fault);
         }
-        let mut exchange = Exchange::new(batch, self.pool.config.max_result_bytes);
-        let mut message = std::mem::take(&mut self.before);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut exchange = Exchange::new(batch, pool.config.max_result_bytes);
+        let mut message = prepared.take_closing();
         exchange.encode(&mut message);
-        let exchanged = self.converse(message, &mut exchange).await;
+        let process = |link: &Link| {
+            link.process(|frame| exchange.handle(frame, prepared))?;
+            Ok(exchange.is_over())
+        };
+        let exchanged = link.converse(message, limit, process).await;
         let repeat = match &exchanged {
-            Ok(()) => exchange.finish(),
+            Ok(()) => exchange.finish(prepared),
             Err(fault) => exchange.abandon(fault),
         };
-        self.pool.queue.borrow_mut().put_back(repeat);
+        pool.queue.borrow_mut().put_back(repeat);
         exchanged
-    }
-
-    async fn converse(&mut self, message: BytesMut, exchange: &mut Exchange) -> Result<(), Fault> {
-        if exchange.is_over() {
-            self.before = message;
-            return Ok(());
-        }
-        let limit = match self.link.send(message).await {
-            Ok(()) => self.pool.config.query_timeout,
-            // The server has probably said why it ended the connection.
-            Err(_) => LAST_WORDS,
-        };
-        loop {
-            self.link.process(|frame| exchange.handle(frame, &mut self.prepared))?;
-            if exchange.is_over() {
-                return Ok(());
-            }
-            self.link.wait(limit).await?;
-        }
-    }
-
-    /// Prepares the statements of a batch. Answers queries whose statement the server rejects.
-    async fn prepare(&mut self, batch: &mut VecDeque<Pending>) -> Result<(), Fault> {
-        let statements = batch.iter().map(|pending| &pending.query.statement);
-        let missing = self.prepared.missing(statements);
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let mut message = BytesMut::new();
-        for statement in &missing {
-            let encoded = statement.prepare(&mut message);
-            // The text was encoded before, by the caller.
-            encoded.map_err(|error| Fault::Protocol(error.to_string()))?;
-        }
-        self.link.send(message).await?;
-        let mut preparing = Preparing::default();
-        while preparing.results.len() < missing.len() {
-            self.link.process(|frame| preparing.handle(frame))?;
-            if preparing.results.len() < missing.len() {
-                self.link.wait(self.pool.config.query_timeout).await?;
-            }
-        }
-        for (statement, result) in missing.iter().zip(preparing.results) {
-            match result {
-                Ok(columns) => self.prepared.add(statement, columns, &mut self.before),
-                Err(error) => {
-                    let uses = |pending: &Pending| pending.query.statement.id() == statement.id();
-                    let (failed, rest): (Vec<_>, Vec<_>) =
-                        std::mem::take(batch).into_iter().partition(uses);
-                    *batch = rest.into();
-                    for pending in failed {
-                        pending.reply.send(Err(Error::Database(error.clone())));
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -15,7 +15,8 @@ use crate::error::Fault;
 
 /// Starts the session and authenticates, until the server is ready for queries.
 pub(super) async fn authenticate(link: &Link, config: &Config) -> Result<(), Fault> {
-    let mut startup = Startup { config, scram: None, ready: false, answer: BytesMut::new() };
+    let mut startup =
+        Startup { config, scram: None, is_accepted: false, ready: false, answer: BytesMut::new() };
     let own = [("user", Some(&config.user)), ("database", config.database.as_ref())];
     let own = own.into_iter().filter_map(|(name, value)| Some((name, value?.as_str())));
     let others = config.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -36,7 +37,9 @@ pub(super) async fn authenticate(link: &Link, config: &Config) -> Result<(), Fau
 
 struct Startup<'c> {
     config: &'c Config,
+    /// An exchange in which the server has not proved that it knows the password.
     scram: Option<ScramSha256>,
+    is_accepted: bool,
     ready: bool,
     /// Messages to send.
     answer: BytesMut,
@@ -46,7 +49,7 @@ impl<'c> Startup<'c> {
     fn handle(&mut self, frame: Frame<'_>) -> Result<(), Fault> {
         match frame.tag {
             b'E' => return error_of(frame).and_then(|error| Err(Fault::Fatal(error))),
-            b'Z' => self.ready = true,
+            b'Z' if self.is_accepted => self.ready = true,
             // The key of the process, for cancelling; a negotiation of the protocol's version.
             b'K' | b'v' => {}
             b'R' => self.authenticate(frame)?,
@@ -57,7 +60,11 @@ impl<'c> Startup<'c> {
 
     fn authenticate(&mut self, frame: Frame<'_>) -> Result<(), Fault> {
         match parse(frame)? {
-            Message::AuthenticationOk => {}
+            Message::AuthenticationOk if self.scram.is_some() => {
+                let what = "the server has not proved that it knows the password";
+                return Err(Fault::Protocol(what.to_owned()));
+            }
+            Message::AuthenticationOk => self.is_accepted = true,
             Message::AuthenticationCleartextPassword => {
                 if !self.config.is_private() {
                     let what = "the server asks for the password in clear text; it is not sent over TCP without \
@@ -88,7 +95,7 @@ impl<'c> Startup<'c> {
                 frontend::sasl_response(scram.message(), &mut self.answer)?;
             }
             Message::AuthenticationSaslFinal(body) => {
-                let scram = self.scram.as_mut().ok_or_else(|| unexpected(frame))?;
+                let mut scram = self.scram.take().ok_or_else(|| unexpected(frame))?;
                 scram.finish(body.data())?;
             }
             _ => {

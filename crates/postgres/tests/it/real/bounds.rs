@@ -17,7 +17,7 @@ fn queries_beyond_a_bound_are_rejected_at_once() {
             for query in queries {
                 match query.await {
                     Ok(_) => executed += 1,
-                    Err(Error::Busy { .. } | Error::Call(phalanx::CallError::Full { .. })) => {}
+                    Err(Error::Busy { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -63,5 +63,48 @@ fn more_queries_than_a_batch_are_served_by_many_connections() {
         for (number, query) in numbers.iter().zip(queries) {
             assert_eq!(query.await.unwrap().first().unwrap().get::<i32>(0), *number);
         }
+    });
+}
+
+/// Each query waits until four connections execute one.
+#[test]
+fn queries_of_one_cohort_are_executed_on_many_connections() {
+    let Some(config) = shared_server() else { return };
+    let config = config.max_batch(1).connections(4).parameter("application_name", "meeting");
+    run(config, |database| async move {
+        let create = "CREATE FUNCTION meet() RETURNS int LANGUAGE plpgsql AS $$ DECLARE present int; BEGIN LOOP \
+                      PERFORM pg_stat_clear_snapshot(); \
+                      SELECT count(*) INTO present FROM pg_stat_activity WHERE application_name = 'meeting' \
+                      AND state = 'active' AND query = 'SELECT meet(), pg_backend_pid()'; \
+                      EXIT WHEN present = 4; PERFORM pg_sleep(0.01); END LOOP; \
+                      PERFORM pg_sleep(0.1); RETURN present; END $$";
+        execute(database, create).await.unwrap();
+        let meet = Statement::new("SELECT meet(), pg_backend_pid()", &[]);
+        let queries: Vec<_> = (0..4).map(|_| database.query(&meet, &[])).collect();
+        let mut processes = std::collections::HashSet::new();
+        for query in queries {
+            processes.insert(query.await.unwrap().first().unwrap().get::<i32>(1));
+        }
+        assert_eq!(processes.len(), 4);
+    });
+}
+
+/// An error whose text quotes a parameter, and a notice.
+#[test]
+fn errors_and_notices_have_any_length() {
+    let Some(config) = shared_server() else { return };
+    run(config.max_queued_bytes(64 << 20), |database| async move {
+        let number = Statement::new("SELECT $1::int", &[Type::TEXT]).batchable();
+        let texts = ["1".to_owned(), "x".repeat(20 << 20), "2".to_owned()];
+        let queries = texts.each_ref().map(|text| database.query(&number, &[text]));
+        let [first, second, third] = queries;
+        assert_eq!(first.await.unwrap().len(), 1);
+        let error = second.await.unwrap_err();
+        let error = error.database().unwrap_or_else(|| panic!("{error}"));
+        assert_eq!(error.code(), "22P02");
+        assert!(error.message().len() < 100_000);
+        assert_eq!(third.await.unwrap().len(), 1);
+        let notice = "DO $$ BEGIN RAISE NOTICE '%', repeat('x', 20000000); END $$";
+        execute(database, notice).await.unwrap();
     });
 }

@@ -95,6 +95,57 @@ fn a_statement_with_an_error_fails_alone() {
     });
 }
 
+/// A statement whose text cannot be sent, one that fails after its first rows, and right ones.
+#[test]
+fn texts_with_zero_bytes_and_late_errors_affect_no_neighbour() {
+    let Some(config) = shared_server() else { return };
+    run(config, |database| async move {
+        let zero = Statement::new("SELECT '\0'", &[]);
+        let late = Statement::new("SELECT 1 / (5 - x) FROM generate_series(1, 9) AS x", &[]);
+        let right = Statement::new("SELECT 1", &[]).batchable();
+        for (zero, late) in [(zero.clone(), late.clone()), (zero.batchable(), late.batchable())] {
+            let queries = [&right, &zero, &right, &late, &right]
+                .map(|statement| database.query(statement, &[]));
+            let mut results = Vec::new();
+            for query in queries {
+                results.push(query.await.map(|rows| rows.len()));
+            }
+            assert!(matches!(results[1], Err(Error::Encoding(_))));
+            assert_eq!(results[3].as_ref().unwrap_err().database().unwrap().code(), "22012");
+            for index in [0, 2, 4] {
+                assert_eq!(results[index].as_ref().unwrap(), &1);
+            }
+        }
+    });
+}
+
+/// The server has forgotten all statements of a cohort, or their plans are out of date.
+#[test]
+fn statements_that_are_stale_are_prepared_again() {
+    let Some(config) = shared_server() else { return };
+    run(config, |database| async move {
+        execute(database, "CREATE TABLE changing (id int)").await.unwrap();
+        execute(database, "INSERT INTO changing VALUES (1)").await.unwrap();
+        let statements: Vec<_> = (0..12)
+            .map(|number| format!("SELECT *, {number} FROM changing"))
+            .map(|sql| Statement::new(&sql, &[]).batchable())
+            .collect();
+        let select = async || {
+            let queries = statements.iter().map(|statement| database.query(statement, &[]));
+            let queries: Vec<_> = queries.collect();
+            for query in queries {
+                assert_eq!(query.await.unwrap().len(), 1);
+            }
+        };
+        select().await;
+        execute(database, "DEALLOCATE ALL").await.unwrap();
+        select().await;
+        execute(database, "SET lc_messages = 'C'").await.unwrap();
+        execute(database, "ALTER TABLE changing ADD COLUMN name text").await.unwrap();
+        select().await;
+    });
+}
+
 /// Statements that are not batchable stand between batchable ones; one that cannot be part of a transaction, too.
 #[test]
 fn statements_of_all_kinds_share_a_cohort() {

@@ -1,6 +1,8 @@
 //! Queries on a scripted server in simulation: connections are reset, the server crashes at every point of the
 //! protocol, and each query still has one outcome that agrees with the table.
 
+mod scripted;
+mod scripts;
 mod server;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -82,6 +82,11 @@ impl Server {
                     *self.committed.lock().unwrap().entry(number).or_default() += 1;
                 }
                 if self.breaks() {
+                    if self.rng.lock().unwrap().bool() {
+                        // As a pooler whose server broke after the commit.
+                        output.clear();
+                        put_error(output, "FATAL", "08P01");
+                    }
                     return Err(Ended);
                 }
                 put(output, b'Z', b"I");

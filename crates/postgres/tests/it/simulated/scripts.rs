@@ -1,0 +1,309 @@
+//! Answers and ends of connections that a real server gives rarely.
+
+use std::time::Duration;
+
+use phalanx::net::{IoTimeout, Stream};
+use phalanx::sleep;
+use phalanx_postgres::{Config, Database, Error, Statement, Type};
+use phalanx_testkit::postgres::messages::{put, put_error, put_welcome, take};
+
+use super::scripted::{HOUR, Then, serve, with_server};
+
+/// A statement, which a script sees without its first word.
+fn statement(text: &str) -> Statement {
+    Statement::new(&format!("SELECT {text}"), &[])
+}
+
+/// A row without columns.
+const ROW: &[u8] = &[0, 0];
+
+fn complete(output: &mut Vec<u8>) -> Then {
+    put(output, b'C', b"SELECT 1\0");
+    Then::Continue
+}
+
+/// The rows before an error are not those of the next query, and do not count for its limit.
+#[test]
+fn rows_before_an_error_are_dropped() {
+    let server = async |stream: Stream, _| {
+        serve(stream, |text, output| {
+            if text == "one row" {
+                put(output, b'D', ROW);
+                return complete(output);
+            }
+            let row = vec![0; if text == "a long row, then an error" { 2_000 } else { 2 }];
+            (0..4).for_each(|_| put(output, b'D', &row));
+            put_error(output, "ERROR", "22012");
+            Then::Skip
+        })
+        .await;
+    };
+    let main = async |database: Database| {
+        let right = statement("one row");
+        for wrong in ["four rows, then an error", "a long row, then an error"] {
+            for wrong in [statement(wrong), statement(wrong).batchable()] {
+                for right in [right.clone(), right.clone().batchable()] {
+                    let queries =
+                        [&right, &wrong, &right].map(|statement| database.query(statement, &[]));
+                    let [first, second, third] = queries;
+                    assert_eq!(first.await.unwrap().len(), 1);
+                    assert_eq!(second.await.unwrap_err().database().unwrap().code(), "22012");
+                    assert_eq!(third.await.unwrap().len(), 1);
+                }
+            }
+        }
+    };
+    with_server(|config| config.max_result_bytes(1_000), server, main);
+}
+
+/// A server that does not read before its answers are read, and answers meanwhile.
+#[test]
+fn answers_are_processed_while_a_batch_is_sent() {
+    let server = async |stream: Stream, number| {
+        if number > 0 {
+            return serve(stream, |_, output| complete(output)).await;
+        }
+        let (mut input, mut output, mut has_started) = (Vec::new(), Vec::new(), false);
+        loop {
+            stream.read(&mut input, IoTimeout::NONE).await.unwrap();
+            while let Some((tag, _)) = take(&mut input, &mut has_started) {
+                match tag {
+                    0 => put_welcome(&mut output),
+                    b'P' => put(&mut output, b'1', b""),
+                    b'D' => put(&mut output, b'n', b""),
+                    b'S' => put(&mut output, b'Z', b"I"),
+                    _ => {}
+                }
+            }
+            if input.len() > 100 {
+                // The start of a long query.
+                put_error(&mut output, "FATAL", "57P01");
+            }
+            if !output.is_empty() {
+                stream.write(std::mem::take(&mut output), IoTimeout::NONE).await.unwrap();
+            }
+            if input.len() > 100 {
+                return sleep(10 * HOUR).await;
+            }
+        }
+    };
+    let main = async |database: Database| {
+        let long = Statement::new("SELECT a long query", &[Type::TEXT]).batchable();
+        let executed = database.execute(&long, &[&"x".repeat(100 << 10)]);
+        let executed = phalanx::timeout(2 * HOUR, executed).await;
+        assert_eq!(executed.expect("it is executed on the next connection").unwrap(), 1);
+    };
+    with_server(|config| config.query_timeout(5 * HOUR), server, main);
+}
+
+/// The limit on silence is not one on the whole time in which a batch is sent.
+#[test]
+fn a_server_may_read_slowly() {
+    let server = async |stream: Stream, _| {
+        let (mut input, mut output, mut has_started) = (Vec::new(), Vec::new(), false);
+        let mut next = 0;
+        while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE).await {
+            while let Some((tag, _)) = take(&mut input, &mut has_started) {
+                match tag {
+                    0 => put_welcome(&mut output),
+                    b'P' => put(&mut output, b'1', b""),
+                    b'D' => put(&mut output, b'n', b""),
+                    b'B' => put(&mut output, b'2', b""),
+                    b'E' => drop(complete(&mut output)),
+                    b'S' => put(&mut output, b'Z', b"I"),
+                    _ => {}
+                }
+            }
+            // An hour for each 64 KiB.
+            if input.len() > next {
+                next = input.len() + (32 << 10);
+                sleep(HOUR / 2).await;
+            }
+            if !output.is_empty() {
+                stream.write(std::mem::take(&mut output), IoTimeout::NONE).await.unwrap();
+            }
+        }
+    };
+    let main = async |database: Database| {
+        let before = phalanx::time::now();
+        let long = Statement::new("SELECT a long query", &[Type::TEXT]).batchable();
+        assert_eq!(database.execute(&long, &[&"x".repeat(200 << 10)]).await.unwrap(), 1);
+        let taken = phalanx::time::now() - before;
+        assert!(taken > 3 * HOUR, "the server was not slow: {taken:?}");
+    };
+    with_server(|config| config.query_timeout(3 * HOUR), server, main);
+}
+
+/// A pooler that has lost its server does not know what was committed. A server process that is told to end knows it.
+#[test]
+fn the_end_of_a_connection_repeats_only_what_has_had_no_effect() {
+    let server = async |stream: Stream, number| {
+        serve(stream, |text, output| {
+            if number > 0 {
+                return complete(output);
+            }
+            let code = if text.contains("pooler") { "08P01" } else { "57P01" };
+            put_error(output, "FATAL", code);
+            Then::Close
+        })
+        .await;
+    };
+    for (text, batchable, repeatable, is_repeated) in [
+        ("pooler", false, false, false),
+        ("pooler", true, false, false),
+        ("pooler", false, true, true),
+        // A procedure that has committed and continues.
+        ("told to end", false, false, false),
+        ("told to end", true, false, true),
+        ("told to end", false, true, true),
+        ("not bound, and told to end", false, false, true),
+    ] {
+        let main = move |database: Database| async move {
+            let mut statement = statement(text);
+            statement = if batchable { statement.batchable() } else { statement };
+            statement = if repeatable { statement.repeatable() } else { statement };
+            let result = database.execute(&statement, &[]).await;
+            match result {
+                Ok(1) => assert!(is_repeated, "{text} {batchable} {repeatable}"),
+                Err(Error::Lost { .. }) => assert!(!is_repeated, "{text} {batchable} {repeatable}"),
+                other => panic!("{other:?}"),
+            }
+        };
+        with_server(|config| config, server, main);
+    }
+}
+
+/// A repeatable query that ends every connection fails, and its repeatable neighbours do not.
+#[test]
+fn a_repeatable_query_that_ends_every_connection_fails_alone() {
+    let server = async |stream: Stream, _| {
+        serve(stream, |text, output| match text {
+            "deadly" => Then::Close,
+            _ => complete(output),
+        })
+        .await;
+    };
+    let main = async |database: Database| {
+        for shares in [false, true] {
+            let [fine, deadly] = ["fine", "deadly"].map(|text| {
+                let statement = statement(text).repeatable();
+                if shares { statement.batchable() } else { statement }
+            });
+            let queries = [&fine, &deadly, &fine].map(|statement| database.query(statement, &[]));
+            let [first, second, third] = queries;
+            first.await.unwrap();
+            assert!(matches!(second.await, Err(Error::Lost { .. })));
+            third.await.unwrap();
+        }
+    };
+    with_server(|config| config, server, main);
+}
+
+/// The server prepares one statement of a cohort only when a lock is free.
+#[test]
+fn a_statement_whose_preparation_waits_fails_alone() {
+    let server = async |stream: Stream, _| {
+        serve(stream, |_, output| complete(output)).await;
+    };
+    let main = async |database: Database| {
+        let statements = ["fine", "waits for a lock", "fine, too"].map(statement);
+        let queries = statements.each_ref().map(|statement| database.query(statement, &[]));
+        let [first, second, third] = queries;
+        first.await.unwrap();
+        let error = second.await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        third.await.unwrap();
+    };
+    with_server(|config| config, server, main);
+}
+
+/// A second connection is rejected while the first one works.
+#[test]
+fn queries_do_not_fail_while_another_connection_works() {
+    let server = async |stream: Stream, number| {
+        if number > 0 {
+            let mut output = Vec::new();
+            put_error(&mut output, "FATAL", "28P01");
+            let _ = stream.write(output, IoTimeout::NONE).await;
+            return;
+        }
+        serve(stream, |_, output| {
+            complete(output);
+            Then::Pause(HOUR / 60)
+        })
+        .await;
+    };
+    let main = async |database: Database| {
+        let slow = statement("slow");
+        database.execute(&slow, &[]).await.unwrap();
+        let queries: Vec<_> = (0..3).map(|_| database.query(&slow, &[])).collect();
+        for query in queries {
+            query.await.unwrap();
+        }
+    };
+    with_server(
+        |config| config.connections(2).max_batch(1).queue_timeout(Duration::from_secs(10)),
+        server,
+        main,
+    );
+}
+
+/// The time in which queries wait behind others on a connection is not one in which the database cannot be reached.
+#[test]
+fn the_limit_of_waiting_begins_when_the_connection_is_lost() {
+    let server = async |stream: Stream, number| {
+        let mut executed = 0;
+        match number {
+            0 => {
+                serve(stream, |_, output| {
+                    executed += 1;
+                    match executed {
+                        // It waits in the middle, so that the connection is lost while queries wait.
+                        2 => Then::Close,
+                        _ => {
+                            complete(output);
+                            Then::Pause(2 * HOUR)
+                        }
+                    }
+                })
+                .await;
+            }
+            // Two attempts fail.
+            1 | 2 => drop(stream),
+            _ => serve(stream, |_, output| complete(output)).await,
+        }
+    };
+    let main = async |database: Database| {
+        let query = statement("query").repeatable();
+        let queries: Vec<_> = (0..4).map(|_| database.query(&query, &[])).collect();
+        for query in queries {
+            query.await.unwrap();
+        }
+    };
+    with_server(|config: Config| config.max_batch(1).query_timeout(5 * HOUR), server, main);
+}
+
+/// The server has not proved that it knows the password.
+#[test]
+fn a_server_that_skips_the_end_of_the_authentication_is_rejected() {
+    let server = async |stream: Stream, _| {
+        let (mut input, mut has_started) = (Vec::new(), false);
+        while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE).await {
+            let mut output = Vec::new();
+            while let Some((tag, _)) = take(&mut input, &mut has_started) {
+                match tag {
+                    0 => put(&mut output, b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"),
+                    _ => put_welcome(&mut output),
+                }
+            }
+            if !output.is_empty() && stream.write(output, IoTimeout::NONE).await.is_err() {
+                return;
+            }
+        }
+    };
+    let main = async |database: Database| {
+        let error = database.query(&statement("query"), &[]).await.unwrap_err();
+        assert!(error.to_string().contains("has not proved"), "{error}");
+    };
+    with_server(|config| config.password("secret"), server, main);
+}
