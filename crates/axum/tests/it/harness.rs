@@ -14,6 +14,11 @@ use phalanx_axum::{ServeError, Server, serve};
 /// The server of an application, without signal handlers.
 pub(crate) type AppServer = Server<Router, phalanx_axum::ForRequests>;
 
+/// A runtime of tokio beside a server.
+pub(crate) fn side_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
 /// A running server. Dropping it drains it and checks how it ends.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,

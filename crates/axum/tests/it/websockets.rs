@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -9,13 +11,9 @@ use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::routing::{any, get};
 use phalanx_testkit::within_limit;
-use tokio::runtime::{Builder, Runtime};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-use crate::harness::{read_until, served_with};
-
-fn side_runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-}
+use crate::harness::{read_until, served_with, side_runtime};
 
 async fn echo(mut socket: WebSocket) {
     while let Some(Ok(message)) = socket.recv().await {
@@ -52,6 +50,48 @@ fn a_websocket_echoes_large_messages() {
         drop(server);
         assert!(client.read().is_err());
     });
+}
+
+/// Over TLS, the socket takes less at a time than a stream encrypts.
+#[test]
+fn the_end_of_a_long_message_arrives_over_tls() {
+    within_limit(|| {
+        let side = side_runtime();
+        let send = |mut socket: WebSocket| async move {
+            socket.send(Message::Binary(vec![7; LONG].into())).await.unwrap();
+            // The client answers when it has received everything.
+            socket.recv().await.unwrap().unwrap();
+            socket.send(Message::Binary(vec![8; LONG].into())).await.unwrap();
+            drop(socket);
+        };
+        let handler = move |upgrade: WebSocketUpgrade| async move { upgrade.on_upgrade(send) };
+        let app = Router::new().route("/", any(handler));
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+        let client = tls_client(&certificate, &key);
+        let server = served_with(app, |server| {
+            server.processors(1).tls(certificate, key).side_runtime(side.handle().clone())
+        });
+        let stream = rustls::StreamOwned::new(client, server.connect());
+        let (mut client, _) = tungstenite::client("ws://localhost/", stream).unwrap();
+        assert!(client.read().unwrap() == tungstenite::Message::binary(vec![7; LONG]));
+        client.send(tungstenite::Message::text("received")).unwrap();
+        assert!(client.read().unwrap() == tungstenite::Message::binary(vec![8; LONG]));
+    });
+}
+
+/// The length of a message for which no buffer on the way has room.
+const LONG: usize = 8 << 20;
+
+/// Writes a certificate and its key, and makes a client that trusts it.
+fn tls_client(certificate: &Path, key: &Path) -> ClientConnection {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(certificate, made.cert.pem()).unwrap();
+    std::fs::write(key, made.signing_key.serialize_pem()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap()
 }
 
 #[test]

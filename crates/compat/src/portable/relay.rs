@@ -22,11 +22,20 @@ pub struct Relay<S> {
     stream: Option<S>,
     sending: Vec<u8>,
     sent: usize,
+    /// The stream holds no bytes that it has taken. An encrypted stream holds some until the next call.
+    is_flushed: bool,
+}
+
+/// A step of the sending direction.
+enum Step {
+    Wrote(usize),
+    Flushed,
+    ShutDown,
 }
 
 impl<S: PollStream + Unpin> Relay<S> {
     pub(super) fn new(pipe: Arc<Pipe<S>>) -> Self {
-        Self { pipe, stream: None, sending: Vec::new(), sent: 0 }
+        Self { pipe, stream: None, sending: Vec::new(), sent: 0, is_flushed: true }
     }
 
     /// Takes the stream and the output that the other side has left. Returns how many bytes it has room for, whether
@@ -53,23 +62,29 @@ impl<S: PollStream + Unpin> Relay<S> {
         wanted
     }
 
-    /// Continues to send, and then to shut down. Returns whether anything happened.
+    /// Continues to send, then to flush, and then to shut down. Returns whether anything happened.
     fn send(&mut self, context: &mut Context<'_>, shutdown: bool) -> bool {
         let Some(stream) = &mut self.stream else { return false };
         let rest = &self.sending[self.sent..];
-        let result = match rest.is_empty() {
-            false => stream.poll_write(context, &[IoSlice::new(rest)]),
-            true if shutdown => stream.poll_shutdown(context).map_ok(|()| 0),
-            true => return false,
+        let step = if !rest.is_empty() {
+            stream.poll_write(context, &[IoSlice::new(rest)]).map_ok(Step::Wrote)
+        } else if shutdown {
+            stream.poll_shutdown(context).map_ok(|()| Step::ShutDown)
+        } else if !self.is_flushed {
+            stream.poll_flush(context).map_ok(|()| Step::Flushed)
+        } else {
+            return false;
         };
-        let Poll::Ready(result) = result else { return false };
+        let Poll::Ready(step) = step else { return false };
+        self.is_flushed = !matches!(step, Ok(Step::Wrote(_)));
         let mut pipe = self.pipe.lock();
-        match result {
-            Ok(0) => pipe.shutdown = Shutdown::Done,
-            Ok(count) => {
+        match step {
+            Ok(Step::Wrote(count)) => {
                 self.sent += count;
                 return true;
             }
+            Ok(Step::Flushed) => return true,
+            Ok(Step::ShutDown) => pipe.shutdown = Shutdown::Done,
             Err(error) => {
                 pipe.failed = Some(error.kind());
                 pipe.shutdown = Shutdown::Done;
@@ -112,7 +127,7 @@ impl<S: PollStream + Unpin> Future for Relay<S> {
         loop {
             let (room, shutdown, is_dropped) = this.collect(context);
             let sent = this.send(context, shutdown);
-            let is_sending = this.sent < this.sending.len();
+            let is_sending = this.sent < this.sending.len() || !this.is_flushed || shutdown;
             if is_dropped && !sent && !is_sending {
                 return Poll::Ready(());
             }

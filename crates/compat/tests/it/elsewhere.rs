@@ -16,7 +16,7 @@ use phalanx_testkit::within_limit;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Serves one connection on a runtime that ends then, and runs `client` on another thread.
-fn serve<F>(
+pub(crate) fn serve<F>(
     serve: impl Fn(SharedStage<()>, Stream) -> F + Send + Sync + Copy + 'static,
     client: impl FnOnce(TcpStream) + Send + 'static,
 ) where
@@ -46,7 +46,9 @@ fn serve<F>(
 }
 
 /// Runs a future with tokio's functions on a thread of its own.
-async fn on_thread<F: Future<Output = T> + Send + 'static, T: Send + 'static>(future: F) -> T {
+pub(crate) async fn on_thread<F: Future<Output = T> + Send + 'static, T: Send + 'static>(
+    future: F,
+) -> T {
     let (sender, output) = oneshot::shared();
     thread::spawn(move || {
         let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -55,7 +57,7 @@ async fn on_thread<F: Future<Output = T> + Send + 'static, T: Send + 'static>(fu
     output.await.expect("the thread returns")
 }
 
-const LONG: usize = 300_000;
+pub(crate) const LONG: usize = 300_000;
 
 #[test]
 fn another_thread_uses_a_portable_stream() {

@@ -1,4 +1,5 @@
 //! Streams, futures and threads of others on Phalanx.
 
 mod elsewhere;
+mod flushed;
 mod simulated;
