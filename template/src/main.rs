@@ -11,7 +11,7 @@ use phalanx::{Graph, Runtime};
 use phalanx_axum::Options;
 use {{crate_name}}::{Counters, router};
 
-/// Time in which a client must send the head of a request.
+/// Time in which a client must send the head of a request. Connections that are idle for so long are closed, too.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time in which requests complete after SIGTERM or SIGINT.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);

@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use phalanx::Graph;
 use phalanx::sim::{self, Client};
@@ -27,7 +29,9 @@ async fn add(client: &mut Client) -> Option<u64> {
 
 #[test]
 fn no_addition_is_lost_or_counted_twice() {
-    sim::explore(100, |world| {
+    let answered = Arc::new(AtomicUsize::new(0));
+    let counted = answered.clone();
+    sim::explore(100, move |world| {
         let address = "10.0.0.1:80".parse().unwrap();
         let mut graph = Graph::new();
         let http = Stages::declare(&mut graph);
@@ -40,6 +44,7 @@ fn no_addition_is_lost_or_counted_twice() {
         let (sent, confirmed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         for _ in 0..3 {
             let (net, sent, confirmed) = (world.net(), sent.clone(), confirmed.clone());
+            let answered = counted.clone();
             world.client(async move {
                 let Ok(mut client) = net.connect(address).await else { return };
                 for _ in 0..5 {
@@ -49,8 +54,10 @@ fn no_addition_is_lost_or_counted_twice() {
                     assert!(count > before, "{count}, but {before} were confirmed before");
                     assert!(count <= sent.get(), "{count}, but only {} were sent", sent.get());
                     confirmed.set(confirmed.get() + 1);
+                    answered.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
     });
+    assert!(answered.load(Ordering::Relaxed) > 0, "no request was answered");
 }

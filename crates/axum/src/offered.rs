@@ -1,11 +1,19 @@
 //! A connection that may move to another processor between two requests.
 
+use std::future::Future;
 use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use phalanx::net::{PollStream, Polled};
+use phalanx::time::{Sleep, sleep};
 
 use crate::progress::Progress;
+
+/// The time for which a connection that is to move does not notice that its client has left. A handler that takes longer
+/// is dropped with its client, and the connection stays.
+const MAX_UNWATCHED: Duration = Duration::from_secs(1);
 
 /// A plain stream that is [offered](Polled::poll_offer) when its [`Progress`] permits. hyper reads the end of the stream
 /// when it has moved, and closes the connection, which no longer is here.
@@ -13,11 +21,13 @@ pub(crate) struct Offered {
     stream: Polled,
     /// None for a connection that stays.
     progress: Option<Progress>,
+    /// The rest of [`MAX_UNWATCHED`].
+    unwatched: Option<Sleep>,
 }
 
 impl Offered {
     pub(crate) fn new(stream: Polled, progress: Option<Progress>) -> Self {
-        Self { stream, progress }
+        Self { stream, progress, unwatched: None }
     }
 }
 
@@ -37,7 +47,10 @@ impl PollStream for Offered {
         };
         // hyper looks for the end of the stream while a handler waits. That read would keep the connection here.
         if self.stream.is_leaving() && progress.waits_for_answer(context) {
-            return Poll::Pending;
+            let unwatched = self.unwatched.get_or_insert_with(|| sleep(MAX_UNWATCHED));
+            ready!(Pin::new(unwatched).poll(context));
+        } else {
+            self.unwatched = None;
         }
         if progress.is_between() && ready!(self.stream.poll_offer(context))? {
             return Poll::Ready(Ok(0));

@@ -32,10 +32,15 @@ pub(crate) fn requests<S: HttpService>(
     service_fn(move |request: Request<Incoming>| {
         progress.called(&request);
         let (service, span) = (service.clone(), RequestSpan::new(&request));
-        let answer = stage.run(move |_| span.around(handled(service, request)));
+        let around = span.clone();
+        let answer = stage.run(move |_| around.around(handled(service, request)));
         let progress = progress.clone();
         answer.map(move |answer| {
-            let response = answer.unwrap_or_else(|error| refusal(&error));
+            let response = answer.unwrap_or_else(|error| {
+                let response = refusal(&error);
+                span.answered(&response);
+                response
+            });
             Ok(response.map(|body| Answered::new(body, progress)))
         })
     })

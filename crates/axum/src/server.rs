@@ -21,6 +21,9 @@ pub enum ServeError {
     /// The address cannot be listened on.
     #[error("cannot listen: {0}; choose another address, or stop what uses it")]
     Listen(#[source] io::Error),
+    /// The listener cannot be shared among the processors.
+    #[error("cannot duplicate the listener for each processor: {0}; raise the limit of open files")]
+    Share(#[source] io::Error),
     /// A certificate is unusable.
     #[cfg(feature = "tls")]
     #[error(transparent)]
@@ -50,7 +53,7 @@ pub fn serve<M, V: Services<M>>(listener: impl Listen, services: V) -> Server<V,
         #[cfg(feature = "tls")]
         certificate: None,
         #[cfg(feature = "tokio")]
-        shutdown: None,
+        tokio: crate::within_tokio::TokioOptions::default(),
         kind: PhantomData,
     }
 }
@@ -66,7 +69,7 @@ pub struct Server<V, M> {
     #[cfg(feature = "tls")]
     certificate: Option<phalanx_tls::Source>,
     #[cfg(feature = "tokio")]
-    pub(crate) shutdown: Option<crate::within_tokio::Shutdown>,
+    pub(crate) tokio: crate::within_tokio::TokioOptions,
     kind: PhantomData<fn() -> M>,
 }
 
@@ -141,12 +144,16 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
         // Each processor accepts some of the connections of one socket.
         let shared: io::Result<Vec<_>> =
             (1..self.processors).map(|_| listener.try_clone()).collect();
-        let mut listeners = shared.map_err(ServeError::Listen)?;
+        let mut listeners = shared.map_err(ServeError::Share)?;
         listeners.push(listener);
         let listeners = Mutex::new(listeners);
+        #[cfg(feature = "tokio")]
+        let runtime = self.tokio.apply(self.runtime);
+        #[cfg(not(feature = "tokio"))]
+        let runtime = self.runtime;
         // Need not be `Sync`.
         let services = Mutex::new(self.services);
-        self.runtime.processors(self.processors).run_and(
+        runtime.processors(self.processors).run_and(
             graph,
             |_| {
                 let listener = listeners.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -17,6 +17,7 @@ mod enabled {
     use tracing::{Instrument, Span, info_span};
 
     /// The span of one request. Polls of its handler are inside of it, and the drop of the handler.
+    #[derive(Clone)]
     pub(crate) struct RequestSpan(Span);
 
     impl RequestSpan {
@@ -38,9 +39,14 @@ mod enabled {
             handler: impl Future<Output = Response>,
         ) -> impl Future<Output = Response> {
             handler.instrument(self.0.clone()).map(move |response| {
-                self.0.record("status", response.status().as_u16());
+                self.answered(&response);
                 response
             })
+        }
+
+        /// Records the status of a response.
+        pub(crate) fn answered<B>(&self, response: &Response<B>) {
+            self.0.record("status", response.status().as_u16());
         }
     }
 }
@@ -52,6 +58,7 @@ mod disabled {
     use axum::response::Response;
     use hyper::Request;
 
+    #[derive(Clone)]
     pub(crate) struct RequestSpan;
 
     impl RequestSpan {
@@ -62,5 +69,7 @@ mod disabled {
         pub(crate) fn around<F: Future<Output = Response>>(self, handler: F) -> F {
             handler
         }
+
+        pub(crate) fn answered<B>(&self, _: &Response<B>) {}
     }
 }

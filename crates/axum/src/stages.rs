@@ -70,8 +70,11 @@ impl Options {
         self
     }
 
-    /// The longest time in which a client must send the head of a request over HTTP/1.1, counted from the first byte.
-    /// There is no limit by default.
+    /// The longest time in which a client must send the head of a request over HTTP/1.1. There is no limit by default.
+    ///
+    /// The time is counted from the end of the response before, so a kept connection that is idle for so long is closed,
+    /// too. For the first request it is counted from the bytes that tell HTTP/1.1 from HTTP/2: a client that sends
+    /// nothing, or only the start of HTTP/2's preface, is not limited.
     #[must_use]
     pub fn header_timeout(mut self, limit: Duration) -> Self {
         self.header_timeout = Some(limit);
@@ -194,7 +197,7 @@ impl Stages {
 
     /// Serves one connection on this processor, which it belongs to.
     pub async fn serve_one<M: 'static, V: Services<M>>(self, stream: Stream, services: V) {
-        serve_connection(stream, Connections::new(self, services)).await;
+        serve_connection(stream, Connections::new(self, services.prepared())).await;
     }
 }
 

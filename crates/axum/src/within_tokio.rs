@@ -5,6 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use phalanx::Runtime;
 use phalanx::runtime::Control;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -13,18 +14,39 @@ use crate::server::Server;
 use crate::services::Services;
 
 /// A signal to drain.
-pub(crate) type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The options of a server that concern tokio.
+#[derive(Default)]
+pub(crate) struct TokioOptions {
+    side_runtime: Option<Handle>,
+    shutdown: Option<Shutdown>,
+}
+
+impl TokioOptions {
+    /// Adds the options to those of the runtime.
+    pub(crate) fn apply(self, runtime: Runtime) -> Runtime {
+        let runtime = match self.shutdown {
+            Some(_) => runtime.signals(false),
+            None => runtime,
+        };
+        match self.side_runtime {
+            Some(handle) => runtime.thread_scope(move |run| {
+                let _entered = handle.enter();
+                run();
+            }),
+            None => runtime,
+        }
+    }
+}
 
 impl<M: 'static, V: Services<M>> Server<V, M> {
     /// Enters a runtime of tokio on each processor, for code that needs tokio's reactor, timers or tasks: reqwest, sqlx,
     /// the WebSockets and the keep-alive messages of axum. Its own threads do that I/O and run those tasks. A wake-up
     /// from them crosses threads, so handlers that need none of this are faster. A server that is awaited within tokio
-    /// enters that runtime by itself.
+    /// enters that runtime by itself, unless this sets another.
     pub fn side_runtime(mut self, handle: Handle) -> Self {
-        self.runtime = self.runtime.thread_scope(move |run| {
-            let _entered = handle.enter();
-            run();
-        });
+        self.tokio.side_runtime = Some(handle);
         self
     }
 
@@ -33,8 +55,7 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
         mut self,
         signal: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        self.runtime = self.runtime.signals(false);
-        self.shutdown = Some(Box::pin(signal));
+        self.tokio.shutdown = Some(Box::pin(signal));
         self
     }
 }
@@ -45,15 +66,17 @@ impl<M: 'static, V: Services<M>> IntoFuture for Server<V, M> {
 
     /// Serves on threads of its own until the future is dropped, which ends the server, or until it drains.
     fn into_future(mut self) -> Serving {
-        let (shutdown, handle) = (self.shutdown.take(), Handle::try_current());
-        let server = match handle {
-            Ok(handle) => self.side_runtime(handle),
-            Err(_) => self,
-        };
+        let shutdown = self.tokio.shutdown.take();
+        if shutdown.is_some() {
+            self.runtime = self.runtime.signals(false);
+        }
+        if self.tokio.side_runtime.is_none() {
+            self.tokio.side_runtime = Handle::try_current().ok();
+        }
         let (started, starting) = oneshot::channel();
         let (ended, end) = oneshot::channel();
         let run = move || {
-            let served = server.run_and(|control| {
+            let served = self.run_and(|control| {
                 // Fails if the future was dropped.
                 if let Err(control) = started.send(control) {
                     control.end();

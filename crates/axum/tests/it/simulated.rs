@@ -56,7 +56,9 @@ async fn answers(client: &mut Client, count: usize) -> Option<Vec<u64>> {
 
 #[test]
 fn answers_are_right_whatever_the_network_does() {
-    sim::explore(40, |world| {
+    let answered = Arc::new(AtomicUsize::new(0));
+    let counted = answered.clone();
+    sim::explore(40, move |world| {
         let address = "10.0.0.1:80".parse().unwrap();
         let mut graph = Graph::new();
         let http = Stages::declare(&mut graph);
@@ -68,7 +70,7 @@ fn answers_are_right_whatever_the_network_does() {
             Ok(())
         });
         for _ in 0..3 {
-            let net = world.net();
+            let (net, answered) = (world.net(), counted.clone());
             world.client(async move {
                 let Ok(mut client) = net.connect(address).await else { return };
                 let mut last = 0;
@@ -76,7 +78,45 @@ fn answers_are_right_whatever_the_network_does() {
                     let Some(sum) = ask(&mut client, number).await else { return };
                     assert!(sum >= last + number, "{sum} after {last}");
                     last = sum;
+                    answered.fetch_add(1, Ordering::Relaxed);
                 }
+            });
+        }
+    });
+    assert!(answered.load(Ordering::Relaxed) > 0, "no request was answered");
+}
+
+/// A handler of which the client has left is dropped, also on a connection that should move. Otherwise the program would
+/// not come to rest.
+#[test]
+fn a_client_that_leaves_ends_its_handler() {
+    sim::explore(40, |world| {
+        let address = "10.0.0.1:80".parse().unwrap();
+        let mut graph = Graph::new();
+        let http = Stages::declare(&mut graph);
+        let sums: Sums = graph.partitioned("sums", |_| 0);
+        let app = Router::new()
+            .route("/add/{number}", post(add))
+            .route("/forever", get(std::future::pending::<()>))
+            .with_state(sums);
+        let endpoints = world.listen(address);
+        world.program(graph, move |start| {
+            http.serve(endpoints.listener(start)?, app.clone())?;
+            Ok(())
+        });
+        for number in 0..8 {
+            let net = world.net();
+            world.client(async move {
+                let Ok(mut client) = net.connect(address).await else { return };
+                for _ in 0..8 {
+                    if ask(&mut client, number).await.is_none() {
+                        return;
+                    }
+                    // Time in which the loads are measured again.
+                    net.sleep(Duration::from_millis(5 + number)).await;
+                }
+                let _ = client.write_all(b"GET /forever HTTP/1.1\r\nhost: x\r\n\r\n").await;
+                net.sleep(Duration::from_millis(20)).await;
             });
         }
     });

@@ -87,10 +87,12 @@ fn each_request_has_a_span() {
             StatusCode::IM_A_TEAPOT
         }),
     );
+    let app = app.route("/spans/panic", get(|| async { panic!("by intent") as () }));
     within_limit(move || {
         let server = served(app);
         server.get("/spans/quick?secret=1");
         server.get("/spans/slow");
+        server.get("/spans/panic");
     });
     let texts: Vec<_> = spans.0.lock().unwrap().iter().map(|(_, text)| text.clone()).collect();
     assert!(texts.iter().all(|text| text.ends_with(" close")), "{texts:?}");
@@ -104,5 +106,6 @@ fn each_request_has_a_span() {
     };
     let poll = " enter exit";
     let quick = expected("quick", &poll.repeat(2), 200);
-    assert_eq!(texts, [quick, expected("slow", &poll.repeat(3), 418)]);
+    let slow = expected("slow", &poll.repeat(3), 418);
+    assert_eq!(texts, [quick, slow, expected("panic", &poll.repeat(2), 500)]);
 }

@@ -9,6 +9,8 @@ use axum::routing::get;
 use phalanx_axum::{ForRequests, Server, serve};
 use phalanx_testkit::within_limit;
 
+use crate::harness::{served_with, side_runtime};
+
 #[test]
 fn one_line_of_a_tokio_program_changes() {
     within_limit(|| {
@@ -37,6 +39,47 @@ fn one_line_of_a_tokio_program_changes() {
             serve(listener, app).processors(1).with_graceful_shutdown(stopped).await.unwrap();
             assert!(client.join().unwrap().ends_with("\r\n\r\nawake"));
         });
+    });
+}
+
+/// The flavor of the runtime that handlers find.
+fn flavor() -> Router {
+    let flavor = || async {
+        let handle = tokio::runtime::Handle::try_current();
+        handle.map_or_else(|_| "none".to_owned(), |handle| format!("{:?}", handle.runtime_flavor()))
+    };
+    Router::new().route("/", get(flavor))
+}
+
+#[test]
+fn a_side_runtime_has_precedence_over_that_of_the_program() {
+    within_limit(|| {
+        let side = side_runtime();
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for (expected, handle) in [("CurrentThread", None), ("MultiThread", Some(side.handle()))] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("socket");
+            tokio.block_on(async {
+                let server = serve(tokio::net::UnixListener::bind(&path).unwrap(), flavor());
+                let server = match handle {
+                    Some(handle) => server.side_runtime(handle.clone()),
+                    None => server,
+                };
+                asked_once(server, path, expected).await;
+            });
+        }
+    });
+}
+
+#[test]
+fn the_order_of_a_servers_options_is_free() {
+    within_limit(|| {
+        let side = side_runtime();
+        let server = served_with(flavor(), |server| {
+            let runtime = phalanx::Runtime::new().signals(false);
+            server.side_runtime(side.handle().clone()).runtime(runtime)
+        });
+        assert!(server.get("/").ends_with("\r\n\r\nMultiThread"));
     });
 }
 
@@ -70,16 +113,16 @@ fn unix_sockets_of_tokio_and_of_the_standard_library() {
         tokio.block_on(async {
             let path = folder.path().join("tokio");
             let of_tokio = serve(tokio::net::UnixListener::bind(&path).unwrap(), app.clone());
-            asked_once(of_tokio, path).await;
+            asked_once(of_tokio, path, "yes").await;
             let path = folder.path().join("std");
             let of_std = serve(std::os::unix::net::UnixListener::bind(&path).unwrap(), app.clone());
-            asked_once(of_std, path).await;
+            asked_once(of_std, path, "yes").await;
         });
     });
 }
 
-/// Awaits a server until it has answered one request.
-async fn asked_once(server: Server<Router, ForRequests>, path: PathBuf) {
+/// Awaits a server until it has answered one request with this text.
+async fn asked_once(server: Server<Router, ForRequests>, path: PathBuf, expected: &str) {
     assert_eq!(server.local_addr().unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let client = std::thread::spawn(move || {
@@ -92,5 +135,6 @@ async fn asked_once(server: Server<Router, ForRequests>, path: PathBuf) {
     });
     let stopped = async { stopped.await.unwrap() };
     server.processors(2).with_graceful_shutdown(stopped).await.unwrap();
-    assert!(client.join().unwrap().ends_with("\r\n\r\nyes"));
+    let answer = client.join().unwrap();
+    assert!(answer.ends_with(&format!("\r\n\r\n{expected}")), "{answer}");
 }
