@@ -71,11 +71,11 @@ impl Orders for Batched {
 
 impl From<phalanx_postgres::Error> for Failure {
     fn from(error: phalanx_postgres::Error) -> Self {
-        match error.database() {
-            // An integrity constraint.
-            Some(violated) if violated.code().starts_with("23") => {
-                Self::Invalid(violated.message().to_owned())
+        match &error {
+            phalanx_postgres::Error::Database(reported) => {
+                Self::reported(reported.code(), reported.message())
             }
+            phalanx_postgres::Error::Lost { .. } => Self::Unknown(error.to_string()),
             _ => Self::Unavailable(error.to_string()),
         }
     }

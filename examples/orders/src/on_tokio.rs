@@ -20,7 +20,7 @@ struct Pool(Arc<Inner>);
 
 struct Inner {
     free: Semaphore,
-    connections: Mutex<Vec<Connection>>,
+    connections: Mutex<Vec<Arc<Connection>>>,
 }
 
 /// A connection with its prepared statements.
@@ -59,7 +59,7 @@ impl Pool {
             let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await?;
             tokio::spawn(connection);
             let (insert, find) = (client.prepare(INSERT).await?, client.prepare(FIND).await?);
-            connections.push(Connection { client, insert, find });
+            connections.push(Arc::new(Connection { client, insert, find }));
         }
         let (free, connections) = (Semaphore::new(CONNECTIONS), Mutex::new(connections));
         Ok(Self(Arc::new(Inner { free, connections })))
@@ -67,12 +67,30 @@ impl Pool {
 
     /// Runs `query` with a free connection.
     async fn with<T>(&self, query: impl AsyncFnOnce(&Connection) -> T) -> T {
-        let connections = || self.0.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let _permit = self.0.free.acquire().await.expect("never closed");
-        let connection = connections().pop().expect("one for each permit");
-        let result = query(&connection).await;
-        connections().push(connection);
-        result
+        let taken = Taken::new(&self.0.connections);
+        query(&taken.connection).await
+    }
+}
+
+/// A connection that is in use. It returns to the pool also if the request ends early, because its client has left.
+struct Taken<'p> {
+    connection: Arc<Connection>,
+    connections: &'p Mutex<Vec<Arc<Connection>>>,
+}
+
+impl<'p> Taken<'p> {
+    fn new(connections: &'p Mutex<Vec<Arc<Connection>>>) -> Self {
+        let mut free = connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = free.pop().expect("one for each permit");
+        Self { connection, connections }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut free = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        free.push(self.connection.clone());
     }
 }
 
@@ -97,11 +115,9 @@ impl Orders for Pool {
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
-            // An integrity constraint.
-            Some(violated) if violated.code().code().starts_with("23") => {
-                Self::Invalid(violated.message().to_owned())
-            }
-            _ => Self::Unavailable(error.to_string()),
+            Some(reported) => Self::reported(reported.code().code(), reported.message()),
+            // The connection was lost.
+            None => Self::Unknown(error.to_string()),
         }
     }
 }

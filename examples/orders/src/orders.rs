@@ -22,10 +22,23 @@ pub(crate) struct Order {
 /// Why a request has no result.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The order violates a constraint.
+    /// The order violates a constraint, or has a value that the table cannot store.
     Invalid(String),
-    /// The database did not execute the statement, or nobody knows whether it did.
+    /// The database did not execute the statement. It may be repeated.
     Unavailable(String),
+    /// The database may have executed the statement or not.
+    Unknown(String),
+}
+
+impl Failure {
+    /// A failure that the database has reported with this SQLSTATE code.
+    pub(crate) fn reported(code: &str, message: &str) -> Self {
+        match code.get(..2) {
+            // A value out of range or of a wrong form; an integrity constraint.
+            Some("22" | "23") => Self::Invalid(message.to_owned()),
+            _ => Self::Unavailable(format!("{code}: {message}")),
+        }
+    }
 }
 
 /// A database of orders.

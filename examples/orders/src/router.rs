@@ -45,6 +45,7 @@ impl IntoResponse for Failure {
         match self {
             Self::Invalid(what) => (StatusCode::UNPROCESSABLE_ENTITY, what).into_response(),
             Self::Unavailable(what) => (StatusCode::SERVICE_UNAVAILABLE, what).into_response(),
+            Self::Unknown(what) => (StatusCode::INTERNAL_SERVER_ERROR, what).into_response(),
         }
     }
 }

@@ -47,6 +47,15 @@ fn serves_orders(on: &str) {
     assert_eq!(found, (200, r#"{"customer":"anna","cents":1250}"#.to_owned()));
     assert_eq!(request(address, "GET /orders/999", "").0, 404);
     assert_eq!(request(address, "POST /orders", "{}").0, 422);
+    // A text that PostgreSQL cannot store.
+    let zero = r#"{"customer":"an\u0000na","cents":1}"#;
+    assert_eq!(request(address, "POST /orders", zero).0, 422);
+    // More clients than connections leave before the answer.
+    for _ in 0..64 {
+        let mut stream = tcp::connect(address);
+        stream.write_all(b"GET /orders/1 HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+    }
     let clients: Vec<_> = (0..8)
         .map(|client| {
             thread::spawn(move || {
