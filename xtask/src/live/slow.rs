@@ -9,11 +9,22 @@ use super::{Home, binary, outcome, quantile};
 use crate::task::Outcome;
 
 /// Modes of slowhttptest: slow heads, slow bodies, and answers that are not read.
-const KINDS: [(&str, &[&str]); 3] = [
-    ("heads", &["-H", "-i", "2", "-x", "24"]),
-    ("bodies", &["-B", "-i", "2", "-s", "60000", "-x", "10"]),
-    ("readers", &["-X", "-w", "64", "-y", "512", "-n", "1", "-z", "32", "-k", "1"]),
+const KINDS: [(&str, &[&str], Fate); 3] = [
+    ("heads", &["-H", "-i", "2", "-x", "24"], Fate::Held),
+    ("bodies", &["-B", "-i", "2", "-s", "60000", "-x", "10"], Fate::Closed),
+    ("readers", &["-X", "-w", "64", "-y", "512", "-n", "1", "-z", "32", "-k", "1"], Fate::Held),
 ];
+
+/// The connections of slow clients when they have started.
+#[derive(Clone, Copy)]
+enum Fate {
+    /// They are open, and slow.
+    Held,
+    /// The server has answered and closed them: it rejects a POST to a file without awaiting the body.
+    Closed,
+}
+/// Maximum time until all slow clients are connected, on a loaded machine.
+const MAX_START: Duration = Duration::from_secs(30);
 /// Maximum ratio of a normal client's p99 with and without slow clients.
 const MAX_RATIO: f64 = 2.0;
 /// Latencies below this are treated as equal.
@@ -43,16 +54,18 @@ pub(crate) fn run(root: &Path, count: u64, seconds: u64) -> Outcome {
         measured += 1;
         // The first requests pay for lazy initialization.
         probe(&server, Duration::from_secs(1))?;
-        for (kind, flags) in KINDS {
+        for (kind, flags, fate) in KINDS {
             let before = server.memory().map_err(text)?;
             let mut alone = probe(&server, Duration::from_secs(seconds))?;
             let idle = server.descriptors().map_err(text)?;
-            let mut slow = slow_clients(&server, count, seconds + 4, flags)?;
-            // All slow clients are connected after the first seconds.
+            let mut slow = slow_clients(&server, count, seconds, flags)?;
+            let mut open = idle;
+            slow.await_fate(fate, count, || {
+                open = server.descriptors().map_err(text)?;
+                Ok(open.saturating_sub(idle) as u64)
+            })?;
+            // The last ones connect and send their requests.
             std::thread::sleep(Duration::from_secs(3));
-            let open = server.descriptors().map_err(text)?;
-            let connected = open.saturating_sub(idle) as u64;
-            slow.check(connected, count)?;
             let mut beside = probe(&server, Duration::from_secs(seconds))?;
             let after = server.memory().map_err(text)?;
             drop(slow);
@@ -100,17 +113,40 @@ fn probe(server: &Server, during: Duration) -> Result<Vec<Duration>, String> {
 struct Slow(Child);
 
 impl Slow {
-    /// Checks that the clients are there.
+    /// Waits until the clients have started.
     ///
     /// # Errors
-    /// If fewer than nine in ten are connected, or the process has ended.
-    fn check(&mut self, connected: u64, count: u64) -> Result<(), String> {
-        if let Some(status) = self.0.try_wait().map_err(|error| format!("slowhttptest: {error}"))? {
-            return Err(format!("slowhttptest has ended: {status}"));
+    /// As [`check`](Self::check), after [`MAX_START`].
+    fn await_fate(
+        &mut self,
+        fate: Fate,
+        count: u64,
+        mut connected: impl FnMut() -> Result<u64, String>,
+    ) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            let checked = self.check(fate, connected()?, count);
+            if checked.is_ok() || begun.elapsed() > MAX_START {
+                return checked;
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
-        match connected * 10 >= count * 9 {
-            true => Ok(()),
-            false => Err(format!("only {connected} of {count} slow clients are connected")),
+    }
+
+    /// Checks that the clients are there, or were.
+    ///
+    /// # Errors
+    /// If fewer than nine in ten are connected that should be, or the process has ended; if connections that should be
+    /// closed are open, or the process has failed.
+    fn check(&mut self, fate: Fate, connected: u64, count: u64) -> Result<(), String> {
+        let ended = self.0.try_wait().map_err(|error| format!("slowhttptest: {error}"))?;
+        let seen = format!("{connected} of {count} slow clients are connected");
+        match (fate, ended) {
+            (Fate::Held, None) if connected * 10 >= count * 9 => Ok(()),
+            (Fate::Held, None) => Err(format!("only {seen}")),
+            (Fate::Closed, Some(status)) if status.success() && connected * 10 <= count => Ok(()),
+            (_, None) => Err(seen),
+            (_, Some(status)) => Err(format!("slowhttptest has ended: {status}; {seen}")),
         }
     }
 }
@@ -122,7 +158,9 @@ impl Drop for Slow {
     }
 }
 
+/// Starts slow clients, which remain for some seconds after their start.
 fn slow_clients(server: &Server, count: u64, seconds: u64, flags: &[&str]) -> Result<Slow, String> {
+    let seconds = seconds + MAX_START.as_secs() + 10;
     let (count, seconds) = (count.to_string(), seconds.to_string());
     let url = format!("http://{}/large", server.address);
     let mut command = Command::new("slowhttptest");
@@ -143,10 +181,24 @@ mod tests {
             Slow(Command::new(program).arg(argument).spawn().expect("a program of every system"))
         };
         let mut slow = start("sleep", "60");
-        assert_eq!(slow.check(900, 1000), Ok(()));
-        assert!(slow.check(899, 1000).is_err_and(|why| why.contains("899 of 1000")));
-        let mut ended = start("true", "");
-        ended.0.wait().expect("a child");
-        assert!(ended.check(1000, 1000).is_err_and(|why| why.contains("has ended")));
+        assert_eq!(slow.check(Fate::Held, 900, 1000), Ok(()));
+        // slowhttptest ends when the server has closed all connections.
+        for (fate, connected) in [(Fate::Held, 899), (Fate::Closed, 0)] {
+            let why = format!("{connected} of 1000");
+            assert!(slow.check(fate, connected, 1000).is_err_and(|error| error.contains(&why)));
+        }
+        let ended = |program| {
+            let mut ended = start(program, "");
+            ended.0.wait().expect("a child");
+            ended
+        };
+        let held = ended("true").check(Fate::Held, 1000, 1000);
+        assert!(held.is_err_and(|why| why.contains("has ended")));
+        assert_eq!(ended("true").check(Fate::Closed, 0, 1000), Ok(()));
+        assert!(ended("true").check(Fate::Closed, 101, 1000).is_err());
+        assert!(ended("false").check(Fate::Closed, 0, 1000).is_err());
+        let mut connected = 600..;
+        let arriving = slow.await_fate(Fate::Held, 602, || Ok(connected.next().unwrap_or(0) - 60));
+        assert_eq!(arriving, Ok(()));
     }
 }
