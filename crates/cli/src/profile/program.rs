@@ -155,7 +155,10 @@ fn evaluate(looks: &[Totals]) -> (Indicators, Option<Measured>) {
         [_, first, .., last, _] => (first, last + 1),
         _ => (0, looks.len() - 1),
     };
-    let (mut indicators, measured) = looks[end].since(&looks[begin]);
+    let mut last = looks[end].clone();
+    // Each look opens a connection.
+    last.opens = last.opens.saturating_sub((end - begin) as u64);
+    let (mut indicators, measured) = last.since(&looks[begin]);
     // Those of the middle: at the end all are closed.
     indicators.sockets = looks[usize::midpoint(begin, end)].sockets as f64;
     (indicators, measured)
@@ -186,6 +189,8 @@ mod tests {
             uptime_ns: at * 1_000_000_000,
             operations,
             sockets,
+            // One for each look, and one for each ten operations.
+            opens: at + operations / 10,
             waits: vec![0; 64],
             ..Totals::default()
         };
@@ -193,6 +198,7 @@ mod tests {
             [(0, 0, 0), (1, 10, 4), (2, 1_010, 4), (3, 2_010, 4), (4, 3_010, 4), (5, 3_020, 0)];
         let (indicators, measured) = evaluate(&looks.map(look));
         assert_eq!((indicators.operations_per_second, indicators.sockets), (1_000.0, 4.0));
+        assert_eq!(indicators.opens_per_operation, 0.1, "without those of the looks");
         assert!(measured.is_some());
         let (indicators, _) = evaluate(&[(0, 0, 0), (2, 100, 3)].map(look));
         assert_eq!(indicators.operations_per_second, 50.0);
