@@ -27,7 +27,8 @@ use crate::operation::{Operation, Plain};
 /// Starts scoped fibres; see [`Fibre::scope`](crate::Fibre::scope).
 pub struct Scope<'scope, 'env: 'scope> {
     children: Rc<Children>,
-    panicked: Cell<bool>,
+    /// The fibres that panicked and whose panic no join has resumed.
+    panicked: Cell<usize>,
     // Invariant in both, as that of `std::thread`.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -52,7 +53,7 @@ where
     let children: Rc<Children> = Rc::default();
     let scope = Scope {
         children: children.clone(),
-        panicked: Cell::new(false),
+        panicked: Cell::new(0),
         scope: PhantomData,
         env: PhantomData,
     };
@@ -66,7 +67,7 @@ where
         }));
     }
     drop(finish);
-    assert!(!scope.panicked.get(), "a scoped fibre panicked");
+    assert!(scope.panicked.get() == 0, "a scoped fibre panicked");
     result
 }
 
@@ -89,7 +90,7 @@ impl<'scope> Scope<'scope, '_> {
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(value)) => Ok(value),
                 Err(panic) => {
-                    panicked.set(true);
+                    panicked.update(|count| count + 1);
                     Err(panic)
                 }
             };
@@ -109,7 +110,7 @@ type Ended<T> = Result<T, Box<dyn Any + Send>>;
 /// A fibre of a [`Scope`]. If it is dropped, the scope waits for the fibre.
 pub struct ScopedFibre<'scope, T> {
     result: Rc<Cell<Option<Ended<T>>>>,
-    panicked: &'scope Cell<bool>,
+    panicked: &'scope Cell<usize>,
 }
 
 impl<T> ScopedFibre<'_, T> {
@@ -123,7 +124,7 @@ impl<T> ScopedFibre<'_, T> {
             wait(poll_fn(|_| self.result.take().map_or(Poll::Pending, Poll::Ready)))
         });
         taken.unwrap_or_else(|panic| {
-            self.panicked.set(false);
+            self.panicked.update(|count| count - 1);
             resume_unwind(panic)
         })
     }

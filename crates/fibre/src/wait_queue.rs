@@ -16,12 +16,10 @@ pub(crate) struct WaitQueue {
 
 #[derive(Debug, Default)]
 struct Waiters {
-    /// By ascending position.
+    /// By ascending position. No position is used twice: a waiter keeps its own until its wait ends.
     queue: VecDeque<(i64, Waker)>,
     /// The next position at the back.
     back: i64,
-    /// The last position at the front. No position is used twice, since a notified waiter keeps its own.
-    front: i64,
 }
 
 /// A place in a queue. A waiter that gives up passes it to [`WaitQueue::leave`].
@@ -45,7 +43,7 @@ impl WaitQueue {
         // Cloned before the lock and dropped after it: a foreign waker is foreign code.
         let mut waker = context.waker().clone();
         let mut waiters = self.lock();
-        let Waiters { queue, back, front } = &mut *waiters;
+        let Waiters { queue, back } = &mut *waiters;
         // Before the attempt, so that either it succeeds or the notifier sees the count.
         self.count.store(queue.len() + 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -61,11 +59,10 @@ impl WaitQueue {
                 std::mem::swap(&mut queue[index].1, &mut waker);
                 None
             }
-            // It was notified, but another one was faster: it stays the first.
-            (false, Some(Err(_))) => {
-                *front -= 1;
-                queue.push_front((*front, waker.clone()));
-                position.0 = Some(*front);
+            // It was notified, but another one was faster: it stays ahead of those that came after it.
+            (false, Some(Err(index))) => {
+                let position = position.0.unwrap_or_default();
+                queue.insert(index, (position, waker.clone()));
                 None
             }
             (false, None) => {
@@ -191,9 +188,11 @@ mod tests {
         assert!(!first.poll(&queue, false) && !second.poll(&queue, false));
         assert!(!third.poll(&queue, true), "it queues behind the others");
         (0..2).for_each(|_| queue.notify_one());
-        // Both are too late, and queue again at the front.
+        // Both are too late, and queue again at the front, in the order of their arrival.
         assert!(!first.poll(&queue, false) && !second.poll(&queue, false));
-        (0..3).for_each(|_| queue.notify_one());
+        queue.notify_one();
+        assert_eq!([first.wakes(), second.wakes(), third.wakes()], [2, 1, 0]);
+        (0..2).for_each(|_| queue.notify_one());
         assert_eq!([first.wakes(), second.wakes(), third.wakes()], [2, 2, 1]);
         assert!(first.poll(&queue, true) && second.poll(&queue, true) && third.poll(&queue, true));
         queue.notify_one();

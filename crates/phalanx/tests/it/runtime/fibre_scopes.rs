@@ -87,9 +87,18 @@ fn a_childs_panic_reaches_the_parent(driver: DriverChoice) {
                 *joined.downcast::<&str>().unwrap()
             });
             let unjoined = || fibre.scope(|scope| drop(scope.spawn(|_| panic!("unjoined"))));
-            (joined, catch_unwind(AssertUnwindSafe(unjoined)).is_err())
+            let partly = || {
+                fibre.scope(|scope| {
+                    let [one, other] = [(); 2].map(|()| scope.spawn(|_| panic!("both")));
+                    let joined = catch_unwind(AssertUnwindSafe(|| one.join()));
+                    drop(other);
+                    joined.is_err()
+                })
+            };
+            let unjoined = catch_unwind(AssertUnwindSafe(unjoined)).is_err();
+            (joined, unjoined, catch_unwind(AssertUnwindSafe(partly)).is_err())
         });
-        assert_eq!(call.await, Ok(("a child's panic", true)));
+        assert_eq!(call.await, Ok(("a child's panic", true, true)));
     });
 }
 
