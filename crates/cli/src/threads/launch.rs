@@ -17,8 +17,8 @@ use super::{Order, check};
 pub(super) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libphalanx_threads.so"));
 
-/// Restartable sequences are registered for kernel threads, which threads change.
-const TUNABLE: &str = "glibc.pthread.rseq=0";
+/// Restartable sequences are registered for kernel threads, which threads change, and shadow stacks belong to these.
+const TUNABLES: &str = "glibc.pthread.rseq=0:glibc.cpu.x86_shstk=off";
 
 /// How to run the threads.
 pub(super) struct Settings {
@@ -55,17 +55,22 @@ pub(super) fn launch(command: &[std::ffi::OsString], settings: &Settings) -> Str
         };
     }
     // The library restores the variables, so programs that this one executes do not load it.
-    let mut add = |name: &str, value: &str, separator: &str, saved: &str| {
+    let mut add = |name: &str, value: &str, saved: &str| {
         let old = std::env::var(name).ok().filter(|old| !old.is_empty());
-        let all = old.iter().fold(value.to_owned(), |all, old| all + separator + old);
+        // Of several tunables with one name, the last one counts; of several libraries, the first one.
+        let all = match &old {
+            Some(old) if name == "GLIBC_TUNABLES" => format!("{old}:{value}"),
+            Some(old) => format!("{value}:{old}"),
+            None => value.to_owned(),
+        };
         command.env(name, all);
         if let Some(old) = old {
             command.env(saved, old);
         }
     };
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    add("LD_PRELOAD", &path, ":", "PHALANX_THREADS_PRELOAD");
-    add("GLIBC_TUNABLES", TUNABLE, ":", "PHALANX_THREADS_TUNABLES");
+    add("LD_PRELOAD", &path, "PHALANX_THREADS_PRELOAD");
+    add("GLIBC_TUNABLES", TUNABLES, "PHALANX_THREADS_TUNABLES");
     command.env("PHALANX_THREADS_LIBRARY", file.as_raw_fd().to_string());
     command.env("PHALANX_THREADS_CARRIERS", settings.carriers.to_string());
     if settings.order == Order::Fifo {

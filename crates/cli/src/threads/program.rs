@@ -4,6 +4,8 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Access;
+
 /// Maximum length of a chain of scripts, as in the kernel (`BINPRM_MAX_RECURSION`).
 const MAX_SCRIPTS: usize = 5;
 
@@ -37,7 +39,7 @@ fn find(name: &Path) -> Result<PathBuf, String> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders)
         .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
+        .find(|path| path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok())
         .ok_or_else(|| format!("{} is not in $PATH", name.display()))
 }
 
