@@ -47,6 +47,8 @@ pub(crate) struct LaneCounters {
     pub(crate) sites: [Counters; SITES],
 }
 
+/// The threads that wait, by site: a thread may wait and continue on different lanes, or at home.
+static WAITING: [AtomicU64; SITES] = [const { AtomicU64::new(0) }; SITES];
 static TABLE: AtomicPtr<LaneCounters> = AtomicPtr::new(core::ptr::null_mut());
 /// Calls that brought a thread home.
 pub(crate) static HOME_CALLS: AtomicU64 = AtomicU64::new(0);
@@ -140,12 +142,26 @@ pub(crate) fn end(lane: usize, site: u8, begin: u64) {
     add(&counters.runs[bucket(ran)], 1);
 }
 
+/// The threads that wait at a site.
+pub(crate) fn waiting(site: usize) -> u64 {
+    WAITING[site].load(Ordering::Relaxed)
+}
+
+/// Counts a thread that continues after its wait.
+#[inline]
+pub(crate) fn resumed(site: u8) {
+    if of(0).is_some() {
+        WAITING[usize::from(site)].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Counts a thread that waits at its site, on whichever kernel thread it was.
 #[inline]
 pub(crate) fn suspended(thread: &Thread) {
     let lane = usize::from(thread.last_lane.get()).saturating_sub(1);
     if let Some(lane) = of(lane) {
         add(&lane.sites[usize::from(thread.site.get())].suspended, 1);
+        add(&WAITING[usize::from(thread.site.get())], 1);
     }
 }
 

@@ -55,10 +55,10 @@ const CONVERTED: &str = "
     thrd_yield usleep write writev";
 
 const HOME: &str = "
-    _Fork __sigpause __sigsetjmp __xpg_sigpause clone connect daemon epoll_pwait2 execl
+    _Fork __sigpause __sigsetjmp __xpg_sigpause arch_prctl clone connect daemon epoll_pwait2 execl
     execle execlp execv execve execvp execvpe fdatasync fexecve flock fork forkpty fsync getaddrinfo
     getcontext gethostbyname gethostbyname_r getnameinfo initgroups lockf lockf64 mq_receive mq_send
-    mq_timedreceive mq_timedsend msgrcv msgsnd nice pause pclose popen posix_spawn
+    mq_timedreceive mq_timedsend msgrcv msgsnd nice pause pclose pkey_alloc pkey_set popen posix_spawn
     posix_spawnp prctl pselect pthread_cancel pthread_exit pthread_getcpuclockid pthread_kill
     pthread_setaffinity_np pthread_setcanceltype pthread_setname_np pthread_setschedparam pthread_setschedprio
     pthread_sigmask pthread_sigqueue pthread_testcancel raise recvmmsg sched_setaffinity sched_setparam

@@ -3,12 +3,14 @@
 //! The command listens before it becomes the program, and passes the descriptor. Of a program with several processes, the
 //! first one to create a thread answers, and after a fork the child if its parent has created none.
 
+mod host;
 mod output;
 mod snapshot;
 
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use self::output::Output;
+use crate::readiness::poller;
 use crate::stats;
 use crate::system::{real, sys};
 use crate::thread::current;
@@ -20,23 +22,15 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// Maximum size of a request.
 const MAX_REQUEST_BYTES: usize = 4096;
-/// The descriptor is moved here or above, away from those of the program.
-const FIRST_DESCRIPTOR: usize = 500;
-const F_DUPFD_CLOEXEC: usize = 1030;
-/// Time limit for each read and write of a client.
-const TIMEOUT_SECONDS: u64 = 5;
+/// Time limit for the request of a client, and for each write.
+const TIMEOUT_MICROSECONDS: u64 = 5_000_000;
 const SOL_SOCKET: usize = 1;
 const SO_RCVTIMEO: usize = 20;
 const SO_SNDTIMEO: usize = 21;
 
 /// Takes the listening socket, in programs that are started with `--admin`.
 pub(crate) fn prepare(listener: i32) {
-    let arguments = [listener as usize, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR, 0, 0, 0];
-    let moved = sys::call(sys::SYS_FCNTL, arguments);
-    if moved >= 0 {
-        sys::call(sys::SYS_CLOSE, [listener as usize, 0, 0, 0, 0, 0]);
-        LISTENER.store(moved as i32, Ordering::Relaxed);
-    }
+    LISTENER.store(poller::move_away(listener), Ordering::Relaxed);
 }
 
 /// Starts to count and to answer if the program has an admin address. Returns false if that fails.
@@ -80,16 +74,25 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
     }
 }
 
+fn set_timeout(client: usize, option: usize, microseconds: u64) {
+    let limit = [microseconds / 1_000_000, microseconds % 1_000_000];
+    let arguments = [client, SOL_SOCKET, option, limit.as_ptr() as usize, 16, 0];
+    sys::call(sys::SYS_SETSOCKOPT, arguments);
+}
+
 /// Answers the request of a client, and any that it sends within the same bytes not at all.
 fn answer(client: usize) {
-    let limit = [TIMEOUT_SECONDS, 0];
-    for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
-        let arguments = [client, SOL_SOCKET, option, limit.as_ptr() as usize, 16, 0];
-        sys::call(sys::SYS_SETSOCKOPT, arguments);
-    }
+    set_timeout(client, SO_SNDTIMEO, TIMEOUT_MICROSECONDS);
     let mut request = [0; MAX_REQUEST_BYTES];
     let mut length = 0;
+    let end = sys::now() + TIMEOUT_MICROSECONDS * 1000;
     while !request[..length].windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        // 0 is no limit.
+        let left = end.saturating_sub(sys::now()) / 1000;
+        if left == 0 {
+            return;
+        }
+        set_timeout(client, SO_RCVTIMEO, left);
         let rest = &mut request[length..];
         let arguments = [client, rest.as_mut_ptr() as usize, rest.len(), 0, 0, 0];
         match sys::call(sys::SYS_RECVFROM, arguments) {
@@ -100,7 +103,7 @@ fn answer(client: usize) {
     let request = &request[..length];
     let mut output = Output::new(client);
     let (status, body) = match () {
-        () if !has_local_host(request) => ("403 Forbidden", "the host must be an address\n"),
+        () if !host::is_local(request) => ("403 Forbidden", "the host must be an address\n"),
         () if !request.starts_with(b"GET ") => ("405 Method Not Allowed", "only GET\n"),
         () if request.starts_with(b"GET /snapshot.json ") => ("200 OK", ""),
         () => ("404 Not Found", "phalanx threads serves /snapshot.json\n"),
@@ -115,15 +118,4 @@ fn answer(client: usize) {
         snapshot::write(&mut output, sys::now() - STARTED.load(Ordering::Relaxed));
     }
     output.flush();
-}
-
-/// Whether the request names the host by its address. A page of another site in a browser does not.
-fn has_local_host(request: &[u8]) -> bool {
-    const NAME: &[u8] = b"\r\nhost:";
-    let field = request.windows(NAME.len()).position(|bytes| bytes.eq_ignore_ascii_case(NAME));
-    let Some(value) = field.map(|at| request[at + NAME.len()..].trim_ascii_start()) else {
-        return true;
-    };
-    value.first().is_some_and(|first| first.is_ascii_digit() || *first == b'[')
-        || value.starts_with(b"localhost")
 }

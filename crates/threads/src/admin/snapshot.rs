@@ -127,11 +127,15 @@ fn carrier(output: &mut Output, lane: usize) {
         value(&counters.parked_ns),
         value(&counters.polls),
     ));
-    list(output, sites(), |output, number| stage(output, number, &counters.sites[number]));
+    list(output, sites(), |output, number| {
+        // The first carrier stands for all.
+        let waiting = if lane == 0 { stats::waiting(number) } else { 0 };
+        stage(output, number, &counters.sites[number], waiting);
+    });
     output.text("}");
 }
 
-fn stage(output: &mut Output, number: usize, site: &Counters) {
+fn stage(output: &mut Output, number: usize, site: &Counters, waiting: u64) {
     let ran = get(&site.ran);
     let cohorts = get(&site.cohorts);
     let mean = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
@@ -162,9 +166,8 @@ fn stage(output: &mut Output, number: usize, site: &Counters) {
         output.text("}");
     }
     let suspended = get(&site.suspended);
-    let now = suspended.saturating_sub(ran);
     output.print(format_args!(
-        ",\"suspended\":{suspended},\"suspended_now\":{now},\"panicked\":0,\"cancelled\":0,\"rejected\":0,\"shed\":{{}},\
+        ",\"suspended\":{suspended},\"suspended_now\":{waiting},\"panicked\":0,\"cancelled\":0,\"rejected\":0,\"shed\":{{}},\
          \"cohorts\":{cohorts},\"cohort_mean\":{},\"cohort_max\":{},\"cohort_sizes\":",
         mean(ran, cohorts),
         get(&site.cohort_max)

@@ -48,9 +48,9 @@ extern "C" fn run(lane: *mut u8) -> *mut u8 {
         let (site, begin) = (thread.site.get(), stats::begin(lane, thread));
         wake::BUSY.fetch_add(1, Ordering::SeqCst);
         monitor::wake_up();
-        let captures = wake::captures();
+        let captures = wake::captures(lane);
         unsafe { switch(carrier.sp.as_ptr(), thread.sp.get(), thread.fs.get()) };
-        if captures != wake::captures() {
+        if captures != wake::captures(lane) {
             thread.count_capture();
         }
         stats::end(lane, site, begin);

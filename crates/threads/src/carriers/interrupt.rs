@@ -141,7 +141,9 @@ unsafe extern "C" fn handle(signal: i32, info: *const Info, context: *mut Contex
         return;
     }
     let mask = thread.mask.get();
-    if obey(thread) || acceptors::replace(thread) {
+    // A thread that comes home to represent a signal may find none that is pending.
+    let _ = obey(thread) || acceptors::replace(thread);
+    if !thread.is_hollow() {
         // At home, where the handler of the program has run, between two calls.
         thread.signals.store(0, Ordering::Release);
         context.mask = mask;

@@ -1,6 +1,7 @@
 //! The monitor: a kernel thread that notices carriers which do not return, because a thread computes or blocks in the
-//! kernel. It polls in their place, and sends runnable threads home, where they run natively until they next wait. So
-//! the worst case is one kernel thread per thread.
+//! kernel. It polls in their place, and moves the threads that wait for such a carrier to another one. If no carrier
+//! returns, it sends runnable threads home, where they run natively until they next wait. So the worst case is one kernel
+//! thread per thread.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -41,8 +42,9 @@ pub(crate) fn wake_up() {
 extern "C" fn run(_: *mut u8) -> *mut u8 {
     sys::set_signal_mask(sys::HOME_MASK);
     current().is_masked.set(true);
-    let (mut taken, mut stuck, mut idle) = (0, 0, 0);
+    let (mut taken, mut stuck, mut idle, mut polls) = (0, 0, 0, 0);
     let never = AtomicU32::new(0);
+    let mut lanes = Lanes { taken: [0; MAX_LANES], ticks: [0; MAX_LANES] };
     let mut blocked = Blocked { taken: [0; MAX_LANES], ticks: [0; MAX_LANES] };
     let (mut ticks, mut lacking, mut is_requested) = (0_u32, 0, false);
     loop {
@@ -81,10 +83,11 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         }
         idle = 0;
         blocked.count();
-        // A carrier that takes threads polls as well.
-        if taken == run_queue::taken() && !poller::is_polling() {
+        // Carriers that run threads for long poll seldom.
+        if polls == poller::polls() && !poller::is_polling() {
             poller::poll(false);
         }
+        polls = poller::polls();
         let waiting = run_queue::len();
         if waiting == 0 {
             stuck = 0;
@@ -92,10 +95,11 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
             continue;
         }
         wake::call_carrier();
+        lanes.relieve();
         stuck = if taken == run_queue::taken() { stuck + 1 } else { 0 };
         taken = run_queue::taken();
         if stuck >= PATIENCE_TICKS {
-            wake::count_captures();
+            (0..run_queue::count()).for_each(wake::count_capture);
             for _ in 0..waiting {
                 let Some(thread) = run_queue::pop_any() else { break };
                 thread.count_capture();
@@ -103,6 +107,37 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
                 send_home(thread);
             }
             stuck = 0;
+        }
+    }
+}
+
+/// The lanes whose threads wait for a carrier that does not return.
+struct Lanes {
+    taken: [usize; MAX_LANES],
+    ticks: [u32; MAX_LANES],
+}
+
+impl Lanes {
+    /// Moves the threads of these lanes to a lane whose carrier takes threads, once a tick. Carriers without work do this
+    /// by themselves, but there may be none.
+    fn relieve(&mut self) {
+        let mut to = None;
+        for lane in 0..run_queue::count() {
+            let (taken, length) = (run_queue::taken_from(lane), run_queue::length_of(lane));
+            let moves = taken != self.taken[lane];
+            self.ticks[lane] = if moves || length == 0 { 0 } else { self.ticks[lane] + 1 };
+            self.taken[lane] = taken;
+            if moves && to.is_none_or(|(least, _)| length < least) {
+                to = Some((length, lane));
+            }
+        }
+        let Some((_, to)) = to else { return };
+        for lane in 0..run_queue::count() {
+            if self.ticks[lane] >= PATIENCE_TICKS {
+                wake::count_capture(lane);
+                run_queue::relocate(lane, to);
+                self.ticks[lane] = 0;
+            }
         }
     }
 }

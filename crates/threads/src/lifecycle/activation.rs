@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::carriers::{carrier, interrupt, monitor};
-use crate::lifecycle::threads;
+use crate::lifecycle::{settings, threads};
 use crate::readiness::poller;
 use crate::schedule::{acceptors, run_queue};
 use crate::system::{real, sys};
@@ -21,6 +21,9 @@ const FSGSBASE: u64 = 2;
 
 /// Starts the carriers if this program is to run on them. Returns whether it does.
 pub(crate) fn activate() -> bool {
+    if STATE.load(Ordering::Acquire) == 0 {
+        settings::read();
+    }
     if STATE.load(Ordering::Acquire) == 0 {
         let state = if start() { 1 } else { 2 };
         STATE.store(state, Ordering::Release);

@@ -1,4 +1,6 @@
 //! The life of the process: the start of the carriers, and the number of threads.
 
 pub(crate) mod activation;
+pub(crate) mod forks;
+pub(crate) mod settings;
 pub(crate) mod threads;

@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::carriers::monitor;
+use crate::lifecycle::activation;
 use crate::schedule::{acceptors, all};
 use crate::system::real;
 use crate::thread;
@@ -45,9 +46,15 @@ pub(crate) fn discount() {
 
 /// Counts out the calling thread at its end.
 pub(crate) fn observe_end() {
+    thread::current().announces_end.store(true, Ordering::SeqCst);
     unsafe {
         real::pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1))
     };
+}
+
+/// Counts out the calling thread, whose destructors do not run. Returns whether it is the last one of an active process.
+pub(crate) fn end_last() -> bool {
+    activation::is_active() && LIVE.fetch_sub(1, Ordering::SeqCst) == 1
 }
 
 /// Executes in the last round of a thread's destructors. The end of the last thread ends the process, as without

@@ -12,10 +12,9 @@ use crate::readiness::{records, transfer};
 use crate::schedule::run_queue;
 use crate::schedule::wake::{EVENT, SLEEPING};
 use crate::system::sys;
-use crate::waiting::key::{IN, OUT, PRI, key};
+use crate::waiting::key::{IN, OUT, PRI, RDHUP, key};
 use crate::waiting::{table, timers};
 
-const RDHUP: u32 = 0x2000;
 const ONESHOT: u32 = 1 << 30;
 const ET: u32 = 1 << 31;
 
@@ -34,23 +33,52 @@ const ADD: usize = 1;
 const REMOVE: usize = 2;
 const MODIFY: usize = 3;
 
+/// The descriptors of this library are these or later ones.
+const FIRST_DESCRIPTOR: usize = 500;
+const F_DUPFD_CLOEXEC: usize = 1030;
+
 /// The process that has opened the epoll.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 static EPOLL: AtomicI32 = AtomicI32::new(-1);
 /// The thread that polls: none, a kernel thread that will not sleep, or a carrier that may sleep.
 static POLLER: AtomicU32 = AtomicU32::new(NOBODY);
+static POLLS: AtomicU32 = AtomicU32::new(0);
 const NOBODY: u32 = 0;
 const BRIEF: u32 = 1;
 const CARRIER: u32 = 2;
 
 /// Opens the epoll. Returns false if the process has no descriptors left.
 pub(crate) fn open() -> bool {
-    let epoll = sys::call(sys::SYS_EPOLL_CREATE1, [0x80000, 0, 0, 0, 0, 0]) as i32;
-    let bell = sys::call(sys::SYS_EVENTFD2, [0, 0x80800, 0, 0, 0, 0]) as i32;
+    let epoll = move_away(sys::call(sys::SYS_EPOLL_CREATE1, [0x80000, 0, 0, 0, 0, 0]) as i32);
+    let bell = move_away(sys::call(sys::SYS_EVENTFD2, [0, 0x80800, 0, 0, 0, 0]) as i32);
     EPOLL.store(epoll, Ordering::SeqCst);
     OWNER.store(sys::process(), Ordering::Relaxed);
     EVENT.store(bell, Ordering::SeqCst);
     epoll >= 0 && bell >= 0 && control(ADD, bell, IN | ET) == 0
+}
+
+/// Gives a new file of this library a descriptor that programs do not expect to get, if there is one.
+pub(crate) fn move_away(descriptor: i32) -> i32 {
+    let arguments = [descriptor as usize, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR, 0, 0, 0];
+    let moved = sys::call(sys::SYS_FCNTL, arguments);
+    if moved < 0 {
+        return descriptor;
+    }
+    sys::call(sys::SYS_CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]);
+    moved as i32
+}
+
+/// Whether a descriptor is one of this library, which the program has not opened.
+pub(crate) fn is_own(descriptor: i32) -> bool {
+    descriptor >= 0
+        && [&EPOLL, &EVENT].iter().any(|own| own.load(Ordering::Relaxed) == descriptor)
+        && is_owner()
+}
+
+/// The descriptors of this library, in ascending order.
+pub(crate) fn own() -> [i32; 2] {
+    let (one, other) = (EPOLL.load(Ordering::Relaxed), EVENT.load(Ordering::Relaxed));
+    [one.min(other), one.max(other)]
 }
 
 fn control(operation: usize, descriptor: i32, events: u32) -> i32 {
@@ -77,16 +105,21 @@ pub(super) fn renew(descriptor: i32) -> bool {
 /// Ends the registration of a descriptor, if this process is the one that has opened the epoll. A child of `vfork` shares
 /// the memory and the epoll.
 pub(super) fn remove(descriptor: i32) {
-    if OWNER.load(Ordering::Relaxed) == sys::process() {
+    if is_owner() {
         control(REMOVE, descriptor, 0);
     }
+}
+
+/// Whether this process has opened the epoll.
+pub(super) fn is_owner() -> bool {
+    OWNER.load(Ordering::Relaxed) == sys::process()
 }
 
 /// Requests one event. Returns false for files that have no readiness.
 pub(crate) fn arm(descriptor: i32, interest: u32) -> bool {
     records::clear_registered(descriptor);
-    let events = interest | RDHUP | ONESHOT;
-    let events = if interest & IN == 0 { events & !RDHUP } else { events };
+    let half_close = if interest & IN == 0 { 0 } else { RDHUP };
+    let events = interest | half_close | ONESHOT;
     match control(MODIFY, descriptor, events) {
         0 => true,
         sys::ENOENT => control(ADD, descriptor, events) == 0,
@@ -133,6 +166,7 @@ pub(crate) fn poll(sleep: bool) -> bool {
         }
     }
     timers::expire();
+    POLLS.fetch_add(1, Ordering::Relaxed);
     true
 }
 
@@ -142,6 +176,11 @@ fn timeout() -> i32 {
         u64::MAX => -1,
         deadline => deadline.saturating_sub(sys::now()).div_ceil(1_000_000).min(60_000) as i32,
     }
+}
+
+/// Changes whenever a kernel thread has polled.
+pub(crate) fn polls() -> u32 {
+    POLLS.load(Ordering::Relaxed)
 }
 
 /// Whether a kernel thread polls.

@@ -140,9 +140,10 @@ pub(crate) fn set_plain(descriptor: i32, own: u32, is_plain: bool) {
     change(descriptor, own, if is_plain { own | PLAIN } else { own & !OPENED });
 }
 
-/// Likewise for a socket that does not block.
-pub(crate) fn set_nonblocking(descriptor: i32, own: u32) {
-    change(descriptor, own, own | NONBLOCKING);
+/// Likewise for a socket that does not block. A part that is received from another stream than that of TCP may be followed
+/// by others that have arrived.
+pub(crate) fn set_nonblocking(descriptor: i32, own: u32, is_tcp: bool) {
+    change(descriptor, own, if is_tcp { own | NONBLOCKING } else { own & !OPENED });
 }
 
 fn change(descriptor: i32, own: u32, new: u32) {

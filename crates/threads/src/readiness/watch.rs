@@ -49,6 +49,15 @@ pub(crate) fn close_range(first: u32, last: u32) {
     (first..end).for_each(|descriptor| close(descriptor as i32));
 }
 
+/// Ends the waits for a descriptor that is about to be closed: its number may be that of another file soon. A child of
+/// `vfork`, which shares the memory, closes only its own.
+pub(crate) fn end_waits(descriptor: i32) {
+    let at = key(descriptor);
+    if table::may_have_waiters(at) && poller::is_owner() {
+        table::mark_closed(at);
+    }
+}
+
 /// Distrusts a descriptor whose file gets another descriptor, which may outlive it.
 pub(crate) fn share(descriptor: i32) {
     if records::own(descriptor).is_some() {

@@ -17,12 +17,12 @@ use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, SIGNAL, Thread, state};
 /// Size of the stack on which a home waits. glibc's handler for changes of credentials may run on it.
 pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
 
-/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere; at once
-/// if the thread is summoned.
-pub(crate) fn leave_home(thread: &Thread, action: Action) {
+/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere; at once, with
+/// false, if the thread is summoned.
+pub(crate) fn leave_home(thread: &Thread, action: Action) -> bool {
     let depart = |summons| (summons & (CANCEL | SIGNAL) == 0).then_some(summons & !AT_HOME);
     if thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, depart).is_err() {
-        return;
+        return false;
     }
     thread.home_tid();
     thread.mask.set(sys::set_signal_mask(sys::HOME_MASK));
@@ -31,6 +31,7 @@ pub(crate) fn leave_home(thread: &Thread, action: Action) {
     thread.home.store(0, Ordering::Relaxed);
     unsafe { leave(thread.sp.as_ptr(), thread.home_stack.get(), thread, wait_at_home) };
     after_resume(thread);
+    true
 }
 
 /// Runs on the waiting stack, and returns the stack pointer with which the thread continues at home.

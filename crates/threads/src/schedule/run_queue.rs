@@ -181,16 +181,34 @@ pub(crate) fn steal(number: usize) -> Option<&'static Thread> {
         return None;
     }
     LANES[victim].taken.fetch_add(stolen.length as usize, Ordering::Relaxed);
+    append(&mut stolen, site, number);
+    pop(number)
+}
+
+/// Appends threads to a lane that is not their own.
+fn append(threads: &mut Queue, site: usize, number: usize) {
     let lane = &LANES[number];
     let mut queues = lane.queues.lock();
-    let count = stolen.length as usize;
-    while let Some(thread) = stolen.pop() {
+    let count = threads.length as usize;
+    while let Some(thread) = threads.pop() {
         queues.push(site, thread.as_ptr());
     }
     lane.length.fetch_add(count, Ordering::SeqCst);
     drop(queues);
     stats::stolen(count);
-    pop(number)
+}
+
+/// Moves the threads that are queued in a lane to another one.
+pub(crate) fn relocate(from: usize, to: usize) {
+    let mut rest = length_of(from);
+    while rest > 0 {
+        let (mut part, site) = take_part(from);
+        if part.length == 0 {
+            return;
+        }
+        rest = rest.saturating_sub(part.length as usize);
+        append(&mut part, site, to);
+    }
 }
 
 /// Removes the threads that another lane gives away, which are at one site.
@@ -218,6 +236,11 @@ fn take_part(victim: usize) -> (Queue, usize) {
 /// The number of runnable threads.
 pub(crate) fn len() -> usize {
     lanes().iter().map(|lane| lane.length.load(Ordering::SeqCst)).sum()
+}
+
+/// The number of runnable threads in a lane.
+pub(crate) fn length_of(lane: usize) -> usize {
+    LANES[lane].length.load(Ordering::SeqCst)
 }
 
 /// How many threads have been removed so far.

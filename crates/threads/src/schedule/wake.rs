@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
+use crate::limits::MAX_LANES;
 use crate::schedule::run_queue;
 use crate::system::sys;
 use crate::thread::Thread;
@@ -17,8 +18,8 @@ pub(crate) static BUSY: AtomicU32 = AtomicU32::new(0);
 pub(crate) static SLEEPING: AtomicBool = AtomicBool::new(false);
 /// The descriptor of events that interrupt this sleep.
 pub(crate) static EVENT: AtomicI32 = AtomicI32::new(-1);
-/// Increases when the monitor finds that the busy carriers do not return.
-static CAPTURES: AtomicU32 = AtomicU32::new(0);
+/// Increases when the monitor finds that the carrier of a lane does not return while threads wait for it.
+static CAPTURES: [AtomicU32; MAX_LANES] = [const { AtomicU32::new(0) }; MAX_LANES];
 
 /// Wakes a carrier that sleeps in `epoll_wait`. Returns whether there was one.
 pub(crate) fn interrupt() -> bool {
@@ -63,14 +64,14 @@ pub(crate) fn call_carrier() -> bool {
     true
 }
 
-/// Records that the busy carriers do not return.
-pub(crate) fn count_captures() {
-    CAPTURES.fetch_add(1, Ordering::Relaxed);
+/// Records that the carrier of a lane does not return while threads wait for it.
+pub(crate) fn count_capture(lane: usize) {
+    CAPTURES[lane].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Changes whenever the monitor finds that the busy carriers do not return.
-pub(crate) fn captures() -> u32 {
-    CAPTURES.load(Ordering::Relaxed)
+/// Changes whenever the monitor finds that the carrier does not return while threads wait for it.
+pub(crate) fn captures(lane: usize) -> u32 {
+    CAPTURES[lane].load(Ordering::Relaxed)
 }
 
 /// How many carriers run threads.

@@ -4,16 +4,19 @@
 //!
 //! System calls write only to variables of this file.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use crate::system::sys;
 
 const F_GETFL: usize = 3;
 const O_NONBLOCK: isize = 0o4000;
-const SOL_SOCKET: usize = 1;
+pub(crate) const SOL_SOCKET: usize = 1;
 const SO_PROTOCOL: usize = 38;
+pub(crate) const SO_RCVLOWAT: usize = 18;
 pub(crate) const SO_TYPE: usize = 3;
 pub(crate) const SO_RCVTIMEO: usize = 20;
 pub(crate) const SO_SNDTIMEO: usize = 21;
-const SOCK_STREAM: u64 = 1;
+pub(crate) const SOCK_STREAM: u64 = 1;
 const IPPROTO_TCP: u64 = 6;
 
 /// Whether the program has made a descriptor non-blocking.
@@ -34,10 +37,29 @@ pub(crate) fn option(descriptor: i32, option: usize) -> Option<u64> {
     value(descriptor, option).map(|[value, _]| value)
 }
 
-/// Whether a socket is a TCP socket without timeouts.
-pub(crate) fn is_plain_tcp(descriptor: i32) -> bool {
+/// Whether the program has set a minimum for calls to receive from a socket.
+static HAS_MINIMA: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a socket may have a minimum.
+pub(crate) fn note_minimum() {
+    HAS_MINIMA.store(true, Ordering::Relaxed);
+}
+
+/// Whether calls to receive from a socket wait for more than one byte.
+pub(crate) fn has_minimum(descriptor: i32) -> bool {
+    HAS_MINIMA.load(Ordering::Relaxed)
+        && option(descriptor, SO_RCVLOWAT).is_some_and(|bytes| bytes as i32 > 1)
+}
+
+/// Whether a socket is a TCP socket.
+pub(crate) fn is_tcp(descriptor: i32) -> bool {
     option(descriptor, SO_PROTOCOL) == Some(IPPROTO_TCP)
         && option(descriptor, SO_TYPE) == Some(SOCK_STREAM)
+}
+
+/// Whether a socket is a TCP socket without timeouts.
+pub(crate) fn is_plain_tcp(descriptor: i32) -> bool {
+    is_tcp(descriptor)
         && [SO_RCVTIMEO, SO_SNDTIMEO].iter().all(|option| timeout(descriptor, *option).is_none())
 }
 

@@ -22,10 +22,11 @@ macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
             #[inline]
+            #[allow(non_snake_case, reason = "the name of the C library")]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
-                static ADDRESS: AtomicUsize = AtomicUsize::new(0);
-                let address = match ADDRESS.load(Ordering::Relaxed) {
-                    0 => look_up(&ADDRESS, concat!(stringify!($name), "\0")),
+                let found = &addresses::$name;
+                let address = match found.load(Ordering::Relaxed) {
+                    0 => look_up(found, concat!(stringify!($name), "\0")),
                     address => address,
                 };
                 unsafe {
@@ -34,6 +35,17 @@ macro_rules! functions {
                 }
             }
         )*
+
+        #[allow(non_upper_case_globals, reason = "the names of the C library")]
+        mod addresses {
+            use core::sync::atomic::AtomicUsize;
+            $(pub(super) static $name: AtomicUsize = AtomicUsize::new(0);)*
+        }
+
+        /// Looks up all functions, while no lock of the dynamic linker or of an allocator can be held.
+        pub(crate) fn look_up_all() {
+            $(look_up(&addresses::$name, concat!(stringify!($name), "\0"));)*
+        }
     };
 }
 
@@ -118,6 +130,8 @@ functions! {
     writev(descriptor: i32, vectors: *const u8, count: i32) -> isize;
     syscall(number: isize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize;
     gettid() -> i32;
+    _Fork() -> i32;
+    clone(run: unsafe extern "C" fn(*mut u8) -> i32, stack: *mut u8, flags: i32, argument: *mut u8, parent: usize, storage: usize, child: usize) -> i32;
     sched_yield() -> i32;
 }
 
@@ -138,6 +152,13 @@ unsafe extern "C" {
     ) -> i32;
     pub(crate) fn setenv(name: *const u8, value: *const u8, replaces: i32) -> i32;
     pub(crate) fn unsetenv(name: *const u8) -> i32;
+    fn backtrace(frames: *mut *mut u8, count: i32) -> i32;
+}
+
+/// Makes the C library load the unwinder, with which cancelled threads end.
+pub(crate) fn load_unwinder() {
+    let mut frame = core::ptr::null_mut();
+    unsafe { backtrace(&raw mut frame, 1) };
 }
 
 /// Starts a kernel thread of this library with all signals blocked.

@@ -13,6 +13,7 @@ pub(crate) const SYS_CLOSE: usize = 3;
 pub(crate) const SYS_FSTAT: usize = 5;
 pub(crate) const SYS_POLL: usize = 7;
 pub(crate) const SYS_MMAP: usize = 9;
+pub(crate) const SYS_IOCTL: usize = 16;
 pub(crate) const SYS_RT_SIGACTION: usize = 13;
 pub(crate) const SYS_RT_SIGPROCMASK: usize = 14;
 pub(crate) const SYS_SCHED_YIELD: usize = 24;
@@ -30,6 +31,7 @@ pub(crate) const SYS_SIGALTSTACK: usize = 131;
 pub(crate) const SYS_SCHED_GETSCHEDULER: usize = 145;
 pub(crate) const SYS_GETTID: usize = 186;
 pub(crate) const SYS_FUTEX: usize = 202;
+pub(crate) const SYS_EXIT_GROUP: usize = 231;
 pub(crate) const SYS_EPOLL_WAIT: usize = 232;
 pub(crate) const SYS_EPOLL_CTL: usize = 233;
 pub(crate) const SYS_RT_TGSIGQUEUEINFO: usize = 297;
@@ -47,6 +49,7 @@ pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EINVAL: i32 = 22;
 pub(crate) const ENOSYS: i32 = 38;
 pub(crate) const EPIPE: i32 = 32;
+pub(crate) const EINPROGRESS: i32 = 115;
 pub(crate) const EDEADLK: i32 = 35;
 pub(crate) const ENOTSOCK: i32 = 88;
 pub(crate) const ETIMEDOUT: i32 = 110;
@@ -122,9 +125,9 @@ pub(crate) fn result(result: isize) -> isize {
     if (-4095..0).contains(&result) { fail(-result as i32) } else { result }
 }
 
-/// Whether a descriptor is that of a regular file.
-pub(crate) fn is_regular_file(descriptor: i32) -> bool {
-    file_type(descriptor) == 0o100_000
+/// Whether a descriptor is that of a regular file or of a block device, which have no readiness.
+pub(crate) fn is_stored(descriptor: i32) -> bool {
+    [0o100_000, 0o060_000].contains(&file_type(descriptor))
 }
 
 /// Whether a descriptor is that of a pipe, or of a file through which processes write to each other.

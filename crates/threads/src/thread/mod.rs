@@ -50,11 +50,14 @@ pub(crate) struct Node {
     /// Events for which the thread waits, if the key is a descriptor.
     pub(crate) interest: u32,
     pub(crate) woken: AtomicBool,
+    /// Whether another thread has closed the descriptor.
+    pub(crate) is_closed: AtomicBool,
 }
 
 impl Node {
     pub(crate) fn new(thread: &Thread, key: usize, interest: u32) -> Node {
-        Node { key, next: null_mut(), thread, interest, woken: AtomicBool::new(false) }
+        let (woken, is_closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Node { key, next: null_mut(), thread, interest, woken, is_closed }
     }
 
     /// Whether the node has been taken out of the table, after which the thread is notified.
@@ -104,6 +107,8 @@ pub(crate) struct Thread {
     /// The thread that this one joins.
     pub(crate) joins: AtomicPtr<Thread>,
     pub(crate) is_detached: AtomicBool,
+    /// Whether the thread announces its end, as the first one does, and those that were created through this library.
+    pub(crate) announces_end: AtomicBool,
     /// Whether the destructors of thread-specific data have run.
     pub(crate) has_ended: AtomicBool,
     /// Under the lock of the bucket in which the node is.
@@ -200,6 +205,11 @@ impl Thread {
         !self.has_node() || unsafe { &*self.node.get() }.is_woken()
     }
 
+    /// Whether the descriptor for which the thread waited last was closed meanwhile.
+    pub(crate) fn found_closed(&self) -> bool {
+        unsafe { &*self.node.get() }.is_closed.load(Ordering::Relaxed)
+    }
+
     /// Whether the thread's own node was inserted into the table and has not been removed since. It may have been woken.
     pub(crate) fn has_node(&self) -> bool {
         // Other threads do not write the key.
@@ -237,5 +247,8 @@ impl Thread {
         self.carrier.set(null_mut());
         self.tid.set(0);
         self.state.store(RUNNING, Ordering::Relaxed);
+        // A handler that has interrupted a wait may have created the child.
+        self.timer.set(0);
+        unsafe { &mut *self.node.get() }.key = 0;
     }
 }

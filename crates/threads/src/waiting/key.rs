@@ -3,6 +3,8 @@
 pub(crate) const IN: u32 = 1;
 pub(crate) const PRI: u32 = 2;
 pub(crate) const OUT: u32 = 4;
+/// The peer sends no more.
+pub(crate) const RDHUP: u32 = 0x2000;
 
 /// The key of a descriptor in the parking table, which no address has.
 pub(crate) fn key(descriptor: i32) -> usize {

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 
 use crate::schedule::acceptors;
 use crate::schedule::home::{leave_carrier, leave_home, obey, stay_home};
+use crate::stats;
 use crate::system::sys;
 use crate::thread::state::{self, PARKED, RUNNING};
 use crate::thread::{Action, Thread, site};
@@ -42,9 +43,15 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
     if let Some(deadline) = deadline {
         timers::add(thread, deadline);
     }
-    match thread.is_hollow() {
-        true => leave_carrier(thread, Action::Park),
+    let has_left = match thread.is_hollow() {
+        true => {
+            leave_carrier(thread, Action::Park);
+            true
+        }
         false => leave_home(thread, Action::Park),
+    };
+    if has_left {
+        stats::resumed(thread.site.get());
     }
     if deadline.is_some() {
         timers::remove(thread);

@@ -67,7 +67,7 @@ pub(crate) fn insert(
 /// Inserts a node, which is removed before it is dropped. See [`insert`].
 pub(crate) unsafe fn insert_node(new: *mut Node, armed: impl FnOnce(u32) -> bool) -> bool {
     let _masked = Masked::new();
-    let Node { key, interest, .. } = *unsafe { node(new) };
+    let Node { key, .. } = *unsafe { node(new) };
     let bucket = bucket(key);
     let mut list = bucket.list.lock();
     match list.tail.is_null() {
@@ -78,7 +78,8 @@ pub(crate) unsafe fn insert_node(new: *mut Node, armed: impl FnOnce(u32) -> bool
     bucket.count.fetch_add(1, Ordering::SeqCst);
     let mut union = 0;
     let mut at = list.head;
-    while interest != 0 && !at.is_null() {
+    // A request without events waits for errors; it must not end the requests of others.
+    while key::is_descriptor(key) && !at.is_null() {
         let waiter = unsafe { node(at) };
         union |= if waiter.key == key { waiter.interest } else { 0 };
         at = waiter.next;
@@ -161,6 +162,25 @@ pub(crate) unsafe fn remove_node(old: *mut Node) -> bool {
         unlink(bucket, &mut list, |other, _| other == old, 1);
     }
     woken
+}
+
+/// Whether threads may wait for `key`.
+pub(crate) fn may_have_waiters(key: usize) -> bool {
+    bucket(key).count.load(Ordering::SeqCst) != 0
+}
+
+/// Marks the waiters for a descriptor that is about to be closed. They are to be woken afterwards.
+pub(crate) fn mark_closed(key: usize) {
+    let _masked = Masked::new();
+    let list = bucket(key).list.lock();
+    let mut at = list.head;
+    while !at.is_null() {
+        let waiter = unsafe { node(at) };
+        if waiter.key == key {
+            waiter.is_closed.store(true, Ordering::Relaxed);
+        }
+        at = waiter.next;
+    }
 }
 
 /// Whether a thread waits for `key` with an interest.

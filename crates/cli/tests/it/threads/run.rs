@@ -20,11 +20,11 @@ pub(super) fn compile(folder: &Path, name: &str) -> Option<PathBuf> {
     compile_with(folder, name, &[])
 }
 
-fn compile_with(folder: &Path, name: &str, libraries: &[&str]) -> Option<PathBuf> {
+fn compile_with(folder: &Path, name: &str, options: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/threads/{name}.c"));
     let program = folder.join(name);
     let mut command = Command::new("cc");
-    command.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source).args(libraries);
+    command.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source).args(options);
     let Ok(output) = command.output() else {
         eprintln!("SKIPPED: there is no cc");
         return None;
@@ -236,6 +236,37 @@ fn threads_that_occupy_all_carriers_do_not_stop_others() {
     runs_as_natively("captive");
 }
 
+/// On a busy machine, on which the other carrier stops for a moment, the threads come home in any case.
+#[test]
+fn threads_behind_one_that_computes_continue_on_another_carrier() {
+    runs_as_natively("starved");
+}
+
+#[test]
+fn polls_for_errors_and_ends_and_interrupted_sets() {
+    runs_as_natively("events");
+}
+
+#[test]
+fn blocked_pipe_signals_and_failures_after_a_part() {
+    runs_as_natively("failures");
+}
+
+#[test]
+fn calls_to_receive_that_return_at_once_or_wait_for_more() {
+    runs_as_natively("receives");
+}
+
+#[test]
+fn summons_of_threads_that_call_nothing_replaced() {
+    runs_as_natively("summons");
+}
+
+#[test]
+fn children_without_the_handlers_of_fork() {
+    runs_as_natively("clones");
+}
+
 /// Carriers execute the threads of C11.
 #[test]
 fn threads_of_c11_run_on_carriers() {
@@ -258,6 +289,38 @@ fn threads_run_on_carriers() {
     let shared = output(&mut threads(1, &program));
     assert_eq!(native.stdout, b"own\n");
     assert_eq!(shared.stdout, b"shared\n", "{shared:?}");
+}
+
+/// `env` executes the interpreter of many scripts.
+#[test]
+fn scripts_that_name_their_interpreter_for_env_run_on_carriers() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), "carriers").filter(|_| machine_is_suitable()) else {
+        return;
+    };
+    let script = home.path().join("script");
+    std::fs::write(&script, "#!/usr/bin/env carriers\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::metadata(&program).unwrap().permissions()).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", home.path().display());
+    let shared = output(threads(1, &script).env("PATH", path));
+    assert_eq!(shared.stdout, b"shared\n", "{shared:?}");
+}
+
+/// The settings precede the first thread. Four carriers and the monitor are beside the program's first thread.
+#[test]
+fn constructors_of_libraries_may_create_threads() {
+    let home = tempfile::tempdir().unwrap();
+    let library = ["-shared", "-fPIC"];
+    let library =
+        compile_with(home.path(), "constructor", &library).filter(|_| machine_is_suitable());
+    let Some(library) = library else { return };
+    let renamed = home.path().join("libconstructor.so");
+    std::fs::rename(library, &renamed).unwrap();
+    let options = ["-DPROGRAM", renamed.to_str().unwrap()];
+    let program = compile_with(home.path(), "constructor", &options).unwrap();
+    let counted = output(&mut threads(4, &program));
+    assert_eq!(counted.stdout, b"6\n", "{counted:?}");
 }
 
 #[test]

@@ -7,6 +7,9 @@ use std::process::{Command, Stdio};
 use super::machine_is_suitable;
 use super::run::{Server, compile, output};
 
+/// The threads of `sites.c` that echo.
+const ECHOING: u64 = 8;
+
 #[test]
 fn threads_at_the_same_place_run_in_cohorts() {
     let home = tempfile::tempdir().unwrap();
@@ -78,6 +81,16 @@ fn the_admin_address_serves_sites_to_top() {
         let resumed: u64 = processors.iter().map(|carrier| resumed(carrier).unwrap()).sum();
         assert!(resumed >= least, "{kind}: {resumed}");
     }
+    // The threads that echo wait. A thread may wait and continue on different carriers.
+    let waiting = |kind: &str| -> u64 {
+        let sites =
+            (0..stages.len()).filter(|site| stages[*site].as_str().unwrap().starts_with(kind));
+        let carriers = snapshot["processors"].as_array().unwrap();
+        let all = sites.flat_map(|site| carriers.iter().map(move |each| &each["stages"][site]));
+        all.map(|stage| stage["suspended_now"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(waiting("lock "), 0);
+    assert!((1..=ECHOING).contains(&waiting("read ")), "{}", waiting("read "));
     let counters = snapshot["counters"].as_array().unwrap();
     let parts = counters.iter().find(|each| each["name"] == "threads_large_io_parts").unwrap();
     assert!(parts["count"].as_u64().unwrap() > 0);
@@ -86,7 +99,10 @@ fn the_admin_address_serves_sites_to_top() {
     let top = output(&mut top);
     assert!(top.status.success(), "{top:?}");
     assert!(String::from_utf8(top.stdout).unwrap().contains("read "), "no site in the table");
-    for (path, host, status) in [("/", "localhost", 404), ("/snapshot.json", "page.example", 403)] {
+    let refused =
+        ["page.example", "1.page.example", "localhost.page.example", "[::1].page.example"];
+    let refused = refused.map(|host| ("/snapshot.json", host, 403));
+    for (path, host, status) in [("/", "localhost", 404)].into_iter().chain(refused) {
         let error = ureq::get(format!("{url}{path}")).header("Host", host).call().unwrap_err();
         assert!(matches!(error, ureq::Error::StatusCode(code) if code == status), "{error}");
     }

@@ -7,17 +7,17 @@
 use crate::calls::descriptors::pipes;
 use crate::calls::descriptors::pipes::is_refused;
 use crate::calls::descriptors::repeat::{
-    quiet, receive_part, repeat, repeat_until_sent, unless_blocking,
+    AGAIN, receive_part, repeat, repeat_until_sent, send_part, unless_blocking,
 };
+use crate::calls::descriptors::sockets::{connects, has_minimum};
 use crate::calls::descriptors::wait::convertible;
-use crate::readiness::{records, watch};
+use crate::readiness::{poller, records, watch};
 use crate::schedule::home::go_home;
 use crate::system::{real, sys};
 use crate::thread::current;
 use crate::waiting::key::{IN, key};
 use crate::waiting::table;
 
-const MSG_DONTWAIT: usize = 0x40;
 const RWF_NOWAIT: usize = 8;
 const NOT_A_SOCKET: isize = -(sys::ENOTSOCK as isize);
 
@@ -25,6 +25,9 @@ const NOT_A_SOCKET: isize = -(sys::ENOTSOCK as isize);
 pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: usize) -> isize {
     let native = || unsafe { real::read(descriptor, buffer, length) };
     let Some(thread) = convertible().filter(|_| length > 0) else { return native() };
+    if has_minimum(thread, descriptor) {
+        return native();
+    }
     let vector = [buffer as usize, length];
     let receive = || {
         let flag = unless_blocking(descriptor);
@@ -37,8 +40,12 @@ pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: u
         result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
         // The file supports no attempts.
         result = result.filter(|result| !is_refused(*result));
+        // A file without readiness waits for its storage also if it is opened with O_NONBLOCK.
+        if result == Some(AGAIN) && sys::is_stored(descriptor) {
+            return native();
+        }
         if let Some(part) = result.filter(|part| (1..length as isize).contains(part))
-            && sys::is_regular_file(descriptor)
+            && sys::is_stored(descriptor)
         {
             // The rest is not in memory.
             let rest = unsafe {
@@ -54,24 +61,28 @@ pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: u
 unsafe extern "C" fn write(descriptor: i32, buffer: *const u8, length: usize) -> isize {
     let native = || unsafe { real::write(descriptor, buffer, length) };
     let Some(thread) = convertible().filter(|_| length > 0) else { return native() };
-    let flags = MSG_DONTWAIT | quiet(thread) as usize;
-    let result = repeat_until_sent(thread, descriptor, (buffer, length), Some(flags), |sent| {
-        sys::call(
-            sys::SYS_SENDTO,
-            [descriptor as usize, buffer as usize + sent, length - sent, flags, 0, 0],
-        )
-    });
+    let attempt = |sent: usize| {
+        let (rest, left) = (buffer as usize + sent, length - sent);
+        let send =
+            |flags| sys::call(sys::SYS_SENDTO, [descriptor as usize, rest, left, flags, 0, 0]);
+        send_part(thread, descriptor, (sent, 0), send)
+    };
+    let result = repeat_until_sent(thread, descriptor, (buffer, length), Some(0), attempt);
     let result = match result {
         Some(NOT_A_SOCKET) => pipes::write(thread, descriptor, (buffer, length)),
-        result => result,
+        result => result.filter(|result| !connects(thread, *result)),
     };
     result.map_or_else(native, sys::result)
 }
 
-/// Threads that wait for the descriptor try again and find it closed.
+/// Threads that wait for the descriptor find it closed.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn close(descriptor: i32) -> i32 {
+    if poller::is_own(descriptor) {
+        return sys::fail(sys::EBADF) as i32;
+    }
     watch::close(descriptor);
+    watch::end_waits(descriptor);
     let result = unsafe { real::close(descriptor) };
     table::wake(key(descriptor), usize::MAX);
     result

@@ -5,8 +5,8 @@
 //!
 //! The caller passes arguments that the C library accepts.
 
-use crate::readiness::{records, watch};
-use crate::system::real;
+use crate::readiness::{poller, records, watch};
+use crate::system::{flags, real};
 use crate::waiting::key::key;
 use crate::waiting::table;
 
@@ -86,6 +86,9 @@ unsafe extern "C" fn setsockopt(
     if (level, option) == UPPER_PROTOCOL {
         watch::share(descriptor);
     }
+    if (level as usize, option as usize) == (flags::SOL_SOCKET, flags::SO_RCVLOWAT) {
+        flags::note_minimum();
+    }
     let result = unsafe { real::setsockopt(descriptor, level, option, value, size) };
     records::forget_flags(descriptor);
     result
@@ -96,11 +99,31 @@ unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
     if flags & CLOSE_RANGE_CLOEXEC == 0 {
         watch::close_range(first, last);
     }
-    unsafe { real::close_range(first, last, flags) }
+    outside_own(first, last, |first, last| unsafe { real::close_range(first, last, flags) })
+}
+
+/// Calls a function with the parts of a range of descriptors that contain none of this library, until it fails.
+fn outside_own(mut first: u32, last: u32, close: impl Fn(u32, u32) -> i32) -> i32 {
+    for own in poller::own().into_iter().filter_map(|own| u32::try_from(own).ok()) {
+        if !(first..=last).contains(&own) || !poller::is_own(own as i32) {
+            continue;
+        }
+        if own > first && close(first, own - 1) != 0 {
+            return -1;
+        }
+        first = own + 1;
+    }
+    if first <= last { close(first, last) } else { 0 }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn closefrom(first: i32) {
     watch::close_range(first.max(0) as u32, u32::MAX);
-    unsafe { real::closefrom(first) };
+    outside_own(first.max(0) as u32, u32::MAX, |first, last| match last {
+        u32::MAX => {
+            unsafe { real::closefrom(first as i32) };
+            0
+        }
+        _ => unsafe { real::close_range(first, last, 0) },
+    });
 }

@@ -1,6 +1,6 @@
 //! Writes to pipes: each is tried without blocking (`RWF_NOWAIT`), then waits until the pipe accepts more.
 
-use crate::calls::descriptors::repeat::{quiet, repeat_until_sent};
+use crate::calls::descriptors::repeat::{blocks_pipe_signal, repeat_until_sent};
 use crate::schedule::home::stay_home;
 use crate::system::sys;
 use crate::thread::Thread;
@@ -34,13 +34,16 @@ pub(super) fn repeat(
     length: usize,
     attempt: impl Fn(usize) -> isize,
 ) -> Option<isize> {
-    if quiet(thread) != 0 {
-        // A pipe without a reader would signal the carrier although the thread blocks the signal.
-        stay_home(thread);
-    }
     if !thread.is_convertible() || !sys::is_pipe(descriptor) {
         return None;
     }
+    let attempt = |sent| {
+        if blocks_pipe_signal(thread) {
+            // A pipe without a reader would signal the carrier although the thread blocks the signal.
+            stay_home(thread);
+        }
+        attempt(sent)
+    };
     let result = repeat_until_sent(thread, descriptor, (core::ptr::null(), length), None, attempt);
     result.filter(|result| !is_refused(*result))
 }

@@ -72,7 +72,7 @@ fn repeat(
             }
             Ready::TimedOut => return Some(attempt()),
             Ready::Interrupted => return Some(sys::fail(sys::EINTR) as i32),
-            Ready::Natively | Ready::Unsupported => break,
+            Ready::Natively | Ready::Unsupported | Ready::Closed => break,
         }
     }
     go_home(thread);
@@ -235,15 +235,13 @@ unsafe extern "C" fn select(
         *time = sys::timespec(deadline.saturating_sub(sys::now()));
         time.nanoseconds /= 1000;
     }
-    match result {
-        Some(result) => result,
-        None => {
-            for (set, wanted) in sets.iter().zip(&wanted) {
-                restore(*set, wanted, count);
-            }
-            native()
+    // A failure leaves the sets as they were.
+    if result.is_none_or(|result| result < 0) {
+        for (set, wanted) in sets.iter().zip(&wanted) {
+            restore(*set, wanted, count);
         }
     }
+    result.unwrap_or_else(native)
 }
 
 /// The words of a set that `select` reads.

@@ -2,7 +2,7 @@
 
 use crate::calls::descriptors::wait::{Ready, deadline, wait};
 use crate::readiness::{records, transfer};
-use crate::system::flags::{self, SO_RCVTIMEO, SO_SNDTIMEO, is_nonblocking};
+use crate::system::flags::{self, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_STREAM, is_nonblocking};
 use crate::system::sys;
 use crate::thread::Thread;
 use crate::waiting::key::{IN, OUT, key};
@@ -16,8 +16,8 @@ pub(super) fn unless_blocking(descriptor: i32) -> usize {
     if records::is_nonblocking(descriptor) { 0 } else { MSG_DONTWAIT }
 }
 
-const AGAIN: isize = -(sys::EAGAIN as isize);
-const MSG_NOSIGNAL: i32 = 0x4000;
+pub(super) const AGAIN: isize = -(sys::EAGAIN as isize);
+const MSG_NOSIGNAL: usize = 0x4000;
 const SIGPIPE: u32 = 13;
 
 /// Repeats an attempt that does not block until it returns something other than `EAGAIN`. `None` if the C library is to
@@ -89,7 +89,9 @@ fn wait_for(
                 break;
             }
             if is_nonblocking(descriptor) {
-                own.inspect(|own| records::set_nonblocking(descriptor, *own));
+                if let Some(own) = own {
+                    records::set_nonblocking(descriptor, own, flags::is_tcp(descriptor));
+                }
                 break;
             }
             limit = Some(deadline(descriptor, timeout));
@@ -102,6 +104,7 @@ fn wait_for(
             Ready::Retry => result = attempt(),
             Ready::TimedOut => break,
             Ready::Interrupted => return Some(-(sys::EINTR as isize)),
+            Ready::Closed => return Some(-(sys::EBADF as isize)),
             Ready::Natively | Ready::Unsupported => return None,
         }
     }
@@ -123,6 +126,11 @@ pub(super) fn repeat_until_sent(
     if !blocks || (!records::is_plain(descriptor) && is_nonblocking(descriptor)) {
         return Some(result);
     }
+    let is_plain = records::is_plain(descriptor);
+    let deadline = if is_plain { None } else { deadline(descriptor, SO_SNDTIMEO) };
+    // Only a stream has parts.
+    let is_stream = || is_plain || flags::option(descriptor, SO_TYPE) == Some(SOCK_STREAM);
+    let flags = flags.filter(|_| length > 0 && is_stream());
     loop {
         if result > 0 {
             sent += result as usize;
@@ -130,8 +138,6 @@ pub(super) fn repeat_until_sent(
         if (result >= 0 && sent >= length) || (result < 0 && result != AGAIN) {
             break;
         }
-        let deadline =
-            if records::is_plain(descriptor) { None } else { deadline(descriptor, SO_SNDTIMEO) };
         if let Some(flags) = flags {
             transfer::begin(thread, data.wrapping_add(sent), length - sent, flags);
         }
@@ -139,19 +145,42 @@ pub(super) fn repeat_until_sent(
         sent = length - transfer::end(thread, length - sent);
         result = AGAIN;
         match ready {
-            _ if sent == length => break,
+            _ if length > 0 && sent == length => break,
             Ready::Retry => result = attempt(sent),
             Ready::TimedOut => break,
             Ready::Interrupted if sent == 0 => return Some(-(sys::EINTR as isize)),
+            Ready::Closed if sent == 0 => return Some(-(sys::EBADF as isize)),
             Ready::Natively | Ready::Unsupported if sent == 0 => return None,
-            Ready::Interrupted | Ready::Natively | Ready::Unsupported => break,
+            Ready::Interrupted | Ready::Closed | Ready::Natively | Ready::Unsupported => break,
         }
     }
     Some(if sent > 0 { sent as isize } else { result })
 }
 
-/// The flag that suppresses SIGPIPE if the program blocks it: carriers do not.
-pub(super) fn quiet(thread: &Thread) -> i32 {
-    let mask = thread.mask.get();
-    if thread.is_hollow() && mask & sys::bit(SIGPIPE) != 0 { MSG_NOSIGNAL } else { 0 }
+/// Tries to send to a socket what is left after `sent` bytes. `send` gets the flags. A failure after a part is left to the
+/// program's next call, as in the kernel, and signals nothing.
+pub(super) fn send_part(
+    thread: &Thread,
+    descriptor: i32,
+    (sent, flags): (usize, i32),
+    send: impl FnOnce(usize) -> isize,
+) -> isize {
+    if sent > 0 && descriptor_events(descriptor, 0) != 0 {
+        return -(sys::EPIPE as isize);
+    }
+    let is_quiet = sent > 0 || blocks_pipe_signal(thread);
+    let quiet = if is_quiet { MSG_NOSIGNAL } else { 0 };
+    send(flags as usize | MSG_DONTWAIT | quiet)
+}
+
+/// Whether the thread blocks SIGPIPE and is on a carrier, which does not.
+pub(super) fn blocks_pipe_signal(thread: &Thread) -> bool {
+    thread.is_hollow() && thread.mask.get() & sys::bit(SIGPIPE) != 0
+}
+
+/// The events of a descriptor, of `interest` and errors, without waiting.
+pub(super) fn descriptor_events(descriptor: i32, interest: u32) -> u32 {
+    let mut request = [descriptor as u32, interest];
+    sys::call(sys::SYS_POLL, [request.as_mut_ptr() as usize, 1, 0, 0, 0, 0]);
+    request[1] >> 16
 }

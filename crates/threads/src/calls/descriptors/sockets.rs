@@ -4,16 +4,16 @@
 //!
 //! The caller passes memory that the C library may read and write.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::calls::descriptors::repeat::{
-    quiet, receive_part, repeat, repeat_until_sent, unless_blocking,
+    descriptor_events, receive_part, repeat, repeat_until_sent, send_part, unless_blocking,
 };
 use crate::calls::descriptors::vectors::receive_all;
 use crate::calls::descriptors::wait::{Ready, convertible, deadline, wait};
 use crate::readiness::records;
 use crate::schedule::home::go_home;
-use crate::system::flags::{SO_RCVTIMEO, is_nonblocking};
+use crate::system::flags::{self, SO_RCVTIMEO, SO_TYPE, SOCK_STREAM, is_nonblocking};
 use crate::system::{real, sys};
 use crate::thread::Thread;
 use crate::waiting::key::IN;
@@ -22,6 +22,12 @@ const MSG_DONTWAIT: i32 = 0x40;
 /// The flags of a call of the program without flags.
 const PLAIN: usize = MSG_DONTWAIT as usize;
 const MSG_WAITALL: i32 = 0x100;
+const MSG_OOB: i32 = 1;
+const MSG_ERRQUEUE: i32 = 0x2000;
+/// Flags of calls to receive that return at once.
+pub(super) const NEVER_WAITS: i32 = MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE;
+/// The call connects the socket, for which it waits.
+pub(super) const MSG_FASTOPEN: i32 = 0x2000_0000;
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 pub(super) unsafe extern "C" fn recv(
@@ -45,10 +51,19 @@ pub(super) unsafe extern "C" fn recvfrom(
     size: *mut u32,
 ) -> isize {
     let native = || unsafe { real::recvfrom(descriptor, buffer, length, flags, from, size) };
-    if flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL && from.is_null() {
-        return receive_all(descriptor, buffer, length, flags).map_or_else(native, sys::result);
+    let Some(thread) = convertible().filter(|_| flags & NEVER_WAITS == 0) else { return native() };
+    if has_minimum(thread, descriptor) {
+        return native();
     }
-    let Some(thread) = convertible().filter(|_| flags & MSG_DONTWAIT == 0) else { return native() };
+    if flags & MSG_WAITALL != 0 {
+        if from.is_null() {
+            return receive_all(descriptor, buffer, length, flags).map_or_else(native, sys::result);
+        }
+        if flags::option(descriptor, SO_TYPE) == Some(SOCK_STREAM) {
+            go_home(thread);
+            return native();
+        }
+    }
     let flags = (flags | MSG_DONTWAIT) as usize;
     let arguments =
         [descriptor as usize, buffer as usize, length, flags, from as usize, size as usize];
@@ -81,21 +96,40 @@ unsafe extern "C" fn sendto(
 ) -> isize {
     let native = || unsafe { real::sendto(descriptor, buffer, length, flags, to, size) };
     let Some(thread) = convertible().filter(|_| flags & MSG_DONTWAIT == 0) else { return native() };
-    let all = (flags | MSG_DONTWAIT | quiet(thread)) as usize;
+    if flags & MSG_FASTOPEN != 0 {
+        go_home(thread);
+        return native();
+    }
     let attempt = |sent: usize| {
-        let rest = [
-            descriptor as usize,
-            buffer as usize + sent,
-            length - sent,
-            all,
-            to as usize,
-            size as usize,
-        ];
-        sys::call(sys::SYS_SENDTO, rest)
+        let (rest, left) = (buffer as usize + sent, length - sent);
+        let send = |flags| {
+            let arguments = [descriptor as usize, rest, left, flags, to as usize, size as usize];
+            sys::call(sys::SYS_SENDTO, arguments)
+        };
+        send_part(thread, descriptor, (sent, flags), send)
     };
-    let flags = to.is_null().then_some(all);
+    let flags = to.is_null().then_some(flags as usize);
     repeat_until_sent(thread, descriptor, (buffer, length), flags, attempt)
+        .filter(|result| !connects(thread, *result))
         .map_or_else(native, sys::result)
+}
+
+/// Whether an attempt to send has begun to connect (`TCP_FASTOPEN_CONNECT`). The thread then waits at home.
+pub(super) fn connects(thread: &Thread, result: isize) -> bool {
+    let connects = result == -(sys::EINPROGRESS as isize);
+    if connects {
+        go_home(thread);
+    }
+    connects
+}
+
+/// Whether a call to receive from the socket waits for several bytes (`SO_RCVLOWAT`), which it does at home.
+pub(super) fn has_minimum(thread: &Thread, descriptor: i32) -> bool {
+    let has = flags::has_minimum(descriptor);
+    if has {
+        go_home(thread);
+    }
+    has
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -127,6 +161,7 @@ unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, 
             Ready::Retry => {}
             Ready::TimedOut => return sys::fail(sys::EAGAIN) as i32,
             Ready::Interrupted => return sys::fail(sys::EINTR) as i32,
+            Ready::Closed => return sys::fail(sys::EBADF) as i32,
             Ready::Natively | Ready::Unsupported => return native(),
         }
     }
@@ -134,16 +169,15 @@ unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, 
 
 /// Whether `accept` would return at once.
 fn has_connection(descriptor: i32) -> bool {
-    let mut request = [descriptor as u32, 1];
-    sys::call(sys::SYS_POLL, [request.as_mut_ptr() as usize, 1, 0, 0, 0, 0]) != 0
+    descriptor_events(descriptor, IN) != 0
 }
 
-/// The descriptors, by their low bits, at which a thread on a carrier polls and accepts.
-static TURNS: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
+/// A bit for each descriptor at which a thread on a carrier polls and accepts. Those from 65,536 on share bits.
+static TURNS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 
 /// The right to poll and accept at a descriptor, until it is dropped. Signals are blocked on carriers, so no handler can
 /// need a turn that its own thread has.
-struct Turn(Option<&'static AtomicBool>);
+struct Turn(Option<(&'static AtomicU64, u64)>);
 
 impl Turn {
     /// A thread at home needs no turn, because it may block.
@@ -151,20 +185,21 @@ impl Turn {
         if !thread.is_hollow() {
             return Some(Turn(None));
         }
-        let turn = &TURNS[descriptor as usize % TURNS.len()];
-        (!turn.swap(true, Ordering::Acquire)).then_some(Turn(Some(turn)))
+        let (turns, bit) = (&TURNS[descriptor as usize / 64 % TURNS.len()], 1 << (descriptor % 64));
+        let is_free = turns.fetch_or(bit, Ordering::Acquire) & bit == 0;
+        is_free.then_some(Turn(Some((turns, bit))))
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.inspect(|turn| turn.store(false, Ordering::Release));
+        self.0.inspect(|(turns, bit)| _ = turns.fetch_and(!bit, Ordering::Release));
     }
 }
 
 /// Ends all turns, in a child process.
 pub(crate) fn reset() {
-    TURNS.iter().for_each(|turn| turn.store(false, Ordering::Relaxed));
+    TURNS.iter().for_each(|turns| turns.store(0, Ordering::Relaxed));
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

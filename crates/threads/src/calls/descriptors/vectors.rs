@@ -6,20 +6,20 @@
 
 use crate::calls::descriptors::pipes;
 use crate::calls::descriptors::pipes::is_refused;
-use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
-use crate::calls::descriptors::wait::convertible;
-use crate::readiness::watch;
+use crate::calls::descriptors::repeat::{descriptor_events, repeat, repeat_until_sent, send_part};
+use crate::calls::descriptors::sockets::{MSG_FASTOPEN, NEVER_WAITS, connects, has_minimum};
+use crate::calls::descriptors::wait::{Ready, convertible, deadline, wait};
+use crate::readiness::{records, watch};
 use crate::schedule::home::go_home;
-use crate::system::flags::{self, SO_RCVTIMEO, SO_TYPE, is_nonblocking};
+use crate::system::flags::{self, SO_RCVTIMEO, SO_TYPE, SOCK_STREAM, is_nonblocking};
 use crate::system::{real, sys};
 use crate::thread::current;
-use crate::waiting::key::IN;
+use crate::waiting::key::{IN, RDHUP};
 
 const MSG_PEEK: i32 = 2;
 const MSG_DONTWAIT: i32 = 0x40;
 const MSG_WAITALL: i32 = 0x100;
 const RWF_NOWAIT: usize = 8;
-const SOCK_STREAM: u64 = 1;
 const NOT_A_SOCKET: isize = -(sys::ENOTSOCK as isize);
 
 /// Messages of more buffers are sent at home.
@@ -113,7 +113,7 @@ impl Message {
     }
 
     /// Sends what is left after `sent` bytes. Ancillary data belongs to the first part.
-    fn send_rest(&self, descriptor: i32, sent: usize, flags: i32) -> isize {
+    fn send_rest(&self, descriptor: i32, sent: usize, flags: usize) -> isize {
         let (rest, count) = self.rest(sent);
         let mut message = Message { buffers: rest.as_ptr(), count, ..*self };
         if sent > 0 {
@@ -121,7 +121,7 @@ impl Message {
         }
         sys::call(
             sys::SYS_SENDMSG,
-            [descriptor as usize, &raw const message as usize, flags as usize, 0, 0, 0],
+            [descriptor as usize, &raw const message as usize, flags, 0, 0, 0],
         )
     }
 }
@@ -130,6 +130,9 @@ impl Message {
 unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> isize {
     let native = || unsafe { real::readv(descriptor, buffers, count) };
     let Some(thread) = convertible().filter(|_| count > 0) else { return native() };
+    if has_minimum(thread, descriptor) {
+        return native();
+    }
     let mut message = Message::of(buffers, count);
     let receive = [descriptor as usize, &raw mut message as usize, MSG_DONTWAIT as usize, 0, 0, 0];
     let preadv =
@@ -137,7 +140,7 @@ unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> i
     let mut result =
         repeat(thread, descriptor, IN, SO_RCVTIMEO, || sys::call(sys::SYS_RECVMSG, receive));
     if result == Some(NOT_A_SOCKET) {
-        if sys::is_regular_file(descriptor) {
+        if sys::is_stored(descriptor) {
             return native();
         }
         result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
@@ -177,15 +180,26 @@ unsafe fn send_all(descriptor: i32, message: &Message, flags: i32) -> Option<isi
         }
         return None;
     }
-    let all = flags | MSG_DONTWAIT | quiet(thread);
-    let attempt = |sent| message.send_rest(descriptor, sent, all);
-    repeat_until_sent(thread, descriptor, (core::ptr::null(), message.length()), None, attempt)
+    if flags & MSG_FASTOPEN != 0 {
+        go_home(thread);
+        return None;
+    }
+    let attempt = |sent| {
+        let send = |flags| message.send_rest(descriptor, sent, flags);
+        send_part(thread, descriptor, (sent, flags), send)
+    };
+    let data = (core::ptr::null(), message.length());
+    let result = repeat_until_sent(thread, descriptor, data, None, attempt);
+    result.filter(|result| !connects(thread, *result))
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn recvmsg(descriptor: i32, message: *mut u8, flags: i32) -> isize {
     let native = || unsafe { real::recvmsg(descriptor, message, flags) };
-    let Some(thread) = convertible().filter(|_| flags & MSG_DONTWAIT == 0) else { return native() };
+    let Some(thread) = convertible().filter(|_| flags & NEVER_WAITS == 0) else { return native() };
+    if has_minimum(thread, descriptor) {
+        return native();
+    }
     if flags & MSG_WAITALL != 0 {
         go_home(thread);
         return native();
@@ -210,15 +224,54 @@ pub(super) fn receive_all(
         return None;
     }
     let flags = (flags & !MSG_WAITALL | MSG_DONTWAIT) as usize;
-    let mut received = 0;
+    let attempt = |received: usize| {
+        let (rest, left) = (data as usize + received, length - received);
+        sys::call(sys::SYS_RECVFROM, [descriptor as usize, rest, left, flags, 0, 0])
+    };
+    let is_plain = records::is_plain(descriptor);
+    let deadline = if is_plain { None } else { deadline(descriptor, SO_RCVTIMEO) };
+    let first = repeat(thread, descriptor, IN, SO_RCVTIMEO, || attempt(0))?;
+    if first <= 0 {
+        return Some(first);
+    }
+    let mut received = first as usize;
+    // The part that has arrived is the result, also if the rest fails. The next call finds the failure.
     while received < length {
-        let rest = [descriptor as usize, data as usize + received, length - received, flags, 0, 0];
-        match repeat(thread, descriptor, IN, SO_RCVTIMEO, || sys::call(sys::SYS_RECVFROM, rest)) {
-            Some(part) if part > 0 => received += part as usize,
-            // The part that has arrived is the result, also if the rest fails.
-            Some(_) | None if received > 0 => break,
-            other => return other,
+        records::begin_attempt(descriptor);
+        let part = match look(descriptor) {
+            Arrived::Bytes => attempt(received),
+            Arrived::Nothing => 0,
+            Arrived::End => break,
+        };
+        if part > 0 {
+            received += part as usize;
+        } else if (!is_plain && is_nonblocking(descriptor))
+            || wait(thread, descriptor, IN, deadline) != Ready::Retry
+        {
+            break;
         }
     }
     Some(received as isize)
+}
+
+/// What an attempt to receive from a stream would find.
+enum Arrived {
+    Bytes,
+    Nothing,
+    /// The end of the stream, or a failure, which the attempt would take.
+    End,
+}
+
+fn look(descriptor: i32) -> Arrived {
+    const FIONREAD: usize = 0x541b;
+    match descriptor_events(descriptor, IN | RDHUP) {
+        0 => Arrived::Nothing,
+        IN => Arrived::Bytes,
+        _ => {
+            let mut bytes = 0_u32;
+            let arguments = [descriptor as usize, FIONREAD, &raw mut bytes as usize, 0, 0, 0];
+            sys::call(sys::SYS_IOCTL, arguments);
+            if bytes > 0 { Arrived::Bytes } else { Arrived::End }
+        }
+    }
 }

@@ -20,6 +20,8 @@ pub(crate) enum Ready {
     Natively,
     /// A handler without SA_RESTART has run.
     Interrupted,
+    /// Another thread has closed the descriptor, whose number may be that of another file now.
+    Closed,
     /// The descriptor has no readiness: the C library continues the call, on the carrier.
     Unsupported,
 }
@@ -66,6 +68,9 @@ pub(crate) fn wait(
         woken = park(thread, deadline);
     }
     let ready = table::remove(thread);
+    if thread.found_closed() {
+        return Ready::Closed;
+    }
     match woken {
         Woken::Summoned if must_return(thread, true) => Ready::Interrupted,
         Woken::Summoned | Woken::BySignal => Ready::Natively,

@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
+use crate::calls::threads::children;
 use crate::calls::threads::signals::{self, must_return};
 use crate::readiness::{records, watch};
 use crate::schedule::home::{go_home, obey, stay_home};
@@ -34,10 +35,11 @@ const SYS_TKILL: usize = 200;
 const SYS_TGKILL: usize = 234;
 /// Calls that depend neither on the kernel thread nor wait: clocks, random numbers, memory, the current processor.
 const ANYWHERE: [usize; 5] = [228, 309, 318, 319, 324];
-/// Calls that give the kernel thread attributes of its own: identities, scheduling, namespaces, filters, keys.
-const SEPARATES: [usize; 22] = [
-    105, 106, 113, 114, 116, 117, 119, 122, 123, 126, 141, 142, 144, 157, 203, 238, 250, 251, 272,
-    308, 314, 317,
+/// Calls that give the kernel thread attributes of its own: identities, scheduling, namespaces, filters, keys, bases of
+/// segments, protection of memory.
+const SEPARATES: [usize; 24] = [
+    105, 106, 113, 114, 116, 117, 119, 122, 123, 126, 141, 142, 144, 157, 158, 203, 238, 250, 251,
+    272, 308, 314, 317, 330,
 ];
 
 /// Calls that may change the flags of a descriptor, or give its file another one: ioctl, dup, setsockopt, fcntl.
@@ -80,10 +82,15 @@ unsafe extern "C" fn syscall(
             }
             obey(thread);
             go_home(thread);
+            if [children::SYS_CLONE, children::SYS_FORK, children::SYS_CLONE3].contains(&number) {
+                children::prepare();
+            }
         }
     }
+    let creates_process = children::creates_process(number as usize, a);
     let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
     match number as usize {
+        _ if creates_process => children::finish(result),
         SYS_TGKILL if result == 0 && a as u32 == sys::process() => {
             signals::call_home_by_tid(b as u32, c as i32);
         }

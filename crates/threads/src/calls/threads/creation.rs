@@ -64,6 +64,11 @@ fn take(place: &Place) -> Packet {
     packet
 }
 
+/// Whether a thread has not started.
+pub(super) fn is_pending() -> bool {
+    PLACES.iter().any(|place| place.is_taken.load(Ordering::SeqCst))
+}
+
 /// Frees all places, in a child process.
 pub(crate) fn reset() {
     PLACES.iter().for_each(|place| place.is_taken.store(false, Ordering::Relaxed));
@@ -105,8 +110,9 @@ pub(crate) unsafe extern "C" fn pthread_create(
 
 extern "C" fn run(place: *mut u8) -> *mut u8 {
     let thread = current();
-    let packet = take(unsafe { &*place.cast::<Place>() });
+    // Before the place is free: until then the thread is known as one that has not started.
     threads::observe_end();
+    let packet = take(unsafe { &*place.cast::<Place>() });
     // The creator may have summoned the thread already.
     thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
     thread.is_detached.store(packet.is_detached, Ordering::SeqCst);

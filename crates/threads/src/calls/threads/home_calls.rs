@@ -98,7 +98,7 @@ macro_rules! stubs {
 }
 
 stubs! { share_then:
-    fork _Fork vfork posix_spawn posix_spawnp clone daemon forkpty system popen sendmmsg
+    fork vfork posix_spawn posix_spawnp daemon forkpty system popen sendmmsg
 }
 
 stubs! { go_home_then:
@@ -122,6 +122,7 @@ stubs! { stay_home_then:
 stubs! { separate_then:
     pthread_setaffinity_np sched_setaffinity pthread_setschedparam sched_setscheduler pthread_setschedprio
     sched_setparam setpriority nice unshare setns setfsuid setfsgid
+    arch_prctl pkey_alloc pkey_set
 }
 
 stubs! { stay_home_if_mask_is_saved:

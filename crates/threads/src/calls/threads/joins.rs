@@ -6,7 +6,8 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::schedule::home::obey;
+use crate::calls::threads::{creation, sleeps};
+use crate::schedule::home::{go_home, obey};
 use crate::system::deadline::deadline;
 use crate::system::real;
 use crate::system::sys::{self, Timespec};
@@ -15,10 +16,34 @@ use crate::waiting::ends::key;
 use crate::waiting::park::{Woken, park};
 use crate::waiting::table;
 
+/// Whether a thread will announce its end. If it does not, because it was not created through this library, the calling one
+/// joins it at home; if the deadline passes before it has started, anywhere.
+fn announces_end(thread: &Thread, target: &Thread, deadline: Option<u64>) -> bool {
+    let announces = || target.announces_end.load(Ordering::SeqCst);
+    while !announces() {
+        if !creation::is_pending() {
+            break;
+        }
+        if deadline.is_some_and(|at| sys::now() >= at) {
+            return false;
+        }
+        // One of the threads that have not started may be the target.
+        unsafe { sleeps::sched_yield() };
+    }
+    let announces = announces();
+    if !announces {
+        go_home(thread);
+    }
+    announces
+}
+
 /// Waits until a thread ends, at most until `deadline`. Returns at once where the C library reports an error.
 fn wait(thread: &Thread, target: &Thread, deadline: Option<u64>) {
     let is_joinable = !target.is_detached.load(Ordering::SeqCst) && !core::ptr::eq(thread, target);
-    let mut is_over = !is_joinable || !thread.is_convertible();
+    if !thread.is_convertible() || !announces_end(thread, target, deadline) {
+        return;
+    }
+    let mut is_over = !is_joinable;
     while !is_over {
         table::insert(thread, key(target), 0, |_| true);
         is_over =

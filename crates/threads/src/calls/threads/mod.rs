@@ -1,6 +1,7 @@
 //! Threads: creation and end, signals, sleeps, and calls that depend on the kernel thread.
 
 mod attributes;
+pub(crate) mod children;
 pub(crate) mod creation;
 mod home_calls;
 pub(crate) mod joins;

@@ -136,9 +136,14 @@ unsafe extern "C" fn pthread_cancel(pthread: usize) -> i32 {
         stay_home(thread);
         return unsafe { real::pthread_cancel(pthread) };
     }
+    // A thread that is interrupted cancels itself within a handler, where the unwinder cannot be loaded.
+    real::load_unwinder();
     // Threads of the C library itself have no summonses.
     let is_home = summon(thread, CANCEL) || thread.home_stack.get() == 0;
     let result = if is_home { unsafe { real::pthread_cancel(pthread) } } else { 0 };
+    if !is_home {
+        interrupt_carriers();
+    }
     // As in the C library, the thread may have ended if it is detached; its memory is that of a cached stack.
     unpark(thread);
     result

@@ -49,7 +49,11 @@ pub(crate) unsafe extern "C" fn clock_nanosleep(
         return unsafe { real::clock_nanosleep(clock, flags, time, rest) };
     };
     let is_absolute = flags & ABSOLUTE != 0;
-    let length = unsafe { (*time).seconds as u64 * 1_000_000_000 + (*time).nanoseconds as u64 };
+    let length = unsafe {
+        ((*time).seconds as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add((*time).nanoseconds as u64)
+    };
     let at = if is_absolute { at } else { sys::now().saturating_add(length) };
     match sleep_until(thread, at) {
         None => 0,

@@ -1,0 +1,102 @@
+//! Children that are created without the handlers of `fork`: by `_Fork`, `clone` and system calls. A child that has memory of
+//! its own resets this library by itself.
+//!
+//! # Safety
+//!
+//! The caller passes arguments for the C library. A child without the memory of its parent has a copy of the parent's
+//! stack, so what the parent's frame contains is valid there.
+
+use crate::lifecycle::forks::{end_in_parent, reset_in_child};
+use crate::lifecycle::threads;
+use crate::readiness::records;
+use crate::schedule::home::{obey, stay_home};
+use crate::system::{real, sys};
+use crate::thread::current;
+
+/// The child shares the memory of its parent.
+const CLONE_VM: usize = 0x100;
+/// The child has a thread-local storage that this library does not know.
+const CLONE_SETTLS: usize = 0x80000;
+
+pub(crate) const SYS_CLONE: usize = 56;
+pub(crate) const SYS_FORK: usize = 57;
+pub(crate) const SYS_CLONE3: usize = 435;
+
+/// Prepares for a child that the calling thread is about to create. The thread stays at home, so a child that shares its
+/// memory does not leave.
+pub(crate) fn prepare() {
+    let thread = current();
+    records::share_all();
+    obey(thread);
+    stay_home(thread);
+}
+
+/// Whether a system call creates a child with memory of its own.
+pub(crate) fn creates_process(number: usize, first: usize) -> bool {
+    match number {
+        SYS_FORK => true,
+        SYS_CLONE => has_own_memory(first),
+        // The first member of the arguments.
+        SYS_CLONE3 => first != 0 && has_own_memory(unsafe { *(first as *const usize) }),
+        _ => false,
+    }
+}
+
+fn has_own_memory(flags: usize) -> bool {
+    flags & (CLONE_VM | CLONE_SETTLS) == 0
+}
+
+/// Ends the creation of a child with memory of its own, in both processes.
+pub(crate) fn finish(result: isize) {
+    if result == 0 { reset_in_child() } else { end_in_parent() }
+}
+
+#[allow(non_snake_case, reason = "the name of the C library")]
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn _Fork() -> i32 {
+    prepare();
+    let child = unsafe { real::_Fork() };
+    finish(child as isize);
+    child
+}
+
+type Run = unsafe extern "C" fn(*mut u8) -> i32;
+
+/// What a child executes.
+struct Start {
+    run: Run,
+    argument: *mut u8,
+}
+
+unsafe extern "C" fn run_in_child(start: *mut u8) -> i32 {
+    let Start { run, argument } = unsafe { start.cast::<Start>().read() };
+    reset_in_child();
+    let code = unsafe { run(argument) };
+    // The C library now ends this kernel thread, and the process only if it has no others.
+    if threads::end_last() {
+        sys::call(sys::SYS_EXIT_GROUP, [code as usize, 0, 0, 0, 0, 0]);
+    }
+    code
+}
+
+/// The arguments after the fourth are optional: without them, what is read in their place is not used.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn clone(
+    run: Run,
+    stack: *mut u8,
+    flags: i32,
+    argument: *mut u8,
+    parent: usize,
+    storage: usize,
+    child: usize,
+) -> i32 {
+    prepare();
+    if !has_own_memory(flags as usize) {
+        return unsafe { real::clone(run, stack, flags, argument, parent, storage, child) };
+    }
+    let mut start = Start { run, argument };
+    let start = (&raw mut start).cast();
+    let result = unsafe { real::clone(run_in_child, stack, flags, start, parent, storage, child) };
+    end_in_parent();
+    result
+}

@@ -1,0 +1,122 @@
+//! The settings that `phalanx threads` passes in the environment.
+//!
+//! # Safety
+//!
+//! The process has one thread. The list of libraries has the layout that the dynamic linker declares for debuggers.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::lifecycle::activation;
+use crate::schedule::run_queue;
+use crate::system::{real, sys};
+use crate::{admin, options};
+
+/// The variables of `phalanx threads` that the program does not see.
+const OWN_VARIABLES: [&CStr; 5] = [
+    c"PHALANX_THREADS_CARRIERS",
+    c"PHALANX_THREADS_LIBRARY",
+    c"PHALANX_THREADS_ORDER",
+    c"PHALANX_THREADS_LARGE_IO",
+    c"PHALANX_THREADS_ADMIN",
+];
+
+/// Whether the environment has been read.
+static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    static program_invocation_short_name: *const i8;
+}
+
+/// Takes the settings when the program is loaded, or before if the constructor of a library creates a thread, and restores
+/// the environment, so programs that this one executes run natively.
+pub(crate) fn read() {
+    if IS_INITIALIZED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // The first line of many scripts is `#!/usr/bin/env PROGRAM`.
+    if unsafe { CStr::from_ptr(program_invocation_short_name) } == c"env" {
+        activation::run_natively();
+        return;
+    }
+    let Some(number) = variable(c"PHALANX_THREADS_CARRIERS").and_then(|text| text.parse().ok())
+    else {
+        activation::run_natively();
+        return;
+    };
+    real::look_up_all();
+    run_queue::set_count(number);
+    let is = |name, value| variable(name) == Some(value);
+    options::set(is(c"PHALANX_THREADS_ORDER", "fifo"), is(c"PHALANX_THREADS_LARGE_IO", "no"));
+    if let Some(listener) = variable(c"PHALANX_THREADS_ADMIN").and_then(|text| text.parse().ok()) {
+        admin::prepare(listener);
+    }
+    if let Some(library) =
+        variable(c"PHALANX_THREADS_LIBRARY").and_then(|text| text.parse::<usize>().ok())
+    {
+        sys::call(sys::SYS_CLOSE, [library, 0, 0, 0, 0, 0]);
+    }
+    unsafe {
+        rename();
+        restore(c"LD_PRELOAD", c"PHALANX_THREADS_PRELOAD");
+        restore(c"GLIBC_TUNABLES", c"PHALANX_THREADS_TUNABLES");
+        for name in OWN_VARIABLES {
+            real::unsetenv(name.as_ptr().cast());
+        }
+    }
+}
+
+/// The beginning of the name under which the library was loaded, and the name that debuggers are to see: they would open
+/// a descriptor of their own. The new name is not longer.
+const LOADED_AS: &[u8] = b"/proc/self/fd/";
+const NAME: &[u8] = b"phalanx-thread\0";
+
+/// An entry of the dynamic linker's list of libraries (`struct link_map`).
+#[repr(C)]
+struct Library {
+    address: usize,
+    name: *mut u8,
+    dynamic: usize,
+    next: *const Library,
+}
+
+/// The beginning of `struct r_debug`.
+#[repr(C)]
+struct Libraries {
+    version: i32,
+    first: *const Library,
+}
+
+unsafe extern "C" {
+    static _r_debug: Libraries;
+}
+
+/// Renames the library in the list of the dynamic linker.
+unsafe fn rename() {
+    let mut at = unsafe { _r_debug.first };
+    while let Some(library) = unsafe { at.as_ref() } {
+        let name = library.name;
+        if unsafe { CStr::from_ptr(name.cast()) }.to_bytes().starts_with(LOADED_AS) {
+            unsafe { name.copy_from_nonoverlapping(NAME.as_ptr(), NAME.len()) };
+        }
+        at = library.next;
+    }
+}
+
+fn variable(name: &CStr) -> Option<&'static str> {
+    let text = unsafe { real::getenv(name.as_ptr().cast()) };
+    if text.is_null() { None } else { unsafe { CStr::from_ptr(text.cast()) }.to_str().ok() }
+}
+
+/// Gives a variable the value of another, which is removed.
+unsafe fn restore(name: &CStr, saved: &CStr) {
+    let (name, saved) = (name.as_ptr().cast(), saved.as_ptr().cast());
+    unsafe {
+        let value = real::getenv(saved);
+        match value.is_null() {
+            true => real::unsetenv(name),
+            false => real::setenv(name, value, 1),
+        };
+        real::unsetenv(saved);
+    }
+}
