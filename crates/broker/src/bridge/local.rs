@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::num::NonZero;
 use std::sync::Arc;
 
-use phalanx_mqtt::{Reason, RetainHandling, SubscribeOptions, Version};
+use phalanx::CallError;
+use phalanx_mqtt::{QoS, Reason, RetainHandling, SubscribeOptions, Version};
 
 use crate::access::{BRIDGE_CLIENTS, Identity};
 use crate::config::Bridge;
@@ -24,6 +25,8 @@ pub(super) struct Local {
     pub(super) client: Arc<str>,
     /// Whether the session has the retained messages of its topics.
     has_retained: Cell<bool>,
+    /// The session is new, and the remote broker may have one of an earlier session.
+    is_new: Cell<bool>,
 }
 
 /// The limits of the connection that a session is opened for.
@@ -38,7 +41,8 @@ pub(super) struct ConnectionLimits {
 impl Local {
     pub(super) fn new(context: Context, bridge: Arc<Bridge>, map: Arc<TopicMap>) -> Self {
         let client = format!("{BRIDGE_CLIENTS}{}", bridge.name).into();
-        Self { context, bridge, map, client, has_retained: Cell::new(false) }
+        let (has_retained, is_new) = (Cell::new(false), Cell::new(false));
+        Self { context, bridge, map, client, has_retained, is_new }
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -60,6 +64,7 @@ impl Local {
         }
         let limits = ConnectionLimits { origin: None, receive_maximum: u16::MAX, most: usize::MAX };
         let opened = self.attach(limits).await?;
+        self.is_new.set(!opened.present);
         let retain_handling = RetainHandling::DoNotSend;
         let subscribed = match self.unsubscribe_others(&opened).await {
             Ok(()) => self.subscribe(&opened, retain_handling).await,
@@ -88,6 +93,21 @@ impl Local {
     /// The connection lasted long enough to send the retained messages.
     pub(super) fn set_retained_sent(&self) {
         self.has_retained.set(true);
+    }
+
+    /// Whether the remote broker has to discard the bridge's session, because the one here is new: the remote broker may take
+    /// a new QoS 2 message for an earlier one with the same packet identifier. If the bridge receives messages, it continues
+    /// the session nevertheless, so that none of them is lost.
+    pub(super) fn needs_clean_start(&self) -> bool {
+        let is_new = self.is_new.get() || !self.is_persistent();
+        is_new
+            && self.map.outgoing().any(|(_, own)| own.qos == QoS::ExactlyOnce)
+            && self.map.incoming().next().is_none()
+    }
+
+    /// The remote broker has discarded the session of an earlier one.
+    pub(super) fn set_known(&self) {
+        self.is_new.set(false);
     }
 
     /// Ends the session of a removed bridge.
@@ -144,10 +164,7 @@ impl Local {
         }
         let of = (opened.key, opened.connection_id);
         let reasons = stages.sessions.unsubscribe(of, keys, stages.routing).await;
-        match reasons.unwrap_or_default().iter().find(|reason| reason.is_failure()) {
-            None => Ok(()),
-            Some(reason) => Err(format!("cannot remove earlier subscriptions: {reason}")),
-        }
+        all_succeeded(reasons, "cannot remove earlier subscriptions")
     }
 
     async fn subscribe(&self, opened: &Opened, retained: RetainHandling) -> Result<(), String> {
@@ -157,11 +174,7 @@ impl Local {
         }
         let (stages, key, number) = (self.context.stages, opened.key, opened.connection_id);
         let reasons = stages.sessions.subscribe(key, number, requests, stages.routing).await;
-        let reasons = reasons.unwrap_or_else(|_| vec![Reason::SERVER_BUSY]);
-        match reasons.iter().find(|reason| reason.is_failure()) {
-            None => Ok(()),
-            Some(reason) => Err(format!("cannot subscribe to the topics of this broker: {reason}")),
-        }
+        all_succeeded(reasons, "cannot subscribe to the topics of this broker")
     }
 
     /// The subscriptions of the configuration.
@@ -187,5 +200,27 @@ impl Local {
             Ok(SubscriptionRequest { key, content, options, identifier, covered })
         };
         self.map.outgoing().map(request).collect()
+    }
+}
+
+/// Whether all steps succeeded. Otherwise the error is the first failure, with `what` failed.
+fn all_succeeded(reasons: Result<Vec<Reason>, CallError>, what: &str) -> Result<(), String> {
+    let reasons = reasons.map_err(|error| format!("{what}: this broker is busy: {error}"))?;
+    match reasons.iter().find(|reason| reason.is_failure()) {
+        None => Ok(()),
+        Some(reason) => Err(format!("{what}: {reason}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_call_is_a_failure() {
+        let result = |reasons| all_succeeded(reasons, "cannot").map_err(|why| why.contains("busy"));
+        assert_eq!(result(Ok(vec![Reason::SUCCESS])), Ok(()));
+        assert_eq!(result(Ok(vec![Reason::SUCCESS, Reason::QUOTA_EXCEEDED])), Err(false));
+        assert_eq!(result(Err(CallError::Cancelled)), Err(true));
     }
 }

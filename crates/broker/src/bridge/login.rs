@@ -48,6 +48,8 @@ pub(super) struct Login<'a> {
     pub(super) password: Option<&'a str>,
     /// Bytes by which packets of the remote broker may grow.
     pub(super) growth: usize,
+    /// Whether the remote broker discards the bridge's session.
+    clean_start: bool,
     begun: Duration,
     input: Vec<u8>,
 }
@@ -57,9 +59,10 @@ impl<'a> Login<'a> {
         wire: &'a Wire,
         (bridge, map): (&'a Bridge, &'a TopicMap),
         limits: &'a Limits,
-        (password, growth): (Option<&'a str>, usize),
+        (password, growth, clean_start): (Option<&'a str>, usize, bool),
     ) -> Self {
-        Self { wire, bridge, map, limits, password, growth, begun: now(), input: Vec::new() }
+        let (begun, input) = (now(), Vec::new());
+        Self { wire, bridge, map, limits, password, growth, clean_start, begun, input }
     }
 
     /// Connects and subscribes.
@@ -83,7 +86,7 @@ impl<'a> Login<'a> {
     }
 
     fn connect(&self) -> Result<Vec<u8>, String> {
-        let Bridge { client_id, username, keep_alive, clean_start, .. } = self.bridge;
+        let Bridge { client_id, username, keep_alive, .. } = self.bridge;
         let mut properties = PropertyBuffer::new();
         let packet_size = self.limits.packet_size.saturating_sub(self.growth);
         for property in [
@@ -104,7 +107,7 @@ impl<'a> Login<'a> {
         encoded(&Packet::Connect(Connect {
             version: Version::V5,
             client_id,
-            clean_start: *clean_start,
+            clean_start: self.clean_start,
             keep_alive: *keep_alive,
             username: username.as_deref(),
             password: self.password.map(str::as_bytes),

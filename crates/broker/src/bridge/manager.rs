@@ -17,13 +17,44 @@ use crate::config::Bridge;
 use crate::context::Context;
 use crate::limits::settings::SharedSettings;
 
-/// A bridge that runs, with its configuration.
-type Running = BTreeMap<String, (Bridge, Rc<Handle>)>;
+/// The bridges of a processor.
+#[derive(Default)]
+struct Running {
+    /// Those that run, with their configuration.
+    bridges: BTreeMap<String, (Bridge, Rc<Handle>)>,
+    /// Those that were removed and may not have ended.
+    removed: BTreeMap<String, Rc<Handle>>,
+}
+
+impl Running {
+    /// Stops the bridges that are not `wanted`.
+    fn stop_others(&mut self, wanted: &[&Bridge]) {
+        self.removed.retain(|_, handle| !handle.is_done());
+        let removed = &mut self.removed;
+        self.bridges.retain(|name, (_, handle)| {
+            let stays = wanted.iter().any(|own| own.name == *name);
+            if !stays {
+                handle.stop(true);
+                removed.insert(name.clone(), handle.clone());
+            }
+            stays
+        });
+    }
+
+    /// The bridge that a new or changed one has to wait for: an earlier one with its name, which is stopped.
+    fn replaced(&mut self, name: &str) -> Option<Rc<Handle>> {
+        if let Some((_, handle)) = self.bridges.get(name) {
+            handle.stop(false);
+            return Some(handle.clone());
+        }
+        self.removed.remove(name)
+    }
+}
 
 /// Runs the bridges of `processor` until shutdown. Each bridge belongs to one processor.
 pub(crate) async fn manage(context: Context, settings: SharedSettings, processor: usize) {
     end_removed(&context, &settings, processor).await;
-    let (mut running, mut drained) = (Running::new(), pin!(draining()));
+    let (mut running, mut drained) = (Running::default(), pin!(draining()));
     loop {
         let changed = context.bridges.changed(processor);
         apply(&context, &settings, processor, &mut running);
@@ -38,35 +69,25 @@ fn apply(context: &Context, settings: &SharedSettings, processor: usize, running
     let config = settings.load().config.clone();
     let is_own = |bridge: &&Bridge| processor_of(&bridge.name, config.runtime.workers) == processor;
     let wanted: Vec<_> = config.bridges.iter().filter(is_own).collect();
-    running.retain(|name, (_, handle)| {
-        let stays = wanted.iter().any(|bridge| bridge.name == *name);
-        if !stays {
-            handle.stop(true);
-        }
-        stays
-    });
+    running.stop_others(&wanted);
     for bridge in wanted {
-        let earlier = match running.get(&bridge.name) {
-            Some((old, _)) if old == bridge => continue,
-            Some((_, handle)) => {
-                handle.stop(false);
-                Some(handle.clone())
-            }
-            None => None,
-        };
+        if running.bridges.get(&bridge.name).is_some_and(|(old, _)| old == bridge) {
+            continue;
+        }
+        let earlier = running.replaced(&bridge.name);
         let handle = Rc::new(Handle::default());
         let (own, settings, of_bridge) = (context.clone(), settings.clone(), bridge.clone());
         let handles = (handle.clone(), earlier);
         let started =
             context.stages.control.dispatch(move |_| supervise(own, settings, of_bridge, handles));
         match started {
-            Ok(()) => drop(running.insert(bridge.name.clone(), (bridge.clone(), handle))),
+            Ok(()) => drop(running.bridges.insert(bridge.name.clone(), (bridge.clone(), handle))),
             Err(error) => {
                 report(format_args!(
                     "bridge {}: cannot start: {error}; reload the configuration",
                     bridge.name
                 ));
-                running.remove(&bridge.name);
+                running.bridges.remove(&bridge.name);
             }
         }
     }
@@ -92,4 +113,22 @@ fn processor_of(name: &str, processors: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     (hasher.finish() % processors.max(1) as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bridge_that_is_added_again_waits_for_the_removed_one() {
+        let bridge = Bridge { name: "b".into(), ..Bridge::default() };
+        let (mut running, handle) = (Running::default(), Rc::new(Handle::default()));
+        running.bridges.insert("b".into(), (bridge.clone(), handle.clone()));
+        running.stop_others(&[&bridge]);
+        assert!(running.removed.is_empty());
+        running.stop_others(&[]);
+        running.stop_others(&[&bridge]);
+        assert!(running.replaced("b").is_some_and(|earlier| Rc::ptr_eq(&earlier, &handle)));
+        assert!(running.replaced("b").is_none());
+    }
 }

@@ -56,6 +56,11 @@ impl Handle {
         self.wake.notify();
     }
 
+    /// Whether its operation has ended.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done.get()
+    }
+
     async fn finished(&self) {
         while !self.is_done.get() {
             self.done.notified().await;
@@ -197,8 +202,12 @@ impl Supervisor {
         let broker_id = self.bridge.loop_detection.then_some(broker_id);
         let growth = Link::growth(self.map.growth_to_local(), broker_id.as_deref());
         let password = credentials.password.as_deref();
-        let login = Login::new(&wire, of_bridge, &limits, (password, growth));
+        let clean_start = self.bridge.clean_start || self.local.needs_clean_start();
+        let login = Login::new(&wire, of_bridge, &limits, (password, growth, clean_start));
         let granted = Box::pin(login.run()).await?;
+        if !granted.is_present {
+            self.local.set_known();
+        }
         let scheme = if remote.is_tls { Scheme::Mqtts } else { Scheme::Mqtt };
         let listen = interned(scheme.at(address));
         let origin = Origin { address: Some(address), listen };

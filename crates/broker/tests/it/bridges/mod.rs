@@ -1,5 +1,6 @@
 //! Bridges between brokers of this process, and to mosquitto.
 
+mod clean_start;
 mod mosquitto;
 mod pairs;
 mod retained;

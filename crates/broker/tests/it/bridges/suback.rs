@@ -19,7 +19,7 @@ const MESSAGES: usize = 400;
 const BYTES: usize = 60 << 10;
 
 /// Reads packets until one satisfies `is`, and returns the result of that.
-fn until<T>(stream: &mut TcpStream, is: impl Fn(&Packet<'_>) -> Option<T>) -> Option<T> {
+pub(super) fn until<T>(stream: &mut TcpStream, is: impl Fn(&Packet<'_>) -> Option<T>) -> Option<T> {
     let mut input = Vec::new();
     loop {
         while let Some(frame) = Frame::split(&input, Frame::MAX_BODY).unwrap() {
@@ -35,7 +35,7 @@ fn until<T>(stream: &mut TcpStream, is: impl Fn(&Packet<'_>) -> Option<T>) -> Op
     }
 }
 
-fn say(stream: &mut TcpStream, packet: Packet<'_>) {
+pub(super) fn say(stream: &mut TcpStream, packet: Packet<'_>) {
     let mut bytes = Vec::new();
     packet.encode(Version::V5, &mut bytes).unwrap();
     stream.write_all(&bytes).unwrap();
