@@ -158,6 +158,10 @@ pub(crate) enum Answer {
     Done,
 }
 
+/// The result for a message that the journal cannot store now. Its publisher gets [`Reason::QUOTA_EXCEEDED`], unless it
+/// sends the message again.
+pub(crate) const JOURNAL_FULL: Reason = Reason::SERVER_BUSY;
+
 /// Messages of one client, in order. The response returns them with the results, which also recycles their
 /// memory.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use crate::admin::query::Query;
 use crate::context::Context;
 use crate::model::message::{Message, check};
 use crate::model::trie::is_shallow;
-use crate::requests::{Answer, BrowseRequest, Item, Publication};
+use crate::requests::{Answer, BrowseRequest, Item, JOURNAL_FULL, Publication};
 
 /// Bytes of a payload that a list shows.
 const MAX_PAYLOAD_BYTES: usize = 4096;
@@ -90,6 +90,7 @@ async fn send(context: &Context, request: PublishRequest) -> Outcome {
             _ => return Err(busy()),
         };
         match own.reasons.first() {
+            Some(&JOURNAL_FULL) => return Err(Failure::busy(Reason::QUOTA_EXCEEDED.to_string())),
             Some(reason) if reason.is_failure() => return Err(Failure::busy(reason.to_string())),
             // The disk makes no progress.
             Some(_) if own.is_late && (retain || qos != QoS::AtMostOnce) => return Err(late()),

@@ -28,7 +28,7 @@ use crate::model::message::{Message, Source};
 use crate::model::subscribers::{ClientIndex, Subscribers, Subscription};
 use crate::model::trie::Trie;
 use crate::peers::Peers;
-use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
+use crate::requests::{JOURNAL_FULL, PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
 use crate::routing::router::clients::{Client, node_of};
 use crate::routing::router::receivers::{RETAINING, choose, dropped, how, is_excluded, is_for};
@@ -158,8 +158,11 @@ impl Router {
                 continue;
             }
             if is_full && message.wants_keeping() {
-                reasons[n] = Reason::QUOTA_EXCEEDED;
-                drops.add(wal.full_reason(), 1, || dropped(message));
+                reasons[n] = JOURNAL_FULL;
+                // Another node keeps a message of QoS 1 or 2 until it is acknowledged.
+                if message.source == Source::Here || message.qos == QoS::AtMostOnce {
+                    drops.add(wal.full_reason(), 1, || dropped(message));
+                }
                 continue;
             }
             if message.is_to_be_retained() {

@@ -91,6 +91,11 @@ impl Transport {
         matches!(self, Self::Lane(_))
     }
 
+    /// Whether its client is a broker, which sends a message again if it gets no acknowledgement, and drops a refused one.
+    pub(crate) fn sends_again(&self) -> bool {
+        matches!(self, Self::Lane(_) | Self::Link(_))
+    }
+
     /// Whether the connection uses TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.wire().is_some_and(Wire::is_tls)

@@ -13,19 +13,18 @@ impl Connection {
             // Boxed: few connections need it.
             Box::pin(self.release(std::mem::take(&mut batch.releases))).await?;
         }
-        if !batch.is_empty() {
-            self.publish(batch).await?;
-        }
+        let published = if batch.is_empty() { Ok(()) } else { self.publish(batch).await };
+        // Even if the messages cannot be stored: acknowledgements make room.
         if !batch.answers.is_empty() {
             let (sessions, of) = (self.context.stages.sessions, (self.key, self.connection_id));
             if sessions.try_answered(of, &batch.answers) {
                 batch.answers.clear();
-                return Ok(());
+                return published;
             }
             let told = sessions.answered(of, std::mem::take(&mut batch.answers));
-            told.await.map_err(|_| Reason::SERVER_BUSY)?;
+            return published.and(told.await.map_err(|_| Reason::SERVER_BUSY.into()));
         }
-        Ok(())
+        published
     }
 
     /// Releases QoS 2 messages.

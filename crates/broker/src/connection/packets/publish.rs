@@ -8,11 +8,11 @@ use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, PropertyBuffer, Reason, Vers
 
 use crate::connection::batch::Batch;
 use crate::connection::client::Connection;
-use crate::connection::end::{End, TAKES_NOTHING, UNDECIDED};
+use crate::connection::end::{End, NOT_STORED, TAKES_NOTHING, UNDECIDED};
 use crate::events::drops::DropReason;
 use crate::model::message_pool;
 use crate::model::qos2::Qos2InFlight;
-use crate::requests::{Answer, Item, Publication};
+use crate::requests::{Answer, Item, JOURNAL_FULL, Publication};
 use crate::session::operations::RETRY_DELAY;
 
 impl Connection {
@@ -177,7 +177,7 @@ impl Connection {
         Ok((Some(each.collect()), in_flight))
     }
 
-    async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
+    async fn acknowledge(&self, delivery: Delivery, mut reason: Reason) -> Result<(), End> {
         let Some(id) = delivery.id() else { return Ok(()) };
         if reason.is_failure() && self.context.kept.as_ref().is_some_and(|own| own.lost().is_some())
         {
@@ -187,6 +187,12 @@ impl Connection {
         if reason.is_failure() {
             // Boxed: rare.
             Box::pin(self.abandon(exactly_once(&delivery).into_iter().collect())).await;
+        }
+        if reason == JOURNAL_FULL {
+            if self.stream.sends_again() {
+                return Err(NOT_STORED);
+            }
+            reason = Reason::QUOTA_EXCEEDED;
         }
         if reason.is_failure() && self.client.version == Version::V3 {
             // MQTT 3.1.1 has no negative acknowledgement but closing the connection.

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use phalanx::{Graph, sim};
-use phalanx_mqtt::{Delivery, Property, PropertyBuffer, Publish, SubscribeOptions};
+use phalanx_mqtt::{
+    Delivery, PacketId, Properties, Property, PropertyBuffer, Publish, Reason, SubscribeOptions,
+};
 use phalanx_store::{Options, Record, Store};
 
 use super::{Router, SENT_IMMEDIATELY};
@@ -20,8 +22,8 @@ use crate::events::EventLog;
 use crate::events::drops::{DropReason, Drops};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
-use crate::model::message::Message;
-use crate::requests::{Subscriber, SubscriptionRequest};
+use crate::model::message::{Message, Source};
+use crate::requests::{JOURNAL_FULL, Subscriber, SubscriptionRequest};
 use crate::routing::retained::RetainedBudget;
 
 /// A table with one partition of sessions.
@@ -126,6 +128,46 @@ fn recorded(messages: Vec<Arc<Message>>) -> Vec<String> {
         });
     });
     result.lock().unwrap().clone()
+}
+
+/// The results of messages, when the journal is full.
+fn refused(messages: Vec<Arc<Message>>) -> (Vec<Reason>, u64) {
+    let result = Arc::new(Mutex::new(None));
+    let of_world = result.clone();
+    sim::run(0, move |world| {
+        let options = Options { salt: Some(0), ..Options::default() };
+        let files = BTreeMap::<String, Vec<u8>>::new();
+        let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
+        let mut graph = Graph::new();
+        let journal = store.declare(&mut graph);
+        let stage = graph.shared("test", ());
+        let wal = Wal::new(journal, stage, (0, DISK_TIMEOUT), 1);
+        let mut table = Table::with_wal(&Limits::default(), RecoveredRoutes::default(), wal);
+        let (mut reasons, batches) = (Vec::new(), &mut [DeliveryBatch::default()]);
+        let at = (&*table.policy, Duration::ZERO);
+        table.router.publish(&messages, batches, at, (usize::MAX, &mut reasons));
+        *of_world.lock().unwrap() = Some((reasons, table.drops.count(DropReason::StoreFull)));
+        world.program(graph, |_| Ok(()));
+    });
+    result.lock().unwrap().take().unwrap()
+}
+
+#[test]
+fn a_full_journal_refuses_what_its_sender_keeps() {
+    let of = |delivery, source| {
+        let (topic, retain, duplicate, properties) = ("t", false, false, Properties::NONE);
+        let publish = Publish { topic, payload: b"x", delivery, retain, duplicate, properties };
+        let mut own = Message::of(&publish, topic, (key(9), 0), Duration::ZERO);
+        own.source = source;
+        Arc::new(own)
+    };
+    let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce(PacketId::MIN));
+    let own = of(least, Source::Here);
+    // This node has what it hands over to its own sessions in its journal.
+    let handed = Arc::new(own.handed(Source::Handed(1)));
+    let all = vec![own, of(least, Source::Node), of(once, Source::Node), handed];
+    let none = Reason::NO_MATCHING_SUBSCRIBERS;
+    assert_eq!(refused(all), (vec![JOURNAL_FULL, JOURNAL_FULL, none, none], 1));
 }
 
 /// It is removed by the next message, before it has a number in the journal.

@@ -1,6 +1,7 @@
 //! Bridges between brokers of this process, and to mosquitto.
 
 mod clean_start;
+mod full;
 mod mosquitto;
 mod pairs;
 mod retained;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use phalanx::runtime::Control;
 use phalanx_broker::{Bridge, BridgeTopic, Config, Direction, Scheme, Serving, serve};
-use phalanx_mqtt::{Ack, Delivery, Packet, QoS};
+use phalanx_mqtt::{Ack, Delivery, Packet, QoS, Reason};
 use phalanx_testkit::mqtt::Client;
 use phalanx_testkit::{TIMEOUT, eventually};
 
@@ -152,3 +153,29 @@ fn await_free(address: SocketAddr) {
 }
 
 pub(crate) const ALL_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
+
+/// Messages that a small journal cannot store together.
+const MANY: usize = 50;
+
+/// Publishes messages at a broker, until the journal of another one is full.
+pub(crate) fn fill(from: SocketAddr, full: SocketAddr) {
+    let (mut publisher, padding) = (Client::new(from, "publisher"), "x".repeat(10_000));
+    for number in 0..MANY {
+        assert_eq!(publisher.publish("t", &format!("{number} {padding}")), Reason::SUCCESS);
+    }
+    let mut prober = Client::new(full, "prober");
+    eventually("the journal is full", || {
+        (prober.publish("probe", "") == Reason::QUOTA_EXCEEDED).then_some(())
+    });
+}
+
+/// Receives these messages, perhaps some of them twice.
+pub(crate) fn receive_all(subscriber: &mut Client) {
+    let mut count = 0;
+    while count < MANY {
+        let (_, payload, ..) = next(subscriber);
+        let number: usize = payload.split(' ').next().unwrap().parse().unwrap();
+        assert!(number <= count, "{number} after {count} messages");
+        count = count.max(number + 1);
+    }
+}

@@ -1,5 +1,6 @@
 //! Clusters of brokers of this process, over a real NATS server.
 
+mod full;
 mod lanes;
 mod sessions;
 

@@ -1,0 +1,25 @@
+//! A bridge to a broker whose journal is full.
+
+use phalanx_broker::Direction;
+use phalanx_mqtt::QoS;
+use phalanx_testkit::mqtt::{Begin, Client};
+
+use super::{Node, any, bridge, config, fill, receive_all, topic};
+
+#[test]
+fn messages_of_the_remote_broker_wait_while_the_journal_is_full() {
+    let remote = Node::start(config(any(), Vec::new()));
+    let home = tempfile::tempdir().unwrap();
+    let topics = vec![topic("t", Direction::In, 1)];
+    let mut small = config(any(), vec![bridge("b", remote.address, topics)]);
+    small.persistence_dir = Some(home.path().into());
+    small.limits.persistence_bytes = 200_000;
+    let local = Node::start(small);
+    local.awaits("b");
+    let begin = Begin::lasting("subscriber");
+    let (mut subscriber, _) = Client::begin(local.address, &begin);
+    subscriber.subscribe("t", QoS::AtLeastOnce);
+    drop(subscriber);
+    fill(remote.address, local.address);
+    receive_all(&mut Client::begin(local.address, &begin).0);
+}
