@@ -1,12 +1,16 @@
 //! Reads stored messages: single ones, or a range in order.
 //!
 //! Each replica answers such requests, also one that has not caught up. A message that was just stored may therefore
-//! be missing, and the last message of a subject may be an earlier one.
+//! be missing, and the last message of a subject may be an earlier one. Only the leader of the stream answers
+//! [`JetStream::current_last`] and [`JetStream::current_next`], which cost the servers more.
 
 use std::collections::VecDeque;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use phalanx::sleep;
 use phalanx::time::now;
+use serde::Deserialize;
 
 use super::request::{Answer, Pending};
 use super::{JetStream, JetStreamError};
@@ -21,6 +25,24 @@ pub struct Stored {
     /// Its payload.
     pub payload: Vec<u8>,
 }
+
+/// An answer of a stream's leader.
+#[derive(Deserialize)]
+struct CurrentAnswer {
+    message: CurrentMessage,
+}
+
+#[derive(Deserialize)]
+struct CurrentMessage {
+    seq: u64,
+    subject: String,
+    /// In base64.
+    #[serde(default)]
+    data: String,
+}
+
+/// The error of a leader that has no such message.
+const NO_MESSAGE: u32 = 10037;
 
 /// Requests of a [`Range`] at once. Each answer has up to the servers' `max_payload`.
 const MAX_AHEAD: usize = 16;
@@ -65,6 +87,46 @@ impl JetStream {
         let payload = serde_json::json!({ "seq": from, "next_by_subj": filter }).to_string();
         let request = format!("$JS.API.DIRECT.GET.{stream}");
         stored(self.send(&request, None, payload.as_bytes())?.await_answer().await?)
+    }
+
+    /// As [`last`](Self::last), answered by the stream's leader, which has all stored messages.
+    ///
+    /// # Errors
+    /// [`JetStreamError`].
+    pub async fn current_last(
+        &self,
+        stream: &str,
+        subject: &str,
+    ) -> Result<Option<Stored>, JetStreamError> {
+        self.current(stream, serde_json::json!({ "last_by_subj": subject })).await
+    }
+
+    /// As [`next`](Self::next), answered by the stream's leader, which has all stored messages.
+    ///
+    /// # Errors
+    /// [`JetStreamError`].
+    pub async fn current_next(
+        &self,
+        stream: &str,
+        from: u64,
+        filter: &str,
+    ) -> Result<Option<Stored>, JetStreamError> {
+        self.current(stream, serde_json::json!({ "seq": from, "next_by_subj": filter })).await
+    }
+
+    async fn current(
+        &self,
+        stream: &str,
+        wanted: serde_json::Value,
+    ) -> Result<Option<Stored>, JetStreamError> {
+        let asked = self.ask("MSG.GET", stream, wanted.to_string().as_bytes()).await;
+        let CurrentAnswer { message: CurrentMessage { seq, subject, data } } = match asked {
+            Err(JetStreamError::Refused(NO_MESSAGE, _)) => return Ok(None),
+            answer => answer?,
+        };
+        let payload = STANDARD.decode(data);
+        let payload = payload.map_err(|error| JetStreamError::Malformed(error.to_string()))?;
+        Ok(Some(Stored { number: seq, subject, payload }))
     }
 
     /// Reads the messages `first` to `last`, which have to exist.

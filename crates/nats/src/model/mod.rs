@@ -26,10 +26,17 @@ const MAX_UNSENT: usize = 16 << 20;
 const NO_RESPONDERS: &[u8] = b"NATS/1.0 503\r\n\r\n";
 
 /// A model of a server, on all processors. Clones are the same server.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ModelServer {
     model: Arc<Mutex<Model>>,
     gate: Gate,
+    max_payload: usize,
+}
+
+impl Default for ModelServer {
+    fn default() -> Self {
+        Self::with_max_payload(Self::MAX_PAYLOAD)
+    }
 }
 
 #[derive(Default)]
@@ -49,8 +56,13 @@ struct Peer {
 }
 
 impl ModelServer {
-    /// Maximum size of a message, in bytes.
+    /// Usual maximum size of a message, in bytes.
     pub const MAX_PAYLOAD: usize = 1 << 20;
+
+    /// A server that closes the connections of clients with larger messages.
+    pub fn with_max_payload(max_payload: usize) -> Self {
+        Self { model: Arc::default(), gate: Gate::default(), max_payload }
+    }
 
     /// Accepts clients until shutdown. Each is an operation of `stage`.
     pub async fn accept(self, listener: Listener, stage: SharedStage<()>) {
@@ -85,6 +97,11 @@ impl ModelServer {
         self.lock().streams.lose_all();
     }
 
+    /// Whether a replica that lags behind answers direct requests for stored messages: it gets none from now on.
+    pub fn set_lagging(&self, lags: bool) {
+        self.lock().streams.set_lagging(lags);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Model> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,7 +110,7 @@ impl ModelServer {
         let info = Info {
             version: "2.9.0".into(),
             headers: true,
-            max_payload: Self::MAX_PAYLOAD,
+            max_payload: self.max_payload,
             ..Info::default()
         };
         let json = serde_json::to_string(&info).unwrap_or_default();
@@ -115,7 +132,7 @@ impl ModelServer {
         let mut input = Vec::new();
         while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE.until_shutdown()).await {
             self.gate.passed().await;
-            let (bounds, mut done) = (Bounds::of_payload(Self::MAX_PAYLOAD), 0);
+            let (bounds, mut done) = (Bounds::of_payload(self.max_payload), 0);
             while let Some((frame, length)) = match Frame::decode(&input[done..], bounds) {
                 Ok(decoded) => decoded,
                 Err(_) => return,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,6 +15,8 @@ pub(super) struct Streams {
     by_name: BTreeMap<String, Stream>,
     /// The number of requests to create a stream.
     created: u64,
+    /// The last message of each stream that the replica has that answers direct requests, if it lags behind.
+    lagging: Option<BTreeMap<String, u64>>,
 }
 
 struct Stream {
@@ -54,6 +58,12 @@ impl Streams {
         self.by_name.clear();
     }
 
+    /// Whether a replica that lags behind answers direct requests: it gets no messages from now on.
+    pub(super) fn set_lagging(&mut self, lags: bool) {
+        let known = || self.by_name.iter().map(|(name, own)| (name.clone(), own.last)).collect();
+        self.lagging = lags.then(known);
+    }
+
     /// Processes a message if it is a request, or of a stream's subject. Returns the answer.
     pub(super) fn take(
         &mut self,
@@ -62,10 +72,11 @@ impl Streams {
         payload: &[u8],
     ) -> Option<Answer> {
         if let Some(name) = subject.strip_prefix("$JS.API.DIRECT.GET.") {
-            return Some(self.by_name.get(name)?.get(payload));
+            let last = self.lagging.as_ref().map(|own| own.get(name).copied().unwrap_or_default());
+            return Some(self.by_name.get(name)?.answer(payload, last.unwrap_or(u64::MAX)));
         }
         if let Some(request) = subject.strip_prefix("$JS.API.STREAM.") {
-            let (what, name) = request.split_once('.')?;
+            let (what, name) = request.rsplit_once('.')?;
             let answer = match what {
                 "CREATE" => self.create(name, payload),
                 _ => self.of_existing(what, name, payload),
@@ -114,6 +125,13 @@ impl Streams {
         };
         match what {
             "INFO" => stream.described(),
+            "MSG.GET" => match stream.find(payload, u64::MAX) {
+                Some((seq, Stored { subject, payload })) => {
+                    let data = STANDARD.encode(payload);
+                    json!({ "message": { "subject": subject, "seq": seq, "data": data } })
+                }
+                None => error(10037, "no message found"),
+            },
             "UPDATE" => match serde_json::from_slice(payload) {
                 Ok(config) => {
                     stream.config = config;
@@ -150,8 +168,10 @@ impl Stream {
         json!({ "config": self.config, "state": state, "created": self.created.to_string() })
     }
 
-    fn last_of(&self, subject: &str) -> Option<(u64, &Stored)> {
-        let found = self.messages.iter().rev().find(|(_, own)| own.subject == subject);
+    /// The last message of a subject, of those up to a number.
+    fn last_of(&self, subject: &str, up_to: u64) -> Option<(u64, &Stored)> {
+        let mut earlier = self.messages.range(..=up_to).rev();
+        let found = earlier.find(|(_, own)| own.subject == subject);
         found.map(|(number, own)| (*number, own))
     }
 
@@ -167,7 +187,7 @@ impl Stream {
             let (last, expected) = match line.split_once(": ") {
                 Some(("Nats-Expected-Last-Sequence", number)) => (self.last, number),
                 Some(("Nats-Expected-Last-Subject-Sequence", number)) => {
-                    (self.last_of(subject).map_or(0, |(number, _)| number), number)
+                    (self.last_of(subject, u64::MAX).map_or(0, |(number, _)| number), number)
                 }
                 _ => continue,
             };
@@ -188,18 +208,26 @@ impl Stream {
         Ok(self.last)
     }
 
-    fn get(&self, payload: &[u8]) -> Answer {
+    /// Finds a message, of those up to a number.
+    fn find(&self, payload: &[u8], up_to: u64) -> Option<(u64, &Stored)> {
         let wanted: Wanted = serde_json::from_slice(payload).unwrap_or_default();
-        let found = match wanted {
-            Wanted { last_by_subj: Some(subject), .. } => self.last_of(&subject),
+        match wanted {
+            Wanted { last_by_subj: Some(subject), .. } => self.last_of(&subject, up_to),
             Wanted { seq, next_by_subj: Some(filter), .. } => {
-                let mut later = self.messages.range(seq..);
+                let mut later = self.messages.range(seq..).take_while(|(own, _)| **own <= up_to);
                 let found = later.find(|(_, own)| matches(&filter, &own.subject));
                 found.map(|(number, own)| (*number, own))
             }
-            Wanted { seq, .. } => self.messages.get(&seq).map(|own| (seq, own)),
-        };
-        match found {
+            Wanted { seq, .. } => {
+                let found = self.messages.get(&seq).filter(|_| seq <= up_to);
+                found.map(|own| (seq, own))
+            }
+        }
+    }
+
+    /// Answers a direct request of a replica that has the messages up to a number.
+    fn answer(&self, payload: &[u8], up_to: u64) -> Answer {
+        match self.find(payload, up_to) {
             None => (Some(b"NATS/1.0 404 Message Not Found\r\n\r\n".to_vec()), Vec::new()),
             Some((number, Stored { subject, payload })) => {
                 let headers = format!(
