@@ -66,7 +66,8 @@ impl Leases {
             let before = self.from;
             let (mut found, mut adopted) = (Found::new(), BTreeSet::new());
             let mut next = before.unwrap_or(1);
-            while let Some(lease) = streams.next(&stream, next, &filter).await? {
+            // The leader answers: a replica that lags behind may not have the lease of a living node.
+            while let Some(lease) = streams.current_next(&stream, next, &filter).await? {
                 next = lease.number + 1;
                 let journal = ClusterNames::journal_of(&lease.subject);
                 let record = serde_json::from_slice::<Record>(&lease.payload).ok();
@@ -110,7 +111,7 @@ impl Leases {
     /// Restores the leases of adopted journals. A lost node that has taken its lease meanwhile loses it, unless an operator
     /// has given its sessions back.
     async fn restore_adopted(
-        &self,
+        &mut self,
         kept: &Kept,
         streams: &JetStream,
         found: &mut Found,
@@ -118,18 +119,19 @@ impl Leases {
     ) -> Result<(), Failed> {
         // A node waits for the timeout before it takes a lease that NATS has lost.
         let has_looked_lately = now().saturating_sub(self.looked) < kept.timeout() / 2;
+        // At once: if a step fails, the next look is not a lately one.
+        self.adopted.retain(|journal, Adopted { is_seen, .. }| {
+            let is_its_nodes = found.get(journal).is_some_and(|(_, lease)| {
+                lease.holder == journal.to_string() && !lease.is_incomplete
+            });
+            !(is_its_nodes && *is_seen && has_looked_lately) || adopted.contains(journal)
+        });
         let mut restored = Ok(());
-        for (journal, Adopted { record, is_seen, .. }) in &self.adopted {
+        for (journal, Adopted { record, .. }) in &self.adopted {
             if adopted.contains(journal) {
                 continue;
             }
             let taken = found.get(journal);
-            let is_its_nodes = taken.is_some_and(|(_, lease)| {
-                lease.holder == journal.to_string() && !lease.is_incomplete
-            });
-            if is_its_nodes && *is_seen && has_looked_lately {
-                continue;
-            }
             if taken.is_some() && !kept.has_renewed_lately() {
                 restored = Err(cut_off());
                 continue;

@@ -80,9 +80,9 @@ impl Lease {
         }
     }
 
-    /// The current record, and its number. Perhaps an earlier one.
+    /// The current record, and its number.
     async fn current(&self) -> Result<Option<(u64, Record)>, Failed> {
-        let Some(found) = self.streams.last(&self.stream, &self.subject).await? else {
+        let Some(found) = self.streams.current_last(&self.stream, &self.subject).await? else {
             return Ok(None);
         };
         let record = serde_json::from_slice(&found.payload);
@@ -160,6 +160,15 @@ impl Lease {
             && (reader.is_none() || *reader == record.reader)
     }
 
+    /// Why this process does not have the lease, which has this record.
+    fn why_lost(&self, record: &Record) -> String {
+        match (record.holder == self.own.holder, record.start == self.own.start) {
+            (false, _) => format!("{} has adopted them", record.holder),
+            (true, true) => "another node reads the journal".into(),
+            (true, false) => format!("{} runs again, in another process", record.holder),
+        }
+    }
+
     /// Replaces the last known message.
     async fn put(&self, record: &Record) -> Result<(), Failed> {
         let payload = serde_json::to_vec(record).unwrap_or_default();
@@ -174,15 +183,13 @@ impl Lease {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
         };
-        // An attempt without an answer may have been stored. An earlier record is that of a replica that lags behind.
+        // An attempt without an answer may have been stored. An earlier leader may answer with an earlier record.
         match self.current().await? {
             Some((number, record)) if number > self.number.get() => match self.is_own(&record) {
                 true => self.number.set(number),
                 // NATS had lost the lease. The other one may be a restored one with an earlier start.
                 false if self.is_lost().await? => (),
-                false => {
-                    return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
-                }
+                false => return Err(Failed::Lost(self.why_lost(&record))),
             },
             _ => (),
         }

@@ -11,7 +11,7 @@ use phalanx_store::Mirror;
 use crate::cluster::leases::Leases;
 use crate::cluster::tests::{JOURNAL, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::JournalName;
-use crate::kept::lease::{Lease, Record};
+use crate::kept::lease::{Failed, Lease, Record};
 use crate::kept::state::OtherJournal;
 
 #[test]
@@ -291,6 +291,85 @@ fn a_node_whose_lease_was_lost_waits_for_news_of_its_adoption() {
                 .unwrap();
             let (kept, mirror) = program.mirror("2");
             assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
+        })
+    });
+}
+
+/// A client of it would get a new session, and its kept one would end.
+#[test]
+fn a_living_node_stays_known_while_a_replica_lags_behind() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, server, .. } = &program;
+            streams.create(&names.leases()).await.unwrap();
+            let others = [2, 3].map(|id| JournalName { node: "c".into(), id });
+            let (kept, mut leases) = (program.kept("2"), Leases::default());
+            for journal in &others {
+                program.put_lease(journal, &lease_of(journal)).await;
+            }
+            assert_eq!(leases.look(&kept, streams).await.unwrap().len(), 2);
+            server.set_lagging(true);
+            program.put_lease(&others[0], &lease_of(&others[0])).await;
+            let found = leases.look(&kept, streams).await.unwrap();
+            assert!(found.keys().eq(&others), "{found:?}");
+        })
+    });
+}
+
+#[test]
+fn a_journal_that_was_given_back_stays_so_if_a_step_of_the_look_fails() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (stream, own) = (names.leases(), lease_of(&journal()));
+            let given_up = JournalName { node: "c".into(), id: 2 };
+            let adopted = Record { is_adopted: true, ..own.clone() };
+            let kept = program.kept("2");
+            let mut leases = Leases::default();
+            streams.create(&stream).await.unwrap();
+            for journal in [&journal(), &given_up] {
+                program.put_lease(journal, &adopted).await;
+            }
+            // This node has no lease any more.
+            sleep(kept.timeout()).await;
+            leases.look(&kept, streams).await.unwrap();
+            streams.delete(&stream.name).await.unwrap();
+            streams.create(&stream).await.unwrap();
+            // An operator has given the journal back. Another one was taken by a lost node that returns.
+            program.put_lease(&journal(), &own).await;
+            let taken = Record { is_incomplete: true, ..lease_of(&given_up) };
+            program.put_lease(&given_up, &taken).await;
+            sleep(kept.timeout() / 4).await;
+            assert!(leases.look(&kept, streams).await.is_err());
+            sleep(kept.timeout()).await;
+            kept.is_renewed(now());
+            assert!(leases.look(&kept, streams).await.unwrap().contains_key(&journal()));
+            assert_eq!(program.lease().await.unwrap().1, own);
+        })
+    });
+}
+
+#[test]
+fn a_lease_tells_why_it_is_lost() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let created = streams.create(&names.leases()).await.unwrap().created;
+            let own = lease_of(&journal());
+            let reader = Record { reader: Some("b.1".into()), ..own.clone() };
+            let other = lease_of(&JournalName { node: "b".into(), id: 1 });
+            for (taken, why) in [
+                (Record { start: "2".into(), ..own }, "a.0000000000000007 runs again"),
+                (Record { reader: Some("c.1".into()), ..reader.clone() }, "another node reads"),
+                (other, "b.0000000000000001 has adopted them"),
+            ] {
+                let number = program.lease().await.map_or(0, |(number, _)| number);
+                let of = (number, &*created);
+                let lease = Lease::new(streams, names, &journal(), reader.clone(), of);
+                program.put_lease(&journal(), &taken).await;
+                let Err(Failed::Lost(lost)) = lease.renew().await else { panic!("{why}") };
+                assert!(lost.starts_with(why), "{lost}");
+            }
         })
     });
 }

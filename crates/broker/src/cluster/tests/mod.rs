@@ -55,6 +55,7 @@ struct Program {
     names: ClusterNames,
     stage: SharedStage<()>,
     files: (BlockingStage<()>, Resolver),
+    server: ModelServer,
 }
 
 impl Program {
@@ -134,6 +135,14 @@ fn lease_of(node: &JournalName) -> Record {
 
 /// Runs a test as an operation.
 fn run(test: impl Fn(Program) -> LocalFuture<'static, ()> + Clone + 'static) {
+    run_with(ModelServer::default(), test);
+}
+
+/// Runs a test with a server.
+fn run_with(
+    server: ModelServer,
+    test: impl Fn(Program) -> LocalFuture<'static, ()> + Clone + 'static,
+) {
     sim::run(0, move |world| {
         world.set_processors(1);
         world.set_steady();
@@ -147,7 +156,8 @@ fn run(test: impl Fn(Program) -> LocalFuture<'static, ()> + Clone + 'static) {
         let (listeners, net) = (world.listen(nats()), world.net());
         world.program(graph, move |start| {
             let listener = listeners.listener(start)?;
-            stage.dispatch(move |_| ModelServer::default().accept(listener, stage))?;
+            let (server, own) = (server.clone(), server.clone());
+            stage.dispatch(move |_| own.accept(listener, stage))?;
             let access =
                 Access { servers: config().cluster.access().unwrap().servers, ..Access::default() };
             let client = Client::new(Options { access, ..Options::default() }, resolver);
@@ -155,7 +165,7 @@ fn run(test: impl Fn(Program) -> LocalFuture<'static, ()> + Clone + 'static) {
             stage.dispatch(move |_| async move { client.run().await })?;
             let names = ClusterNames { cluster: config().cluster.name, replicas: 1 };
             let context = broker.context().clone();
-            let program = Program { context, streams, names, stage, files };
+            let program = Program { context, streams, names, stage, files, server };
             let (test, net) = (test.clone(), net.clone());
             stage.dispatch(move |_| async move {
                 program.streams.client().connected().await;
