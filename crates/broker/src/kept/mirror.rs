@@ -15,7 +15,7 @@ use phalanx_store::{LocalFuture, Mirror, MirrorLost};
 
 use crate::cluster_names::{BATCH, JournalName};
 use crate::kept::lease::{Failed, Lease};
-use crate::kept::part::{Head, MAX_PART};
+use crate::kept::part::{Head, MAX_HEADERS, MAX_PART};
 use crate::kept::state::{ELECTION, Kept, RENEWALS};
 
 /// Parts that are sent before the first is stored: less than the bound of unsent data.
@@ -39,9 +39,10 @@ pub(crate) struct StreamMirror {
     pub(super) start: u64,
     pub(super) journal: RefCell<Option<JournalName>>,
     /// The number of the stream's last known message.
-    pub(super) last: Cell<u64>,
-    /// The time of the last append.
+    pub(super) last: Rc<Cell<u64>>,
+    /// The time of the last append, and whether its batch is not stored yet.
     appended: Cell<Duration>,
+    is_storing: Cell<bool>,
     /// Since when NATS has no lease of a journal that may have been adopted.
     pub(super) missing: Cell<Option<Duration>>,
     /// The lease of the journal, once it is open.
@@ -78,8 +79,9 @@ impl StreamMirror {
             files,
             start,
             journal: RefCell::default(),
-            last: Cell::new(0),
+            last: Rc::default(),
             appended: Cell::default(),
+            is_storing: Cell::new(false),
             missing: Cell::default(),
             lease: RefCell::default(),
         });
@@ -94,10 +96,11 @@ impl StreamMirror {
         self.stage.dispatch(move |_| work).is_ok()
     }
 
-    /// Ends the connection during shutdown, after the last batch.
+    /// Ends the connection during shutdown, after the last batch. A batch waits for [`ELECTION`].
     async fn stop_when_idle(&self) {
         draining().await;
-        while now().saturating_sub(self.appended.get()) < IDLE {
+        let most = || if self.is_storing.get() { ELECTION } else { IDLE };
+        while now().saturating_sub(self.appended.get()) <= most() {
             sleep(IDLE).await;
         }
         self.client.stop();
@@ -113,10 +116,16 @@ impl StreamMirror {
         journal.as_ref().map_or_else(String::new, |own| self.kept.names.subject(own, kind))
     }
 
-    /// Sends the next parts of a batch, without waiting.
-    fn send(&self, number: u64, batch: &[u8], done: usize) -> Vec<Appended> {
-        let (subject, count) = (self.subject(BATCH), batch.len().div_ceil(MAX_PART));
-        let parts = batch.chunks(MAX_PART).enumerate().skip(done).take(MAX_AHEAD);
+    /// Maximum size of a part, in bytes: the server may accept less than usual.
+    fn part_size(&self) -> usize {
+        let most = self.client.max_payload().unwrap_or(usize::MAX);
+        MAX_PART.min(most.saturating_sub(MAX_HEADERS)).max(1)
+    }
+
+    /// Sends the next parts of a batch, of this size, without waiting.
+    fn send(&self, number: u64, batch: &[u8], (done, size): (usize, usize)) -> Vec<Appended> {
+        let (subject, count) = (self.subject(BATCH), batch.len().div_ceil(size));
+        let parts = batch.chunks(size).enumerate().skip(done).take(MAX_AHEAD);
         let parts = parts.zip(self.last.get()..).map(|((place, part), last)| {
             let (place, count) = (place as u32, count as u32);
             let head = Head { start: self.start, batch: number, place, count };
@@ -131,9 +140,9 @@ impl StreamMirror {
         &self,
         number: u64,
         batch: Bytes,
-        mut sent: Vec<Appended>,
+        (mut size, mut sent): (usize, Vec<Appended>),
     ) -> Result<(), MirrorLost> {
-        let (count, mut done, begun) = (batch.len().div_ceil(MAX_PART), 0, self.last.get());
+        let (mut done, mut begun) = (0, self.last.get());
         loop {
             let mut failed = None;
             for stored in sent {
@@ -162,11 +171,15 @@ impl StreamMirror {
                 }
             }
             done = done.max((self.last.get() - begun) as usize);
-            if done >= count {
+            if done >= batch.len().div_ceil(size) {
                 self.kept.metrics.lag.set(0);
                 return Ok(());
             }
-            sent = self.send(number, &batch, done);
+            if size != self.part_size() {
+                // Another server: the batch begins again, with parts of another size.
+                (size, done, begun) = (self.part_size(), 0, self.last.get());
+            }
+            sent = self.send(number, &batch, (done, size));
         }
     }
 
@@ -235,20 +248,34 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
     }
 }
 
-/// Looks for the stream of the journal and for the lease, until shutdown. An operator may delete them, and NATS may lose
-/// them. Another node may then create the stream of the leases, whose numbers begin again.
+/// Looks for the stream of the journal, which had its `last` message, and for the lease, until shutdown. An operator may
+/// delete them, and NATS may lose them, or restore an earlier state. Another node may then create the stream of the leases,
+/// whose numbers begin again.
 pub(super) async fn look_for_streams(
     kept: Arc<Kept>,
     streams: JetStream,
-    stream: String,
+    (stream, last): (String, Rc<Cell<u64>>),
     lease: Rc<Lease>,
 ) {
     while kept.lost().is_none() && !is_draining() {
-        let is_missing = streams.state(&stream).await == Err(JetStreamError::NoStream);
+        let known = last.get();
+        let is_missing = match streams.state(&stream).await {
+            Ok(state) => state.last < known,
+            Err(error) => error == JetStreamError::NoStream,
+        };
         if is_missing || matches!(lease.is_lost().await, Ok(true)) {
             kept.set_behind(true);
         }
         select(sleep(kept.timeout() / RENEWALS), draining()).await;
+    }
+}
+
+/// Marks the end of an attempt to store a batch.
+struct Storing<'a>(&'a Cell<bool>);
+
+impl Drop for Storing<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 
@@ -271,8 +298,14 @@ impl Mirror for StreamMirror {
     fn append(&self, number: u64, batch: Bytes) -> LocalFuture<'_, Result<(), MirrorLost>> {
         self.appended.set(now());
         self.kept.metrics.lag.set(batch.len() as i64);
-        let sent = self.send(number, &batch, 0);
-        Box::pin(self.store(number, batch, sent))
+        self.is_storing.set(true);
+        let size = self.part_size();
+        let sent = self.send(number, &batch, (0, size));
+        let storing = Storing(&self.is_storing);
+        Box::pin(async move {
+            let _storing = storing;
+            self.store(number, batch, (size, sent)).await
+        })
     }
 
     fn trim(self: Rc<Self>, first: u64) -> LocalFuture<'static, ()> {

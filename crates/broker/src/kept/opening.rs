@@ -6,13 +6,35 @@ use std::rc::Rc;
 use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::time::now;
-use phalanx_nats::{Expected, JetStreamError, StreamConfig, StreamState};
+use phalanx_nats::{Expected, JetStreamError, Stored, StreamConfig, StreamState};
 use phalanx_store::MirrorLost;
 
 use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::kept::lease::{Failed, Lease, Record};
 use crate::kept::mirror::{StreamMirror, look_for_streams, renew};
 use crate::kept::part::Head;
+
+/// The number of the first batch that a stream lacks, by the last message of a batch and the last one with which a process
+/// began to append: from its number on, that process had no batches. `None` if the stream has no batches.
+fn first_missing(stored: Option<&Stored>, opened: Option<&Stored>) -> Option<u64> {
+    let head = |own: &Stored| Some((own.number, Head::decode(&own.payload)?.0));
+    let (number, head_of_batch) = stored.and_then(head)?;
+    let next = head_of_batch.batch + u64::from(head_of_batch.place + 1 == head_of_batch.count);
+    match opened.and_then(head) {
+        Some((later, opened)) if later > number => Some(next.min(opened.batch)),
+        _ => Some(next),
+    }
+}
+
+/// Why a journal is not opened: the disk lacks batches before `next` that NATS has.
+fn restored(stream: &str, next: u64, end: u64) -> String {
+    format!(
+        "NATS has the journal up to batch {}, and the disk only up to {}: its files were restored or shortened; another \
+         node adopts the sessions as NATS has them; to use those of the disk instead, delete the stream {stream} of NATS",
+        next - 1,
+        end.saturating_sub(1),
+    )
+}
 
 impl StreamMirror {
     /// Takes the lease and the stream of journal `id`, which has these batches. Returns the number of the first batch that
@@ -89,15 +111,17 @@ impl StreamMirror {
         self.wait_for_lease(before.is_some() || batches.is_empty())?;
         // Before the lease is taken: a node that takes it from now on appends a seal after this message.
         let last = self.create(&stream).await?.last;
-        // A replica that lags behind knows an earlier one, from which on all batches are sent again.
-        let stored = streams.last(&stream.name, &names.subject(&journal, BATCH)).await?;
-        let next = match stored.as_ref().and_then(|own| Head::decode(&own.payload)) {
-            Some((head, _)) => head.batch + u64::from(head.place + 1 == head.count),
-            None => batches.start,
-        };
-        // The last batch was not acknowledged if the disk alone has it, and the stream was complete before.
+        let [stored, opened] = [BATCH, OPEN].map(|kind| names.subject(&journal, kind));
+        let stored = streams.current_last(&stream.name, &stored).await?;
+        let opened = streams.current_last(&stream.name, &opened).await?;
+        let next = first_missing(stored.as_ref(), opened.as_ref()).unwrap_or(batches.start);
+        // The disk may lack one batch, which was not acknowledged.
+        if next > batches.end + 1 {
+            return Err(Failed::Again(restored(&stream.name, next, batches.end)));
+        }
+        // At a start, the last batch was not acknowledged if the disk alone has it, and the stream was complete before.
         let was_complete = last > 0 && before.is_some_and(|before| !before.is_incomplete);
-        let least = batches.end - u64::from(was_complete && !batches.is_empty());
+        let least = batches.end - u64::from(is_first && was_complete && !batches.is_empty());
         let begun = now();
         lease.take(next < least).await?;
         let head = Head { start: self.start, batch: batches.end, place: 0, count: 0 };
@@ -111,8 +135,9 @@ impl StreamMirror {
         self.last.set(opened);
         self.kept.is_renewed(begun);
         if is_first {
+            let known = (stream.name, self.last.clone());
             let looking =
-                look_for_streams(self.kept.clone(), streams.clone(), stream.name, lease.clone());
+                look_for_streams(self.kept.clone(), streams.clone(), known, lease.clone());
             if !self.spawn(renew(self.kept.clone(), lease.clone())) || !self.spawn(looking) {
                 return Err(Failed::Again("the processor is full".into()));
             }

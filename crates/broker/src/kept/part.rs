@@ -7,6 +7,9 @@ pub(crate) const MAX_PART: usize = 768 * 1024;
 
 const HEAD: usize = 24;
 
+/// Maximum size of the head and the headers of a message, in bytes.
+pub(crate) const MAX_HEADERS: usize = HEAD + 128;
+
 /// The head of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {

@@ -3,6 +3,8 @@
 mod adopting;
 mod leases;
 mod lost;
+mod opening;
+mod shutdown;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
