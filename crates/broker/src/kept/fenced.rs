@@ -7,8 +7,9 @@ use std::path::Path;
 /// The file that says that the journal is another node's now.
 const MARK: &str = "adopted";
 
-/// The directory of the journal that another node has adopted, for operators.
+/// The directory of the journal that another node has adopted, for operators, and while it is moved there.
 const OLD: &str = "adopted-journal";
+const MOVING: &str = "adopted-journal.new";
 
 /// Marks the persistence directory: the next start does not use its journal. May block.
 ///
@@ -16,36 +17,46 @@ const OLD: &str = "adopted-journal";
 /// Those of the file system.
 pub(crate) fn mark(path: &Path, why: &str) -> io::Result<()> {
     fs::write(path.join(MARK), format!("{why}\n"))?;
-    fs::File::open(path)?.sync_all()
+    sync(path)
 }
 
 /// Moves the journal of a marked directory aside, in place of an earlier one. Returns whether it was marked. May block.
 ///
 /// # Errors
-/// Those of the file system. The mark remains.
+/// Those of the file system. The mark remains, and the next call continues.
 pub(crate) fn set_aside(path: &Path) -> io::Result<bool> {
     let mark = path.join(MARK);
     if !mark.exists() {
         return Ok(false);
     }
-    let old = path.join(OLD);
-    match fs::create_dir(&old) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
-        created => created?,
-    }
-    for file in fs::read_dir(&old)? {
-        fs::remove_file(file?.path())?;
-    }
-    for file in fs::read_dir(path)? {
-        let file = file?;
-        let name = file.file_name();
-        if name.to_str().is_some_and(phalanx_store::is_journal_file) {
-            fs::rename(file.path(), old.join(&name))?;
+    let (old, moving) = (path.join(OLD), path.join(MOVING));
+    let journal: Vec<_> = fs::read_dir(path)?
+        .filter(|file| file.as_ref().map_or(true, is_of_journal))
+        .collect::<Result<_, _>>()?;
+    // Otherwise an earlier call has moved all.
+    if !journal.is_empty() || moving.exists() {
+        fs::create_dir_all(&moving)?;
+        for file in journal {
+            fs::rename(file.path(), moving.join(file.file_name()))?;
         }
+        sync(&moving)?;
+        sync(path)?;
+        if old.exists() {
+            fs::remove_dir_all(&old)?;
+        }
+        fs::rename(&moving, &old)?;
+        sync(path)?;
     }
-    fs::File::open(path)?.sync_all()?;
     fs::remove_file(mark)?;
     Ok(true)
+}
+
+fn is_of_journal(file: &fs::DirEntry) -> bool {
+    file.file_name().to_str().is_some_and(phalanx_store::is_journal_file)
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    fs::File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
@@ -66,5 +77,23 @@ mod tests {
             assert_eq!(fs::read_to_string(path.join(OLD).join(journal)).unwrap(), contents);
             assert!(path.join("other").exists() && !set_aside(path).unwrap());
         }
+    }
+
+    #[test]
+    fn a_journal_that_was_moved_in_part_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, all) = (home.path(), ["000000000001.journal", "000000000002.journal"]);
+        let old = || all.map(|name| fs::read_to_string(path.join(OLD).join(name)).unwrap());
+        // A crash after the first file was moved.
+        fs::create_dir(path.join(MOVING)).unwrap();
+        fs::write(path.join(MOVING).join(all[0]), all[0]).unwrap();
+        fs::write(path.join(all[1]), all[1]).unwrap();
+        mark(path, "test").unwrap();
+        assert!(set_aside(path).unwrap());
+        assert_eq!(old(), all);
+        // A crash before the mark was removed.
+        mark(path, "test").unwrap();
+        assert!(set_aside(path).unwrap());
+        assert_eq!(old(), all);
     }
 }

@@ -1,14 +1,15 @@
 //! Starts, runs and stops a broker.
 
 pub(crate) mod error;
+mod journal;
 mod log;
 pub(crate) mod reload;
 mod system;
 mod trim;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use phalanx::blocking::blocking;
@@ -22,7 +23,7 @@ use phalanx_service::{
     Inherited, ListenAddress, ListenerControl, ListenerManager, Listeners, Operator, Serving,
     SighupHandler, reload_at_sighup,
 };
-use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
+use phalanx_store::{Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Profile, TlsStages};
 
 use crate::access::{self, Access, Verifiers};
@@ -37,7 +38,7 @@ use crate::counters::Counters;
 use crate::durable::recovery::RecoveredState;
 use crate::events::EventLog;
 use crate::events::drops::DropReason;
-use crate::kept::fenced::{mark, set_aside};
+use crate::kept::fenced::mark;
 use crate::kept::state::Kept;
 use crate::limits::refused_logins::RefusedLogins;
 use crate::limits::settings::{Settings, SharedSettings};
@@ -45,6 +46,8 @@ use crate::link::registry::Bridges;
 use crate::listen::{Bound, Scheme};
 use crate::peers::Peers;
 use crate::serve::error::{ServeError, lines};
+pub use crate::serve::journal::check_persistence_dir;
+use crate::serve::journal::open;
 use crate::serve::log::log;
 use crate::serve::reload::Reloader;
 use crate::serve::system::tell;
@@ -401,50 +404,4 @@ fn certificates(config: &Config) -> Result<(OfTls, Vec<String>), CertificateErro
         warnings.extend(told);
     }
     Ok((all, warnings))
-}
-
-/// Opens the persistence directory, and logs the result.
-fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeError> {
-    let begun = Instant::now();
-    // The WAL has its own limits, and enforces them before a change is made.
-    let (max_bytes, max_pending_bytes) = (u64::MAX, usize::MAX);
-    let accept_loss = config.accept_loss;
-    let options =
-        Options { max_bytes, max_pending_bytes, accept_loss, ..Options::for_directory(path) };
-    let tried =
-        |source| OpenError::Io { what: "set aside the journal of", path: path.into(), source };
-    if config.cluster.keeps() && set_aside(path).map_err(tried)? {
-        report(format_args!(
-            "{}: another node has adopted the sessions; the journal was moved to adopted-journal",
-            path.display()
-        ));
-    }
-    let (store, recovered) = Store::open(path, options)?;
-    store.warnings().iter().for_each(report);
-    recovered.lost.iter().for_each(report);
-    recovered.torn.iter().for_each(report);
-    let (sessions, messages) = (recovered.sessions.len(), recovered.messages.len());
-    let segments = store.segments();
-    let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let restored = RecoveredState::of(recovered, config.runtime.workers, day)
-        .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
-    let (shown, took) = (path.display(), begun.elapsed().as_secs_f64());
-    match segments {
-        0 => report(format_args!("{shown}: no journal found; starting a new one")),
-        _ => report(format_args!(
-            "{shown}: recovered {sessions} sessions and {messages} messages from {segments} files in {took:.1} s"
-        )),
-    }
-    Ok((store, restored))
-}
-
-/// Checks the persistence directory of a broker that is not running, without changing it. May block.
-///
-/// # Errors
-/// As [`serve`]; also if the directory does not exist.
-pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
-    let (checked, recovered) = phalanx_store::check(path)?;
-    RecoveredState::of(recovered, 1, Duration::ZERO)
-        .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
-    Ok(checked)
 }
