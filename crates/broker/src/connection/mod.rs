@@ -21,7 +21,7 @@ mod auth_packet;
 mod batch;
 pub(crate) mod bridged;
 mod client;
-mod connect;
+pub(crate) mod connect;
 mod end;
 mod logging;
 mod packets;

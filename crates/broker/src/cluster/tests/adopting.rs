@@ -5,13 +5,15 @@ use std::time::Duration;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
+use phalanx_mqtt::Reason;
 use phalanx_nats::{Expected, StreamConfig};
 use phalanx_store::Mirror;
 
-use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS};
+use crate::access::{ADOPTED_CLIENTS, Identity, NODE_CLIENTS};
 use crate::cluster::installing::install;
 use crate::cluster::tests::{JOURNAL, MOST, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::{BATCH, JournalName, OPEN};
+use crate::connection::connect::kept_session::not_let_in;
 use crate::durable::recovery::{RecoveredSession, RecoveredSessions, RecoveredState};
 use crate::kept::lease::{Failed, Lease, Record};
 
@@ -194,6 +196,22 @@ fn the_record_of_an_adoption_may_be_stored_without_an_answer() {
             assert!(matches!(lease.renew().await, Err(Failed::Again(_))));
             lease.finish().await.unwrap();
             assert_eq!(program.lease().await.unwrap().1, adopted);
+        })
+    });
+}
+
+/// A new session here would end the one that it may have at another node.
+#[test]
+fn a_client_is_refused_if_it_is_unknown_whether_its_session_is_here() {
+    run(|program| {
+        Box::pin(async move {
+            let (stage, kept) = (program.context.stages.sessions, program.watched());
+            kept.is_renewed(now());
+            let waiting: Vec<_> = (0..MOST).map(|_| stage.clients_with(0, "")).collect();
+            let client = Identity { user: None, client: "x".into() };
+            let refused = not_let_in(&program.context, &kept, &client, true).await;
+            assert_eq!(refused.map(|(reason, _)| reason), Some(Reason::SERVER_BUSY));
+            drop(waiting);
         })
     });
 }

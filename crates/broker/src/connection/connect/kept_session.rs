@@ -12,7 +12,7 @@ pub(super) const NOT_OPEN: (Reason, &str) =
     (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
 
 /// Why a node that keeps its sessions does not let a client in, if so.
-pub(super) async fn not_let_in(
+pub(crate) async fn not_let_in(
     context: &Context,
     kept: &Kept,
     identity: &Identity,
@@ -21,21 +21,22 @@ pub(super) async fn not_let_in(
     if !kept.is_open() {
         return Some(NOT_OPEN);
     }
-    // If the stage is full, it refuses the client later.
-    let sessions = context.stages.sessions;
-    if resumes
+    if resumes {
+        let Ok(is_here) = context.stages.sessions.has_session(identity.clone()).await else {
+            // A new session would end that of another node.
+            return Some((Reason::SERVER_BUSY, "the sessions have no capacity for the operation"));
+        };
         // In this order: an adoption announces all of its sessions before it installs the first.
-        && (sessions.has_session(identity.clone()).await == Ok(false)
-            || kept.is_arriving(&identity.client))
-    {
-        match kept.questions.ask(identity.clone()).await {
-            Whereabouts::NotElsewhere => (),
-            Whereabouts::Elsewhere => {
-                return Some((Reason::USE_ANOTHER_SERVER, "another node has the session"));
-            }
-            Whereabouts::Unknown => {
-                let what = "a node that may have the session does not answer";
-                return Some((Reason::SERVER_UNAVAILABLE, what));
+        if !is_here || kept.is_arriving(&identity.client) {
+            match kept.questions.ask(identity.clone()).await {
+                Whereabouts::NotElsewhere => (),
+                Whereabouts::Elsewhere => {
+                    return Some((Reason::USE_ANOTHER_SERVER, "another node has the session"));
+                }
+                Whereabouts::Unknown => {
+                    let what = "a node that may have the session does not answer";
+                    return Some((Reason::SERVER_UNAVAILABLE, what));
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 
 mod authenticate;
 mod authorize;
-mod kept_session;
+pub(crate) mod kept_session;
 mod refusal;
 mod request;
 
