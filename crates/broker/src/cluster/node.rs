@@ -237,6 +237,7 @@ impl Node {
         match self.client.publish(&subject, Some(&reply), None, payload) {
             Ok(()) => Sent::Yes,
             Err(Rejected::Full(_)) => Sent::Full,
+            Err(why @ Rejected::TooLarge(..)) => Sent::TooLarge(why.to_string()),
             Err(why) => Sent::Failed(why.to_string()),
         }
     }

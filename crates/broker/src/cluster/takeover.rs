@@ -61,14 +61,18 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
             Err(Rejected::Full(_)) => sleep(RETRY_DELAY).await,
             Err(Rejected::TooLarge(..)) if some.len() > 1 => most = some.len() / 2,
             Err(Rejected::TooLarge(..)) => {
-                let drops = &node.context.counters.drops;
-                drops.add(DropReason::ClusterClaim, 1, Dropped::default);
+                not_sent(node);
                 left = rest;
             }
             // Without a connection, the lanes end. The next ones repeat the claims.
             Ok(()) | Err(_) => left = rest,
         }
     }
+}
+
+/// Counts a claim that is too large for NATS.
+fn not_sent(node: &Node) {
+    node.context.counters.drops.add(DropReason::ClusterClaim, 1, Dropped::default);
 }
 
 /// Waits until this node owns its sessions or `is_over`. Another node may have adopted the sessions of a node that was cut
@@ -84,13 +88,28 @@ async fn until_owned(node: &Node, is_over: impl Fn() -> bool) {
 pub(super) async fn repeat(node: &Node, lane: &Lane, since: Duration) {
     until_owned(node, || lane.is_closed()).await;
     let all = node.peers.claims.since(since);
-    let mut left = &all[..];
-    while !left.is_empty() && !lane.is_closed() {
-        let (some, rest) =
-            left.split_at(fitting(left.iter().map(|own| &own.0), MAX_AT_ONCE, MAX_BYTES));
-        match lane.send_frame(&NodeFrame::Claims(&json(node, some))) {
+    let send = |some: &[_]| lane.send_frame(&NodeFrame::Claims(&json(node, some)));
+    send_all(&all, send, || lane.is_closed(), || not_sent(node)).await;
+}
+
+/// Sends claims in parts, until this fails or `is_over`. Calls `not_sent` for each one that is too large.
+async fn send_all(
+    mut left: &[(Identity, u64)],
+    send: impl Fn(&[(Identity, u64)]) -> Sent,
+    is_over: impl Fn() -> bool,
+    not_sent: impl Fn(),
+) {
+    let mut most = MAX_AT_ONCE;
+    while !left.is_empty() && !is_over() {
+        let (some, rest) = left.split_at(fitting(left.iter().map(|own| &own.0), most, MAX_BYTES));
+        match send(some) {
             Sent::Yes => left = rest,
             Sent::Full => sleep(RETRY_DELAY).await,
+            Sent::TooLarge(_) if some.len() > 1 => most = some.len() / 2,
+            Sent::TooLarge(_) => {
+                not_sent();
+                left = rest;
+            }
             Sent::Failed(_) => return,
         }
     }
@@ -125,5 +144,39 @@ pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
         let reason = Reason::SESSION_TAKEN_OVER;
         // If the broker is full, the client stays here until it connects again.
         let _ = stages.sessions.end_session_of(claim.identity(), reason, stages.routing).detach();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use phalanx::sim;
+
+    use super::*;
+
+    #[test]
+    fn claims_that_are_too_large_together_are_sent_in_parts() {
+        sim::block_on(
+            0,
+            None,
+            |_| (),
+            |()| async {
+                let claim = |at| (Identity { user: None, client: format!("{at}").into() }, at);
+                let all: Vec<_> = (0..100).map(claim).collect();
+                let sent = RefCell::<Vec<u64>>::default();
+                let send = |some: &[(Identity, u64)]| {
+                    if some.len() > 3 || some.iter().any(|(_, at)| *at == 50) {
+                        return Sent::TooLarge(String::new());
+                    }
+                    sent.borrow_mut().extend(some.iter().map(|(_, at)| *at));
+                    Sent::Yes
+                };
+                let not_sent = Cell::new(0);
+                send_all(&all, send, || false, || not_sent.set(not_sent.get() + 1)).await;
+                assert!(sent.take().into_iter().eq((0..100).filter(|at| *at != 50)));
+                assert_eq!(not_sent.get(), 1);
+            },
+        );
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum Sent {
     Yes,
     /// Later: its connection is full.
     Full,
+    /// The payload exceeds the limit of NATS.
+    TooLarge(String),
     /// This or the next lane cannot be used.
     Failed(String),
 }

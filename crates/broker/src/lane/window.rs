@@ -104,7 +104,7 @@ impl Lane {
                 true
             }
             Sent::Full => false,
-            Sent::Failed(why) => {
+            Sent::TooLarge(why) | Sent::Failed(why) => {
                 self.close(&why);
                 false
             }
