@@ -13,7 +13,7 @@ use phalanx::net::Bytes;
 
 use crate::directory::names::segment_name;
 use crate::error::{MirrorLost, OpenError};
-use crate::format::frame::{self, HEAD_BYTES, Head};
+use crate::format::frame::{self, Head};
 use crate::recovery::recovered::Recovered;
 use crate::recovery::replay::replay;
 
@@ -44,6 +44,9 @@ pub trait Mirror {
 
 /// Makes a mirror on the journal's processor.
 pub type MakeMirror = Box<dyn FnOnce() -> Rc<dyn Mirror> + Send>;
+
+/// Size of the segments in which the batches of a mirror are read, in bytes.
+const SEGMENT_BYTES: usize = 64 << 20;
 
 /// The batches of a mirror, in the order in which they were stored.
 #[derive(Debug)]
@@ -78,15 +81,20 @@ impl Batches {
         self.all.values().map(Vec::len).sum()
     }
 
-    /// The state that they store. `path` names the mirror in errors.
+    /// The state that they store. `path` names the mirror in errors. Each batch is released when it is read: the memory is that
+    /// of the batches, of a few segments, and of the state.
     ///
     /// # Errors
     /// [`OpenError::Corrupt`] if a batch is missing or invalid.
     pub fn recover(self, path: &Path) -> Result<Recovered, OpenError> {
-        let Some((sequence, _)) = self.all.first_key_value() else {
-            return Ok(Recovered::default());
-        };
-        let head = Head {
+        replay(&self.segments(path, SEGMENT_BYTES)?, path).map(|(_, recovered)| recovered)
+    }
+
+    /// The batches as segments, each of which continues until it has `most` bytes.
+    fn segments(self, path: &Path, most: usize) -> Result<BTreeMap<String, Vec<u8>>, OpenError> {
+        let mut segments = BTreeMap::new();
+        let Some((sequence, _)) = self.all.first_key_value() else { return Ok(segments) };
+        let mut head = Head {
             salt: self.id,
             number: 1,
             base: 0,
@@ -97,39 +105,56 @@ impl Batches {
             next_session: 1,
             next_message: 1,
         };
-        let corrupt = |offset: usize, what| OpenError::Corrupt {
-            file: path.into(),
-            offset: offset as u64,
-            what,
-        };
-        let mut segment = head.encode().to_vec();
-        segment.reserve_exact(self.bytes());
-        for (next, (number, batch)) in (*sequence..).zip(&self.all) {
-            let opened = frame::open(batch, self.id, next);
+        let (mut segment, mut offset) = (head.encode().to_vec(), 0);
+        for (next, (number, batch)) in (*sequence..).zip(self.all) {
+            let opened = frame::open(&batch, self.id, next);
             let is_whole = |data: &[u8]| data.len() + frame::FRAME_BYTES == batch.len();
-            let is_valid = *number == next && opened.is_some_and(is_whole);
-            if !is_valid {
-                return Err(corrupt(segment.len() - HEAD_BYTES, "a batch is missing or invalid"));
+            if number != next || !opened.is_some_and(is_whole) {
+                let (file, what) = (path.into(), "a batch is missing or invalid");
+                return Err(OpenError::Corrupt { file, offset, what });
             }
-            segment.extend_from_slice(batch);
+            if segment.len() >= most {
+                let (previous, previous_end) = (head.number, segment.len() as u64);
+                let (number, base) = (previous + 1, head.base + previous_end);
+                head = Head { number, base, previous, previous_end, sequence: next, ..head };
+                let full = std::mem::replace(&mut segment, head.encode().to_vec());
+                segments.insert(segment_name(previous), full);
+            }
+            segment.extend_from_slice(&batch);
+            offset += batch.len() as u64;
         }
-        let segments = BTreeMap::from([(segment_name(1), segment)]);
-        replay(&segments, path).map(|(_, recovered)| recovered)
+        segments.insert(segment_name(head.number), segment);
+        Ok(segments)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::entry::Entry;
+    use crate::format::record::Record;
 
     #[test]
-    fn batches_that_were_sent_again_do_not_end_the_mirror() {
-        let mut batches = Batches::new(7);
-        for (number, batch) in [(1, "a"), (2, "bc"), (3, "def"), (2, "bc")] {
-            batches.push(number, batch.into());
-        }
-        assert_eq!(batches.bytes(), 6);
-        batches.push(2, b"other".into());
-        assert_eq!(batches.bytes(), 6, "another batch 2, and nothing after it");
+    fn batches_are_read_in_segments() {
+        let (id, path) = (7, Path::new("mirror"));
+        let batch = |number: u64| {
+            let (mut entry, topic) = (Entry::new(), format!("t/{number}"));
+            entry.push(&Record::Unretain { topic: &topic });
+            let mut batch = vec![0; frame::FRAME_BYTES];
+            batch.extend_from_slice(entry.bytes());
+            frame::seal(&mut batch, id, number);
+            batch
+        };
+        let all = || {
+            let mut all = Batches::new(id);
+            (3..=50).for_each(|number| all.push(number, batch(number)));
+            all
+        };
+        let segments = all().segments(path, 200).unwrap();
+        let longest = segments.values().map(Vec::len).max().unwrap();
+        assert!(segments.len() > 4 && longest < 200 + batch(50).len(), "{segments:?}");
+        let (replayed, recovered) = replay(&segments, path).unwrap();
+        assert_eq!(replayed.next_sequence, 51);
+        assert_eq!(format!("{recovered:?}"), format!("{:?}", all().recover(path).unwrap()));
     }
 }
