@@ -66,7 +66,10 @@ pub(super) async fn adopt(
             let _ = Lease::new(streams, &kept.names, journal, record, known_as).renew().await;
         }
         kept.tell(&format!(
-            "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again"
+            "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again, \
+             with the files of adopted-journal if it has moved them there; or delete the message {} of NATS to give the \
+             sessions up",
+            kept.names.lease(journal)
         ));
         return false;
     }

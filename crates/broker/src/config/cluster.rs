@@ -210,6 +210,9 @@ const OLDEST_FOR_KEEPING: (u32, u32) = (2, 9);
 
 const ONE_COPY: &str = "cluster: NATS has one copy of the kept sessions; name three servers of a NATS cluster for three";
 
+/// Time for the replicas of a stream to elect a leader, in seconds, as measured with NATS 2.9.
+const ELECTION_SECONDS: u64 = 9;
+
 /// Maximum size of a message of NATS that a node requires, in bytes: a list of claims is smaller.
 const MIN_PAYLOAD: usize = 1 << 20;
 
@@ -239,7 +242,20 @@ impl Cluster {
             Some(format!("cluster: {}: {why}", server.0))
         };
         let copies = (self.keeps() && self.replicas() == 1).then(|| ONE_COPY.to_owned());
-        self.servers.iter().zip(found).filter_map(warn).chain(copies).collect()
+        let found = self.servers.iter().zip(found).filter_map(warn);
+        found.chain(copies).chain(self.short_timeout()).collect()
+    }
+
+    /// The consequence of a timeout that is shorter than an election.
+    fn short_timeout(&self) -> Option<String> {
+        let is_short = self.timeout.as_secs() < ELECTION_SECONDS;
+        (self.keeps() && self.replicas() > 1 && is_short).then(|| {
+            format!(
+                "cluster: if a NATS server fails, an election may take {ELECTION_SECONDS} s, and all clients may be \
+                 disconnected after the cluster-timeout of {} s; set 12 s to keep them connected",
+                self.timeout.as_secs()
+            )
+        })
     }
 }
 
@@ -330,6 +346,17 @@ mod tests {
             "{errors:?}"
         );
         assert!(!host_name().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_timeout_shorter_than_an_election_is_reported() {
+        let server: NatsServer = "nats://a".parse().unwrap();
+        let of = |servers: usize, seconds| {
+            let (servers, timeout) = (vec![server.clone(); servers], Duration::from_secs(seconds));
+            Cluster { servers, timeout, keep_sessions: true, ..Cluster::default() }.short_timeout()
+        };
+        assert!(of(3, 5).unwrap().contains("of 5 s"));
+        assert_eq!((of(3, 12), of(1, 5)), (None, None));
     }
 
     #[test]
