@@ -82,6 +82,13 @@ fn messages_are_appended_as_expected_and_read_in_order() {
         assert_eq!(replace("j.a", 1).await, Ok(3));
         let last = streams.last("journal", "j.a").await.unwrap().unwrap();
         assert_eq!((last.number, &*last.payload), (3, &b"j.a"[..]));
+        assert_eq!(streams.current_last("journal", "j.a").await, Ok(Some(last)));
+        assert_eq!(streams.current_last("journal", "j.c").await, Ok(None));
+        let next = streams.current_next("journal", 1, "j.*").await.unwrap().unwrap();
+        assert_eq!((next.number, &*next.subject), (2, "j.b"));
+        assert_eq!(streams.current_next("journal", 4, "j.*").await, Ok(None));
+        let none = streams.current_last("other", "j.a").await;
+        assert_eq!(none, Err(JetStreamError::NoStream));
         assert_eq!(streams.get("journal", 1).await, Ok(None));
         assert_eq!(streams.last("journal", "j.c").await, Ok(None));
         streams.purge_subject("journal", "j.a").await.unwrap();
