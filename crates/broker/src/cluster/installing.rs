@@ -25,7 +25,7 @@ use crate::model::session::Adoptions;
 use crate::peers::handovers::{handover_client, handover_of};
 use crate::requests::SubscriptionRequest;
 use crate::session::operations::RETRY_DELAY;
-use crate::session::partition::install::{Arriving, Offered};
+use crate::session::partition::install::{Added, Arriving, Offered};
 
 /// Adds all sessions of clients. Returns when they are on disk and in this node's stream.
 pub(super) async fn install(
@@ -48,7 +48,7 @@ pub(super) async fn install(
     let subscriptions = state.routes.clients.into_iter();
     let mut subscriptions: HashMap<_, _> =
         subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
-    let mut wills = Vec::new();
+    let (mut wills, mut of_others) = (Vec::new(), 0);
     for partition in state.sessions {
         wills.extend(partition.pending_wills.into_iter().map(|(_, _, will)| will));
         for mut session in partition.sessions {
@@ -59,13 +59,21 @@ pub(super) async fn install(
                 subscriptions.remove(&session.client_id).unwrap_or_default();
             session.adoptions =
                 adoptions(&session, journal, &awaited).filter(|_| !requests.is_empty());
-            let is_new = add(context, Arriving { session, requests }).await?;
-            // At once: this attempt may fail.
-            kept.metrics.adopted.add(u64::from(is_new));
+            match add(context, Arriving { session, requests }).await? {
+                // At once: this attempt may fail.
+                Added::Yes => kept.metrics.adopted.add(1),
+                Added::Exists => (),
+                Added::OfAnotherUser => of_others += 1,
+            }
             if context.wal.is_backlogged() {
                 durable(context).await?;
             }
         }
+    }
+    if of_others > 0 {
+        kept.tell(&format!(
+            "{of_others} sessions of {journal} were dropped, because other users have sessions with their client identifiers here"
+        ));
     }
     released(context, journal).await?;
     // The sessions get these wills, and from now on what is published at other nodes.
@@ -101,12 +109,12 @@ async fn pause(was_refused: bool) -> Result<(), Failed> {
 }
 
 /// Adds a session, unless its client has one here. Returns whether it was added.
-async fn add(context: &Context, arriving: Arriving) -> Result<bool, Failed> {
+async fn add(context: &Context, arriving: Arriving) -> Result<Added, Failed> {
     let (stages, offered) = (context.stages, offer(arriving));
     loop {
         let added = stages.sessions.install(offered.clone(), stages.routing).await;
-        if let Some(is_new) = added.ok().flatten() {
-            return Ok(is_new);
+        if let Some(added) = added.ok().flatten() {
+            return Ok(added);
         }
         let was_refused = lock(&offered).is_some();
         pause(was_refused).await?;

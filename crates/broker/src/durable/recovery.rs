@@ -45,7 +45,7 @@ pub(crate) struct RecoveredSessions {
 /// A recovered session, before its partition is created.
 pub(crate) struct RecoveredSession {
     pub(crate) client_id: Arc<str>,
-    user: Option<Arc<str>>,
+    pub(crate) user: Option<Arc<str>>,
     pub(crate) number: u64,
     expiry: u32,
     left: u64,

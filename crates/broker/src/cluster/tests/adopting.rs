@@ -1,11 +1,12 @@
 //! Adoptions during which NATS loses everything, or requests are lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
-use phalanx_mqtt::Reason;
+use phalanx_mqtt::{Properties, QoS, Reason};
 use phalanx_nats::{Expected, StreamConfig};
 use phalanx_store::Mirror;
 
@@ -15,7 +16,9 @@ use crate::cluster::tests::{JOURNAL, MOST, Program, journal, lease_of, renewed, 
 use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::connection::connect::kept_session::not_let_in;
 use crate::durable::recovery::{RecoveredSession, RecoveredSessions, RecoveredState};
+use crate::events::drops::DropReason;
 use crate::kept::lease::{Failed, Lease, Record};
+use crate::model::message::{Message, StoredMessage};
 
 /// Stores a lease of the journal that is not renewed, and a stream that does not store a seal, so that an adoption cannot
 /// continue. Returns the stream's name.
@@ -212,6 +215,34 @@ fn a_client_is_refused_if_it_is_unknown_whether_its_session_is_here() {
             let refused = not_let_in(&program.context, &kept, &client, true).await;
             assert_eq!(refused.map(|(reason, _)| reason), Some(Reason::SERVER_BUSY));
             drop(waiting);
+        })
+    });
+}
+
+#[test]
+fn a_session_whose_client_identifier_another_user_has_is_counted() {
+    run(|program| {
+        Box::pin(async move {
+            let kept = program.kept("2");
+            let stored = StoredMessage {
+                topic: "t",
+                payload: b"x",
+                properties: Properties::NONE,
+                qos: QoS::AtLeastOnce,
+                retain: false,
+            };
+            for user in [Some("eve"), Some("eve"), None] {
+                let message = Arc::new(Message::from_stored(5, &stored, None));
+                let mut own = RecoveredSession::holder("x".into(), vec![message]);
+                own.user = user.map(Into::into);
+                let sessions = vec![own];
+                let all = RecoveredSessions { sessions, ..RecoveredSessions::default() };
+                let state = RecoveredState { sessions: vec![all], ..RecoveredState::default() };
+                install(&program.context, &kept, &journal(), state).await.unwrap();
+            }
+            let dropped = program.context.counters.drops.count(DropReason::SessionEnded);
+            assert_eq!((kept.metrics.adopted.count(), dropped), (1, 1));
+            assert!(kept.told().starts_with("1 sessions of a.0000000000000007 were dropped"));
         })
     });
 }

@@ -8,13 +8,13 @@ use crate::model::message::Message;
 use crate::peers::handovers::handover_of;
 use crate::requests::{Answer, Item, Routes};
 use crate::session::operations::{RETRY_DELAY, SessionStage};
-use crate::session::partition::install::{Arriving, Offered};
+use crate::session::partition::install::{Added, Arriving, Offered};
 use crate::session::state::effects::Effects;
 
 impl SessionStage {
     /// Adds a session, unless its client has one here. Returns whether it was added; `None` if the broker is busy, and the
     /// session was not added if it is still offered.
-    pub(crate) fn install(self, offered: Offered<Arriving>, routes: Routes) -> Call<Option<bool>> {
+    pub(crate) fn install(self, offered: Offered<Arriving>, routes: Routes) -> Call<Option<Added>> {
         let partition = self.own_partition();
         self.install_in(partition, offered, routes)
     }
@@ -24,7 +24,7 @@ impl SessionStage {
         partition: u16,
         offered: Offered<Arriving>,
         routes: Routes,
-    ) -> Call<Option<bool>> {
+    ) -> Call<Option<Added>> {
         self.0.call_partition(partition.into(), move |sessions| async move {
             let arriving = lock(&offered).take()?;
             let first = loop {
@@ -45,8 +45,8 @@ impl SessionStage {
                 Ok(installed)
             });
             let (subscriber, requests, effects) = match installed {
-                Ok(Some(installed)) => installed,
-                Ok(None) => return Some(false),
+                Ok(Ok(installed)) => installed,
+                Ok(Err(existing)) => return Some(existing),
                 Err(elsewhere) => {
                     let (claimed, arriving) = *elsewhere;
                     *lock(&offered) = Some(arriving);
@@ -70,7 +70,7 @@ impl SessionStage {
                 sleep(RETRY_DELAY).await;
             }
             self.apply_effects(&sessions, effects, routes).await;
-            Some(true)
+            Some(Added::Yes)
         })
     }
 

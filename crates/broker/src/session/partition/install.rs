@@ -10,6 +10,7 @@ use crate::access::Identity;
 use crate::config::MAX_DURABLE_PACKET;
 use crate::durable::recovery::{RecoveredSession, Renumbered};
 use crate::durable::{Clocks, flags, put_message, put_session};
+use crate::events::drops::{DropReason, Dropped};
 use crate::model::session::SessionLoad;
 use crate::requests::{FirstIds, Subscriber, SubscriptionRequest};
 use crate::session::partition::Sessions;
@@ -19,6 +20,16 @@ use crate::session::state::effects::Effects;
 pub(crate) struct Arriving {
     pub(crate) session: RecoveredSession,
     pub(crate) requests: Vec<SubscriptionRequest>,
+}
+
+/// Whether a session was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    Yes,
+    /// Its client has one here.
+    Exists,
+    /// Another user has one with its client identifier here. Its messages are counted as dropped.
+    OfAnotherUser,
 }
 
 /// Something that an operation takes when it begins. An operation that is refused leaves it.
@@ -40,10 +51,17 @@ impl Sessions {
         arriving: Arriving,
         first: FirstIds,
         now: Duration,
-    ) -> Option<Installed> {
+    ) -> Result<Installed, Added> {
         let Arriving { mut session, mut requests } = arriving;
-        if self.names.contains_key(&session.client_id) {
-            return None;
+        if let Some(slot) = self.names.get(&session.client_id).copied() {
+            if self.at(slot).is_none_or(|own| own.user == session.user) {
+                return Err(Added::Exists);
+            }
+            let (client, user) = (Some(&*session.client_id), session.user.as_deref());
+            let dropped = || Dropped { client, user, ..Dropped::default() };
+            let count = session.messages().count();
+            self.counters.drops.add(DropReason::SessionEnded, count, dropped);
+            return Err(Added::OfAnotherUser);
         }
         session.number = self.wal.session();
         let mut records = std::mem::take(&mut self.records);
@@ -79,7 +97,7 @@ impl Sessions {
         requests.iter_mut().for_each(|request| {
             request.options.retain_handling = RetainHandling::DoNotSend;
         });
-        Some((Subscriber { key, durable_id, identity, adoptions }, requests, effects))
+        Ok((Subscriber { key, durable_id, identity, adoptions }, requests, effects))
     }
 }
 
