@@ -21,13 +21,16 @@ static TOKEN: [bool; 256] = {
 /// whitespace. The colon of a pseudo-header field's name is not part of a token.
 pub(crate) fn is_valid(name: &[u8], value: &[u8]) -> bool {
     let name = name.strip_prefix(b":").unwrap_or(name);
-    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    // Folds without an early exit can be vectorized.
     !name.is_empty()
         && name.iter().fold(true, |valid, byte| valid & TOKEN[usize::from(*byte)])
-        && value
-            .iter()
-            .fold(true, |valid, &byte| valid & (byte >= b' ' || byte == b'\t') & (byte != 0x7f))
+        && is_valid_value(value)
+}
+
+/// Whether a field's value has no control characters and no surrounding whitespace.
+pub(crate) fn is_valid_value(value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    // Folds without an early exit can be vectorized.
+    value.iter().fold(true, |valid, &byte| valid & (byte >= b' ' || byte == b'\t') & (byte != 0x7f))
         && !is_blank(value.first())
         && !is_blank(value.last())
 }

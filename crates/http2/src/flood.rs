@@ -39,7 +39,7 @@ pub enum Excess {
     ControlFrames,
     /// Too many window updates, continuations, unknown frames or small pieces of content; over HTTP/3, also pings.
     IdleFrames,
-    /// A field block is too large. Over HTTP/3, its frame has a length, and the request gets a response.
+    /// A field block, or the field list that it is decoded to, is too large. Over HTTP/3, its frame has a length, and the request gets a response.
     FieldBlock,
 }
 

@@ -7,6 +7,8 @@ use crate::hpack::decoder::Field;
 
 /// Overhead of a field in SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
 const OVERHEAD: usize = 32;
+/// Largest field list that is decoded, in bytes. A larger one consists mostly of references to the tables.
+const MAX_DECODED_BYTES: usize = 512 * 1024;
 
 /// The head of a request. [`Connection::recycle`](crate::Connection::recycle) reuses its memory.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -79,7 +81,7 @@ impl Head {
     /// Adds a decoded field of a request over HTTP/3, whose field list has at most `limit` bytes. The rules for fields are
     /// the same as in HTTP/2 (RFC 9114 §4.2 and §4.3).
     pub fn push(&mut self, name: &[u8], value: &[u8], limit: usize) {
-        self.add(Field { name, value, valid: fields::is_valid(name, value) }, limit);
+        let _ = self.add(Field { name, value, valid: fields::is_valid(name, value) }, limit);
     }
 
     /// Empties the head, for the next request.
@@ -96,18 +98,26 @@ impl Head {
         self.bytes.capacity() + self.fields.capacity() * size_of::<(usize, usize)>()
     }
 
-    /// Adds a field of a request, within `limit` bytes.
+    /// Adds a field of a request, within `limit` bytes. Returns `None` if the list [is excessive](Self::is_excessive).
     #[inline]
-    pub(crate) fn add(&mut self, field: Field<'_>, limit: usize) {
+    pub(crate) fn add(&mut self, field: Field<'_>, limit: usize) -> Option<()> {
         self.size += field.name.len() + field.value.len() + OVERHEAD;
         self.is_malformed |= !field.valid;
         if self.is_malformed || self.size > limit {
             self.is_large |= self.size > limit;
-        } else if field.name.starts_with(b":") {
+            return (!self.is_excessive()).then_some(());
+        }
+        if field.name.starts_with(b":") {
             self.is_malformed |= self.add_pseudo(field).is_none();
         } else {
             self.is_malformed |= self.add_line(field).is_none();
         }
+        Some(())
+    }
+
+    /// Whether the field list is larger than any that is decoded as a whole.
+    pub(crate) fn is_excessive(&self) -> bool {
+        self.size > MAX_DECODED_BYTES
     }
 
     /// Returns `None` if the field is unknown, repeated, invalid, or behind another field (RFC 9113 §8.3).
@@ -195,6 +205,33 @@ pub fn is_valid_trailer(name: &[u8], value: &[u8]) -> bool {
     is_trailer(Field { name, value, valid: fields::is_valid(name, value) })
 }
 
+/// The trailer section of a request over HTTP/2.
+#[derive(Default)]
+pub(crate) struct Trailers {
+    /// As in a [`Head`].
+    size: usize,
+    is_malformed: bool,
+}
+
+impl Trailers {
+    /// Adds a field. Returns `None` if the list [is excessive](Self::is_excessive).
+    pub(crate) fn add(&mut self, field: Field<'_>) -> Option<()> {
+        self.size += field.name.len() + field.value.len() + OVERHEAD;
+        self.is_malformed |= !is_trailer(field);
+        (!self.is_excessive()).then_some(())
+    }
+
+    /// As for a [`Head`].
+    pub(crate) fn is_excessive(&self) -> bool {
+        self.size > MAX_DECODED_BYTES
+    }
+
+    /// Whether all fields are permitted.
+    pub(crate) fn is_valid(&self) -> bool {
+        !self.is_malformed
+    }
+}
+
 /// Whether a field may be in a trailer section: valid, and no pseudo-header field (RFC 9113 §8.1).
 pub(crate) fn is_trailer(field: Field<'_>) -> bool {
     let Field { name, value, valid } = field;
@@ -213,7 +250,8 @@ mod tests {
         let mut head = Head::default();
         for (name, value) in fields {
             let (name, value) = (name.as_bytes(), value.as_bytes());
-            head.add(Field { name, value, valid: is_valid(name, value) }, 1000);
+            let added = head.add(Field { name, value, valid: is_valid(name, value) }, 1000);
+            assert_eq!(added, Some(()));
         }
         head
     }

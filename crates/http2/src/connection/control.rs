@@ -38,6 +38,9 @@ impl Connection {
                 }
             }
         }
+        if by < 0 {
+            self.dequeue_closed();
+        }
         frame::write(&mut self.out, kind::SETTINGS, flag::ACK, 0, &[]);
         Ok(None)
     }

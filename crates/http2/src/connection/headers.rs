@@ -4,7 +4,8 @@ use super::{Connection, End, Request};
 use crate::error::{Code, Error};
 use crate::flood::Excess;
 use crate::frame::{self, Frame, flag};
-use crate::head::is_trailer;
+use crate::head::Trailers;
+use crate::hpack::decoder::Invalid;
 use crate::streams::{Absent, Stream};
 use crate::window::{ReceiveWindow, SendWindow};
 
@@ -87,9 +88,9 @@ impl Connection {
         }
         let mut head = self.heads.pop().unwrap_or_default();
         let limit = self.limits.head;
-        self.decoder
-            .decode(block, |field| head.add(field, limit))
-            .map_err(|_| Error::Connection(Code::COMPRESSION_ERROR))?;
+        if let Err(Invalid) = self.decoder.decode(block, |field| head.add(field, limit)) {
+            return self.undecoded(head.is_excessive());
+        }
         match self.streams.absent(id) {
             Absent::Idle => (),
             Absent::Skipped => return Err(Error::Connection(Code::PROTOCOL_ERROR)),
@@ -135,18 +136,28 @@ impl Connection {
         ends_stream: bool,
         block: &[u8],
     ) -> Result<Option<Request>, Error> {
-        let mut valid = ends_stream;
-        self.decoder
-            .decode(block, |field| valid &= is_trailer(field))
-            .map_err(|_| Error::Connection(Code::COMPRESSION_ERROR))?;
+        let mut trailers = Trailers::default();
+        if let Err(Invalid) = self.decoder.decode(block, |field| trailers.add(field)) {
+            return self.undecoded(trailers.is_excessive());
+        }
         if !is_receiving {
             return Err(Error::Stream(id, Code::STREAM_CLOSED));
         }
-        if !valid {
+        if !ends_stream || !trailers.is_valid() {
             return Err(Error::Stream(id, Code::PROTOCOL_ERROR));
         }
         self.end_content(id)?;
         Ok(None)
+    }
+
+    /// Ends the connection, since its decoder cannot be used any more.
+    #[cold]
+    fn undecoded(&mut self, is_excessive: bool) -> Result<Option<Request>, Error> {
+        if is_excessive {
+            self.flood.exceeded(Excess::FieldBlock);
+            return Ok(None);
+        }
+        Err(Error::Connection(Code::COMPRESSION_ERROR))
     }
 
     /// PRIORITY (RFC 9113 §6.3) is validated and ignored.

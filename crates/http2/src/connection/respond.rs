@@ -196,6 +196,18 @@ impl Connection {
         self.send_window.available().min(buffer)
     }
 
+    /// Takes streams out of the queue whose own windows have closed: nobody would send while they are at its front. They are
+    /// queued again when their windows open.
+    pub(super) fn dequeue_closed(&mut self) {
+        let streams = &mut self.streams;
+        self.queue.retain(|id| {
+            let Some(stream) = streams.get(*id) else { return false };
+            stream.is_queued = stream.send_window.available() > 0;
+            stream.is_queued
+        });
+        self.wake_next();
+    }
+
     /// Wakes the stream whose turn it is, if there is room.
     pub(super) fn wake_next(&mut self) {
         if self.shared_room() > 0

@@ -1,6 +1,6 @@
 //! The decoder of field blocks (RFC 7541 §3).
 
-use crate::fields::is_valid;
+use crate::fields::{is_valid, is_valid_value};
 use crate::hpack::dynamic_table::DynamicTable;
 use crate::hpack::{integer, static_table, string};
 
@@ -30,24 +30,28 @@ impl Decoder {
         Self { table: DynamicTable::new(), scratch: Vec::new() }
     }
 
-    /// Decodes a complete block and passes its fields in order to `see`.
+    /// Decodes a complete block and passes its fields in order to `see`, which returns `None` to end this.
     ///
     /// # Errors
-    /// If the block is invalid. The decoder must not be used afterwards.
+    /// If the block is invalid, or `see` has ended it. The decoder must not be used afterwards.
     pub(crate) fn decode(
         &mut self,
         block: &[u8],
-        mut see: impl FnMut(Field<'_>),
+        mut see: impl FnMut(Field<'_>) -> Option<()>,
     ) -> Result<(), Invalid> {
         self.decode_fields(block, &mut see).ok_or(Invalid)
     }
 
     #[inline]
-    fn decode_fields(&mut self, mut rest: &[u8], see: &mut impl FnMut(Field<'_>)) -> Option<()> {
+    fn decode_fields(
+        &mut self,
+        mut rest: &[u8],
+        see: &mut impl FnMut(Field<'_>) -> Option<()>,
+    ) -> Option<()> {
         let mut is_first = true;
         while let Some(&first) = rest.first() {
             match first {
-                0x80.. => see(self.get(integer::decode(&mut rest, 7)?)?),
+                0x80.. => see(self.get(integer::decode(&mut rest, 7)?)?)?,
                 0x40.. => self.indexed_literal(&mut rest, see)?,
                 // A size update is permitted only at the beginning (RFC 7541 §4.2).
                 0x20.. => {
@@ -73,34 +77,48 @@ impl Decoder {
     }
 
     /// A literal that is added to the table. It is decoded into the table's memory.
-    fn indexed_literal(&mut self, rest: &mut &[u8], see: &mut impl FnMut(Field<'_>)) -> Option<()> {
+    fn indexed_literal(
+        &mut self,
+        rest: &mut &[u8],
+        see: &mut impl FnMut(Field<'_>) -> Option<()>,
+    ) -> Option<()> {
         let index = integer::decode(rest, 6)?;
         let start = self.table.bytes.len();
+        let mut has_valid_name = false;
         match index.checked_sub(static_table::LENGTH + 1) {
-            Some(index) => self.table.copy_name(index)?,
+            Some(index) => has_valid_name = self.table.copy_name(index)?,
             None if index == 0 => string::decode(rest, 7, &mut self.table.bytes)?,
             None => self.table.bytes.extend_from_slice(static_table::get(index)?.0),
         }
         let name = self.table.bytes.len() - start;
         string::decode(rest, 7, &mut self.table.bytes)?;
-        let field = checked(&self.table.bytes[start..], name);
-        see(field);
+        let field = checked(&self.table.bytes[start..], name, has_valid_name);
+        see(field)?;
         let valid = field.valid;
         self.table.insert(start, name, valid);
         Some(())
     }
 
     /// A literal that is not added to the table.
-    fn literal(&mut self, rest: &mut &[u8], see: &mut impl FnMut(Field<'_>)) -> Option<()> {
+    fn literal(
+        &mut self,
+        rest: &mut &[u8],
+        see: &mut impl FnMut(Field<'_>) -> Option<()>,
+    ) -> Option<()> {
+        let mut has_valid_name = false;
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         match integer::decode(rest, 4)? {
             0 => string::decode(rest, 7, &mut scratch)?,
-            index => scratch.extend_from_slice(self.get(index)?.name),
+            index => {
+                let field = self.get(index)?;
+                has_valid_name = field.valid;
+                scratch.extend_from_slice(field.name);
+            }
         }
         let name = scratch.len();
         string::decode(rest, 7, &mut scratch)?;
-        see(checked(&scratch, name));
+        see(checked(&scratch, name, has_valid_name))?;
         if scratch.capacity() <= MAX_SCRATCH_BYTES {
             self.scratch = scratch;
         }
@@ -120,7 +138,10 @@ impl Decoder {
 /// [`encoder`]: crate::encoder
 pub fn decode_block(block: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut fields = Vec::new();
-    let see = |field: Field<'_>| fields.push((field.name.to_vec(), field.value.to_vec()));
+    let see = |field: Field<'_>| {
+        fields.push((field.name.to_vec(), field.value.to_vec()));
+        Some(())
+    };
     Decoder::new().decode(block, see).ok()?;
     Some(fields)
 }
@@ -128,9 +149,12 @@ pub fn decode_block(block: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
 /// Memory that an idle connection keeps for literals, in bytes.
 const MAX_SCRATCH_BYTES: usize = 256;
 
-fn checked(bytes: &[u8], name: usize) -> Field<'_> {
+/// The field in `bytes`, whose name is not validated again if it is that of a valid field: a block of small literals may
+/// refer to a long name many times.
+fn checked(bytes: &[u8], name: usize, has_valid_name: bool) -> Field<'_> {
     let (name, value) = bytes.split_at(name);
-    Field { name, value, valid: is_valid(name, value) }
+    let valid = if has_valid_name { is_valid_value(value) } else { is_valid(name, value) };
+    Field { name, value, valid }
 }
 
 #[cfg(test)]
@@ -148,6 +172,7 @@ mod tests {
         decoder.decode(block, |field| {
             assert!(field.valid || field.name.starts_with(b":"), "{field:?}");
             fields.push([field.name, b"=", field.value].concat());
+            Some(())
         })?;
         Ok(String::from_utf8(fields.join(&b'\n')).unwrap())
     }

@@ -52,12 +52,12 @@ impl DynamicTable {
         Some(Field { name, value: &rest[..entry.value as usize], valid: entry.valid })
     }
 
-    /// Copies the name of an entry to the end of [`bytes`](Self::bytes).
-    pub(crate) fn copy_name(&mut self, index: usize) -> Option<()> {
+    /// Copies the name of an entry to the end of [`bytes`](Self::bytes). Returns whether the entry is valid.
+    pub(crate) fn copy_name(&mut self, index: usize) -> Option<bool> {
         let entry = self.entries.get(index)?;
         let start = entry.start.wrapping_sub(self.base) as usize;
         self.bytes.extend_from_within(start..start + entry.name as usize);
-        Some(())
+        Some(entry.valid)
     }
 
     /// Adds the entry whose name and value were appended to [`bytes`](Self::bytes) from `start`. An entry

@@ -1,25 +1,19 @@
 //! A connection at the level of frames, by section of RFC 9113.
 
 use std::task::Poll;
-use std::time::Duration;
 
 use crate::peer::*;
-use phalanx_http2::{Body, Closed, Code, Excess, Limits, PREFACE, encoder};
+use phalanx_http2::{Body, Closed, Code, Limits, PREFACE, encoder};
 
 const PROTOCOL_ERROR: Option<u32> = Some(1);
 const FLOW_CONTROL_ERROR: Option<u32> = Some(3);
 const STREAM_CLOSED: Option<u32> = Some(5);
 const FRAME_SIZE_ERROR: Option<u32> = Some(6);
 const COMPRESSION_ERROR: Option<u32> = Some(9);
-const ENHANCE_YOUR_CALM: Option<u32> = Some(11);
 
 fn respond(server: &mut Server, stream: u32, content: &[u8]) -> usize {
     server.connection.respond(stream, false, |block| encoder::status(block, 200)).unwrap();
     server.connection.send(stream, content, true).unwrap()
-}
-
-fn window(stream: u32, by: u32) -> Vec<u8> {
-    frame(WINDOW_UPDATE, 0, stream, &by.to_be_bytes())
 }
 
 /// §3.4
@@ -337,48 +331,6 @@ fn large_heads_are_reported() {
     );
 }
 
-#[test]
-fn floods_end_the_connection() {
-    let reset = |n: u32| {
-        [frame(HEADERS, WHOLE, 2 * n + 1, GET), frame(RST_STREAM, 0, 2 * n + 1, &[0; 4])].concat()
-    };
-    let invalid = |n: u32| frame(HEADERS, WHOLE, 2 * n + 1, b"\x82");
-    let block = |n: u32| match n {
-        0 => frame(HEADERS, 1, 1, &[0; 16_384]),
-        _ => frame(CONTINUATION, 0, 1, &[0; 16_384]),
-    };
-    let repeated = |bytes: Vec<u8>| move |_: u32| bytes.clone();
-    type Case = (Box<dyn Fn(u32) -> Vec<u8>>, u32, Excess);
-    // (frames, how many are permitted, reason)
-    let table: [Case; 8] = [
-        (Box::new(reset), 999, Excess::Resets),
-        (Box::new(invalid), 1000, Excess::ServerResets),
-        (Box::new(repeated(frame(PING, 0, 0, &[0; 8]))), 999, Excess::ControlFrames),
-        (Box::new(repeated(frame(SETTINGS, 0, 0, &[]))), 999, Excess::ControlFrames),
-        (Box::new(repeated(frame(PRIORITY, 0, 1, &[0; 5]))), 999, Excess::ControlFrames),
-        (Box::new(repeated(window(0, 1))), 1000, Excess::IdleFrames),
-        (Box::new(repeated(frame(99, 0, 0, &[]))), 1000, Excess::IdleFrames),
-        (Box::new(block), 8, Excess::FieldBlock),
-    ];
-    for (frames, permitted, excess) in table {
-        let mut server = Server::new(LIMITS);
-        for n in 0..permitted {
-            server.feed(&frames(n));
-            assert_eq!(server.connection.excess(), None, "{n}");
-        }
-        server.feed(&frames(permitted));
-        assert_eq!(server.connection.excess(), Some(excess));
-        assert_eq!(server.error(), ENHANCE_YOUR_CALM, "{excess:?}");
-    }
-    // In a longer time they are permitted.
-    let mut server = Server::new(LIMITS);
-    for n in 0..3000 {
-        server.now = Duration::from_millis(20 * u64::from(n));
-        server.feed(&reset(n));
-    }
-    assert_eq!(server.connection.excess(), None);
-}
-
 /// §6.8
 #[test]
 fn a_graceful_shutdown_answers_requests_that_cross_it() {
@@ -430,4 +382,28 @@ fn a_reset_of_the_client_is_not_answered() {
     server.output();
     server.connection.reset(1, Code::INTERNAL_ERROR);
     assert_eq!(server.output(), []);
+}
+
+/// §6.9.2: a stream whose own window closes is no longer the first of those that wait for that of the connection.
+#[test]
+fn a_smaller_first_window_stops_no_other_streams() {
+    let mut server = Server::new(LIMITS);
+    server.feed(&[frame(HEADERS, WHOLE, 1, GET), frame(HEADERS, WHOLE, 3, GET)].concat());
+    server.feed(&[window(1, 1000), window(3, 100_000)].concat());
+    // All of the connection's window, which is a bit more than the buffer has room for.
+    let first = respond(&mut server, 1, &[0; 70_000]);
+    server.output();
+    let second = server.connection.send(1, &[0; 70_000], true).unwrap();
+    assert_eq!(first + second, 65_535);
+    server.output();
+    assert_eq!(respond(&mut server, 3, &[0; 1000]), 0);
+    assert!(server.room(1).is_pending() && server.room(3).is_pending());
+    server.feed(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0x80, 0]));
+    server.feed(&window(0, 100_000));
+    assert_eq!(server.room(3), Poll::Ready(Ok(())));
+    assert_eq!(server.connection.send(3, &[0; 1000], true), Ok(1000));
+    // The other one has its turn when its window opens.
+    assert!(server.room(1).is_pending());
+    server.feed(&window(1, 100_000));
+    assert_eq!(server.room(1), Poll::Ready(Ok(())));
 }

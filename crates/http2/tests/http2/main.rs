@@ -3,5 +3,6 @@
 mod client;
 mod connection;
 mod content;
+mod floods;
 mod peer;
 mod splits;

@@ -34,6 +34,11 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&[a, b, c, kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
+/// WINDOW_UPDATE.
+pub(crate) fn window(stream: u32, by: u32) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &by.to_be_bytes())
+}
+
 /// (kind, flags, stream, payload)
 pub(crate) type Frame = (u8, u8, u32, Vec<u8>);
 
