@@ -32,8 +32,11 @@ impl Outgoing {
     }
 
     /// Whether the request may have had an effect. Until then, it is rejected if it is dropped; afterwards, the client need
-    /// not send the rest of a request that is answered (RFC 9114 §4.1).
+    /// not send the rest of a request that is answered (RFC 9114 §4.1). The code of a reset stays.
     pub(super) fn set_begun(&mut self, has_begun: bool) {
+        if self.is_reset {
+            return;
+        }
         self.stop_code = if has_begun { Code::NO_ERROR } else { Code::REQUEST_REJECTED };
     }
 

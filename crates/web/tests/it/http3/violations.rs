@@ -138,6 +138,11 @@ fn both_directions_of_a_request_end_with_the_same_code() {
             // A head that never ends.
             let slow = codes_after(&connection, b"\x01\x17\0\0").await;
             assert_eq!(slow, (0x10b, 0x10b));
+            // Content beyond the declared length of a POST: one byte more than the two.
+            let mut request = b"\x01\x17\0\0\xd4\xd7\x51\x06/large\x50\x04h.ex\x54\x012".to_vec();
+            request[1] = request.len() as u8 - 2;
+            request.extend(b"\0\x03abc");
+            assert_eq!(codes_after(&connection, &request).await, (0x10e, 0x10e));
             // A response with the status 413 before the end of the content.
             let (mut send, mut receive) = connection.open_bi().await.unwrap();
             let head = b"\x01\x12\0\0\xd4\xd7\x51\x06/large\x50\x04h.ex\0\x80\x01\0\0";
