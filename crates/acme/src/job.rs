@@ -30,7 +30,7 @@ pub(crate) struct Job {
     pub(crate) not_before: SystemTime,
     /// Failures in a row.
     pub(crate) failures: u32,
-    /// Orders that the authority refused, each of which leads to the next challenge.
+    /// Attempts that the authority refused or did not complete, each of which leads to the next challenge.
     pub(crate) refused: usize,
     pub(crate) issued: Option<Issued>,
 }

@@ -27,6 +27,8 @@ pub(crate) enum Failed {
     NoAccount,
     /// The authority has refused the order, usually because of a challenge.
     Refused(String),
+    /// The authority does not offer the challenge, or has not completed the order in time. The order stays.
+    Unproven(String),
     /// Anything else.
     Error(String),
 }
@@ -166,7 +168,8 @@ async fn respond(
             ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
         };
         let Some(mut challenge) = authorization.challenge(asked) else {
-            return Err(format!("the authority offers no {} for {name}", kind.name()).into());
+            let (kind, error) = (kind.name(), Failed::Unproven);
+            return Err(error(format!("the authority offers no {kind} for {name}")));
         };
         let key = challenge.key_authorization();
         let digest = key.digest();
@@ -193,7 +196,7 @@ async fn until(
         }
         delay = (delay * 2).min(DELAYS[1]);
     }
-    Err("the authority has not completed the order in time".to_owned().into())
+    Err(Failed::Unproven("the authority has not completed the order in time".to_owned()))
 }
 
 /// Why the authority refused an order: the errors of its challenges.

@@ -66,7 +66,8 @@ pub struct Plan {
     pub ca: Option<PathBuf>,
     /// Folder of accounts and certificates.
     pub storage: PathBuf,
-    /// Ways to prove the control of names; after a refused order, the next attempt uses the next one.
+    /// Ways to prove the control of names; after an attempt that the authority refused or did not complete, the next one
+    /// uses the next way.
     pub challenges: Vec<ChallengeKind>,
     /// Names of each certificate.
     pub certificates: Vec<Vec<String>>,

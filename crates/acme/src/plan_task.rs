@@ -237,6 +237,10 @@ impl<'a> PlanTask<'a> {
                 self.storage.remove_order(&names);
                 why
             }
+            Err(Failed::Unproven(why)) => {
+                self.jobs[n].refused += 1;
+                why
+            }
             Err(Failed::Error(why)) => why,
         };
         self.fail(n, kind, &why);

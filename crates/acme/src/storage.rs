@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Failures {
     pub(crate) names: Vec<String>,
     pub(crate) count: u32,
-    /// Orders that the authority refused.
+    /// Attempts that the authority refused or did not complete.
     pub(crate) refused: usize,
     /// Times of the last and the next attempt, in seconds since 1970.
     pub(crate) last: u64,

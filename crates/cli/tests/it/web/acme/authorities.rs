@@ -181,6 +181,9 @@ fn pass(client: TcpStream, server: SocketAddr) -> std::io::Result<()> {
     client.shutdown(Shutdown::Both)
 }
 
+/// A response: the status, with further fields, and the content.
+type Response = (String, serde_json::Value);
+
 /// An authority that refuses all accounts: the first requests with these statuses, and further ones with the last of
 /// them. Returns the number of its requests for an account.
 pub(super) fn refusing_authority(
@@ -188,7 +191,52 @@ pub(super) fn refusing_authority(
     port: u16,
     statuses: &'static [&'static str],
 ) -> Arc<AtomicUsize> {
-    let pair = authority.sign("refusing", &["localhost"]);
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = refused.clone();
+    serve(authority, port, move |_| {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        let kind = "urn:ietf:params:acme:error:rateLimited";
+        let problem = json!({ "type": kind, "detail": "too many accounts" });
+        (statuses[before.min(statuses.len() - 1)].to_owned(), problem)
+    });
+    refused
+}
+
+/// An authority that proves the control of names in the DNS only.
+pub(super) fn dns_authority(authority: &Authority, port: u16) {
+    serve(authority, port, move |path| {
+        let url = |name: &str| format!("https://localhost:{port}/{name}");
+        let created = |name: &str| format!("201 Created\r\nLocation: {}", url(name));
+        let identifier = json!({ "type": "dns", "value": "a.test" });
+        match path {
+            "/account" => (created("account/1"), json!({ "status": "valid" })),
+            "/authorization" => {
+                let challenge = json!({
+                    "type": "dns-01", "url": url("challenge"), "token": "t", "status": "pending"
+                });
+                let challenges = [challenge];
+                let authorization = json!({ "identifier": identifier, "status": "pending", "challenges": challenges });
+                ("200 OK".to_owned(), authorization)
+            }
+            // A new order, or the same one.
+            _ => {
+                let order = json!({
+                    "status": "pending", "identifiers": [identifier],
+                    "authorizations": [url("authorization")], "finalize": url("finalize")
+                });
+                (created("order/1"), order)
+            }
+        }
+    });
+}
+
+/// Serves the directory and nonces of an authority, and for all other paths the responses of `answer`.
+fn serve(
+    authority: &Authority,
+    port: u16,
+    answer: impl Fn(&str) -> Response + Send + Sync + 'static,
+) {
+    let pair = authority.sign("authority", &["localhost"]);
     let chain = CertificateDer::pem_file_iter(&pair.certificate).unwrap().map(Result::unwrap);
     let key = PrivateKeyDer::from_pem_file(&pair.key).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -198,23 +246,21 @@ pub(super) fn refusing_authority(
         .with_single_cert(chain.collect(), key)
         .unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
-    let (config, refused) = (Arc::new(config), Arc::new(AtomicUsize::new(0)));
-    let count = refused.clone();
+    let config = Arc::new(config);
     thread::spawn(move || {
         while let Ok((client, _)) = listener.accept() {
             let session = ServerConnection::new(config.clone()).unwrap();
             // The end of a client is no failure of the test.
-            let _ = refuse(StreamOwned::new(session, client), port, (&count, statuses));
+            let _ = respond(StreamOwned::new(session, client), port, &answer);
         }
     });
-    refused
 }
 
 /// Answers one request, and closes.
-fn refuse(
+fn respond(
     mut stream: StreamOwned<ServerConnection, TcpStream>,
     port: u16,
-    (refused, statuses): (&AtomicUsize, &[&'static str]),
+    answer: &dyn Fn(&str) -> Response,
 ) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -222,21 +268,23 @@ fn refuse(
         stream.read_exact(&mut byte)?;
         request.extend(byte);
     }
-    let path = request.split(|&byte| byte == b' ').nth(1).unwrap();
+    let request = String::from_utf8_lossy(&request).to_ascii_lowercase();
+    let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.map_or(0, |length| length.parse().unwrap());
+    stream.read_exact(&mut vec![0; length])?;
+    let path = request.split(' ').nth(1).unwrap();
     let url = |name: &str| format!("https://localhost:{port}/{name}");
     let (status, body) = match path {
-        b"/dir" => {
+        "/dir" => {
             let urls = ["nonce", "account", "order"].map(url);
             let directory =
                 json!({ "newNonce": urls[0], "newAccount": urls[1], "newOrder": urls[2] });
-            ("200 OK", directory.to_string())
+            ("200 OK".to_owned(), directory.to_string())
         }
-        b"/nonce" => ("200 OK", String::new()),
-        _ => {
-            let before = refused.fetch_add(1, Ordering::Relaxed);
-            let kind = "urn:ietf:params:acme:error:rateLimited";
-            let problem = json!({ "type": kind, "detail": "too many accounts" });
-            (statuses[before.min(statuses.len() - 1)], problem.to_string())
+        "/nonce" => ("200 OK".to_owned(), String::new()),
+        path => {
+            let (status, body) = answer(path);
+            (status, body.to_string())
         }
     };
     let length = body.len();

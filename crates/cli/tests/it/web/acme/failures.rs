@@ -7,7 +7,7 @@ use phalanx_testkit::eventually;
 use phalanx_testkit::process::Signal;
 
 use super::Setting;
-use super::authorities::{Pebble, pebble, refusing_authority};
+use super::authorities::{Pebble, dns_authority, pebble, refusing_authority};
 use crate::on_each_driver;
 use crate::server::{Server, without_stderr};
 
@@ -15,6 +15,7 @@ on_each_driver!(
     limits_are_respected,
     delays_are_forgotten,
     a_refused_challenge,
+    a_challenge_that_is_not_offered,
     a_full_disk_orders_nothing,
     a_full_disk_loses_no_certificate,
     stderr_fails
@@ -93,6 +94,19 @@ fn a_refused_challenge(driver: &'static str) {
     setting.reload(2);
     setting.logged("certificate issued, valid for 89 days (http-01)");
     assert_eq!(authority.end(), 2, "orders");
+}
+
+/// Each attempt asks for another challenge, with the same order.
+fn a_challenge_that_is_not_offered(driver: &'static str) {
+    let setting = Setting::new(driver, "auto");
+    setting.logged("no certificate");
+    dns_authority(&setting.authority, setting.port);
+    for (n, kind) in ["tls-alpn-01", "http-01"].into_iter().enumerate() {
+        setting.reload(n + 1);
+        setting.logged(&format!(
+            "no certificate ({kind}): the authority offers no {kind} for a.test; next attempt in"
+        ));
+    }
 }
 
 /// Without a place for the key, no certificate is ordered.
