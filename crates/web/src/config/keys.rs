@@ -115,7 +115,7 @@ impl Config {
             (
                 "send-timeout",
                 &mut timeouts.send,
-                "time to send each part of a response, of 128 KiB",
+                "time to send each part of a response, of 128 KiB, over HTTP/2 and HTTP/3 of 8 KiB",
             ),
         ] {
             pass.range(name, time, MILLISECOND..=DAY, help);

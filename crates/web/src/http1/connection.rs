@@ -165,6 +165,12 @@ impl Connection {
             Err(_) if site.h2c && https.is_none() && is_http2(&input[..], *taken) => {
                 return Ok(Next::Http2);
             }
+            // The rest of the preface is on its way.
+            Err(_) if site.h2c && https.is_none() && is_start_of_http2(&input[..], *taken) => {
+                *scan = Scan::default();
+                begun.get_or_insert_with(now);
+                return self.receive().await;
+            }
             Err(reject) => return self.refuse(reject.status, error_page).await,
         };
         let named = named(proxy.as_deref(), &request, site);
@@ -305,6 +311,12 @@ impl Connection {
 #[cold]
 fn is_http2(input: &[u8], taken: usize) -> bool {
     taken == 0 && input.starts_with(http2::PREFACE)
+}
+
+/// Whether the connection starts with a part of the HTTP/2 preface, and nothing else has arrived.
+#[cold]
+fn is_start_of_http2(input: &[u8], taken: usize) -> bool {
+    taken == 0 && http2::PREFACE.starts_with(input)
 }
 
 #[cfg(test)]

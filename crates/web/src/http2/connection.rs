@@ -85,11 +85,12 @@ async fn serve(
         }
         driver.poll(context)
     });
-    match ended.await {
+    let ended = ended.await;
+    if let Some(excess) = driver.connection.borrow().excess() {
+        floods.count(excess);
+    }
+    match ended {
         Ended::Ours => {
-            if let Some(excess) = driver.connection.borrow().excess() {
-                floods.count(excess);
-            }
             driver.io.finish().await;
             // The client may still be sending; closing now would reset the connection before it has read the last
             // frames.

@@ -1,6 +1,7 @@
 //! Time limits for sending a response.
 //!
-//! Each block of a response has a time limit; a longer write has the sum of its blocks' limits. If a minimum
+//! Each block of a response has a time limit; a longer write has the sum of its blocks' limits. On a stream of HTTP/2 or
+//! HTTP/3, which shares its connection with others, each [`STEP_BYTES`] have the limit of a block instead. If a minimum
 //! rate is configured, the response as a whole also has a limit: the bytes sent divided by the rate, plus a
 //! grace period. Only time spent waiting for the client counts, not time spent reading from disk.
 
@@ -13,6 +14,9 @@ use crate::files::blocks::BLOCK;
 
 /// Time by which a client may fall behind the minimum rate.
 const GRACE: Duration = Duration::from_secs(5);
+/// Bytes of a stream that have the time limit of a block. A client may open its window byte by byte, and gets no other time
+/// limit for each byte.
+const STEP_BYTES: u64 = 8 * 1024;
 
 /// Send progress of one response.
 pub(crate) struct Pace {
@@ -23,6 +27,24 @@ pub(crate) struct Pace {
     /// Bytes sent since the last reset, and the time that took.
     sent: u64,
     spent: Duration,
+}
+
+/// Progress of a stream within [`STEP_BYTES`].
+#[derive(Default)]
+pub(crate) struct Step {
+    sent: u64,
+    waited: Duration,
+}
+
+impl Step {
+    /// Records that `bytes` were sent after a wait.
+    pub(crate) fn sent(&mut self, bytes: u64, waited: Duration) {
+        self.sent += bytes;
+        self.waited += waited;
+        if self.sent >= STEP_BYTES {
+            *self = Self::default();
+        }
+    }
 }
 
 impl Pace {
@@ -40,12 +62,21 @@ impl Pace {
     /// Time limit for sending the next `bytes`.
     pub(crate) fn timeout(&self, bytes: u64) -> IoTimeout {
         let pieces = u32::try_from(bytes / BLOCK).unwrap_or(u32::MAX).max(1);
-        let limit = self.piece.saturating_mul(pieces);
+        IoTimeout::after(self.within_rate(self.piece.saturating_mul(pieces), bytes))
+    }
+
+    /// Time that a stream may wait for its client before the next of `bytes` are sent.
+    pub(crate) fn stream_timeout(&self, step: &Step, bytes: u64) -> Duration {
+        self.within_rate(self.piece.saturating_sub(step.waited), bytes)
+    }
+
+    /// The shorter of `limit` and the time in which the minimum rate permits to send `bytes`.
+    fn within_rate(&self, limit: Duration, bytes: u64) -> Duration {
         if self.rate == 0 {
-            return IoTimeout::after(limit);
+            return limit;
         }
         let due = Duration::from_millis((self.sent + bytes).saturating_mul(1000) / self.rate);
-        IoTimeout::after(limit.min((GRACE + due).saturating_sub(self.spent)))
+        limit.min((GRACE + due).saturating_sub(self.spent))
     }
 
     /// Records that `bytes` were sent in `spent`.
@@ -88,5 +119,23 @@ mod tests {
         pace.sent(2_000, Duration::from_secs(1));
         pace.change(&Timeouts { min_send_rate: Some(500), ..Timeouts::default() });
         assert_eq!(pace.timeout(2000), seconds(5 + 8 - 1), "with the progress so far");
+    }
+
+    /// A client that opens the window of a stream byte by byte.
+    #[test]
+    fn bytes_of_a_stream_have_one_limit() {
+        let seconds = Duration::from_secs;
+        let (mut pace, mut step) = (pace(None), Step::default());
+        for second in 0..3 {
+            assert_eq!(pace.stream_timeout(&step, 5000), seconds(30 - 9 * second));
+            step.sent(1, seconds(9));
+        }
+        step.sent(STEP_BYTES - 4, seconds(2));
+        assert_eq!(pace.stream_timeout(&step, 5000), seconds(1));
+        step.sent(1, Duration::ZERO);
+        assert_eq!(pace.stream_timeout(&step, 5000), seconds(30), "the next step");
+        pace = self::pace(Some(1000));
+        pace.sent(1, seconds(6));
+        assert_eq!(pace.stream_timeout(&step, 4999), seconds(4), "the rest of the time for all");
     }
 }

@@ -19,7 +19,7 @@ use crate::auth::credentials::Credentials;
 use crate::config::Timeouts;
 use crate::log::AccessRecorder;
 use crate::metrics::{CLIENT_CLOSED, HttpMetrics};
-use crate::respond::pace::Pace;
+use crate::respond::pace::{Pace, Step};
 use crate::site::Place;
 use crate::socket::disconnected::disconnected;
 use crate::socket::network::send;
@@ -186,14 +186,15 @@ impl ResponseWriter {
 
     /// Sends the gathered bytes followed by `content`.
     pub(super) async fn send_with(&mut self, content: Bytes) -> io::Result<()> {
-        let (of_content, length) =
-            (content.len() as u64, (self.buffer.bytes().len() + content.len()) as u64);
-        let (begun, limit) = (now(), self.pace.timeout(length));
+        let of_content = content.len() as u64;
         match &mut self.to {
             To::Connection(transport) => {
+                let length = self.buffer.bytes().len() as u64 + of_content;
+                let (begun, limit) = (now(), self.pace.timeout(length));
                 let payload = Payload { head: self.buffer.take(), body: content };
                 let memory = send(self.stages, transport, payload, limit).await?;
                 self.buffer.reuse(memory);
+                self.pace.sent(length, now() - begun);
             }
             To::Stream(stream) => {
                 let mut head = 0;
@@ -202,28 +203,28 @@ impl ResponseWriter {
                     head = self.buffer.head_length();
                     stream.start(&self.buffer.bytes()[..head], self.buffer.declared())?;
                 }
+                let mut step = Step::default();
                 for bytes in [&self.buffer.bytes()[head..], &content] {
                     let mut rest = bytes;
                     while !rest.is_empty() {
                         // The windows are nearly always open; then no timer is needed.
-                        let sent = match poll_fn(|cx| Poll::Ready(stream.poll_send(rest, cx))).await
-                        {
-                            Poll::Ready(sent) => sent?,
-                            // Boxed, so that HTTP/1.1 connections do not reserve its memory.
-                            Poll::Pending => {
-                                let sent = poll_fn(|cx| stream.poll_send(rest, cx));
-                                Box::pin(timeout(limit.duration(), sent))
-                                    .await
-                                    .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
-                            }
-                        };
+                        let (sent, waited) =
+                            match poll_fn(|cx| Poll::Ready(stream.poll_send(rest, cx))).await {
+                                Poll::Ready(sent) => (sent?, Duration::ZERO),
+                                // Boxed, so that HTTP/1.1 connections do not reserve its memory.
+                                Poll::Pending => {
+                                    let limit = self.pace.stream_timeout(&step, rest.len() as u64);
+                                    Box::pin(wait_and_send(&mut **stream, rest, limit)).await?
+                                }
+                            };
+                        step.sent(sent as u64, waited);
+                        self.pace.sent(sent as u64, waited);
                         rest = &rest[sent..];
                     }
                 }
                 self.buffer.clear();
             }
         }
-        self.pace.sent(length, now() - begun);
         self.buffer.count(of_content);
         Ok(())
     }
@@ -240,4 +241,21 @@ impl ResponseWriter {
         }
         self.buffer.take()
     }
+}
+
+/// Sends the start of `content` when the client's windows permit it. Returns the number of bytes, and the time that the
+/// client took.
+///
+/// # Errors
+/// If that exceeds `limit`, or if the stream has ended.
+async fn wait_and_send(
+    stream: &mut dyn ResponseStream,
+    content: &[u8],
+    limit: Duration,
+) -> io::Result<(usize, Duration)> {
+    let begun = now();
+    let sent = poll_fn(|context| stream.poll_send(content, context));
+    let sent =
+        timeout(limit, sent).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    Ok((sent, now() - begun))
 }

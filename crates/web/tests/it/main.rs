@@ -5,6 +5,7 @@ mod common;
 mod compression;
 mod configuration;
 mod guard;
+mod http2;
 mod http3;
 mod moves;
 mod moves_after_reload;

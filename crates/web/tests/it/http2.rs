@@ -1,0 +1,122 @@
+//! Clients with HTTP/2 that are slow, or leave.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, Shutdown};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phalanx_testkit::http2::{Connection, Frame, kind};
+use phalanx_testkit::{TIMEOUT, eventually, tcp};
+use phalanx_web::Config;
+
+use crate::common::{metric, on_each_driver, small_and_large};
+
+/// Name of the setting of the first windows (RFC 9113 §6.5.2).
+const INITIAL_WINDOW_SIZE: u16 = 4;
+const CANCEL: Option<u32> = Some(8);
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+fn site(home: &std::path::Path, change: impl Fn(&mut Config)) -> Config {
+    let mut config = small_and_large(home);
+    config.h2c = true;
+    config.max_queue_delay = None;
+    change(&mut config);
+    config
+}
+
+/// Opens the window of a stream by one byte at a time, until the server resets it.
+fn until_reset(client: &mut Connection, pause: Duration) {
+    let begun = Instant::now();
+    client.until(|client| client.status(1) == Some(200));
+    for taken in 1.. {
+        thread::sleep(pause);
+        client.send(kind::WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
+        client.until(|client| client.content(1).len() == taken || client.is_over(1));
+        assert!(begun.elapsed() < TIMEOUT, "each byte has a limit of its own");
+        if client.is_over(1) {
+            break;
+        }
+    }
+    assert_eq!(client.reset(1), CANCEL);
+}
+
+/// The bytes of a response have one time limit together.
+#[test]
+fn a_window_of_single_bytes() {
+    let limit = Duration::from_secs(1);
+    for of_rate in [false, true] {
+        let start = |home: &std::path::Path| {
+            site(home, |config| {
+                config.timeouts.send = if of_rate { TIMEOUT } else { limit };
+                config.timeouts.min_send_rate = of_rate.then_some(1 << 20);
+            })
+        };
+        on_each_driver(start, |server, _| {
+            let mut client = Connection::open(server.address, &[(INITIAL_WINDOW_SIZE, 0)]);
+            client.get(1, "/large");
+            until_reset(&mut client, Duration::from_millis(200));
+        });
+    }
+}
+
+/// A piece of a response may take longer than the limit, if its parts do not.
+#[test]
+fn a_window_of_large_parts() {
+    let limit = Duration::from_secs(2);
+    on_each_driver(
+        |home| site(home, |config| config.timeouts.send = limit),
+        |server, _| {
+            let part = 8 * 1024;
+            let mut client = Connection::open(server.address, &[(INITIAL_WINDOW_SIZE, part)]);
+            client.send(kind::WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+            client.get(1, "/large");
+            let begun = Instant::now();
+            for parts in 1.. {
+                client.until(|client| client.content(1).len() == parts * part as usize);
+                if begun.elapsed() > 2 * limit {
+                    break;
+                }
+                thread::sleep(limit / 6);
+                client.send(kind::WINDOW_UPDATE, 0, 1, &part.to_be_bytes());
+            }
+            assert!(client.content(1).len() < 128 * 1024, "within the first block");
+        },
+    );
+}
+
+/// The first bytes of the preface look like a request.
+#[test]
+fn a_preface_in_two_pieces() {
+    on_each_driver(
+        |home| site(home, |_| ()),
+        |server, _| {
+            for length in [3, 16, 18, 20] {
+                let mut client = tcp::connect(server.address);
+                client.set_nodelay(true).unwrap();
+                client.write_all(&PREFACE[..length]).unwrap();
+                thread::sleep(Duration::from_millis(100));
+                client.write_all(&PREFACE[length..]).unwrap();
+                let mut start = [0; 9];
+                std::io::Read::read_exact(&mut client, &mut start).unwrap();
+                assert_eq!((start[3], start[4]), (kind::SETTINGS, 0), "{length}");
+            }
+        },
+    );
+}
+
+/// A flood counts even if its client does not wait for the end of its connection.
+#[test]
+fn a_flood_of_a_client_that_leaves() {
+    let with_admin = |home: &std::path::Path| {
+        site(home, |config| config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into()))
+    };
+    on_each_driver(with_admin, |server, _| {
+        let frame = |kind, payload| Frame { kind, flags: 0, stream: 0, payload }.bytes();
+        let (settings, ping) = (frame(kind::SETTINGS, vec![]), frame(kind::PING, vec![0; 8]));
+        let mut client = tcp::connect(server.address);
+        client.write_all(&[PREFACE, &settings, &ping.repeat(1100)].concat()).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let name = "phalanx_web_http2_floods_total{reason=\"control-frames\"}";
+        eventually(name, || metric(server, name).filter(|count| *count == 1));
+    });
+}
