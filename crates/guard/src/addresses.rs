@@ -162,6 +162,11 @@ impl Addresses {
 }
 
 impl Open {
+    /// Whether the connection is counted in this table.
+    pub fn is_in(&self, table: &Arc<Addresses>) -> bool {
+        Arc::ptr_eq(&self.table, table)
+    }
+
     /// Counts a request.
     ///
     /// # Errors

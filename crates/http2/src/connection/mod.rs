@@ -197,6 +197,11 @@ impl Connection {
         Ok(Some(Step::Frame))
     }
 
+    /// Changes the [limit of content](Limits::body), also for the streams that are open.
+    pub fn set_body_limit(&mut self, limit: u64) {
+        self.limits.body = limit;
+    }
+
     /// Returns the memory of a request's head.
     pub fn recycle(&mut self, mut head: Head) {
         if self.heads.len() < MAX_SPARE_HEADS && head.capacity() <= MAX_SPARE_HEAD_BYTES {

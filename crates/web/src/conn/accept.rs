@@ -17,12 +17,12 @@ pub(crate) async fn accept(
     mut control: ListenerControl<Arrival>,
     context: AcceptContext,
 ) {
-    let mut site = context.current.load();
     loop {
         // Do not accept while the queue is full.
         context.stages.control.wait_for_capacity().await;
         let Some(stream) = control.next(&listener).await else { return };
-        context.current.refresh(&mut site);
+        // None is held while waiting: a version that a reload has replaced is freed even if nobody connects.
+        let site = context.current.load();
         if stream.has_moved() {
             context.resume(stream, &site);
             continue;

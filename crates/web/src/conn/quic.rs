@@ -1,6 +1,5 @@
 //! New QUIC connections, which speak HTTP/3.
 
-use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +19,10 @@ pub(crate) async fn serve_quic(
     context: AcceptContext,
     (local, is_open): (SocketAddr, Arc<AtomicBool>),
 ) {
-    let site = RefCell::new(context.current.load());
     let accept = |incoming: Incoming<'_>| {
-        let mut site = site.borrow_mut();
-        context.current.refresh(&mut site);
         if is_open.load(Ordering::Relaxed) {
-            context.accept_quic(incoming, local, &site);
+            // None is held while waiting: a version that a reload has replaced is freed even if nobody connects.
+            context.accept_quic(incoming, local, &context.current.load());
         }
     };
     endpoint.run(accept).await;

@@ -183,6 +183,10 @@ impl Connection {
             let named = named.or(pools.as_ref().and_then(|pools| pools.named));
             out.client = named.or_else(|| own_address(transport.stream())).map(Box::new);
         }
+        let recounted = admission.as_ref().filter(|_| named.is_none()).and_then(|admission| {
+            let named = pools.as_ref().and_then(|pools| pools.named);
+            admission.recounted(site, || named.or_else(|| own_address(transport.stream())))
+        });
         let (after, is_tls) = (*taken + length, transport.is_tls());
         let reply =
             Reply { keep_alive: request.keep_alive && !is_draining(), ..Reply::to(&request) };
@@ -198,6 +202,7 @@ impl Connection {
                     site,
                     admission: admission.as_deref(),
                     named,
+                    recounted,
                     https: *https,
                     is_tls,
                 },
@@ -236,6 +241,7 @@ impl Connection {
                 site,
                 admission: admission.as_deref(),
                 named,
+                recounted,
                 https: *https,
                 is_tls,
             };

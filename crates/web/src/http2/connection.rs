@@ -175,6 +175,8 @@ impl Driver {
             drop(connection);
             let Some(request) = next else { break };
             accept(&mut self.streams, request);
+            // A reload may have changed it.
+            self.connection.borrow_mut().set_body_limit(self.streams.body_limit());
             any = true;
         }
         self.input.drain(..taken);

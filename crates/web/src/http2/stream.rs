@@ -64,6 +64,11 @@ impl Streams {
         &self.site.timeouts
     }
 
+    /// The largest content that is received and discarded, in bytes, by that version.
+    pub(super) fn body_limit(&self) -> u64 {
+        self.site.limits.body
+    }
+
     /// Requests with responses in the connection's output.
     pub(super) fn answered(&self) -> Rc<Cell<Answered>> {
         self.shared.answered.clone()

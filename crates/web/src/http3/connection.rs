@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use phalanx::shutdown::draining;
@@ -11,12 +10,14 @@ use phalanx_http2::Excess;
 use phalanx_http3::{Code, Error};
 use phalanx_quic::{Connection, Driven, Event, ReceivedFrames};
 
+use crate::config::Timeouts;
+use crate::floods::Floods;
 use crate::http3::control::Control;
 use crate::http3::lifetime::{Lifetime, Phase};
 use crate::http3::outgoing::SharedFlood;
 use crate::http3::stream::Streams;
-use crate::metrics::Refused;
-use crate::site::{CurrentSite, Site};
+use crate::metrics::{HttpMetrics, Refused};
+use crate::site::CurrentSite;
 use crate::socket::peer::Peer;
 use crate::stages::Stages;
 
@@ -38,13 +39,16 @@ async fn serve(connection: Connection, stages: Stages, current: CurrentSite, pee
     let mut driver = Driver {
         connection,
         control: Control::default(),
-        streams: Streams::new((stages, current, site.clone()), peer, address, flood.clone()),
-        flood,
+        flood: flood.clone(),
         excess: None,
         next: 0,
         refused: None,
         lifetime: Lifetime::new(&site.timeouts),
-        site,
+        timeouts: site.timeouts,
+        max_head: site.limits.head,
+        metrics: site.metrics.clone(),
+        floods: site.http3_floods.clone(),
+        streams: Streams::new((stages, current, site), peer, address, flood),
     };
     let mut draining = pin!(draining());
     let mut is_draining = false;
@@ -71,7 +75,11 @@ struct Driver {
     flood: SharedFlood,
     /// The limit that the client has exceeded.
     excess: Option<Excess>,
-    site: Arc<Site>,
+    /// Those of the version of the site at the begin of the connection.
+    timeouts: Timeouts,
+    max_head: usize,
+    metrics: HttpMetrics,
+    floods: Floods,
     /// The number of the next request's stream.
     next: u64,
     /// After GOAWAY, the number of the first stream that is refused.
@@ -99,7 +107,7 @@ impl Driver {
             let answered = self.streams.take_answered();
             self.connection.keep_alive(self.streams.open() > 0);
             let driven = self.connection.poll_drive(context);
-            answered.sent(self.site.metrics.latency());
+            answered.sent(self.metrics.latency());
             match driven {
                 Poll::Ready(Driven::Events) => continue,
                 Poll::Ready(Driven::Ended) => return Poll::Ready(()),
@@ -122,7 +130,7 @@ impl Driver {
             match event {
                 Event::Connected => {
                     self.lifetime.restart();
-                    self.control.begin(&mut self.connection, self.site.limits.head);
+                    self.control.begin(&mut self.connection, self.max_head);
                 }
                 Event::Opened(number, receive, send) => {
                     self.next = number + 1;
@@ -160,7 +168,7 @@ impl Driver {
             && let Some(excess) = flood.excess()
         {
             self.excess = Some(excess);
-            self.site.http3_floods.count(excess);
+            self.floods.count(excess);
             self.connection.close(Code::EXCESSIVE_LOAD.into());
         }
     }
@@ -187,6 +195,6 @@ impl Driver {
             None => Phase::Open,
         };
         let responses = (self.streams.open(), self.connection.unacknowledged());
-        self.lifetime.poll_end(phase, responses, &self.site.timeouts, context).is_ready()
+        self.lifetime.poll_end(phase, responses, &self.timeouts, context).is_ready()
     }
 }

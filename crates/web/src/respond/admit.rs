@@ -21,6 +21,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) admission: Option<&'a Admission>,
     /// The client that a trusted proxy has named.
     pub(crate) named: Option<IpAddr>,
+    /// The client's own address, if its connection [was opened under other limits](Admission::recounted).
+    pub(crate) recounted: Option<IpAddr>,
     /// If set, every request is redirected to this TLS port.
     pub(crate) https: Option<u16>,
     /// Whether the connection uses TLS.
@@ -33,10 +35,11 @@ impl RequestContext<'_> {
     /// # Errors
     /// If there are too many: the time until the next one is admitted.
     fn count(&self) -> Result<(), Duration> {
-        match (self.named, &self.site.addresses, self.admission) {
-            (Some(named), Some(limits), _) => limits.request(self.site.address_key(named), now()),
-            (None, _, Some(admission)) => admission.count_request(),
-            _ => Ok(()),
+        let Some(limits) = &self.site.addresses else { return Ok(()) };
+        match (self.named.or(self.recounted), self.admission) {
+            (Some(address), _) => limits.request(self.site.address_key(address), now()),
+            (None, Some(admission)) => admission.count_request(limits),
+            (None, None) => Ok(()),
         }
     }
 

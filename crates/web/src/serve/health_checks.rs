@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx::runtime::report;
 use phalanx::shutdown::draining;
 use phalanx::task::Either;
-use phalanx::{SharedStage, select, sleep};
+use phalanx::{Session, SharedStage, select, sleep};
 
 use crate::site::CurrentSite;
 use crate::upstream::{Group, check};
@@ -16,11 +16,30 @@ use crate::upstream::{Group, check};
 /// Time after which checks begin that the operation limit has prevented.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A group with checks.
+/// A group with checks. Dropping it ends them.
 struct Checked {
     group: Weak<Group>,
+    /// The checks.
+    session: Session,
     /// Its first servers, whose checks have begun.
     begun: usize,
+}
+
+impl Checked {
+    fn new(group: Weak<Group>) -> Self {
+        Self { group, session: Session::new(), begun: 0 }
+    }
+
+    fn is_of(&self, group: &Arc<Group>) -> bool {
+        std::ptr::eq(self.group.as_ptr(), &**group)
+    }
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        // Their resources are released without a wait.
+        drop(self.session.end());
+    }
 }
 
 /// Starts the checks of all servers that have some, as operations of `stage`, and those of each later version of the
@@ -31,22 +50,24 @@ pub(super) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
     loop {
         let site = current.load();
         let generation = site.generation;
-        // Groups of unchanged hosts are those of the previous version.
-        checked.retain(|checked| checked.group.strong_count() > 0);
+        // Groups of unchanged hosts are those of the previous version. The checks of the others end, although requests in
+        // progress may hold their groups for hours.
+        checked.retain(|checked| site.groups().any(|group| checked.is_of(group)));
         let mut is_complete = true;
         if let Some(blocking) = site.blocking() {
             for group in site.groups().filter(|group| group.rule.health.is_some()) {
-                let weak = Arc::downgrade(group);
-                let own = checked.iter().position(|checked| checked.group.ptr_eq(&weak));
+                let own = checked.iter().position(|checked| checked.is_of(group));
                 let own = own.unwrap_or_else(|| {
-                    checked.push(Checked { group: weak.clone(), begun: 0 });
+                    checked.push(Checked::new(Arc::downgrade(group)));
                     checked.len() - 1
                 });
-                let begun = &mut checked[own].begun;
+                let Checked { group: weak, session, begun } = &mut checked[own];
                 while *begun < group.members.len() {
                     let (group, counters) = (weak.clone(), site.upstreams.clone());
                     let (number, resolver) = (*begun, blocking.resolver);
-                    if stage.dispatch(move |_| check(group, number, resolver, counters)).is_err() {
+                    let begin =
+                        || stage.dispatch(move |_| check(group, number, resolver, counters));
+                    if session.scope(begin).is_err() {
                         is_complete = false;
                         break;
                     }

@@ -4,11 +4,12 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
 use phalanx::time::now;
-use phalanx_guard::{ForwardedField, Open, TrustedProxies};
+use phalanx_guard::{Addresses, ForwardedField, Open, TrustedProxies};
 use phalanx_http::Request;
 use phalanx_service::ConnectionPermit;
 
@@ -43,12 +44,25 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Counts a request for the limit of the address.
+    /// Counts a request for the limit of the address, if the connection is counted in the same table.
     ///
     /// # Errors
     /// If there are too many: the time until the next one is admitted.
-    pub(crate) fn count_request(&self) -> Result<(), Duration> {
-        self.open.as_ref().map_or(Ok(()), |open| open.request(now()))
+    pub(crate) fn count_request(&self, limits: &Arc<Addresses>) -> Result<(), Duration> {
+        let open = self.open.as_ref().filter(|open| open.is_in(limits));
+        open.map_or(Ok(()), |open| open.request(now()))
+    }
+
+    /// The address for which requests are counted if the connection was opened under other limits, before a reload. `own` is
+    /// that of the client.
+    pub(crate) fn recounted(
+        &self,
+        site: &Site,
+        own: impl FnOnce() -> Option<IpAddr>,
+    ) -> Option<IpAddr> {
+        let limits = site.addresses.as_ref()?;
+        let is_counted = self.open.as_ref().is_some_and(|open| open.is_in(limits));
+        if is_counted { None } else { own().filter(|own| !site.trusts(*own)) }
     }
 }
 

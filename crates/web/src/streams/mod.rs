@@ -117,13 +117,18 @@ pub(crate) async fn serve<S: RequestStream>(
                 Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
                 return;
             }
+            let own = || {
+                let named = peer.pools.as_ref().and_then(|pools| pools.named);
+                named.or_else(|| stream.address())
+            };
             if site.has_protected {
-                let named = named.or(peer.pools.as_ref().and_then(|pools| pools.named));
-                out.client = named.or_else(|| stream.address()).map(Box::new);
+                out.client = named.or_else(own).map(Box::new);
             }
             let (reply, admission) = (Reply::to(&request), peer.admission.as_deref());
-            let context =
-                RequestContext { site, admission, named, https: None, is_tls: out.is_tls() };
+            let recounted = admission.filter(|_| named.is_none());
+            let recounted = recounted.and_then(|admission| admission.recounted(site, own));
+            let (https, is_tls) = (None, out.is_tls());
+            let context = RequestContext { site, admission, named, recounted, https, is_tls };
             if let Some(group) = group {
                 // Boxed, so that streams without such requests do not reserve its memory.
                 let proxied = Box::pin(proxied(

@@ -20,7 +20,7 @@ use crate::upstream::health::is_exhausted;
 /// Size of the head of a response to a check, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// Checks a server of a group until the program drains or a reload has removed the group.
+/// Checks a server of a group until the program drains. If a reload removes the group, its session ends.
 pub(crate) async fn check(
     group: Weak<Group>,
     number: usize,
@@ -35,7 +35,8 @@ pub(crate) async fn check(
             let Some(check) = &group.rule.health else { return };
             let member = &group.members[number];
             let gauge = gauge.get_or_insert_with(|| counters.check(&member.upstream));
-            let probed = timeout(check.timeout, probe(member, check, &resolver));
+            // Boxed, so that the operation has no memory for it between two checks.
+            let probed = Box::pin(timeout(check.timeout, probe(member, check, &resolver)));
             let Either::Right(found) = select(&mut draining, probed).await else { return };
             let failure = match found {
                 Ok(found) => found.err(),

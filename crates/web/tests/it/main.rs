@@ -12,5 +12,6 @@ mod moves_after_reload;
 mod patience;
 mod patience_after_reload;
 mod proxy;
+mod reloads;
 mod simulation;
 mod symlinks;

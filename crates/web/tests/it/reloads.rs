@@ -1,0 +1,185 @@
+//! The effects of a reload on connections that are open, and on a server without any.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use phalanx::runtime::DriverChoice;
+use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::http::Client;
+use phalanx_testkit::http2::Connection;
+use phalanx_testkit::{TIMEOUT, eventually, tcp};
+use phalanx_web::{Config, HealthCheck, Inherited, Scheme, operate};
+use signal_hook::consts::SIGHUP;
+use signal_hook::low_level::raise;
+
+use crate::common::{RELOADING, Reloads, Server, connect, metric, run, small_and_large, until};
+use crate::proxy::backend::{Backend, passing};
+
+/// Runs `test` on each driver with a server that `before` describes, and the function that makes it use another
+/// configuration, which `after` makes of the first.
+fn reloading(
+    before: impl Fn(&Path) -> Config,
+    after: impl Fn(&mut Config, &Path),
+    test: impl Fn(&Server, &Path, &dyn Fn()),
+) {
+    let _alone = RELOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    for driver in [DriverChoice::Uring, DriverChoice::Poll] {
+        let home = tempfile::tempdir().unwrap();
+        let mut config = before(home.path());
+        config.listen = vec![Scheme::Http.at((tcp::own_address(), 0))];
+        config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
+        (config.runtime.driver, config.runtime.signals) = (driver, false);
+        config.max_queue_delay = None;
+        let mut next = config.clone();
+        after(&mut next, home.path());
+        let (reloaded, is_reloaded) = channel();
+        let mut started = None;
+        let start = || {
+            let serve = |up| {
+                let operator = Reloads { up, next: VecDeque::from([next]).into(), reloaded };
+                operate(config, Inherited::default(), Arc::new(operator))
+            };
+            run(serve).map(|server| started = Some(server))
+        };
+        if !is_tested(&driver.to_string(), start) {
+            continue;
+        }
+        let (server, thread) = started.expect("it is tested");
+        test(&server, home.path(), &|| {
+            raise(SIGHUP).unwrap();
+            is_reloaded.recv_timeout(TIMEOUT).unwrap().unwrap();
+        });
+        server.control.drain();
+        thread.join().unwrap().unwrap();
+    }
+}
+
+fn two_workers(home: &Path) -> Config {
+    let mut config = small_and_large(home);
+    config.runtime.workers = 2;
+    config
+}
+
+/// Files and directories that this process has open.
+fn open_paths() -> Vec<PathBuf> {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect()
+}
+
+/// Nobody connects, so no operation meets the new configuration.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_idle_server_closes_what_only_the_old_configuration_has() {
+    let other = |home: &Path| home.join("other");
+    reloading(
+        |home| {
+            std::fs::create_dir(other(home)).unwrap();
+            two_workers(home)
+        },
+        |next, home| next.hosts[0].root = other(home),
+        |_, home, reload| {
+            let has = |path: PathBuf| open_paths().contains(&path.canonicalize().unwrap());
+            assert!(has(home.join("root")));
+            reload();
+            assert!(has(other(home)));
+            eventually("the old root is closed", || (!has(home.join("root"))).then_some(()));
+        },
+    );
+}
+
+/// Although the next one is due in an hour, and a request that uses the server goes on.
+#[test]
+fn checks_of_removed_servers_end() {
+    let up = Backend::new(|mut peer, _| {
+        while let Some(head) = peer.head() {
+            if head.starts_with("GET /api/events ") {
+                peer.say("HTTP/1.1 200 OK\r\n\r\nbegun");
+                return peer.drain();
+            }
+            peer.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let hourly = || HealthCheck { interval: Duration::from_secs(3600), ..HealthCheck::default() };
+    let name = format!("http_upstream_up{{server=\"http://{}\"}}", up.address);
+    reloading(
+        |_| passing(up.address, |proxy| proxy.health = Some(hourly())),
+        |next, _| next.hosts[0].proxies.clear(),
+        |server, _, reload| {
+            let mut client = connect(server);
+            client.write_all(b"GET /api/events HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            until(&mut client, "begun\r\n");
+            eventually(&name, || metric(server, &name).filter(|up| *up == 1));
+            reload();
+            eventually("no result", || metric(server, &name).is_none().then_some(()));
+        },
+    );
+}
+
+/// Sends requests over HTTP/1.1 and HTTP/2 before and after a reload between these limits.
+fn rates(before: Option<f64>, after: Option<f64>, wanted: [u16; 3]) {
+    let change = |config: &mut Config, rate| {
+        let limits = &mut config.per_address;
+        (limits.requests_per_second, limits.burst) = (rate, 1);
+    };
+    reloading(
+        |home| {
+            let mut config = two_workers(home);
+            config.h2c = true;
+            change(&mut config, before);
+            config
+        },
+        |next, _| change(next, after),
+        |server, _, reload| {
+            let mut client = Client::connect(server.address);
+            let mut other = Connection::open(server.address, &[]);
+            let mut ask = |stream| {
+                other.get(stream, "/none");
+                [client.get("/none").status, other.answer(stream).0]
+            };
+            assert_eq!(ask(1), [wanted[0]; 2]);
+            reload();
+            assert_eq!(ask(3), [wanted[1]; 2]);
+            assert_eq!(ask(5), [wanted[2]; 2]);
+        },
+    );
+}
+
+#[test]
+fn a_rate_applies_to_open_connections() {
+    rates(None, Some(0.001), [404, 404, 429]);
+}
+
+#[test]
+fn another_rate_applies_to_open_connections() {
+    rates(Some(0.001), Some(0.002), [404, 404, 429]);
+}
+
+#[test]
+fn a_removed_rate_limits_no_open_connections() {
+    rates(Some(0.001), None, [404, 404, 404]);
+}
+
+/// The limit of a body that is read and discarded.
+#[test]
+fn a_smaller_body_applies_to_open_connections() {
+    reloading(
+        |home| Config { h2c: true, ..two_workers(home) },
+        |next, _| next.limits.body = 10,
+        |server, _, reload| {
+            let mut client = Connection::open(server.address, &[]);
+            let mut ask = |stream| {
+                client.post(stream, "/none");
+                client.data(stream, true, &[0; 11]);
+                client.answer(stream).0
+            };
+            assert_eq!(ask(1), 405);
+            reload();
+            assert_eq!(ask(3), 413);
+        },
+    );
+}
