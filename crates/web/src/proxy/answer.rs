@@ -15,8 +15,6 @@ use crate::upstream::Failure;
 
 /// Size of a response's head and of the interim responses before it, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
-/// Interim responses before a response.
-const MAX_INTERIM: usize = 16;
 
 /// Receives the head of a response into `input`, which holds at most a piece of the body behind it. Interim responses
 /// are dropped: 100 has been sent to the client already. If there is no response, they stay in `input`, which is empty
@@ -26,8 +24,8 @@ pub(super) async fn receive_head(
     input: &mut Vec<u8>,
     job: &Job,
 ) -> Result<Response, Failure> {
-    // The length of the interim responses, and their number.
-    let (mut start, mut interim) = (0, 0);
+    // The length of the interim responses.
+    let mut start = 0;
     // Only a line end can complete a head, and a head has few lines. So a server that sends single bytes costs no more
     // than another.
     let mut has_line = false;
@@ -40,10 +38,6 @@ pub(super) async fn receive_head(
                     return Ok(response);
                 }
                 Ok(Some(response)) => {
-                    interim += 1;
-                    if interim > MAX_INTERIM {
-                        return Err(Failure::Malformed);
-                    }
                     start += response.head;
                     continue;
                 }

@@ -20,7 +20,7 @@ use crate::config::Proxy;
 use crate::proxy::answer::{form, receive_head, relay_head};
 use crate::proxy::body::{BodyError, RequestBody};
 use crate::proxy::job::Job;
-use crate::proxy::relay::{Broken, relay_body};
+use crate::proxy::relay::{Broken, SLOW_CLIENT, relay_body};
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
 use crate::upstream::{Failure, Lease};
@@ -33,6 +33,8 @@ pub(super) enum Outcome {
     Upgraded { received: Vec<u8> },
     /// There is no response.
     Failed(Failure),
+    /// There is no response, because the server has waited too long for the body of the client.
+    GivenUp,
     /// The server has closed the connection before it sent anything.
     Stale,
     /// The client's body is at fault; it gets this response.
@@ -58,7 +60,7 @@ pub(super) async fn attempt(
         return Outcome::Broken(None, io::ErrorKind::BrokenPipe.into());
     }
     let mut upload = pin!(upload(body, wire, job.body, rule));
-    let mut uploading = Uploading { upload: upload.as_mut(), result: None };
+    let mut uploading = Uploading { upload: upload.as_mut(), result: None, begun: now() };
     let mut input = Vec::new();
     let received = {
         let mut head = pin!(receive_head(wire, &mut input, job));
@@ -68,6 +70,9 @@ pub(super) async fn attempt(
         Received::Head(Ok(response)) => response,
         Received::Head(Err(Failure::Closed)) if lease.is_reused && input.is_empty() => {
             return Outcome::Stale;
+        }
+        Received::Head(Err(failure @ Failure::Closed)) if uploading.excuses(failure) => {
+            return Outcome::GivenUp;
         }
         Received::Head(Err(failure)) => return Outcome::Failed(failure),
         Received::Client(BodyError::Refused(status)) => return Outcome::Refused(status),
@@ -119,7 +124,7 @@ async fn relay(
             let sent = out.send().await;
             let error = sent.err().unwrap_or(io::ErrorKind::UnexpectedEof.into());
             // Nothing follows a request that its client has not completed.
-            Outcome::Broken(Some(failure).filter(|_| !uploading.has_client_failed()), error)
+            Outcome::Broken(Some(failure).filter(|failure| !uploading.excuses(*failure)), error)
         }
     }
 }
@@ -172,6 +177,7 @@ async fn upload(body: &mut RequestBody, wire: &Wire, framing: Body, rule: &Proxy
 struct Uploading<'a, F> {
     upload: Pin<&'a mut F>,
     result: Option<Upload>,
+    begun: Duration,
 }
 
 /// Whichever finished first.
@@ -193,8 +199,14 @@ impl<F: Future<Output = Upload>> Uploading<'_, F> {
         matches!(self.result, Some(Upload::Complete))
     }
 
-    fn has_client_failed(&self) -> bool {
-        matches!(self.result, Some(Upload::Client(_)))
+    /// Whether a failure is the client's: it has failed, or is so slow that a server may give up and close its connection.
+    fn excuses(&self, failure: Failure) -> bool {
+        match self.result {
+            Some(Upload::Client(_)) => true,
+            None if failure == Failure::IdleTimeout => false,
+            None => now().saturating_sub(self.begun) >= SLOW_CLIENT,
+            Some(Upload::Complete | Upload::Stopped) => false,
+        }
     }
 
     /// Sends the body, and receives the head of the response at the same time. The time limit begins when the body is

@@ -130,6 +130,7 @@ impl Exchange {
                     search.failed_at(&lease, failure);
                     return Ok(self.fail(failure));
                 }
+                Outcome::GivenUp => return Ok(self.fail(Failure::Closed)),
                 Outcome::Refused(status) => {
                     let fields = job.transport_fields(site, out.is_tls());
                     host_error_page(&mut out.buffer, status, reply.closing(), fields);

@@ -1,14 +1,19 @@
 //! The body of a server's response.
 
 use std::io;
+use std::time::Duration;
 
 use phalanx::net::IoTimeout;
+use phalanx::time::now;
 use phalanx_http::client::Content;
 use phalanx_http::{BodyParser, Limits};
 use phalanx_tls::Wire;
 
 use crate::respond::writer::ResponseWriter;
 use crate::upstream::Failure;
+
+/// Time for which a client has kept the server waiting if it is the client's fault that the server gives up.
+pub(super) const SLOW_CLIENT: Duration = Duration::from_secs(1);
 
 /// Why a body was not relayed as a whole.
 pub(super) enum Broken {
@@ -27,13 +32,14 @@ pub(super) async fn relay_body(
     content: Content,
     timeout: IoTimeout,
 ) -> Result<(), Broken> {
-    let limits = Limits { body: u64::MAX, ..Limits::default() };
+    // A response may last for days, with extensions in each of its chunks.
+    let limits = Limits { body: u64::MAX, chunk_extensions: usize::MAX, ..Limits::default() };
     let truncated = || Broken::Server(Failure::Truncated);
     let mut parser = match content {
         Content::UntilClose => None,
         Content::Framed(body) => Some(BodyParser::new(body, &limits).map_err(|_| truncated())?),
     };
-    let mut piece = Vec::new();
+    let (mut piece, mut longest) = (Vec::new(), Duration::ZERO);
     loop {
         match &mut parser {
             Some(parser) => {
@@ -51,12 +57,18 @@ pub(super) async fn relay_body(
             }
         }
         // A server may send a piece and wait for the client's reaction.
+        let begun = now();
         out.send().await.map_err(Broken::Client)?;
+        longest = longest.max(now().saturating_sub(begun));
         match (wire.read(input, timeout).await, &parser) {
             (Ok(1..), _) => (),
             (Ok(0), None) => break,
             (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(Broken::Server(Failure::IdleTimeout));
+            }
+            // A server that could not send for so long has given up.
+            _ if longest >= SLOW_CLIENT => {
+                return Err(Broken::Client(io::ErrorKind::UnexpectedEof.into()));
             }
             _ => return Err(truncated()),
         }

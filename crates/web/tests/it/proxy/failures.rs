@@ -2,14 +2,15 @@
 
 use std::io::Write;
 use std::net::Ipv4Addr;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
+use phalanx_testkit::{eventually, tcp};
 
-use crate::common::{all, connect, get, metric, on_each_driver, rest};
+use crate::common::{LARGE, Server, all, connect, get, metric, on_each_driver, rest};
 use crate::proxy::backend::{Backend, down, passing};
 use crate::proxy::with;
 
@@ -191,6 +192,84 @@ fn a_server_that_truncates_its_responses_is_ejected() {
             drop(running.lock().unwrap().take());
         },
     );
+}
+
+/// Runs `test` with a proxy before `backend`, and the counts of failures for a reason, and of ejections.
+fn counting(
+    backend: impl Fn() -> Backend,
+    test: impl Fn(&Server, &dyn Fn(&str) -> Option<usize>, &dyn Fn() -> Option<usize>),
+) {
+    let running = Mutex::new(None);
+    on_each_driver(
+        |_| {
+            let backend = backend();
+            let mut config = passing(backend.address, |_| ());
+            config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
+            config.max_queue_delay = None;
+            *running.lock().unwrap() = Some(backend);
+            config
+        },
+        |server, _| {
+            let failures = |reason: &str| {
+                metric(server, &format!("http_upstream_failures_total{{reason=\"{reason}\"}}"))
+            };
+            test(server, &failures, &|| metric(server, "http_upstream_ejections_total"));
+            drop(running.lock().unwrap().take());
+        },
+    );
+}
+
+/// A server gives up because clients do not read their responses.
+#[test]
+fn slow_readers_eject_no_server() {
+    let given_up = Arc::new(AtomicUsize::new(0));
+    let backend = || {
+        given_up.store(0, Ordering::Relaxed);
+        let given_up = given_up.clone();
+        Backend::new(move |mut peer, _| {
+            if peer.head().is_some() {
+                peer.say(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"));
+                peer.stream.set_write_timeout(Some(Duration::from_millis(1200))).unwrap();
+                peer.say(vec![0; LARGE]);
+                given_up.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    counting(backend, |server, failures, ejections| {
+        let text = "GET /api HTTP/1.1\r\nHost: a\r\n\r\n";
+        let mut clients: Vec<_> = (0..3).map(|_| connect(server)).collect();
+        for client in &mut clients {
+            client.write_all(text.as_bytes()).unwrap();
+        }
+        eventually("the server gives up", || (given_up.load(Ordering::Relaxed) == 3).then_some(()));
+        for client in &clients {
+            assert!(tcp::rest(client).len() < LARGE);
+        }
+        eventually("the failures", || failures("client-closed").filter(|count| *count == 3));
+        assert_eq!((failures("truncated"), ejections()), (Some(0), Some(0)));
+    });
+}
+
+/// A server closes connections whose requests do not arrive, unless it does so at once.
+#[test]
+fn slow_uploads_eject_no_server() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            if peer.head().is_some_and(|head| head.starts_with("POST /api/slow ")) {
+                thread::sleep(Duration::from_millis(1200));
+            }
+        })
+    };
+    counting(backend, |server, failures, ejections| {
+        let fail = |path: &str| {
+            let text = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
+            assert!(all(server, &text).starts_with("HTTP/1.1 502 "));
+        };
+        (0..3).for_each(|_| fail("/api/slow"));
+        assert_eq!((failures("closed"), ejections()), (Some(3), Some(0)));
+        (0..3).for_each(|_| fail("/api/fast"));
+        assert_eq!((failures("closed"), ejections()), (Some(6), Some(1)));
+    });
 }
 
 /// A server that has nothing to say for a while, as with events, is not ejected.

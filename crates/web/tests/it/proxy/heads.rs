@@ -67,7 +67,15 @@ fn responses_of_every_framing() {
         Backend::new(|mut peer, _| {
             while let Some(head) = peer.head() {
                 let path = head.split(' ').nth(1).unwrap();
+                let many = "HTTP/1.1 102 Processing\r\n\r\n".repeat(50)
+                    + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+                // More than a body of a request may have, together.
+                let extended = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned()
+                    + &"1;name=value\r\nx\r\n".repeat(300)
+                    + "0\r\n\r\n";
                 peer.say(match path {
+                    "/api/many" => &many,
+                    "/api/extended" => &extended,
                     "/api/empty" => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
                     "/api/none" => "HTTP/1.1 204 No Content\r\n\r\n",
                     "/api/same" => "HTTP/1.1 304 Not Modified\r\nETag: \"e\"\r\n\r\n",
@@ -114,6 +122,10 @@ fn responses_of_every_framing() {
                 (response.status, response.text(), response.first("Link")),
                 (201, "hi", None)
             );
+            let response = ask("GET", "/api/many");
+            assert_eq!((response.status, response.text()), (200, "hi"));
+            let response = ask("GET", "/api/extended");
+            assert_eq!((response.status, response.text()), (200, &*"x".repeat(300)));
             for path in ["/api/chunks", "/api/close"] {
                 let response = ask("GET", path);
                 assert_eq!((response.status, response.text()), (200, "hi th"), "{path}");

@@ -67,7 +67,7 @@ fn what_is_no_response_is_502() {
         "HTTP/1.1 200 OK\r\nA : b\r\n\r\n".to_owned(),
         "HTTP/1.1 200 OK\r\n folded: b\r\n\r\n".to_owned(),
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".to_owned(),
-        "HTTP/1.1 100 Continue\r\n\r\n".repeat(20),
+        "HTTP/1.1 100 Continue\r\n\r\n".repeat(3000),
         format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(70_000)),
         format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(200)),
     ];
