@@ -8,7 +8,9 @@ use phalanx::time::now;
 use phalanx_http::{Reply, Status};
 
 use crate::http1::connection::{Connection, Next};
-use crate::proxy::{ConnectionBody, End, Exchange, Finished, Job, Prepared, RequestBody};
+use crate::proxy::{
+    ConnectionBody, End, Exchange, Finished, Job, Prepared, RequestBody, lost_status,
+};
 use crate::respond::refusal::refuse;
 use crate::respond::writer::ResponseWriter;
 use crate::upstream::Failure;
@@ -74,7 +76,8 @@ impl Connection {
                 return self.last(true).await;
             }
             Err(error) => {
-                self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
+                let (recorder, status) = (self.peer.recorder.as_deref_mut(), lost_status(&error));
+                self.out.log_as(status, recorder, &self.site.metrics);
                 return Err(io::Error::other(error));
             }
         };

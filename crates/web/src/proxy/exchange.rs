@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::task::Either;
-use phalanx::{Call, select};
+use phalanx::{Call, CallError, select};
 use phalanx_http::{Reply, Status};
 
+use crate::metrics::CLIENT_CLOSED;
 use crate::proxy::attempt::{Outcome, attempt};
 use crate::proxy::body::RequestBody;
 use crate::proxy::job::Job;
@@ -33,6 +34,15 @@ pub(crate) struct Finished {
     pub(crate) out: ResponseWriter,
     pub(crate) body: RequestBody,
     pub(crate) end: io::Result<End>,
+}
+
+/// The status to record for a request whose operation has ended with this error. The client gets no response.
+pub(crate) fn lost_status(error: &CallError) -> u16 {
+    match error {
+        CallError::Full { .. } => Status::ServiceUnavailable.code(),
+        CallError::Panicked { .. } => Status::InternalServerError.code(),
+        _ => CLIENT_CLOSED,
+    }
 }
 
 /// How the client's connection continues.
@@ -164,5 +174,18 @@ impl Exchange {
             _ => host_error_page(out, Status::BadGateway, reply, fields),
         }
         Step::End(if reply.keep_alive { End::KeepAlive } else { End::Close })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_without_a_response() {
+        let panicked = CallError::Panicked { stage: "upstream", message: "why".into() };
+        assert_eq!(lost_status(&panicked), 500);
+        assert_eq!(lost_status(&CallError::Full { stage: None, bound: 1 }), 503);
+        assert_eq!(lost_status(&CallError::Cancelled), 499);
     }
 }

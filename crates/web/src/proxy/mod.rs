@@ -40,6 +40,6 @@ mod relay;
 mod tunnel;
 
 pub(crate) use body::{ConnectionBody, RequestBody, StreamBody, StreamClosed, StreamContent};
-pub(crate) use exchange::{End, Exchange, Finished};
+pub(crate) use exchange::{End, Exchange, Finished, lost_status};
 pub(crate) use job::{Job, Origin};
 pub(crate) use prepare::{Prepared, prepare};

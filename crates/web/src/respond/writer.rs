@@ -143,6 +143,16 @@ impl ResponseWriter {
             0 => CLIENT_CLOSED,
             status => status,
         };
+        self.log_as(status, recorder, metrics);
+    }
+
+    /// As [`log`](Self::log), with this status.
+    pub(crate) fn log_as(
+        &mut self,
+        status: u16,
+        recorder: Option<&mut AccessRecorder>,
+        metrics: &HttpMetrics,
+    ) {
         metrics.response(status, self.buffer.content_bytes());
         if let Some(recorder) = recorder {
             let user = self.user.take();

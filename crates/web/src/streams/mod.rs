@@ -18,7 +18,7 @@ use crate::log::{AccessRecorder, Flush};
 use crate::metrics::CLIENT_CLOSED;
 use crate::proxy::{
     Exchange, Finished, Job, Origin, Prepared, RequestBody, StreamBody, StreamClosed,
-    StreamContent, prepare,
+    StreamContent, lost_status, prepare,
 };
 use crate::respond::admit::{RequestContext, admit};
 use crate::respond::refusal::host_error_page;
@@ -96,7 +96,8 @@ pub(crate) async fn serve<S: RequestStream>(
             Err(_) => Some(Status::RequestTimeout),
         }
     };
-    let host = parsed.as_ref().ok().and_then(|request| site.host(request.host));
+    // A request that is not refused finds its host later.
+    let host = refused.and_then(|_| site.host(parsed.as_ref().ok()?.host));
     let timeouts = &site.timeouts;
     let mut out = ResponseWriter::stream(answer, stages, timeouts, buffers::get());
     out.set_begun(true);
@@ -214,11 +215,12 @@ async fn proxied<S: RequestStream>(
     match exchange.start().await {
         Ok(Finished { out, end, .. }) => Ok((out, end.map(drop))),
         // The operation limit is reached, and the stream was refused.
-        Err(CallError::Full { .. }) => {
-            counters.failure(Failure::Exhausted);
-            Err(Status::ServiceUnavailable.code())
+        Err(error) => {
+            if let CallError::Full { .. } = error {
+                counters.failure(Failure::Exhausted);
+            }
+            Err(lost_status(&error))
         }
-        Err(_) => Err(CLIENT_CLOSED),
     }
 }
 
