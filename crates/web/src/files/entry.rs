@@ -54,6 +54,8 @@ pub(crate) struct Entry {
     fields: Fields,
     etag: String,
     modified: u64,
+    /// The time for `Last-Modified`.
+    stated: u64,
     /// Expiry in seconds since 1970; `u64::MAX` for none.
     until: u64,
 }
@@ -80,7 +82,8 @@ impl Entry {
         let (length, modified) = (metadata.length, seconds(metadata));
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept-Encoding" } else { "" };
-        let parts = Parts { content_type, vary, etag, modified, length, fields };
+        let parts =
+            Parts { content_type, vary, etag, modified, stated: stated(modified), length, fields };
         Self { variants, ..parts.build(Coding::Identity, metadata.into(), content) }
     }
 
@@ -98,8 +101,8 @@ impl Entry {
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept, Accept-Encoding" } else { "Accept" };
         let (etag, modified) = (format!("\"{tag:x}\""), seconds(metadata));
-        let parts =
-            Parts { content_type, vary, etag, modified, length: bytes.len() as u64, fields };
+        let (stated, length) = (stated(modified), bytes.len() as u64);
+        let parts = Parts { content_type, vary, etag, modified, stated, length, fields };
         let content = Content::Whole(bytes);
         let made = parts.build(Coding::Identity, id, content);
         Self { variants, until: unix_seconds() + GENERATED_TTL, ..made }
@@ -115,8 +118,8 @@ impl Entry {
         let etag = with_coding(&file_tag(metadata), metadata.length, coding);
         let (content_type, vary) = (self.content_type.clone(), self.vary);
         let (modified, length) = (seconds(metadata), metadata.length);
-        let fields = self.fields.clone();
-        let parts = Parts { content_type, vary, etag, modified, length, fields };
+        let (stated, fields) = (stated(modified), self.fields.clone());
+        let parts = Parts { content_type, vary, etag, modified, stated, length, fields };
         parts.build(coding, metadata.into(), content)
     }
 
@@ -124,14 +127,14 @@ impl Entry {
     pub(crate) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
         let length = bytes.len() as u64;
         let etag = with_coding(&self.etag, length, coding);
-        let Self { vary, modified, .. } = *self;
+        let Self { vary, modified, stated, .. } = *self;
         let (content_type, fields) = (self.content_type.clone(), self.fields.clone());
-        let parts = Parts { content_type, vary, etag, modified, length, fields };
+        let parts = Parts { content_type, vary, etag, modified, stated, length, fields };
         parts.build(coding, self.id, Content::Whole(bytes))
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {
-        Validators { etag: &self.etag, modified: self.modified }
+        Validators { etag: &self.etag, modified: self.stated }
     }
 
     /// Whether the entry's header lines are still right for an unchanged file.
@@ -185,19 +188,20 @@ struct Parts {
     vary: &'static str,
     etag: String,
     modified: u64,
+    stated: u64,
     length: u64,
     fields: Fields,
 }
 
 impl Parts {
     fn build(self, coding: Coding, id: FileId, content: Content) -> Entry {
-        let Self { content_type, vary, etag, modified, length, fields } = self;
+        let Self { content_type, vary, etag, modified, stated, length, fields } = self;
         let lines = fields.iter().map(|(name, value)| (&name[..], &value[..]));
         let mut lines: Vec<_> = lines.collect();
         if !vary.is_empty() {
             lines.push(("Vary", vary));
         }
-        let validators = Validators { etag: &etag, modified };
+        let validators = Validators { etag: &etag, modified: stated };
         let entity = Entity::encoded(&content_type, coding, &validators, length, &lines);
         let (variants, until) = (None, u64::MAX);
         Entry {
@@ -211,6 +215,7 @@ impl Parts {
             fields,
             etag,
             modified,
+            stated,
             until,
         }
     }
@@ -235,6 +240,11 @@ fn seconds(metadata: Metadata) -> u64 {
     u64::try_from(metadata.modified_ns / 1_000_000_000).unwrap_or(0)
 }
 
+/// The time for `Last-Modified`, which is not later than `Date` (RFC 9110 §8.8.2.1).
+fn stated(modified: u64) -> u64 {
+    modified.min(unix_seconds())
+}
+
 fn is_fresh(modified: u64) -> bool {
     unix_seconds() <= modified + 1
 }
@@ -253,8 +263,8 @@ impl Entry {
     pub(crate) fn of(content: &'static str) -> Self {
         let content_type = phalanx_http::ContentType::UNKNOWN.into();
         let (etag, length) = ("\"0-4\"".to_owned(), content.len() as u64);
-        let parts =
-            Parts { content_type, vary: "", etag, modified: 0, length, fields: Fields::default() };
+        let (vary, modified, stated, fields) = ("", 0, 0, Fields::default());
+        let parts = Parts { content_type, vary, etag, modified, stated, length, fields };
         let content = Content::Whole(Bytes::from_static(content.as_bytes()));
         parts.build(Coding::Identity, FileId::of_length(length), content)
     }

@@ -4,6 +4,7 @@ mod active;
 mod common;
 mod compression;
 mod configuration;
+mod dates;
 mod guard;
 mod http2;
 mod http3;
