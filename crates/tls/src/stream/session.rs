@@ -171,7 +171,7 @@ impl TlsStream {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let _writing = Writing::new(&self.writing);
-        let (mut sent, mut sealed) = (0, Vec::new());
+        let (mut sent, mut sealed, begun) = (0, Vec::new(), now());
         while sent < head.len() + body.len() {
             let rest = [
                 IoSlice::new(&head[sent.min(head.len())..]),
@@ -179,7 +179,7 @@ impl TlsStream {
             ];
             // As much as rustls buffers at a time.
             sent += self.session().writer().write_vectored(&rest)?;
-            sealed = self.send_sealed(sealed, timeout).await?;
+            sealed = self.send_sealed(sealed, timeout.remaining(now() - begun)).await?;
         }
         head.clear();
         Ok(head)
@@ -298,10 +298,11 @@ impl TlsStream {
 
     /// Sends encrypted records until none are left. Uses `memory` as buffer and returns it.
     async fn send_sealed(&self, mut memory: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
+        let begun = now();
         while self.session().wants_write() {
             self.session().write_tls(&mut memory)?;
             let payload = Payload { head: memory, body: Bytes::new() };
-            memory = self.stream.write(payload, timeout).await?;
+            memory = self.stream.write(payload, timeout.remaining(now() - begun)).await?;
         }
         Ok(memory)
     }
