@@ -34,6 +34,8 @@ fn config(home: &std::path::Path) -> Config {
         [Scheme::Http, Scheme::Https].map(|scheme| scheme.at((Ipv4Addr::LOCALHOST, 0))).into();
     // The idle connections are idle for all steps.
     config.timeouts.idle = Duration::from_secs(3600);
+    // Other tests may occupy the machine.
+    config.max_queue_delay = None;
     config.runtime.workers = WORKERS;
     config.runtime.signals = false;
     config
