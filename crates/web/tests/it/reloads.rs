@@ -71,7 +71,7 @@ fn open_paths() -> Vec<PathBuf> {
     open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect()
 }
 
-/// Nobody connects, so no operation meets the new configuration.
+/// No client connects, so no operation loads the new configuration.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_idle_server_closes_what_only_the_old_configuration_has() {
