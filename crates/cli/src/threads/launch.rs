@@ -1,8 +1,10 @@
 //! Executes a program with the preloaded library. The library is part of this program; the dynamic linker reads it from
 //! a file in memory, so nothing needs to be installed.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
+use std::iter;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::process::CommandExt;
@@ -11,7 +13,7 @@ use std::process::Command;
 use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
 
-use super::{Order, check};
+use super::{Order, check, program};
 
 /// The library, empty on systems that it does not support.
 pub(super) const LIBRARY: &[u8] =
@@ -29,18 +31,26 @@ pub(super) struct Settings {
 }
 
 /// Replaces this process by `command`, and returns only if that fails: the reason.
-pub(super) fn launch(command: &[std::ffi::OsString], settings: &Settings) -> String {
+pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
     let [program, arguments @ ..] = command else { return "there is no command".to_owned() };
-    match check::check(program.as_ref()) {
-        Ok(checked) if checked.refusals.is_empty() => {}
-        Ok(checked) => {
-            return format!(
-                "{}: refused: {}",
-                checked.executable.display(),
-                checked.refusals.join("; ")
-            );
+    // `env` executes its argument with the library.
+    let executed = if program::is_env(program.as_ref()) {
+        program::of_env(arguments.iter().map(OsString::as_os_str))
+    } else {
+        None
+    };
+    for program in iter::once(program.as_os_str()).chain(executed) {
+        match check::check(program.as_ref()) {
+            Ok(checked) if checked.refusals.is_empty() => {}
+            Ok(checked) => {
+                return format!(
+                    "{}: refused: {}",
+                    checked.executable.display(),
+                    checked.refusals.join("; ")
+                );
+            }
+            Err(error) => return error,
         }
-        Err(error) => return error,
     }
     let file = match library() {
         Ok(file) => file,

@@ -1,5 +1,6 @@
 //! Finds the file that the kernel would execute: names in `$PATH`, and interpreters of scripts.
 
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -43,17 +44,32 @@ fn find(name: &Path) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("{} is not in $PATH", name.display()))
 }
 
-/// The interpreter of a script's first line, for `env` its first argument that is neither an option nor a variable.
+/// The interpreter of a script's first line, or the program that it names for `env`.
 fn interpreter(start: &[u8]) -> Option<PathBuf> {
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line);
-    let mut words = line.split_whitespace();
+    let mut words = line.split_whitespace().map(OsStr::new);
     let first = Path::new(words.next()?);
-    let of_env = words.find(|word| !word.starts_with('-') && !word.contains('='));
-    match first.file_name()?.to_str() {
-        Some("env") => of_env.map(PathBuf::from),
-        _ => Some(first.to_owned()),
+    if is_env(first) { of_env(words).map(PathBuf::from) } else { Some(first.to_owned()) }
+}
+
+/// Whether a program is `env`.
+pub(super) fn is_env(program: &Path) -> bool {
+    program.file_name() == Some(OsStr::new("env"))
+}
+
+/// The program that `env` executes: its first argument that is neither an option nor a variable.
+pub(super) fn of_env<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Option<&'a OsStr> {
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_bytes() {
+            // The value of the option is the next argument.
+            b"-u" | b"--unset" | b"-C" | b"--chdir" => _ = arguments.next(),
+            bytes if bytes.starts_with(b"-") || bytes.contains(&b'=') => {}
+            _ => return Some(argument),
+        }
     }
+    None
 }
 
 #[cfg(test)]
@@ -67,6 +83,7 @@ mod tests {
             ("#! /usr/bin/perl -w\n", Some("/usr/bin/perl")),
             ("#!/usr/bin/env python3\n", Some("python3")),
             ("#!/usr/bin/env -S A=b python3 -u\n", Some("python3")),
+            ("#!/usr/bin/env -S -u A python3\n", Some("python3")),
             ("#!\n", None),
             ("\x7fELF", None),
         ];

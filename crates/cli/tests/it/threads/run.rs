@@ -352,6 +352,9 @@ fn unsuitable_programs_are_not_run() {
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8(output.stderr).unwrap().contains(wanted));
     }
+    let output = output(threads(1, Path::new("/usr/bin/env")).args(["-u", "A", "B=c"]).arg(&file));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("refused"));
 }
 
 /// A server that is killed at the end of its test.
