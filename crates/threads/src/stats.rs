@@ -151,7 +151,9 @@ pub(crate) fn waiting(site: usize) -> u64 {
 #[inline]
 pub(crate) fn resumed(site: u8) {
     if of(0).is_some() {
-        WAITING[usize::from(site)].fetch_sub(1, Ordering::Relaxed);
+        let one_less = |count: u64| count.checked_sub(1);
+        let waiting = &WAITING[usize::from(site)];
+        let _ = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
     }
 }
 

@@ -134,9 +134,9 @@ impl Lanes {
         let Some((_, to)) = to else { return };
         for lane in 0..run_queue::count() {
             if self.ticks[lane] >= PATIENCE_TICKS {
-                wake::count_capture(lane);
                 run_queue::relocate(lane, to);
                 self.ticks[lane] = 0;
+                wake::call_carrier();
             }
         }
     }

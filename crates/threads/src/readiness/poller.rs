@@ -36,6 +36,8 @@ const MODIFY: usize = 3;
 /// The descriptors of this library are these or later ones.
 const FIRST_DESCRIPTOR: usize = 500;
 const F_DUPFD_CLOEXEC: usize = 1030;
+const F_SETFD: usize = 2;
+const FD_CLOEXEC: usize = 1;
 
 /// The process that has opened the epoll.
 static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -62,6 +64,7 @@ pub(crate) fn move_away(descriptor: i32) -> i32 {
     let arguments = [descriptor as usize, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR, 0, 0, 0];
     let moved = sys::call(sys::SYS_FCNTL, arguments);
     if moved < 0 {
+        sys::call(sys::SYS_FCNTL, [descriptor as usize, F_SETFD, FD_CLOEXEC, 0, 0, 0]);
         return descriptor;
     }
     sys::call(sys::SYS_CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]);

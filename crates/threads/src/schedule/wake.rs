@@ -18,7 +18,7 @@ pub(crate) static BUSY: AtomicU32 = AtomicU32::new(0);
 pub(crate) static SLEEPING: AtomicBool = AtomicBool::new(false);
 /// The descriptor of events that interrupt this sleep.
 pub(crate) static EVENT: AtomicI32 = AtomicI32::new(-1);
-/// Increases when the monitor finds that the carrier of a lane does not return while threads wait for it.
+/// Increases when the monitor finds that no carrier returns while threads wait.
 static CAPTURES: [AtomicU32; MAX_LANES] = [const { AtomicU32::new(0) }; MAX_LANES];
 
 /// Wakes a carrier that sleeps in `epoll_wait`. Returns whether there was one.
@@ -64,12 +64,12 @@ pub(crate) fn call_carrier() -> bool {
     true
 }
 
-/// Records that the carrier of a lane does not return while threads wait for it.
+/// Records that the carrier of a lane, like all others, does not return while threads wait.
 pub(crate) fn count_capture(lane: usize) {
     CAPTURES[lane].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Changes whenever the monitor finds that the carrier does not return while threads wait for it.
+/// Changes whenever the monitor finds that no carrier returns while threads wait.
 pub(crate) fn captures(lane: usize) -> u32 {
     CAPTURES[lane].load(Ordering::Relaxed)
 }

@@ -89,7 +89,7 @@ pub(crate) struct Thread {
     pub(crate) accepts: AtomicU64,
     /// Whether the running kernel thread blocks the signals whose handlers might call this library.
     pub(crate) is_masked: Cell<bool>,
-    /// How often the thread occupied a carrier, or waited for an occupied one, for longer than the monitor accepts.
+    /// How often the thread occupied a carrier, or waited for one, while all were occupied for longer than the monitor accepts.
     pub(crate) captures: AtomicU32,
     pub(crate) tid: Cell<u32>,
     /// See `state.rs`.

@@ -43,6 +43,8 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
     if let Some(deadline) = deadline {
         timers::add(thread, deadline);
     }
+    // Handlers that wait change the site.
+    let site = thread.site.get();
     let has_left = match thread.is_hollow() {
         true => {
             leave_carrier(thread, Action::Park);
@@ -51,7 +53,7 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
         false => leave_home(thread, Action::Park),
     };
     if has_left {
-        stats::resumed(thread.site.get());
+        stats::resumed(site);
     }
     if deadline.is_some() {
         timers::remove(thread);
