@@ -2,7 +2,12 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#define ARCH_GET_FS 0x1003
+int arch_prctl(int, unsigned long *);
 
 static int shared;
 
@@ -18,6 +23,10 @@ static void *body(void *unused) {
 
 int main(void) {
     pthread_t threads[8];
+    // Calls that give the kernel thread no attribute, which threads created by it would inherit. The flags of keys are invalid.
+    unsigned long base;
+    if (arch_prctl(ARCH_GET_FS, &base) || syscall(SYS_arch_prctl, ARCH_GET_FS, &base)) return 1;
+    if (pkey_alloc(1, 0) != -1 || syscall(SYS_pkey_alloc, 1, 0) != -1) return 1;
     for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, body, NULL);
     for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
     puts(shared ? "shared" : "own");

@@ -1,6 +1,7 @@
 // Children that are created without the handlers of `fork` wait for time, locks and descriptors, and create threads.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <pthread.h>
 #include <sched.h>
@@ -33,20 +34,36 @@ static int work(void *unused) {
     return 7;
 }
 
+// Children that share the descriptors of their parent leave them open.
+static int wait_shortly(void *unused) {
+    (void)unused;
+    usleep(1000);
+    return 7;
+}
+
+static int descriptors(void) {
+    int count = 0;
+    for (int fd = 0; fd < 1000; fd++) count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
 static void *create(void *unused) {
     static char stack[256 * 1024] __attribute__((aligned(16)));
     usleep(1000);
-    for (int kind = 0; kind < 5; kind++) {
+    for (int kind = 0; kind < 7; kind++) {
         struct clone_args arguments = {.exit_signal = SIGCHLD};
         pid_t child;
+        int before = descriptors();
         switch (kind) {
         case 0: child = _Fork(); break;
         case 1: child = syscall(SYS_fork); break;
         case 2: child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); break;
         case 3: child = syscall(SYS_clone3, &arguments, sizeof arguments); break;
-        default: child = clone(work, stack + sizeof stack, SIGCHLD, NULL);
+        case 4: child = clone(work, stack + sizeof stack, SIGCHLD, NULL); break;
+        case 5: child = clone(wait_shortly, stack + sizeof stack, CLONE_FILES | SIGCHLD, NULL); break;
+        default: child = syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
         }
-        if (child == 0) _exit(work(NULL));
+        if (child == 0) _exit(kind < 5 ? work(NULL) : wait_shortly(NULL));
         int status = 0, found = 0;
         CHECK(child > 0);
         for (int i = 0; i < 2000 && found == 0; i++) {
@@ -58,6 +75,7 @@ static void *create(void *unused) {
             CHECK(waitpid(child, &status, 0) == child);
         }
         printf("%d: %d\n", kind, WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+        CHECK(descriptors() == before);
         usleep(1000);
     }
     return unused;

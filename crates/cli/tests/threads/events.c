@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define CHECK(condition) do { if (!(condition)) { printf("%d: %s: %d\n", __LINE__, #condition, errno); exit(1); } } while (0)
@@ -112,6 +113,8 @@ static void closed_descriptors(void) {
         if (fd != pair[0] && fd != pair[1]) close(fd);
     int last = pair[0] > pair[1] ? pair[0] : pair[1];
     CHECK(close_range(last + 1, ~0U, 0) == 0);
+    CHECK(close_range(last + 2, last + 1, 0) == -1 && errno == EINVAL);
+    for (int fd = last + 1; fd < 2000; fd++) CHECK(syscall(SYS_close, fd) == -1 && errno == EBADF);
     // An own epoll contains only what the program adds.
     int epoll = epoll_create1(0);
     CHECK(pthread_create(&thread, NULL, receive, NULL) == 0);

@@ -115,6 +115,7 @@ functions! {
     closefrom(first: i32) -> ();
     fcntl(descriptor: i32, command: i32, argument: usize) -> i32;
     prctl(option: i32, a: usize, b: usize, c: usize, d: usize) -> i32;
+    pkey_alloc(flags: u32, rights: u32) -> i32;
     sendfile(socket: i32, file: i32, offset: *mut i64, length: usize) -> isize;
     pthread_barrier_destroy(barrier: Object) -> i32;
     pthread_barrier_wait(barrier: Object) -> i32;

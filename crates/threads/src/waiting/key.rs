@@ -3,6 +3,10 @@
 pub(crate) const IN: u32 = 1;
 pub(crate) const PRI: u32 = 2;
 pub(crate) const OUT: u32 = 4;
+/// The connection has ended.
+pub(crate) const HUP: u32 = 0x10;
+/// The descriptor is closed.
+pub(crate) const NVAL: u32 = 0x20;
 /// The peer sends no more.
 pub(crate) const RDHUP: u32 = 0x2000;
 

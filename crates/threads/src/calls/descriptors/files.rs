@@ -70,14 +70,14 @@ unsafe extern "C" fn write(descriptor: i32, buffer: *const u8, length: usize) ->
     let result = repeat_until_sent(thread, descriptor, (buffer, length), Some(0), attempt);
     let result = match result {
         Some(NOT_A_SOCKET) => pipes::write(thread, descriptor, (buffer, length)),
-        result => result.filter(|result| !connects(thread, *result)),
+        result => result.filter(|result| !connects(thread, descriptor, *result)),
     };
     result.map_or_else(native, sys::result)
 }
 
 /// Threads that wait for the descriptor find it closed.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn close(descriptor: i32) -> i32 {
+pub(crate) unsafe extern "C" fn close(descriptor: i32) -> i32 {
     if poller::is_own(descriptor) {
         return sys::fail(sys::EBADF) as i32;
     }

@@ -9,3 +9,5 @@ mod repeat;
 pub(crate) mod sockets;
 mod vectors;
 mod wait;
+
+pub(crate) use self::files::close;

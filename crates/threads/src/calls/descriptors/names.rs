@@ -6,7 +6,7 @@
 //! The caller passes arguments that the C library accepts.
 
 use crate::readiness::{poller, records, watch};
-use crate::system::{flags, real};
+use crate::system::{flags, real, sys};
 use crate::waiting::key::key;
 use crate::waiting::table;
 
@@ -37,6 +37,9 @@ unsafe extern "C" fn dup(descriptor: i32) -> i32 {
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn dup2(descriptor: i32, new: i32) -> i32 {
+    if poller::is_own(new) {
+        return sys::fail(sys::EBADF) as i32;
+    }
     replace(descriptor, new);
     let result = unsafe { real::dup2(descriptor, new) };
     table::wake(key(new), usize::MAX);
@@ -45,6 +48,9 @@ unsafe extern "C" fn dup2(descriptor: i32, new: i32) -> i32 {
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn dup3(descriptor: i32, new: i32, flags: i32) -> i32 {
+    if poller::is_own(new) {
+        return sys::fail(sys::EBADF) as i32;
+    }
     replace(descriptor, new);
     let result = unsafe { real::dup3(descriptor, new, flags) };
     table::wake(key(new), usize::MAX);
@@ -104,6 +110,9 @@ unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
 
 /// Calls a function with the parts of a range of descriptors that contain none of this library, until it fails.
 fn outside_own(mut first: u32, last: u32, close: impl Fn(u32, u32) -> i32) -> i32 {
+    if first > last {
+        return close(first, last);
+    }
     for own in poller::own().into_iter().filter_map(|own| u32::try_from(own).ok()) {
         if !(first..=last).contains(&own) || !poller::is_own(own as i32) {
             continue;

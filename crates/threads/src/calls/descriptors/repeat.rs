@@ -5,7 +5,7 @@ use crate::readiness::{records, transfer};
 use crate::system::flags::{self, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_STREAM, is_nonblocking};
 use crate::system::sys;
 use crate::thread::Thread;
-use crate::waiting::key::{IN, OUT, key};
+use crate::waiting::key::{HUP, IN, NVAL, OUT, key};
 use crate::waiting::table;
 
 const MSG_DONTWAIT: usize = 0x40;
@@ -157,15 +157,16 @@ pub(super) fn repeat_until_sent(
     Some(if sent > 0 { sent as isize } else { result })
 }
 
-/// Tries to send to a socket what is left after `sent` bytes. `send` gets the flags. A failure after a part is left to the
-/// program's next call, as in the kernel, and signals nothing.
+/// Tries to send to a socket what is left after `sent` bytes. `send` gets the flags. The end of the connection after a
+/// part is left to the program's next call, as in the kernel, and signals nothing. Errors alone may be messages about
+/// earlier data (`MSG_ERRQUEUE`).
 pub(super) fn send_part(
     thread: &Thread,
     descriptor: i32,
     (sent, flags): (usize, i32),
     send: impl FnOnce(usize) -> isize,
 ) -> isize {
-    if sent > 0 && descriptor_events(descriptor, 0) != 0 {
+    if sent > 0 && descriptor_events(descriptor, 0) & (HUP | NVAL) != 0 {
         return -(sys::EPIPE as isize);
     }
     let is_quiet = sent > 0 || blocks_pipe_signal(thread);

@@ -110,13 +110,13 @@ unsafe extern "C" fn sendto(
     };
     let flags = to.is_null().then_some(flags as usize);
     repeat_until_sent(thread, descriptor, (buffer, length), flags, attempt)
-        .filter(|result| !connects(thread, *result))
+        .filter(|result| !connects(thread, descriptor, *result))
         .map_or_else(native, sys::result)
 }
 
-/// Whether an attempt to send has begun to connect (`TCP_FASTOPEN_CONNECT`). The thread then waits at home.
-pub(super) fn connects(thread: &Thread, result: isize) -> bool {
-    let connects = result == -(sys::EINPROGRESS as isize);
+/// Whether an attempt to send has begun to connect (`TCP_FASTOPEN_CONNECT`) a blocking socket. The thread then waits at home.
+pub(super) fn connects(thread: &Thread, descriptor: i32, result: isize) -> bool {
+    let connects = result == -(sys::EINPROGRESS as isize) && !is_nonblocking(descriptor);
     if connects {
         go_home(thread);
     }

@@ -14,7 +14,7 @@ use crate::schedule::home::go_home;
 use crate::system::flags::{self, SO_RCVTIMEO, SO_TYPE, SOCK_STREAM, is_nonblocking};
 use crate::system::{real, sys};
 use crate::thread::current;
-use crate::waiting::key::{IN, RDHUP};
+use crate::waiting::key::{HUP, IN, NVAL, RDHUP};
 
 const MSG_PEEK: i32 = 2;
 const MSG_DONTWAIT: i32 = 0x40;
@@ -190,7 +190,7 @@ unsafe fn send_all(descriptor: i32, message: &Message, flags: i32) -> Option<isi
     };
     let data = (core::ptr::null(), message.length());
     let result = repeat_until_sent(thread, descriptor, data, None, attempt);
-    result.filter(|result| !connects(thread, *result))
+    result.filter(|result| !connects(thread, descriptor, *result))
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -223,9 +223,9 @@ pub(super) fn receive_all(
         go_home(thread);
         return None;
     }
-    let flags = (flags & !MSG_WAITALL | MSG_DONTWAIT) as usize;
     let attempt = |received: usize| {
         let (rest, left) = (data as usize + received, length - received);
+        let flags = (flags & !MSG_WAITALL | MSG_DONTWAIT) as usize;
         sys::call(sys::SYS_RECVFROM, [descriptor as usize, rest, left, flags, 0, 0])
     };
     let is_plain = records::is_plain(descriptor);
@@ -242,6 +242,15 @@ pub(super) fn receive_all(
             Arrived::Bytes => attempt(received),
             Arrived::Nothing => 0,
             Arrived::End => break,
+            Arrived::Error => {
+                go_home(thread);
+                let (rest, left) = (data.wrapping_add(received), length - received);
+                let none = core::ptr::null_mut();
+                let part =
+                    unsafe { real::recvfrom(descriptor, rest, left, flags, none, none.cast()) };
+                received += part.max(0) as usize;
+                break;
+            }
         };
         if part > 0 {
             received += part as usize;
@@ -260,6 +269,8 @@ enum Arrived {
     Nothing,
     /// The end of the stream, or a failure, which the attempt would take.
     End,
+    /// A failure, or a message in the queue of errors, during which the kernel waits for more bytes.
+    Error,
 }
 
 fn look(descriptor: i32) -> Arrived {
@@ -267,11 +278,15 @@ fn look(descriptor: i32) -> Arrived {
     match descriptor_events(descriptor, IN | RDHUP) {
         0 => Arrived::Nothing,
         IN => Arrived::Bytes,
-        _ => {
+        events => {
             let mut bytes = 0_u32;
             let arguments = [descriptor as usize, FIONREAD, &raw mut bytes as usize, 0, 0, 0];
             sys::call(sys::SYS_IOCTL, arguments);
-            if bytes > 0 { Arrived::Bytes } else { Arrived::End }
+            match events & (RDHUP | HUP | NVAL) {
+                _ if bytes > 0 => Arrived::Bytes,
+                0 => Arrived::Error,
+                _ => Arrived::End,
+            }
         }
     }
 }

@@ -67,8 +67,10 @@ pub(crate) fn wait(
     {
         woken = park(thread, deadline);
     }
+    // A handler that has waited meanwhile has replaced the node.
+    let is_own = thread.has_node();
     let ready = table::remove(thread);
-    if thread.found_closed() {
+    if is_own && thread.found_closed() {
         return Ready::Closed;
     }
     match woken {

@@ -6,10 +6,12 @@
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
+use crate::calls::descriptors::close;
 use crate::calls::threads::children;
+use crate::calls::threads::home_calls;
 use crate::calls::threads::signals::{self, must_return};
 use crate::readiness::{records, watch};
-use crate::schedule::home::{go_home, obey, stay_home};
+use crate::schedule::home::{go_home, obey};
 use crate::system::deadline;
 use crate::system::real;
 use crate::system::sys::{self, Timespec};
@@ -35,12 +37,15 @@ const SYS_TKILL: usize = 200;
 const SYS_TGKILL: usize = 234;
 /// Calls that depend neither on the kernel thread nor wait: clocks, random numbers, memory, the current processor.
 const ANYWHERE: [usize; 5] = [228, 309, 318, 319, 324];
-/// Calls that give the kernel thread attributes of its own: identities, scheduling, namespaces, filters, keys, bases of
-/// segments, protection of memory.
-const SEPARATES: [usize; 24] = [
-    105, 106, 113, 114, 116, 117, 119, 122, 123, 126, 141, 142, 144, 157, 158, 203, 238, 250, 251,
-    272, 308, 314, 317, 330,
+/// Calls that give the kernel thread attributes of its own: identities, scheduling, namespaces, filters, keyrings. Those of
+/// `SYS_ARCH_PRCTL` depend on its code.
+const SEPARATES: [usize; 22] = [
+    105, 106, 113, 114, 116, 117, 119, 122, 123, 126, 141, 142, 144, 157, 203, 238, 250, 251, 272,
+    308, 314, 317,
 ];
+
+const SYS_ARCH_PRCTL: usize = 158;
+const SYS_PKEY_ALLOC: usize = 330;
 
 /// Calls that may change the flags of a descriptor, or give its file another one: ioctl, dup, setsockopt, fcntl.
 const CHANGES_ONE: [usize; 4] = [16, 32, 54, 72];
@@ -67,12 +72,10 @@ unsafe extern "C" fn syscall(
         }
         sys::SYS_GETTID if thread.is_hollow() => return thread.tid.get() as isize,
         SYS_RSEQ => return sys::fail(sys::ENOSYS),
-        sys::SYS_CLOSE => watch::close(a as i32),
+        sys::SYS_CLOSE => return unsafe { close(a as i32) } as isize,
         number if ANYWHERE.contains(&number) => {}
-        number if SEPARATES.contains(&number) => {
-            thread.is_separate.set(true);
-            stay_home(thread);
-        }
+        SYS_ARCH_PRCTL if home_calls::is_attribute(a as u32) => home_calls::separate(thread),
+        number if SEPARATES.contains(&number) => home_calls::separate(thread),
         number => {
             if CHANGES_ONE.contains(&number) {
                 watch::share(a as i32);
@@ -94,6 +97,7 @@ unsafe extern "C" fn syscall(
         SYS_TGKILL if result == 0 && a as u32 == sys::process() => {
             signals::call_home_by_tid(b as u32, c as i32);
         }
+        SYS_PKEY_ALLOC if result >= 0 => home_calls::separate(thread),
         SYS_TKILL if result == 0 => signals::call_home_by_tid(a as u32, b as i32),
         _ => {}
     }

@@ -1,5 +1,5 @@
-//! Children that are created without the handlers of `fork`: by `_Fork`, `clone` and system calls. A child that has memory of
-//! its own resets this library by itself.
+//! Children that are created without the handlers of `fork`: by `_Fork`, `clone` and system calls. A child that has memory
+//! and descriptors of its own resets this library by itself.
 //!
 //! # Safety
 //!
@@ -15,6 +15,8 @@ use crate::thread::current;
 
 /// The child shares the memory of its parent.
 const CLONE_VM: usize = 0x100;
+/// The child shares the descriptors of its parent, also those of this library, so it closes none.
+const CLONE_FILES: usize = 0x400;
 /// The child has a thread-local storage that this library does not know.
 const CLONE_SETTLS: usize = 0x80000;
 
@@ -31,22 +33,22 @@ pub(crate) fn prepare() {
     stay_home(thread);
 }
 
-/// Whether a system call creates a child with memory of its own.
+/// Whether a system call creates a child with memory and descriptors of its own.
 pub(crate) fn creates_process(number: usize, first: usize) -> bool {
     match number {
         SYS_FORK => true,
-        SYS_CLONE => has_own_memory(first),
+        SYS_CLONE => owns_all(first),
         // The first member of the arguments.
-        SYS_CLONE3 => first != 0 && has_own_memory(unsafe { *(first as *const usize) }),
+        SYS_CLONE3 => first != 0 && owns_all(unsafe { *(first as *const usize) }),
         _ => false,
     }
 }
 
-fn has_own_memory(flags: usize) -> bool {
-    flags & (CLONE_VM | CLONE_SETTLS) == 0
+fn owns_all(flags: usize) -> bool {
+    flags & (CLONE_VM | CLONE_FILES | CLONE_SETTLS) == 0
 }
 
-/// Ends the creation of a child with memory of its own, in both processes.
+/// Ends the creation of such a child, in both processes.
 pub(crate) fn finish(result: isize) {
     if result == 0 { reset_in_child() } else { end_in_parent() }
 }
@@ -91,7 +93,7 @@ unsafe extern "C" fn clone(
     child: usize,
 ) -> i32 {
     prepare();
-    if !has_own_memory(flags as usize) {
+    if !owns_all(flags as usize) {
         return unsafe { real::clone(run, stack, flags, argument, parent, storage, child) };
     }
     let mut start = Start { run, argument };

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use crate::readiness::records;
 use crate::schedule::home::{go_home, obey, stay_home};
 use crate::system::real;
-use crate::thread::current;
+use crate::thread::{Thread, current};
 
 unsafe extern "C" {
     fn dlsym(handle: *mut u8, name: *const u8) -> usize;
@@ -58,6 +58,27 @@ unsafe extern "C" fn stay_home_if_mask_is_saved(
     unsafe { look_up(address, name) }
 }
 
+/// `arch_prctl`: most of its codes read or set something else than an attribute of the kernel thread.
+unsafe extern "C" fn separate_if_attribute(
+    address: &AtomicUsize,
+    name: *const u8,
+    _: usize,
+    code: u32,
+) -> usize {
+    match is_attribute(code) {
+        true => unsafe { separate_then(address, name) },
+        false => unsafe { go_home_then(address, name) },
+    }
+}
+
+/// Whether `arch_prctl` sets an attribute of the kernel thread: the base of a segment, or whether `cpuid` traps.
+pub(crate) fn is_attribute(code: u32) -> bool {
+    const ARCH_SET_GS: u32 = 0x1001;
+    const ARCH_SET_FS: u32 = 0x1002;
+    const ARCH_SET_CPUID: u32 = 0x1012;
+    matches!(code, ARCH_SET_GS | ARCH_SET_FS | ARCH_SET_CPUID)
+}
+
 unsafe fn look_up(address: &AtomicUsize, name: *const u8) -> usize {
     let found = address.load(Ordering::Relaxed);
     if found != 0 {
@@ -83,6 +104,7 @@ macro_rules! stubs {
                     unsafe { &*concat!(stringify!($name), "\0").as_ptr().cast() };
                 naked_asm!(
                     "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+                    "mov rcx, rdi",
                     "lea rdi, [rip + {address}]",
                     "mov rdx, rsi",
                     "mov rsi, [rip + {name}]",
@@ -122,7 +144,11 @@ stubs! { stay_home_then:
 stubs! { separate_then:
     pthread_setaffinity_np sched_setaffinity pthread_setschedparam sched_setscheduler pthread_setschedprio
     sched_setparam setpriority nice unshare setns setfsuid setfsgid
-    arch_prctl pkey_alloc pkey_set
+    pkey_set
+}
+
+stubs! { separate_if_attribute:
+    arch_prctl
 }
 
 stubs! { stay_home_if_mask_is_saved:
@@ -147,10 +173,26 @@ unsafe extern "C" fn prctl(option: i32, a: usize, b: usize, c: usize, d: usize) 
         PR_CAP_AMBIENT if a == PR_CAP_AMBIENT_IS_SET => go_home(current()),
         option if READ.contains(&option) => go_home(current()),
         option if OF_PROCESS.contains(&option) => {}
-        _ => {
-            current().is_separate.set(true);
-            stay_home(current());
-        }
+        _ => separate(current()),
     }
     unsafe { real::prctl(option, a, b, c, d) }
+}
+
+/// A key has rights that are those of the kernel thread. Many processors have no keys.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pkey_alloc(flags: u32, rights: u32) -> i32 {
+    let thread = current();
+    obey(thread);
+    go_home(thread);
+    let key = unsafe { real::pkey_alloc(flags, rights) };
+    if key >= 0 {
+        separate(thread);
+    }
+    key
+}
+
+/// Keeps a thread at home whose kernel thread gets attributes.
+pub(crate) fn separate(thread: &Thread) {
+    thread.is_separate.set(true);
+    stay_home(thread);
 }

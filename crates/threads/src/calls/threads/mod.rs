@@ -3,7 +3,7 @@
 mod attributes;
 pub(crate) mod children;
 pub(crate) mod creation;
-mod home_calls;
+pub(crate) mod home_calls;
 pub(crate) mod joins;
 pub(crate) mod signals;
 pub(crate) mod sleeps;
