@@ -25,6 +25,8 @@ const MAX_BEFORE_SUBACK: usize = 256 << 10;
 pub(super) struct Granted {
     /// Whether the remote broker has resumed the bridge's session.
     pub(super) is_present: bool,
+    /// Whether it keeps the session for the next connection.
+    pub(super) keeps_session: bool,
     pub(super) receive_maximum: u16,
     /// Maximum packet size, in bytes.
     pub(super) most: usize,
@@ -134,8 +136,10 @@ impl<'a> Login<'a> {
     }
 
     fn granted(&self, ack: &ConnAck<'_>) -> Result<Granted, String> {
+        let Bridge { clean_start, session_expiry, .. } = self.bridge;
         let mut granted = Granted {
             is_present: ack.session_present,
+            keeps_session: !clean_start && *session_expiry > 0,
             receive_maximum: u16::MAX,
             most: Frame::MAX_BODY,
             aliases: 0,
@@ -147,6 +151,7 @@ impl<'a> Login<'a> {
         };
         for property in ack.properties {
             match property {
+                Property::SessionExpiry(seconds) => granted.keeps_session &= seconds > 0,
                 Property::ReceiveMaximum(number) => granted.receive_maximum = number,
                 Property::MaximumPacketSize(bytes) => granted.most = bytes as usize,
                 Property::TopicAliasMaximum(number) => granted.aliases = number,

@@ -241,6 +241,7 @@ impl Supervisor {
                 keep_alive: granted.keep_alive,
                 awaits_suback: granted.awaits_suback,
                 suback_timeout: limits.connect,
+                is_resumed: granted.keeps_session,
                 origin,
                 client: self.local.client.clone(),
                 counters: self.context.counters.clone(),

@@ -58,6 +58,8 @@ pub(crate) struct LinkOptions {
     /// Whether SUBACK has not arrived during the login, and the time that it may take.
     pub(crate) awaits_suback: bool,
     pub(crate) suback_timeout: Duration,
+    /// Whether the remote broker keeps the bridge's session for the next connection.
+    pub(crate) is_resumed: bool,
     pub(crate) origin: Origin,
     /// The client identifier of the bridge's session.
     pub(crate) client: Arc<str>,
@@ -85,6 +87,11 @@ impl Link {
 
     pub(crate) fn wire(&self) -> &Wire {
         &self.wire
+    }
+
+    /// Whether the next connection continues the bridge's session at the remote broker.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.options.is_resumed
     }
 
     /// Whether the link itself has packets for the remote broker.

@@ -93,7 +93,11 @@ impl Transport {
 
     /// Whether its client is a broker, which sends a message again if it gets no acknowledgement, and drops a refused one.
     pub(crate) fn sends_again(&self) -> bool {
-        matches!(self, Self::Lane(_) | Self::Link(_))
+        match self {
+            Self::Lane(_) => true,
+            Self::Link(link) => link.is_resumed(),
+            Self::Wire(_) | Self::WebSocket(_) => false,
+        }
     }
 
     /// Whether the connection uses TLS.
