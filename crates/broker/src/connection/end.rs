@@ -34,11 +34,11 @@ pub(super) const TAKES_NOTHING: End = End::Because(
     "journal write timed out; unacknowledged messages may be lost",
 );
 
-/// The end of a connection of another node or of a bridge whose messages the journal cannot store. Without an
-/// acknowledgement they are sent again.
+/// The end of a connection of another node or of a bridge whose messages the journal could not store, when there is room.
+/// Without an acknowledgement they are sent again.
 pub(super) const NOT_STORED: End = End::Because(
     Reason::QUOTA_EXCEEDED,
-    "the journal is full; messages that are not acknowledged are to be sent again",
+    "the journal was full; messages that are not acknowledged are to be sent again",
 );
 
 /// Why a service that decides about topics refuses access.

@@ -20,7 +20,7 @@ use crate::connection::batch::gather::Publishing;
 use crate::connection::batch::{Batch, SpareBatch};
 use crate::connection::client::{Client, Connection, Reauthentication, Shared};
 use crate::connection::connect::{Accepted, accept_client};
-use crate::connection::end::End;
+use crate::connection::end::{End, NOT_STORED};
 use crate::connection::logging;
 use crate::context::Context;
 use crate::limits::peer::Peer;
@@ -66,7 +66,8 @@ pub(super) fn connection(
         seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
     let most_aliases = shared.context.config.limits.topic_alias;
-    let publishing = Publishing::new(most_aliases, persistent, (shared.key, durable_id));
+    let mut publishing = Publishing::new(most_aliases, persistent, (shared.key, durable_id));
+    publishing.sends_again = shared.stream.sends_again();
     let client = Client {
         version,
         identity,
@@ -119,6 +120,13 @@ impl Connection {
             // Directly, because each async function in between stores the arguments again.
             let read = match self.shared.stream.plain() {
                 Some(stream) => stream.read(&mut self.client.input, self.client.timeout).await,
+                // Boxed: rare.
+                None if self.client.publishing.owes_since.is_some() => {
+                    match Box::pin(self.read_until_room()).await {
+                        Ok(read) => read,
+                        Err(end) => return end,
+                    }
+                }
                 None => {
                     Pooled::pin(
                         self.shared.stream.read(&mut self.client.input, self.client.timeout),
@@ -136,6 +144,23 @@ impl Connection {
                 }
                 Err(_) if is_draining() => return Reason::SERVER_SHUTTING_DOWN.into(),
                 _ => return End::Lost,
+            }
+        }
+    }
+
+    /// Reads, or ends the connection when the journal has room again: only then the client sends its messages again.
+    async fn read_until_room(&mut self) -> Result<io::Result<usize>, End> {
+        let Self { shared, client, .. } = self;
+        let since = client.publishing.owes_since.unwrap_or_default();
+        let mut read = pin!(shared.stream.read(&mut client.input, client.timeout));
+        loop {
+            let left = ROOM_POLL_INTERVAL.saturating_sub(now() - since);
+            if left.is_zero() && !shared.context.wal.is_full() {
+                return Err(NOT_STORED);
+            }
+            let wait = if left.is_zero() { ROOM_POLL_INTERVAL } else { left };
+            if let Either::Left(read) = select(read.as_mut(), sleep(wait)).await {
+                return Ok(read);
             }
         }
     }
@@ -293,6 +318,10 @@ const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval at which a rate-limited connection checks for shutdown and disconnection.
 const RATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Interval at which a connection looks for room in the journal, and its minimum duration after a message that was not
+/// stored. Otherwise a journal with little room would end it again and again.
+const ROOM_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Input buffer that an idle connection keeps, in bytes.
 const IDLE_INPUT_BYTES: usize = 512;

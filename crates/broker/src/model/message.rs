@@ -46,6 +46,8 @@ pub(crate) struct Message {
     pub(crate) is_invalid: bool,
     /// Whether an operator published it with the admin API.
     is_operators: bool,
+    /// Whether its sender, another broker, keeps it until it is acknowledged, and sends it again.
+    pub(crate) is_kept_by_sender: bool,
     /// By the runtime's clock.
     expires: Option<Duration>,
     /// The publisher; `None` for the broker's own messages and wills.
@@ -113,6 +115,7 @@ impl Message {
             retain: false,
             is_invalid: false,
             is_operators: false,
+            is_kept_by_sender: false,
             expires: None,
             from: None,
             publisher: None,
@@ -151,6 +154,7 @@ impl Message {
         self.from = Some(from);
         self.publisher = None;
         self.source = Source::Here;
+        self.is_kept_by_sender = false;
         self.begun = match publish.delivery {
             Delivery::ExactlyOnce(id) => Some((durable_id, id)),
             _ => None,

@@ -159,8 +159,7 @@ impl Router {
             }
             if is_full && message.wants_keeping() {
                 reasons[n] = JOURNAL_FULL;
-                // Another node keeps a message of QoS 1 or 2 until it is acknowledged.
-                if message.source == Source::Here || message.qos == QoS::AtMostOnce {
+                if !message.is_kept_by_sender {
                     drops.add(wal.full_reason(), 1, || dropped(message));
                 }
                 continue;

@@ -1,6 +1,7 @@
 //! The messages of one read, to be routed together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::time::now;
 use phalanx_mqtt::{Properties, Property, Publish, Reason};
@@ -18,6 +19,7 @@ use crate::model::handed::source_of;
 use crate::model::message::{self, Source};
 use crate::model::message_pool;
 use crate::model::trie::is_shallow;
+use crate::requests::JOURNAL_FULL;
 
 /// Initial number of messages routed at once. It adapts to the deliveries per message of the last batch.
 const INITIAL_BATCH: usize = 16;
@@ -38,6 +40,10 @@ pub(in crate::connection) struct Publishing {
     pub(in crate::connection) persistent: bool,
     /// The session's key and its ID in the journal; 0 if it is not persistent.
     session: (ClientKey, u64),
+    /// Whether the client sends a message again that it has no acknowledgement for, on the next connection.
+    pub(in crate::connection) sends_again: bool,
+    /// The time since which it gets no acknowledgements, because the journal was full.
+    pub(in crate::connection) owes_since: Option<Duration>,
 }
 
 impl Publishing {
@@ -53,6 +59,8 @@ impl Publishing {
             each: 1,
             persistent,
             session,
+            sends_again: false,
+            owes_since: None,
         }
     }
 
@@ -139,6 +147,10 @@ impl Publishing {
             Ok(()) if verdict == Verdict::Undecided => {
                 drop(DropReason::NotDecided, Reason::IMPLEMENTATION_SPECIFIC_ERROR)
             }
+            // After one that was not stored, for the order.
+            Ok(()) if self.owes_since.is_some() && publish.delivery.id().is_some() => {
+                Some(JOURNAL_FULL)
+            }
             Ok(()) => None,
         };
         if let Some(reason) = refused {
@@ -154,10 +166,11 @@ impl Publishing {
             traces.record("received", &identity.client, Some(passing));
         }
         let mut message = message_pool::get(publish, topic, self.session, now());
-        if (source != Source::Here || publish.retain)
+        if (source != Source::Here || publish.retain || self.sends_again)
             && let Some(own) = Arc::get_mut(&mut message)
         {
             own.source = source;
+            own.is_kept_by_sender = self.sends_again && publish.delivery.id().is_some();
             own.qos = synced.unwrap_or(own.qos);
             own.publisher =
                 (publish.retain && !identity.is_node()).then(|| identity.client.clone());

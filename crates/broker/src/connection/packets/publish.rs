@@ -8,7 +8,7 @@ use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, PropertyBuffer, Reason, Vers
 
 use crate::connection::batch::Batch;
 use crate::connection::client::Connection;
-use crate::connection::end::{End, NOT_STORED, TAKES_NOTHING, UNDECIDED};
+use crate::connection::end::{End, TAKES_NOTHING, UNDECIDED};
 use crate::events::drops::DropReason;
 use crate::model::message_pool;
 use crate::model::qos2::Qos2InFlight;
@@ -88,7 +88,7 @@ impl Connection {
                         None => break,
                     },
                     // MQTT 3.1.1 has no negative acknowledgement: the message is dropped and acknowledged.
-                    false if self.client.version == Version::V5 => {
+                    false if is_new && self.client.version == Version::V5 => {
                         refusal(n).unwrap_or(Reason::SUCCESS)
                     }
                     _ => Reason::SUCCESS,
@@ -106,7 +106,16 @@ impl Connection {
             if left.is_empty() {
                 break;
             }
-            if done.is_err() {
+            // They must not follow one that was not stored.
+            let owes = self.client.publishing.owes_since.is_some()
+                && left.iter().any(|own| own.is_kept_by_sender);
+            if owes {
+                // The client sends them again, too, except for those of QoS 0.
+                let lost = left.iter().filter(|own| !own.is_kept_by_sender).count();
+                let what = || self.as_publisher(None);
+                self.context.counters.drops.add(DropReason::Busy, lost, what);
+            }
+            if done.is_err() || owes {
                 self.abandon_rest(&in_flight, &deliveries, (&begun, answered)).await;
                 return done;
             }
@@ -177,7 +186,7 @@ impl Connection {
         Ok((Some(each.collect()), in_flight))
     }
 
-    async fn acknowledge(&self, delivery: Delivery, mut reason: Reason) -> Result<(), End> {
+    async fn acknowledge(&mut self, delivery: Delivery, mut reason: Reason) -> Result<(), End> {
         let Some(id) = delivery.id() else { return Ok(()) };
         if reason.is_failure() && self.context.kept.as_ref().is_some_and(|own| own.lost().is_some())
         {
@@ -189,8 +198,10 @@ impl Connection {
             Box::pin(self.abandon(exactly_once(&delivery).into_iter().collect())).await;
         }
         if reason == JOURNAL_FULL {
-            if self.stream.sends_again() {
-                return Err(NOT_STORED);
+            if self.client.publishing.sends_again {
+                // The connection lasts, because acknowledgements make room.
+                self.client.publishing.owes_since.get_or_insert_with(now);
+                return Ok(());
             }
             reason = Reason::QUOTA_EXCEEDED;
         }

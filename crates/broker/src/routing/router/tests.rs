@@ -159,6 +159,7 @@ fn a_full_journal_refuses_what_its_sender_keeps() {
         let publish = Publish { topic, payload: b"x", delivery, retain, duplicate, properties };
         let mut own = Message::of(&publish, topic, (key(9), 0), Duration::ZERO);
         own.source = source;
+        own.is_kept_by_sender = source == Source::Node;
         Arc::new(own)
     };
     let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce(PacketId::MIN));

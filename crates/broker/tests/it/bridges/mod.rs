@@ -3,6 +3,7 @@
 mod clean_start;
 mod full;
 mod mosquitto;
+mod owing;
 mod pairs;
 mod retained;
 mod suback;
