@@ -185,9 +185,11 @@ impl Local {
         let policy = self.context.access.load();
         let identity = self.identity();
         let request = |(id, own): (u32, &Forwarded)| {
-            let filter = own.topic.filter.as_deref();
-            let parsed =
-                parse(&own.local, PacketFilter::configured(filter, own.topic.json_payload))?;
+            let filter = match own.topic.filter.as_deref() {
+                None => PacketFilter::LITERAL,
+                filter => PacketFilter::configured(filter, own.topic.json_payload),
+            };
+            let parsed = parse(&own.local, filter)?;
             let options = SubscribeOptions {
                 qos: own.qos,
                 no_local: self.bridge.no_local,

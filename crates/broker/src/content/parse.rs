@@ -125,6 +125,14 @@ pub(crate) fn key(filter: &str, own: PacketFilter<'_>) -> Box<str> {
     }
 }
 
+/// The key of a subscription with the same text whose topic filter is taken literally, or is not, if that is another one. None
+/// for a packet with a filter.
+pub(crate) fn other_key(filter: &str, own: PacketFilter<'_>) -> Option<Box<str>> {
+    let literal = literal_key(filter);
+    let is_plain = own.text.is_none() && !own.json && literal != filter;
+    is_plain.then(|| if own.is_literal { filter.into() } else { literal.into() })
+}
+
 /// Parses a subscription.
 ///
 /// # Errors
@@ -217,6 +225,10 @@ mod tests {
         let literal = apart("$share/g/a?n>5", &[("$literal", "true")]).unwrap();
         assert_eq!((path(&literal.key).unwrap().filter, &literal.content), ("a?n>5", &None));
         assert_eq!(key("a/#", PacketFilter::LITERAL), plain_again().key);
+        let plain = PacketFilter::default();
+        assert_eq!(other_key("$share/g/a?n>5", plain).as_ref(), Some(&literal.key));
+        assert_eq!(other_key("a?n>5", PacketFilter::LITERAL).as_deref(), Some("a?n>5"));
+        assert_eq!(other_key("a", plain).or(other_key("a", PacketFilter::LITERAL)), None);
         for asked in [plain_again(), query, sql, before, json, fields, escaped, literal] {
             assert_eq!(parse_key(&asked.key).unwrap(), asked);
         }

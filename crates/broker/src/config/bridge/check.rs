@@ -81,10 +81,13 @@ impl BridgeTopic {
             }
         }
         for (side, own) in [("local", self.local()), ("remote", self.remote())] {
-            if !topic::is_filter(&own) || own.contains('?') && side == "local" {
-                let what = format!("the {side} topic filter {own:?} is not valid");
-                wrong(".pattern", what);
-            } else if own.starts_with("$share/") || own.starts_with("$where") {
+            // Without `filter`, that of this broker is taken literally.
+            let looks_filtered = own.contains('?') && side == "local" || own.starts_with("$where");
+            if !topic::is_filter(&own) {
+                wrong(".pattern", format!("the {side} topic filter {own:?} is not valid"));
+            } else if own.starts_with("$share/")
+                || looks_filtered && (filter.is_some() || side == "remote")
+            {
                 wrong(".pattern", format!("{own:?}: use a plain topic filter, and `filter`"));
             }
         }

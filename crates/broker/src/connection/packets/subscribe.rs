@@ -196,22 +196,48 @@ impl Connection {
             self.outbox.push(&Packet::UnsubAck(UnsubAck { reasons, ..ack }));
             return Ok(());
         };
-        let (stages, mut reasons, mut chunk) = (self.context.stages, Vec::new(), Chunk::default());
-        let (mut keys, mut left) = (Vec::new(), unsubscribe.filters.iter().peekable());
+        let (mut all, mut reasons, mut chunk) = (Vec::new(), Vec::new(), Chunk::default());
+        let mut left = unsubscribe.filters.iter().peekable();
         while let Some((filter, _)) = left.next() {
-            keys.push(parse::key(filter, of_packet));
-            if chunk.is_full(keys.last().map_or(0, |key| key.len())) || left.peek().is_none() {
-                let keys = std::mem::take(&mut keys);
-                let of = (self.key, self.connection_id);
-                let asked = stages.sessions.unsubscribe(of, keys, stages.routing);
-                let asked = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
-                reasons.extend(asked.into_iter().map(|reason| reason.0));
+            let key = parse::key(filter, of_packet);
+            let is_full = chunk.is_full(key.len());
+            all.push((key, parse::other_key(filter, of_packet)));
+            if is_full || left.peek().is_none() {
+                self.unsubscribe_chunk(std::mem::take(&mut all), &mut reasons).await?;
             }
         }
         let properties = Properties::NONE;
         let ack = UnsubAck { id: unsubscribe.id, reasons: &reasons, properties };
         self.outbox.push(&Packet::UnsubAck(ack));
         Ok(())
+    }
+
+    /// Ends the subscriptions of one chunk, each given by its key and by that of its other meaning, and appends the reason
+    /// codes to `reasons`.
+    async fn unsubscribe_chunk(
+        &self,
+        chunk: Vec<(Box<str>, Option<Box<str>>)>,
+        reasons: &mut Vec<u8>,
+    ) -> Result<(), End> {
+        let (keys, others): (Vec<_>, Vec<_>) = chunk.into_iter().unzip();
+        let mut ended = self.end_subscriptions(keys).await?;
+        // Those from a time when topic filters with `?` had another meaning for this client.
+        let missing = ended.iter_mut().zip(others);
+        let missing = missing.filter(|(reason, _)| **reason == Reason::NO_SUBSCRIPTION_EXISTED);
+        let (places, others): (Vec<_>, Vec<_>) =
+            missing.filter_map(|(reason, other)| Some((reason, other?))).unzip();
+        if !others.is_empty() {
+            let again = self.end_subscriptions(others).await?;
+            places.into_iter().zip(again).for_each(|(place, reason)| *place = reason);
+        }
+        reasons.extend(ended.into_iter().map(|reason| reason.0));
+        Ok(())
+    }
+
+    async fn end_subscriptions(&self, keys: Vec<Box<str>>) -> Result<Vec<Reason>, End> {
+        let (stages, of) = (self.context.stages, (self.key, self.connection_id));
+        let ended = stages.sessions.unsubscribe(of, keys, stages.routing).await;
+        ended.map_err(|_| Reason::SERVER_BUSY.into())
     }
 }
 

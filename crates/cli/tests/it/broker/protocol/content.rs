@@ -408,5 +408,7 @@ fn literal_topic_filters(driver: &str) {
     let literally = [Property::User("$literal", "true")];
     assert_eq!(reader.subscribe_with(&wanted, &literally), [Reason::SUCCESS; 3]);
     receives_all(&broker, &mut reader);
+    // Without the property, the literal one is the other meaning.
+    assert_eq!(reader.unsubscribe(filters[0]), [Reason::SUCCESS]);
     assert_eq!(reader.unsubscribe(filters[0]), [Reason::NO_SUBSCRIPTION_EXISTED]);
 }
