@@ -226,6 +226,11 @@ impl Trailers {
         self.size > MAX_DECODED_BYTES
     }
 
+    /// Whether the list has more than `limit` bytes.
+    pub(crate) fn is_larger_than(&self, limit: usize) -> bool {
+        self.size > limit
+    }
+
     /// Whether all fields are permitted.
     pub(crate) fn is_valid(&self) -> bool {
         !self.is_malformed

@@ -91,6 +91,9 @@ impl Connection {
         if let Err(Invalid) = self.decoder.decode(block, |field| head.add(field, limit)) {
             return self.undecoded(head.is_excessive());
         }
+        if head.is_large() {
+            self.flood.costly(1, Excess::FieldBlock);
+        }
         match self.streams.absent(id) {
             Absent::Idle => (),
             Absent::Skipped => return Err(Error::Connection(Code::PROTOCOL_ERROR)),
@@ -139,6 +142,9 @@ impl Connection {
         let mut trailers = Trailers::default();
         if let Err(Invalid) = self.decoder.decode(block, |field| trailers.add(field)) {
             return self.undecoded(trailers.is_excessive());
+        }
+        if trailers.is_larger_than(self.limits.head) {
+            self.flood.costly(1, Excess::FieldBlock);
         }
         if !is_receiving {
             return Err(Error::Stream(id, Code::STREAM_CLOSED));

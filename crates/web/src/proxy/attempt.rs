@@ -3,6 +3,7 @@
 //! A server may answer before it has read all of the request, and may wait for its answer to be read before it reads on.
 //! Therefore neither direction waits for the other.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -59,8 +60,9 @@ pub(super) async fn attempt(
     if job.expects && body.invite(sending).await.is_err() {
         return Outcome::Broken(None, io::ErrorKind::BrokenPipe.into());
     }
-    let mut upload = pin!(upload(body, wire, job.body, rule));
-    let mut uploading = Uploading { upload: upload.as_mut(), result: None, begun: now() };
+    let waiting = Cell::new(None);
+    let mut upload = pin!(upload(body, wire, (job.body, rule), &waiting));
+    let mut uploading = Uploading { upload: upload.as_mut(), result: None, waiting: &waiting };
     let mut input = Vec::new();
     let received = {
         let mut head = pin!(receive_head(wire, &mut input, job));
@@ -71,7 +73,7 @@ pub(super) async fn attempt(
         Received::Head(Err(Failure::Closed)) if lease.is_reused && input.is_empty() => {
             return Outcome::Stale;
         }
-        Received::Head(Err(failure @ Failure::Closed)) if uploading.excuses(failure) => {
+        Received::Head(Err(Failure::Closed)) if uploading.excuses_close() => {
             return Outcome::GivenUp;
         }
         Received::Head(Err(failure)) => return Outcome::Failed(failure),
@@ -124,7 +126,7 @@ async fn relay(
             let sent = out.send().await;
             let error = sent.err().unwrap_or(io::ErrorKind::UnexpectedEof.into());
             // Nothing follows a request that its client has not completed.
-            Outcome::Broken(Some(failure).filter(|failure| !uploading.excuses(*failure)), error)
+            Outcome::Broken(Some(failure).filter(|_| !uploading.has_failed()), error)
         }
     }
 }
@@ -137,8 +139,13 @@ enum Upload {
     Client(BodyError),
 }
 
-/// Sends the body to the server.
-async fn upload(body: &mut RequestBody, wire: &Wire, framing: Body, rule: &Proxy) -> Upload {
+/// Sends the body to the server. `waiting` is since when it waits for the client.
+async fn upload(
+    body: &mut RequestBody,
+    wire: &Wire,
+    (framing, rule): (Body, &Proxy),
+    waiting: &Cell<Option<Duration>>,
+) -> Upload {
     let (idle, timeout) = (rule.idle_timeout, IoTimeout::after(rule.idle_timeout));
     let (mut piece, mut memory) = (Vec::new(), Vec::new());
     let is_chunked = framing == Body::Chunked;
@@ -147,7 +154,10 @@ async fn upload(body: &mut RequestBody, wire: &Wire, framing: Body, rule: &Proxy
     }
     loop {
         piece.clear();
-        if let Err(error) = body.next(&mut piece, idle).await {
+        waiting.set(Some(now()));
+        let next = body.next(&mut piece, idle).await;
+        waiting.set(None);
+        if let Err(error) = next {
             return Upload::Client(error);
         }
         let is_last = piece.is_empty();
@@ -177,7 +187,8 @@ async fn upload(body: &mut RequestBody, wire: &Wire, framing: Body, rule: &Proxy
 struct Uploading<'a, F> {
     upload: Pin<&'a mut F>,
     result: Option<Upload>,
-    begun: Duration,
+    /// Since when it waits for the client.
+    waiting: &'a Cell<Option<Duration>>,
 }
 
 /// Whichever finished first.
@@ -199,14 +210,16 @@ impl<F: Future<Output = Upload>> Uploading<'_, F> {
         matches!(self.result, Some(Upload::Complete))
     }
 
-    /// Whether a failure is the client's: it has failed, or is so slow that a server may give up and close its connection.
-    fn excuses(&self, failure: Failure) -> bool {
-        match self.result {
-            Some(Upload::Client(_)) => true,
-            None if failure == Failure::IdleTimeout => false,
-            None => now().saturating_sub(self.begun) >= SLOW_CLIENT,
-            Some(Upload::Complete | Upload::Stopped) => false,
-        }
+    /// Whether the client has not completed its request.
+    fn has_failed(&self) -> bool {
+        matches!(self.result, Some(Upload::Client(_)))
+    }
+
+    /// Whether a server may close its connection without a response because of the client: it has failed, or the server
+    /// waits for the rest of its request.
+    fn excuses_close(&self) -> bool {
+        let waits = |since: Duration| now().saturating_sub(since) >= SLOW_CLIENT;
+        self.has_failed() || self.result.is_none() && self.waiting.get().is_some_and(waits)
     }
 
     /// Sends the body, and receives the head of the response at the same time. The time limit begins when the body is

@@ -166,7 +166,7 @@ fn fields(
     line("X-Forwarded-Proto", &[proto.as_bytes()]);
     let proxied = origin.field;
     let claimed = proxied.and_then(|field| field.host(request.values(field.host_name())));
-    if let Some(host) = claimed.or(request.host).filter(|host| !host.is_empty()) {
+    if let Some(host) = claimed.or(request.host).filter(|host| is_single_host(host)) {
         line("X-Forwarded-Host", &[host.as_bytes()]);
         forwarded += &format!(";host=\"{host}\"");
     }
@@ -206,6 +206,13 @@ fn has_dots(path: &str) -> bool {
         segment.starts_with('.')
             && name(segment).is_some_and(|length| matches!(&segment[..length], "." | ".."))
     })
+}
+
+/// Whether servers read a host as one name or address with or without a port. They may read others as several, such as
+/// `evil.example,example.org` in X-Forwarded-Host.
+fn is_single_host(host: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    !host.is_empty() && host.bytes().all(is_plain)
 }
 
 #[cfg(test)]

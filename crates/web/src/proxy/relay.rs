@@ -39,7 +39,8 @@ pub(super) async fn relay_body(
         Content::UntilClose => None,
         Content::Framed(body) => Some(BodyParser::new(body, &limits).map_err(|_| truncated())?),
     };
-    let (mut piece, mut longest) = (Vec::new(), Duration::ZERO);
+    // The end of the last write for which the client has let the server wait.
+    let (mut piece, mut slow_until) = (Vec::new(), None);
     loop {
         match &mut parser {
             Some(parser) => {
@@ -59,15 +60,17 @@ pub(super) async fn relay_body(
         // A server may send a piece and wait for the client's reaction.
         let begun = now();
         out.send().await.map_err(Broken::Client)?;
-        longest = longest.max(now().saturating_sub(begun));
+        if now().saturating_sub(begun) >= SLOW_CLIENT {
+            slow_until = Some(now());
+        }
         match (wire.read(input, timeout).await, &parser) {
             (Ok(1..), _) => (),
             (Ok(0), None) => break,
             (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(Broken::Server(Failure::IdleTimeout));
             }
-            // A server that could not send for so long has given up.
-            _ if longest >= SLOW_CLIENT => {
+            // A server that could not send for so long has given up. What it had sent before has come meanwhile.
+            _ if slow_until.is_some_and(|at| now().saturating_sub(at) < timeout.duration()) => {
                 return Err(Broken::Client(io::ErrorKind::UnexpectedEof.into()));
             }
             _ => return Err(truncated()),
