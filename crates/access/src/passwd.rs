@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,16 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The text behind the user's name.
+    /// The text behind the name of a user.
+    fn hash_of(self, name: &str, password: &[u8]) -> Result<String, LineError> {
+        check_name(name).map_err(wrong)?;
+        if password.is_empty() {
+            return Err(wrong(format!("the password of {name:?} is empty")));
+        }
+        let hash = self.hash(password);
+        hash.map_err(|error| wrong(format!("the password cannot be hashed: {error}")))
+    }
+
     fn hash(self, password: &[u8]) -> Result<String, String> {
         match self {
             Self::Argon2id => {
@@ -67,13 +76,15 @@ pub fn set_as(
     password: &[u8],
     scheme: Scheme,
 ) -> Result<String, LineError> {
-    let wrong = |what| LineError { line: 0, column: 0, what };
-    check_name(name).map_err(wrong)?;
-    if password.is_empty() {
-        return Err(wrong(format!("the password of {name:?} is empty")));
-    }
-    let hash = scheme.hash(password);
-    let hash = hash.map_err(|error| wrong(format!("the password cannot be hashed: {error}")))?;
+    with_hash(text, name, &scheme.hash_of(name, password)?, scheme)
+}
+
+fn wrong(what: String) -> LineError {
+    LineError { line: 0, column: 0, what }
+}
+
+/// The text with this hash for the user.
+fn with_hash(text: &str, name: &str, hash: &str, scheme: Scheme) -> Result<String, LineError> {
     let new = format!("{name}:{hash}");
     let mut there = false;
     let mut lines: Vec<&str> = Vec::new();
@@ -112,13 +123,15 @@ pub fn set_in_file(
     password: &[u8],
     scheme: Scheme,
 ) -> Result<(), FileError> {
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let path = &target(path).map_err(FileError::io("read", path))?;
+    // Takes long, so it comes before the file exists that others wait for.
+    let hash = scheme.hash_of(name, password).map_err(|wrong| invalid(path, wrong))?;
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = Path::new(&new);
     // From here on, no other process changes the file.
     let file = create_alone(new).map_err(FileError::io("write", new))?;
-    let replaced = change(path, name, password, scheme).and_then(|text| {
+    let replaced = change(path, name, &hash, scheme).and_then(|text| {
         let replaced = write(file, path, &text).and_then(|()| fs::rename(new, path));
         replaced.map_err(FileError::io("write", new))
     });
@@ -126,6 +139,21 @@ pub fn set_in_file(
         let _ = fs::remove_file(new);
     }
     replaced
+}
+
+/// The file at `path`: of a symbolic link its target, also if that does not exist yet.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
+            Ok(to) => Ok(path.parent().unwrap_or(Path::new("")).join(to)),
+            Err(_) => Ok(path.to_owned()),
+        },
+        found => found,
+    }
+}
+
+fn invalid(path: &Path, wrong: LineError) -> FileError {
+    FileError::Invalid { path: path.into(), errors: vec![wrong] }
 }
 
 /// Creates the new version of a file, after that of another process is in place.
@@ -149,13 +177,12 @@ fn create_alone(new: &Path) -> io::Result<File> {
 }
 
 /// The new text of a file.
-fn change(path: &Path, name: &str, password: &[u8], scheme: Scheme) -> Result<String, FileError> {
+fn change(path: &Path, name: &str, hash: &str, scheme: Scheme) -> Result<String, FileError> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text.map_err(FileError::io("read", path))?,
     };
-    let wrong = |wrong| FileError::Invalid { path: path.into(), errors: vec![wrong] };
-    set_as(&text, name, password, scheme).map_err(wrong)
+    with_hash(&text, name, hash, scheme).map_err(|wrong| invalid(path, wrong))
 }
 
 /// Writes the new version of the file `path`.
@@ -214,10 +241,11 @@ mod tests {
     fn the_target_of_a_link_is_replaced() {
         let home = tempfile::tempdir().unwrap();
         let (path, link) = (home.path().join("users"), home.path().join("link"));
-        fs::write(&path, "").unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
+        set_in_file(&link, "adam", b"rib", Scheme::default()).unwrap();
         set_in_file(&link, "eve", b"apple", Scheme::default()).unwrap();
-        assert!(fs::read_to_string(&path).unwrap().starts_with("eve:"));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("adam:") && text.contains("eve:"), "{text}");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     }
 

@@ -15,6 +15,8 @@ pub(super) struct Bridges {
 
 struct Translated {
     setting: Setting,
+    /// The options that follow it.
+    options: Vec<Setting>,
     bridge: Bridge,
     addresses: Vec<Setting>,
     tls: BridgeTls,
@@ -32,7 +34,16 @@ impl Bridges {
             bridge.reconnect_delay = Duration::from_secs(5);
             let (setting, addresses) = (setting.clone(), Vec::new());
             let (tls, is_tls, needs_psk) = (BridgeTls::default(), false, false);
-            self.all.push(Translated { setting, bridge, addresses, tls, is_tls, needs_psk });
+            let options = Vec::new();
+            self.all.push(Translated {
+                setting,
+                options,
+                bridge,
+                addresses,
+                tls,
+                is_tls,
+                needs_psk,
+            });
             return true;
         }
         if !is_option(&setting.key) {
@@ -78,6 +89,7 @@ fn is_option(key: &str) -> bool {
 
 impl Translated {
     fn take(&mut self, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
+        self.options.push(setting.clone());
         let Self { bridge, tls, .. } = self;
         let value = setting.value.as_str();
         let path = || Some(value.into());
@@ -127,6 +139,9 @@ impl Translated {
             "round_robin" if value == "true" => {
                 return Err("the addresses are tried in their order".into());
             }
+            "bridge_reload_type" if value == "immediate" => {
+                return Err("a reload restarts a bridge whose settings changed".into());
+            }
             "bridge_bind_address" => return Err("the system selects the address".into()),
             key => match unneeded(key) {
                 Some(why) => notes.unneeded(setting, why),
@@ -152,10 +167,12 @@ impl Translated {
 
     /// `None` for a bridge that would not be encrypted any more.
     fn finish(self, notes: &mut Notes) -> Option<Bridge> {
-        let Self { setting, mut bridge, addresses, tls, is_tls, needs_psk } = self;
+        let Self { setting, options, mut bridge, addresses, tls, is_tls, needs_psk } = self;
         if needs_psk && !is_tls {
             notes
                 .left_out(&setting, "without its pre-shared key the bridge would not be encrypted");
+            let others = options.iter().filter(|own| own.key != "bridge_psk");
+            others.for_each(|own| notes.left_out(own, "its bridge is left out"));
             return None;
         }
         let scheme = if is_tls { "mqtts" } else { "mqtt" };
@@ -197,10 +214,14 @@ fn unneeded(key: &str) -> Option<&'static str> {
         "bridge_attempt_unsubscribe" => {
             "bridges end subscriptions that are not configured any more"
         }
-        "bridge_insecure" | "bridge_require_ocsp" | "start_type" | "round_robin" => {
-            "it is the default"
+        "bridge_insecure"
+        | "bridge_reload_type"
+        | "bridge_require_ocsp"
+        | "start_type"
+        | "round_robin" => "it is the default",
+        "bridge_ciphers" | "bridge_ciphers_tls1.3" | "bridge_tls_version" => {
+            "TLS 1.2 and 1.3 are offered"
         }
-        "bridge_tls_version" => "TLS 1.2 and 1.3 are offered",
         "bridge_max_packet_size" | "bridge_max_topic_alias" | "bridge_receive_maximum" => {
             "the limits of the remote broker are respected"
         }

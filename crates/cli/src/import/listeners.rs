@@ -53,9 +53,8 @@ impl Listeners {
                 return true;
             }
             "port" => {
-                let default = self.default_listener(setting);
                 match value.parse() {
-                    Ok(port @ 1..) => default.port = port,
+                    Ok(port @ 1..) => self.default_listener(setting).port = port,
                     _ => notes.left_out(setting, "expected a port from 1 to 65535"),
                 }
                 return true;
