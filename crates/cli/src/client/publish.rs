@@ -216,8 +216,8 @@ impl Sending<'_> {
 enum Source {
     /// A single message, until it was taken.
     Once(Option<Vec<u8>>),
-    /// Lines: the bytes read, and whether the input has ended.
-    Lines { read: Vec<u8>, ended: bool },
+    /// Lines: the bytes read, how many of them contain no end of a line, and whether the input has ended.
+    Lines { read: Vec<u8>, searched: usize, ended: bool },
 }
 
 impl What {
@@ -235,7 +235,7 @@ impl What {
                 of_file(path)
                     .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?,
             )),
-            (None, None) => Source::Lines { read: Vec::new(), ended: false },
+            (None, None) => Source::Lines { read: Vec::new(), searched: 0, ended: false },
         })
     }
 }
@@ -245,12 +245,18 @@ impl Source {
     fn next(&mut self) -> Option<Vec<u8>> {
         match self {
             Self::Once(message) => message.take(),
-            Self::Lines { read, ended } => {
-                let Some(end) = read.iter().position(|byte| *byte == b'\n') else {
+            Self::Lines { read, searched, ended } => {
+                let end = read[*searched..].iter().position(|byte| *byte == b'\n');
+                let Some(end) = end.map(|end| *searched + end) else {
+                    *searched = read.len();
                     // The last line may lack a newline.
                     let rest = *ended && !read.is_empty();
-                    return rest.then(|| std::mem::take(read));
+                    return rest.then(|| {
+                        *searched = 0;
+                        std::mem::take(read)
+                    });
                 };
+                *searched = 0;
                 let mut line: Vec<u8> = read.drain(..=end).collect();
                 line.pop();
                 if line.last() == Some(&b'\r') {
@@ -265,13 +271,13 @@ impl Source {
     fn is_ended(&self) -> bool {
         match self {
             Self::Once(message) => message.is_none(),
-            Self::Lines { read, ended } => *ended && read.is_empty(),
+            Self::Lines { read, ended, .. } => *ended && read.is_empty(),
         }
     }
 
     /// Reads the available input.
     fn read(&mut self) -> Result<(), Failure> {
-        let Self::Lines { read, ended } = self else { return Ok(()) };
+        let Self::Lines { read, ended, .. } = self else { return Ok(()) };
         let mut chunk = [0; 16 * 1024];
         match rustix::io::read(io::stdin(), &mut chunk) {
             Ok(0) => *ended = true,
@@ -289,13 +295,16 @@ mod tests {
 
     #[test]
     fn lines_are_messages() {
-        let mut source = Source::Lines { read: b"one\r\n\nlast".to_vec(), ended: false };
+        let read = b"one\r\n\nlast".to_vec();
+        let mut source = Source::Lines { read, searched: 0, ended: false };
         assert_eq!(source.next().as_deref(), Some(&b"one"[..]));
         assert_eq!(source.next().as_deref(), Some(&b""[..]));
         assert_eq!((source.next(), source.is_ended()), (None, false));
-        let Source::Lines { ended, .. } = &mut source else { unreachable!() };
+        let Source::Lines { read, ended, .. } = &mut source else { unreachable!() };
+        read.extend(b" piece\nend");
         *ended = true;
-        assert_eq!(source.next().as_deref(), Some(&b"last"[..]));
+        assert_eq!(source.next().as_deref(), Some(&b"last piece"[..]));
+        assert_eq!(source.next().as_deref(), Some(&b"end"[..]));
         assert_eq!((source.next(), source.is_ended()), (None, true));
     }
 

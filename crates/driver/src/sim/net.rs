@@ -103,9 +103,17 @@ impl Net {
     }
 
     /// A port that was not assigned before.
+    ///
+    /// # Panics
+    /// If there is none.
     pub(super) fn free_port(&mut self) -> u16 {
+        const FIRST: u16 = 20_000;
+        assert!(
+            self.ports < u16::MAX - FIRST,
+            "all ports of this world were used; use more worlds"
+        );
         self.ports += 1;
-        20_000 + self.ports
+        FIRST + self.ports
     }
 
     pub(super) fn listen(&mut self, mut address: Address) -> usize {

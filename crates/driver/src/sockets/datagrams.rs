@@ -32,7 +32,11 @@ struct Received {
 
 impl DatagramBatch {
     /// Memory for [`MAX_BATCH`] datagrams of up to `max` bytes.
+    ///
+    /// # Panics
+    /// If `max` is zero.
     pub fn new(max: usize) -> Self {
+        assert!(max > 0, "a batch of datagrams without memory for them");
         Self { bytes: vec![0; MAX_BATCH * max], max, received: Vec::with_capacity(MAX_BATCH) }
     }
 

@@ -8,12 +8,13 @@ use phalanx_driver::Payload;
 
 use crate::io::IoTimeout;
 use crate::net::Stream;
+use crate::time::now;
 
 /// Largest request in bytes.
 const MAX_REQUEST: usize = 8 * 1024;
 /// Largest body of a request in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// Time limit for each request, and for each piece of a response.
+/// Time limit for an idle connection, for each request from its first byte, and for each piece of a response.
 const IO_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(10));
 /// Bytes of a response sent at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -180,6 +181,7 @@ impl Connection {
 
     /// Waits for the next request. None at the end of the connection.
     pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
+        let mut begun = (!self.buffer.is_empty()).then(now);
         while self.keep {
             match parse(&self.buffer) {
                 Parsed::Complete(length, mut request) => {
@@ -191,8 +193,7 @@ impl Connection {
                         return self.refuse("413 Content Too Large").await;
                     }
                     while self.buffer.len() < request.body_bytes {
-                        let timeout = IO_TIMEOUT.until_shutdown();
-                        if self.stream.read(&mut self.buffer, timeout).await? == 0 {
+                        if self.stream.read(&mut self.buffer, rest(begun)).await? == 0 {
                             return Ok(None);
                         }
                     }
@@ -205,9 +206,10 @@ impl Connection {
                 }
                 Parsed::Partial => (),
             }
-            if self.stream.read(&mut self.buffer, IO_TIMEOUT.until_shutdown()).await? == 0 {
+            if self.stream.read(&mut self.buffer, rest(begun)).await? == 0 {
                 break;
             }
+            begun.get_or_insert_with(now);
         }
         Ok(None)
     }
@@ -276,6 +278,12 @@ impl Connection {
     async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {
         self.stream.write(Payload { head, body }, IO_TIMEOUT).await.map(|_| ())
     }
+}
+
+/// The rest of the time for a request that began then.
+fn rest(begun: Option<Duration>) -> IoTimeout {
+    let elapsed = begun.map_or(Duration::ZERO, |begun| now().saturating_sub(begun));
+    IO_TIMEOUT.remaining(elapsed).until_shutdown()
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ async fn drawn(request: &Request, source: &Source) -> Answer {
     };
     let (before, after);
     if request.method == Method::Head {
-        // The length is unknown before rendering, so a HEAD request gets none.
+        // The head of a page of an empty interval, without a wait.
         before = Snapshot::take(source).await;
         after = before.clone();
     } else {

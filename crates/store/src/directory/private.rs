@@ -13,11 +13,13 @@ pub(crate) fn owner_only(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 pub(crate) fn owner_only(_: &mut OpenOptions) {}
 
-/// Creates a directory with mode 0700, and missing parents with the default mode.
+/// Creates a directory with mode 0700, and missing parents with the default mode. All of them survive a power cut.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
+    let path = &std::path::absolute(path)?;
+    let missing = path.ancestors().take_while(|own| !own.is_dir()).count();
     if let Some(above) = path.parent() {
         std::fs::create_dir_all(above)?;
     }
@@ -26,9 +28,21 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
         // Another process created it.
-        Err(_) if path.is_dir() => Ok(()),
-        made => made,
+        Err(_) if path.is_dir() => (),
+        made => made?,
     }
+    // The name of a new directory is stored in the one above it.
+    path.ancestors().skip(1).take(missing).try_for_each(sync)
+}
+
+#[cfg(unix)]
+fn sync(directory: &Path) -> io::Result<()> {
+    std::fs::File::open(directory)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Removes the permissions of others from the store's files, which older versions created with the default

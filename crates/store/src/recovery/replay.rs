@@ -65,12 +65,18 @@ pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recove
             None => return Err(files.corrupt(*number, 0, "the header is corrupt")),
         }
     }
+    let next_segment = match numbers.last() {
+        Some(last) => last
+            .checked_add(1)
+            .ok_or_else(|| files.corrupt(*last, 0, "no number is left for the next segment"))?,
+        None => 1,
+    };
     let mut replay = Replay {
         index: Index::replaying(),
         segments: Vec::new(),
         leftovers,
         salt: heads.last().map(|head| head.salt),
-        next_segment: numbers.last().map_or(1, |last| last + 1),
+        next_segment,
         next_sequence: 1,
     };
     let chain = chain(&files, &heads, &mut replay)?;
