@@ -61,7 +61,8 @@ pub enum Error {
         /// Their bytes; zero if the queries of one sweep were too many.
         bytes: usize,
     },
-    /// No connection could execute the query in time. It had no effect; it may be repeated later.
+    /// No connection could execute the query in time. It had no effect and may be repeated later, unless its statement is
+    /// [repeatable](crate::Statement::repeatable): an earlier connection may have executed that before it was lost.
     #[error("no connection to the database could execute the query within {waited:?}: {what}")]
     Unavailable {
         /// How long the query waited.

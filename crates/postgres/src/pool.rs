@@ -79,9 +79,8 @@ impl Pool {
         if self.queue.borrow().is_empty() {
             return;
         }
-        let idle = self.idle.borrow_mut().pop();
-        if let Some(idle) = idle {
-            return idle.notify();
+        if self.wake_idle() {
+            return;
         }
         if self.running.get() == self.config.connections {
             return;
@@ -100,18 +99,26 @@ impl Pool {
         }
     }
 
+    /// Wakes an idle connection if queries wait, such as those of a connection that has ended. Returns whether it did.
+    fn wake_idle(&self) -> bool {
+        if self.queue.borrow().is_empty() {
+            return false;
+        }
+        let idle = self.idle.borrow_mut().pop();
+        idle.inspect(|idle| idle.notify()).is_some()
+    }
+
     /// Runs a connection while queries wait, and then until the connection ends.
     async fn serve(self: &Rc<Self>) {
         while self.pause_before_attempt().await {
             let ended = match Session::open(self).await {
                 Ok(session) => {
                     let _open = Open::new(self);
-                    let ended = session.run().await;
-                    self.closed.set(now());
-                    ended
+                    session.run().await
                 }
                 Err(fault) => Err(fault),
             };
+            self.wake_idle();
             if let Err(fault) = ended {
                 self.failed(&fault);
             }
@@ -220,6 +227,7 @@ impl<'p> Open<'p> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         self.0.open.set(self.0.open.get() - 1);
+        self.0.closed.set(now());
     }
 }
 

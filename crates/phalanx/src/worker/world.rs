@@ -17,7 +17,7 @@ use crate::diagnostics::tracing_events;
 use crate::io::{Io, SaturationProbe};
 use crate::supervisor::{Event, SupervisorIdle};
 
-/// The least time of coalescing that counts as idle: in a shorter one, the driver only took what had arrived.
+/// The least wait of coalescing that counts as idle: in a shorter one, the driver only took what had arrived.
 const MIN_IDLE: Duration = Duration::from_micros(10);
 
 pub(crate) struct DriverWorld {
@@ -140,10 +140,13 @@ impl World for DriverWorld {
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
         let ends = [timeout.map(Duration::from_nanos), expiry];
         let limit = ends.into_iter().flatten().fold(limit, Duration::min);
+        // The kernel processes completions and submits requests within the call, which is no idle time.
+        let worked = self.thread_cpu_time();
         self.io.driver(|driver| {
             driver.coalesce(wanted, limit).unwrap_or_else(|error| fail("coalesce", &error));
         });
-        let waited = self.epoch.elapsed().saturating_sub(begin);
+        let worked = Duration::from_nanos(self.thread_cpu_time().saturating_sub(worked));
+        let waited = self.epoch.elapsed().saturating_sub(begin).saturating_sub(worked);
         if waited < MIN_IDLE {
             return 0;
         }

@@ -78,21 +78,28 @@ impl Link {
         mut process: impl FnMut(&Self) -> Result<bool, Fault>,
     ) -> Result<(), Fault> {
         let mut sending = pin!(self.send_in_parts(message));
-        let (mut is_sent, mut is_over) = (false, false);
+        let (mut is_sent, mut is_over, mut failed) = (false, false, None);
         loop {
             is_over = is_over || process(self)?;
             if is_sent && is_over {
                 return Ok(());
             } else if is_sent {
-                self.wait(limit).await?;
+                match (self.wait(limit).await, failed.take()) {
+                    // The server has said nothing more.
+                    (Err(Fault::TimedOut(_)), Some(fault)) => return Err(fault),
+                    (waited, fault) => {
+                        waited?;
+                        failed = fault;
+                    }
+                }
                 continue;
             }
             match select(sending.as_mut(), self.wait(limit)).await {
                 Either::Left(sent) => {
                     is_sent = true;
-                    if sent.is_err() {
+                    if let Err(fault) = sent {
                         // The server has probably said why it ended the connection.
-                        limit = LAST_WORDS;
+                        (limit, failed) = (LAST_WORDS, Some(fault));
                     }
                 }
                 Either::Right(waited) => waited?,

@@ -89,8 +89,10 @@ impl Member {
     /// The processor time that it has used in the recent past, in thousandths; none if it has not measured it.
     fn worked(&self, now: Duration) -> Option<u32> {
         let load = self.load.load(Ordering::Relaxed);
-        let age = (millis(now) as u32).wrapping_sub((load >> 32) as u32);
-        (load != 0 && u64::from(age) <= 3 * millis(LOAD_INTERVAL)).then_some(load as u32)
+        // Negative if its clock is ahead of `now`, which is the time of a turn's start.
+        let age = (millis(now) as u32).wrapping_sub((load >> 32) as u32) as i32;
+        let recent = -1_000..=3 * millis(LOAD_INTERVAL) as i32;
+        (load != 0 && recent.contains(&age)).then_some(load as u32)
     }
 }
 
@@ -434,6 +436,8 @@ mod tests {
             let now = days * day;
             place.publish_load(now, 500);
             assert_eq!(member.worked(now + Duration::from_millis(60)), Some(500), "{days}");
+            let before = now.saturating_sub(Duration::from_millis(5));
+            assert_eq!(member.worked(before), Some(500), "{days}: ahead of the reader");
             assert_eq!(member.worked(now + Duration::from_millis(61)), None, "{days}");
         }
         // 2³² milliseconds.
