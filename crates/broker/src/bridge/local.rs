@@ -64,7 +64,9 @@ impl Local {
         }
         let limits = ConnectionLimits { origin: None, receive_maximum: u16::MAX, most: usize::MAX };
         let opened = self.attach(limits).await?;
-        self.is_new.set(!opened.present);
+        if !opened.present {
+            self.is_new.set(true);
+        }
         let retain_handling = RetainHandling::DoNotSend;
         let subscribed = match self.unsubscribe_others(&opened).await {
             Ok(()) => self.subscribe(&opened, retain_handling).await,
@@ -216,7 +218,43 @@ fn all_succeeded(reasons: Result<Vec<Reason>, CallError>, what: &str) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use phalanx::{Graph, sim};
+
     use super::*;
+    use crate::Broker;
+    use crate::config::{BridgeTopic, Config};
+
+    #[test]
+    fn a_session_is_new_until_the_remote_broker_is_connected() {
+        sim::run(0, |world| {
+            let (mut graph, mut config) = (Graph::new(), Config::new());
+            config.runtime.workers = 1;
+            let broker = Broker::declare(&mut graph, &config);
+            let stage = graph.stage("test").shared(());
+            let net = world.net();
+            world.program(graph, move |_| {
+                let (context, net) = (broker.context().clone(), net.clone());
+                stage.dispatch(move |_| async move {
+                    let topic =
+                        BridgeTopic { pattern: "#".into(), qos: 2, ..BridgeTopic::default() };
+                    let topics = vec![topic];
+                    let map = Arc::new(TopicMap::new(&topics));
+                    let bridge = Bridge { name: "b".into(), topics, ..Bridge::default() };
+                    let bridge = Arc::new(bridge);
+                    let local = Local::new(context, bridge, map);
+                    // It is prepared again after a failure, and before the remote broker is reached.
+                    for _ in 0..2 {
+                        local.prepare().await.unwrap();
+                        assert!(local.needs_clean_start());
+                    }
+                    local.set_known();
+                    assert!(!local.needs_clean_start());
+                    net.drain();
+                })?;
+                Ok(())
+            });
+        });
+    }
 
     #[test]
     fn a_refused_call_is_a_failure() {
