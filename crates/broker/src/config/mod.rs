@@ -55,8 +55,8 @@ pub struct Config {
     /// The directory that stores sessions, queued messages and retained messages; `None` keeps them in memory
     /// only. It is created if missing.
     pub persistence_dir: Option<PathBuf>,
-    /// Whether to start although acknowledged data is missing at the end of the journal in `persistence_dir`.
-    /// It applies to one start, so it is not a key of the configuration file.
+    /// Whether to start although acknowledged data is missing at the end of the journal in `persistence_dir`, or NATS has later
+    /// changes of the kept sessions. It applies to one start, so it is not a key of the configuration file.
     pub accept_loss: bool,
     /// Whether state in memory is intended, so that the broker does not warn about it. Excludes
     /// `persistence_dir`.

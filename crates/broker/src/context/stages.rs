@@ -73,13 +73,14 @@ impl Stages {
                 (Wal::default(), RecoveredState::nothing(partitions))
             }
             Some((store, restored)) => {
-                let is_kept = kept.is_some();
+                let (is_kept, accepts_loss) = (kept.is_some(), config.accept_loss);
                 let journal = store.declare_mirrored(graph, |graph, stage| {
                     let kept = kept?;
                     let files = blocking(graph, "kept").threads(1).state(());
                     let resolver = Resolver::named(graph, "kept names");
                     graph.calls(stage, (files, resolver));
-                    Some(Box::new(move || StreamMirror::start(kept, stage, (files, resolver))))
+                    let blocking = (files, resolver);
+                    Some(Box::new(move || StreamMirror::start(kept, stage, blocking, accepts_loss)))
                 });
                 // Commits are operations of the delivery stage.
                 graph.calls(delivery, &journal);

@@ -10,7 +10,7 @@ use phalanx::net::{Bytes, Resolver};
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::time::now;
 use phalanx::{SharedStage, select, sleep};
-use phalanx_nats::{Client, Expected, JetStream, JetStreamError, Options};
+use phalanx_nats::{Client, Expected, JetStream, JetStreamError, Options, Stored};
 use phalanx_store::{LocalFuture, Mirror, MirrorLost};
 
 use crate::cluster_names::{BATCH, JournalName};
@@ -37,6 +37,8 @@ pub(crate) struct StreamMirror {
     pub(super) files: BlockingStage<()>,
     /// Identifies this process in the stream.
     pub(super) start: u64,
+    /// Whether the journal is used although NATS has later batches.
+    pub(super) accepts_loss: bool,
     pub(super) journal: RefCell<Option<JournalName>>,
     /// The number of the stream's last known message.
     pub(super) last: Rc<Cell<u64>>,
@@ -50,11 +52,13 @@ pub(crate) struct StreamMirror {
 }
 
 impl StreamMirror {
-    /// Connects to NATS. `stage` is that of the mirror's operations.
+    /// Connects to NATS. `stage` is that of the mirror's operations. If `accepts_loss`, the journal is used although NATS has
+    /// later batches.
     pub(crate) fn start(
         kept: Arc<Kept>,
         stage: SharedStage<()>,
         (files, resolver): (BlockingStage<()>, Resolver),
+        accepts_loss: bool,
     ) -> Rc<Self> {
         let timeout = kept.timeout();
         let of_errors = kept.clone();
@@ -78,6 +82,7 @@ impl StreamMirror {
             stage,
             files,
             start,
+            accepts_loss,
             journal: RefCell::default(),
             last: Rc::default(),
             appended: Cell::default(),
@@ -122,10 +127,16 @@ impl StreamMirror {
         MAX_PART.min(most.saturating_sub(MAX_HEADERS)).max(1)
     }
 
-    /// Sends the next parts of a batch, of this size, without waiting.
-    fn send(&self, number: u64, batch: &[u8], (done, size): (usize, usize)) -> Vec<Appended> {
+    /// Sends the next parts of a batch, at most `most` of this size, without waiting.
+    fn send(
+        &self,
+        number: u64,
+        batch: &[u8],
+        (done, size): (usize, usize),
+        most: usize,
+    ) -> Vec<Appended> {
         let (subject, count) = (self.subject(BATCH), batch.len().div_ceil(size));
-        let parts = batch.chunks(size).enumerate().skip(done).take(MAX_AHEAD);
+        let parts = batch.chunks(size).enumerate().skip(done).take(most);
         let parts = parts.zip(self.last.get()..).map(|((place, part), last)| {
             let (place, count) = (place as u32, count as u32);
             let head = Head { start: self.start, batch: number, place, count };
@@ -142,7 +153,7 @@ impl StreamMirror {
         batch: Bytes,
         (mut size, mut sent): (usize, Vec<Appended>),
     ) -> Result<(), MirrorLost> {
-        let (mut done, mut begun) = (0, self.last.get());
+        let (mut done, mut begun, mut most) = (0, self.last.get(), MAX_AHEAD);
         loop {
             let mut failed = None;
             for stored in sent {
@@ -156,7 +167,12 @@ impl StreamMirror {
                 self.kept.tell(&format!("the journal waits for NATS: {why}"));
                 self.pause().await;
                 failed = match self.find_last().await {
-                    Ok(()) => None,
+                    Ok(Some(found)) if !is_part(&found, number, &batch, size) => {
+                        // A part of another size, which was stored late: the batch begins again after it.
+                        (done, begun, most) = (0, self.last.get(), 1);
+                        None
+                    }
+                    Ok(_) => None,
                     Err(Failed::Lost(why)) => {
                         self.kept.fence(&why);
                         return Err(MirrorLost(why));
@@ -175,16 +191,21 @@ impl StreamMirror {
                 self.kept.metrics.lag.set(0);
                 return Ok(());
             }
-            if size != self.part_size() {
-                // Another server: the batch begins again, with parts of another size.
-                (size, done, begun) = (self.part_size(), 0, self.last.get());
+            if done > 0 {
+                most = MAX_AHEAD;
             }
-            sent = self.send(number, &batch, (done, size));
+            if self.part_size() < size {
+                // Another server: the batch begins again, with smaller parts. Some of the earlier ones may still be stored
+                // for a time. The first part is sent alone: it fails if one is.
+                sleep(self.kept.timeout()).await;
+                (size, done, begun, most) = (self.part_size().min(size), 0, self.last.get(), 1);
+            }
+            sent = self.send(number, &batch, (done, size), most);
         }
     }
 
-    /// Finds the last message of the stream, after an attempt without a known outcome.
-    async fn find_last(&self) -> Result<(), Failed> {
+    /// Finds the last message of the stream, after an attempt without a known outcome. Returns it if it was not known.
+    async fn find_last(&self) -> Result<Option<Stored>, Failed> {
         let journal = self.journal.borrow().clone();
         let Some(stream) = journal.map(|own| self.kept.names.stream(&own).name) else {
             return Err(Failed::Again("the stream is not open".into()));
@@ -198,7 +219,7 @@ impl StreamMirror {
             self.kept.set_behind(true);
         }
         if last <= self.last.get() {
-            return Ok(());
+            return Ok(None);
         }
         let found = self.streams.get(&stream, last).await?;
         let found = found.ok_or_else(|| Failed::Again("a replica lags behind".into()))?;
@@ -207,7 +228,7 @@ impl StreamMirror {
             return Err(Failed::Lost("another process ended their stream".into()));
         }
         self.last.set(last);
-        Ok(())
+        Ok(Some(found))
     }
 
     /// Removes the batches before `first`, which is found by halves.
@@ -232,6 +253,15 @@ impl StreamMirror {
     }
 }
 
+/// Whether a message is a part of this batch, which is divided into parts of this size.
+fn is_part(message: &Stored, number: u64, batch: &[u8], size: usize) -> bool {
+    Head::decode(&message.payload).is_some_and(|(head, part)| {
+        head.batch == number
+            && head.count as usize == batch.len().div_ceil(size)
+            && batch.chunks(size).nth(head.place as usize) == Some(part)
+    })
+}
+
 /// Renews the lease of this node's journal until it is lost.
 pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
     loop {
@@ -251,18 +281,20 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
 /// Looks for the stream of the journal, which had its `last` message, and for the lease, until shutdown. An operator may
 /// delete them, and NATS may lose them, or restore an earlier state. Another node may then create the stream of the leases,
 /// whose numbers begin again.
-pub(super) async fn look_for_streams(
+pub(crate) async fn look_for_streams(
     kept: Arc<Kept>,
     streams: JetStream,
     (stream, last): (String, Rc<Cell<u64>>),
     lease: Rc<Lease>,
 ) {
+    let mut was_short = false;
     while kept.lost().is_none() && !is_draining() {
         let known = last.get();
-        let is_missing = match streams.state(&stream).await {
-            Ok(state) => state.last < known,
-            Err(error) => error == JetStreamError::NoStream,
-        };
+        let state = streams.state(&stream).await;
+        // The stream may have been opened again during the look: two of them have to find it shorter than known.
+        let is_short = state.as_ref().is_ok_and(|state| state.last < known.min(last.get()));
+        let is_missing = is_short && was_short || state == Err(JetStreamError::NoStream);
+        was_short = is_short;
         if is_missing || matches!(lease.is_lost().await, Ok(true)) {
             kept.set_behind(true);
         }
@@ -300,7 +332,7 @@ impl Mirror for StreamMirror {
         self.kept.metrics.lag.set(batch.len() as i64);
         self.is_storing.set(true);
         let size = self.part_size();
-        let sent = self.send(number, &batch, (0, size));
+        let sent = self.send(number, &batch, (0, size), MAX_AHEAD);
         let storing = Storing(&self.is_storing);
         Box::pin(async move {
             let _storing = storing;

@@ -30,7 +30,8 @@ fn first_missing(stored: Option<&Stored>, opened: Option<&Stored>) -> Option<u64
 fn restored(stream: &str, next: u64, end: u64) -> String {
     format!(
         "NATS has the journal up to batch {}, and the disk only up to {}: its files were restored or shortened; another \
-         node adopts the sessions as NATS has them; to use those of the disk instead, delete the stream {stream} of NATS",
+         node adopts the sessions as NATS has them, if one runs: otherwise start one with an empty persistence-dir; to \
+         use those of the disk instead, start this node once with --accept-loss, or delete the stream {stream} of NATS",
         next - 1,
         end.saturating_sub(1),
     )
@@ -116,9 +117,11 @@ impl StreamMirror {
         let opened = streams.current_last(&stream.name, &opened).await?;
         let next = first_missing(stored.as_ref(), opened.as_ref()).unwrap_or(batches.start);
         // The disk may lack one batch, which was not acknowledged.
-        if next > batches.end + 1 {
+        if next > batches.end + 1 && !self.accepts_loss {
             return Err(Failed::Again(restored(&stream.name, next, batches.end)));
         }
+        // From now on, the stream does not have those that the disk lacks.
+        let next = next.min(batches.end);
         // At a start, the last batch was not acknowledged if the disk alone has it, and the stream was complete before.
         let was_complete = last > 0 && before.is_some_and(|before| !before.is_incomplete);
         let least = batches.end - u64::from(is_first && was_complete && !batches.is_empty());

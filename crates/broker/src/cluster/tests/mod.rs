@@ -69,7 +69,7 @@ impl Program {
     /// A start of the journal's node, with its mirror.
     fn mirror(&self, start: &str) -> (Arc<Kept>, Rc<StreamMirror>) {
         let kept = self.kept(start);
-        (kept.clone(), StreamMirror::start(kept, self.stage, self.files))
+        (kept.clone(), StreamMirror::start(kept, self.stage, self.files, false))
     }
 
     /// Stores a lease of a journal for a node's start.

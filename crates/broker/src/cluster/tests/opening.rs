@@ -1,16 +1,40 @@
 //! The stream of a journal is opened, and gets its batches.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::Bytes;
 use phalanx::task::Either;
 use phalanx::{select, sleep};
-use phalanx_nats::ModelServer;
+use phalanx_nats::{Expected, ModelServer};
 use phalanx_store::Mirror;
 
-use crate::cluster::tests::{JOURNAL, journal, run, run_with};
-use crate::cluster_names::BATCH;
-use crate::kept::part::Joined;
+use crate::cluster::tests::{JOURNAL, Program, journal, run, run_with};
+use crate::cluster_names::{BATCH, OPEN};
+use crate::kept::lease::Lease;
+use crate::kept::mirror::{StreamMirror, look_for_streams};
+use crate::kept::part::{Head, Joined};
+use crate::kept::state::RENEWALS;
+
+impl Program {
+    /// The size of all batches in the stream of the journal, in bytes.
+    async fn stored(&self) -> usize {
+        let Self { streams, names, .. } = self;
+        let stream = names.stream(&journal()).name;
+        let [batch, open] = [BATCH, OPEN].map(|kind| names.subject(&journal(), kind));
+        let (mut all, state) = (Joined::new(JOURNAL), streams.state(&stream).await.unwrap());
+        let mut range = streams.range(&stream, state.first, state.last);
+        while let Some(message) = range.next().await.unwrap() {
+            if message.subject == batch {
+                all.push(&message.payload).unwrap();
+            } else if message.subject == open {
+                all.open(&message.payload);
+            }
+        }
+        all.batches.bytes()
+    }
+}
 
 #[test]
 fn a_restored_journal_does_not_replace_the_later_one_in_nats() {
@@ -30,10 +54,72 @@ fn a_restored_journal_does_not_replace_the_later_one_in_nats() {
             assert!(matches!(waited, Either::Right(())));
             assert!(kept.told().contains("up to batch 9, and the disk only up to 5"));
             assert_eq!(program.streams.state(&stream).await.unwrap().last, last);
+            assert!(kept.told().contains("--accept-loss"));
             // Another node may adopt it.
             assert_eq!(program.lease().await.unwrap().1.start, "1");
             program.streams.delete(&stream).await.unwrap();
             assert_eq!(opened.await, Ok(1));
+        })
+    });
+}
+
+#[test]
+fn a_restored_journal_replaces_the_later_one_in_nats_if_the_loss_is_accepted() {
+    run(|program| {
+        Box::pin(async move {
+            let (_, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            for number in 1..=9 {
+                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
+            }
+            mirror.complete().await.unwrap();
+            let kept = program.kept("2");
+            let mirror = StreamMirror::start(kept.clone(), program.stage, program.files, true);
+            assert_eq!(mirror.open(JOURNAL, 1, 6).await, Ok(6));
+            mirror.append(6, Bytes::from(vec![6; 2])).await.unwrap();
+            mirror.complete().await.unwrap();
+            assert_eq!((program.stored().await, kept.is_open()), (5 + 2, true));
+        })
+    });
+}
+
+/// A server with another max_payload was connected before, and stored a part of the batch late.
+#[test]
+fn a_late_part_of_another_size_is_not_a_part_of_the_batch() {
+    run(|program| {
+        Box::pin(async move {
+            let (_, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 1).await.unwrap();
+            let late = Head { start: 1, batch: 1, place: 0, count: 2 }.encode(&[7]);
+            let subject = program.names.subject(&journal(), BATCH);
+            program.streams.append(&subject, Expected::Any, &late).await.unwrap();
+            mirror.append(1, Bytes::from(vec![7, 8])).await.unwrap();
+            assert_eq!(program.stored().await, 2);
+        })
+    });
+}
+
+#[test]
+fn one_look_at_a_shorter_stream_does_not_open_it_again() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let stream = program.put_stream(&[7]).await;
+            let kept = program.kept("1");
+            let last = Rc::new(Cell::new(9));
+            let (number, lease) = program.lease().await.unwrap();
+            let created = streams.state(&names.leases().name).await.unwrap().created;
+            let lease = Lease::new(streams, names, &journal(), lease, (number, &created));
+            let known = (stream, last.clone());
+            let looking = look_for_streams(kept.clone(), streams.clone(), known, Rc::new(lease));
+            program.stage.dispatch(move |_| looking).unwrap();
+            sleep(kept.timeout() / RENEWALS / 2).await;
+            last.set(1);
+            sleep(kept.timeout()).await;
+            assert!(!kept.is_behind());
+            last.set(9);
+            sleep(kept.timeout()).await;
+            assert!(kept.is_behind());
         })
     });
 }
@@ -90,14 +176,7 @@ fn parts_are_smaller_than_the_max_payload_of_the_server() {
             mirror.open(JOURNAL, 1, 1).await.unwrap();
             mirror.append(1, Bytes::from(vec![7; 50_000])).await.unwrap();
             let last = program.streams.state(&stream).await.unwrap().last;
-            let (mut all, batch) = (Joined::new(JOURNAL), program.names.subject(&journal(), BATCH));
-            let mut range = program.streams.range(&stream, 1, last);
-            while let Some(message) = range.next().await.unwrap() {
-                if message.subject == batch {
-                    all.push(&message.payload).unwrap();
-                }
-            }
-            assert_eq!((last, all.batches.bytes()), (7, 50_000));
+            assert_eq!((last, program.stored().await), (7, 50_000));
         })
     });
 }

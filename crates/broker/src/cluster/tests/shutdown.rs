@@ -59,7 +59,7 @@ fn a_batch_that_waits_for_nats_is_stored_during_shutdown() {
                 stage.dispatch(move |_| async move {
                     let metrics = Peers::new().status.kept.clone();
                     let kept = Kept::new(&config().cluster, "1", metrics);
-                    let mirror = StreamMirror::start(kept, stage, files);
+                    let mirror = StreamMirror::start(kept, stage, files, false);
                     mirror.open(JOURNAL, 1, 1).await.unwrap();
                     mirror.complete().await.unwrap();
                     open.set(true);
