@@ -37,9 +37,9 @@ pub(crate) struct Broker {
     #[command(flatten)]
     options: Options<Config>,
 
-    /// Start even if acknowledged data is missing at the end of the journal, or the whole journal is missing, and
-    /// continue with the remaining data. For a single start; without it the broker reports the loss and does not
-    /// start.
+    /// Start even if acknowledged data is missing at the end of the journal, or the whole journal is missing, or NATS has
+    /// later changes of the kept sessions, and continue with the data of the disk. For a single start; without it the
+    /// broker reports the loss and does not start.
     #[arg(long)]
     accept_loss: bool,
 
