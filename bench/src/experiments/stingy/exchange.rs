@@ -66,7 +66,7 @@ impl Exchange {
         Ok(Self { poll, connections, address, query, reply_bytes, most })
     }
 
-    /// Keeps one request in flight on each connection until `is_over`, which is told the number of replies; then
+    /// Keeps one request in flight on each connection until `is_over` returns true for the number of replies; then
     /// awaits the rest. Returns the number of replies.
     pub(super) fn run(&mut self, is_over: impl Fn(usize) -> bool) -> Result<usize, Error> {
         let mut answered = 0;

@@ -36,7 +36,7 @@ const MAX_TRACED: usize = 4000;
 const WARM_REQUESTS: usize = 2;
 /// Requests that the longer load has in addition.
 const TRACED_REQUESTS: usize = 20_000;
-/// Open files of the load besides its connections.
+/// Open files of the load in addition to its connections.
 const SPARE_FILES: u64 = 100;
 
 /// Measure C servers and the same servers with the memory of `phalanx-stingy`.

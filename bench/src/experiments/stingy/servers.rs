@@ -79,7 +79,7 @@ pub(super) const SERVERS: [Server; 3] = [
     },
 ];
 
-/// Connections that a server must accept besides the measured ones.
+/// Connections that a server must accept in addition to the measured ones.
 const SPARE: usize = 100;
 /// Size of the heap of a server under valgrind, of which only what it uses is memory.
 const HEAP_BYTES: usize = 1 << 30;

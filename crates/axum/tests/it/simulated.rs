@@ -86,8 +86,8 @@ fn answers_are_right_whatever_the_network_does() {
     assert!(answered.load(Ordering::Relaxed) > 0, "no request was answered");
 }
 
-/// A handler of which the client has left is dropped, also on a connection that should move. Otherwise the program would
-/// not come to rest.
+/// The server drops the handler of a client that has left, also on a connection that should move. Otherwise the
+/// simulation would be stuck.
 #[test]
 fn a_client_that_leaves_ends_its_handler() {
     sim::explore(40, |world| {

@@ -20,9 +20,9 @@ use crate::limits::settings::SharedSettings;
 /// The bridges of a processor.
 #[derive(Default)]
 struct Running {
-    /// Those that run, with their configuration.
+    /// Running bridges, with their configuration.
     bridges: BTreeMap<String, (Bridge, Rc<Handle>)>,
-    /// Those that were removed and may not have ended.
+    /// Removed bridges, which may not have ended.
     removed: BTreeMap<String, Rc<Handle>>,
 }
 
@@ -41,7 +41,7 @@ impl Running {
         });
     }
 
-    /// The bridge that a new or changed one has to wait for: an earlier one with its name, which is stopped.
+    /// Stops the earlier bridge with this name, and returns it: the new one waits for its end.
     fn replaced(&mut self, name: &str) -> Option<Rc<Handle>> {
         if let Some((_, handle)) = self.bridges.get(name) {
             handle.stop(false);

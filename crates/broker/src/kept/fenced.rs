@@ -20,7 +20,7 @@ pub(crate) fn mark(path: &Path, why: &str) -> io::Result<()> {
     sync(path)
 }
 
-/// Moves the journal of a marked directory aside, in place of an earlier one. Returns whether it was marked. May block.
+/// Moves the journal of a marked directory aside, and replaces an earlier one. Returns whether it was marked. May block.
 ///
 /// # Errors
 /// Those of the file system. The mark remains, and the next call continues.

@@ -39,7 +39,7 @@ pub(super) async fn relay_body(
         Content::UntilClose => None,
         Content::Framed(body) => Some(BodyParser::new(body, &limits).map_err(|_| truncated())?),
     };
-    // The end of the last write for which the client has let the server wait.
+    // The end of the last write that the client delayed.
     let (mut piece, mut slow_until) = (Vec::new(), None);
     loop {
         match &mut parser {
@@ -69,7 +69,7 @@ pub(super) async fn relay_body(
             (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(Broken::Server(Failure::IdleTimeout));
             }
-            // A server that could not send for so long has given up. What it had sent before has come meanwhile.
+            // A server that could not send for so long has given up. The read returns its earlier bytes first.
             _ if slow_until.is_some_and(|at| now().saturating_sub(at) < timeout.duration()) => {
                 return Err(Broken::Client(io::ErrorKind::UnexpectedEof.into()));
             }

@@ -62,7 +62,7 @@ pub(crate) fn with_server<S, M>(
     });
 }
 
-/// What a server does with the execution of a statement.
+/// How a server treats the execution of a statement.
 pub(crate) enum Then {
     Continue,
     /// Skips the rest of the transaction.

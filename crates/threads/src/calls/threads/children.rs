@@ -64,7 +64,7 @@ unsafe extern "C" fn _Fork() -> i32 {
 
 type Run = unsafe extern "C" fn(*mut u8) -> i32;
 
-/// What a child executes.
+/// The function that a child executes, and its argument.
 struct Start {
     run: Run,
     argument: *mut u8,
@@ -81,7 +81,7 @@ unsafe extern "C" fn run_in_child(start: *mut u8) -> i32 {
     code
 }
 
-/// The arguments after the fourth are optional: without them, what is read in their place is not used.
+/// The arguments after the fourth are optional. If they are missing, `clone` ignores the values in their places.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn clone(
     run: Run,
