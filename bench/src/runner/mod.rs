@@ -39,6 +39,8 @@ use slice::{Load, Shot, Slice};
 
 /// How often a disturbed slice is repeated before it is kept.
 const MAX_REPEATS: usize = 2;
+/// Minimum length of a slice that is repeated because it had no answer.
+const LONG_SLICE: Duration = Duration::from_secs(5);
 /// Arguments of `phalanx web` in closed loop: it answers every request, since a rejection costs less than an answer.
 pub(crate) const ANSWER_ALL: [&str; 2] = ["--max-queue-delay", "0"];
 /// Time for a server to complete its work after a slice.
@@ -276,6 +278,8 @@ impl Runner {
     }
 
     /// Runs a slice of load on a server, and repeats it if it was disturbed. It is noisy if the last one was as well.
+    /// A slice without any answer takes at least [`LONG_SLICE`] when it is repeated, because a server that waits for its
+    /// core may answer nothing within a short one.
     pub(crate) fn slice(
         &self,
         server: &Server,
@@ -285,7 +289,7 @@ impl Runner {
         let all: Vec<u32> =
             self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
         let processes = if self.cores.are_shared() { 1 } else { self.cores.load.len() };
-        let load = Load {
+        let mut load = Load {
             directory: self.directory.path(),
             site: &self.site,
             warmup: slice / 10,
@@ -320,6 +324,9 @@ impl Runner {
                     foreign * 100.0
                 ),
                 false => eprintln!("  {}: not all requests were answered; repeating", server.name),
+            }
+            if nothing {
+                load.slice = load.slice.max(LONG_SLICE);
             }
             left -= 1;
         }
