@@ -102,6 +102,19 @@ pub(super) const CRATES: &[Layers] = &[
         exceptions: &[],
     },
     Layers {
+        folder: "crates/broker/src/cluster",
+        layers: &[
+            &["guard", "intervals"],
+            &["other"],
+            &["node"],
+            &["adoption", "retained", "takeover"],
+            &["find", "serving"],
+            &["receiving", "tending"],
+            &["running"],
+        ],
+        exceptions: &[],
+    },
+    Layers {
         folder: "crates/broker/src/connection",
         layers: &[
             &["end"],

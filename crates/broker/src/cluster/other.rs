@@ -11,7 +11,7 @@ use phalanx_tls::Backoff;
 use serde::{Deserialize, Serialize};
 
 use crate::access::NODE_CLIENTS;
-use crate::cluster::TICKS;
+use crate::cluster::intervals::TICKS;
 use crate::lane::Lane;
 use crate::lane::frame::Side;
 use crate::model::client_key::ClientKey;

@@ -14,10 +14,11 @@ use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
 
 use crate::access::{Identity, NODE_CLIENTS};
-use crate::cluster::handover::ADOPTED;
+use crate::cluster::adoption::handover::ADOPTED;
+use crate::cluster::intervals::HELLOS;
 use crate::cluster::node::Node;
 use crate::cluster::other::Other;
-use crate::cluster::{HELLOS, retained, takeover};
+use crate::cluster::{retained, takeover};
 use crate::config::Config;
 use crate::connection::bridged::{Bridged, serve_bridged};
 use crate::context::Context;

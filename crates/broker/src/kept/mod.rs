@@ -4,7 +4,7 @@
 //! acknowledgement waits for both. The lease shows that the node lives. If it was not renewed for a time, another node
 //! takes it and appends a *seal* to the stream: each batch names the number of the message before it, so the owner's
 //! next batch is refused, and it learns that it lost its sessions. The other node then makes the sessions its own
-//! (`cluster/adopt.rs`).
+//! (`cluster/adoption/mod.rs`).
 //!
 //! | file | contents |
 //! |---|---|

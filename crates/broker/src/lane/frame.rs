@@ -15,7 +15,7 @@ pub(crate) enum NodeFrame<'a> {
     Data(Data<'a>),
     /// Claims that the node may not have heard.
     Claims(&'a [u8]),
-    /// Asks for the messages that the node holds for a lost one: see `cluster/handover.rs`.
+    /// Asks for the messages that the node holds for a lost one: see `cluster/adoption/handover.rs`.
     HandOver { lane: u64, json: &'a [u8] },
 }
 

@@ -1,5 +1,5 @@
 //! Handovers that this node awaits. After an adoption, each other node hands over the messages that it holds for the lost
-//! node; `cluster/handover.rs` describes the protocol.
+//! node; `cluster/adoption/handover.rs` describes the protocol.
 //!
 //! A handover is a session `$adopted/JOURNAL/NODE`, so that it survives a restart and is adopted with this node's other
 //! sessions. It has the packet identifiers of QoS 2 messages that the lost node received from that node. This node's

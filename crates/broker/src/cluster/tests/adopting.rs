@@ -11,7 +11,7 @@ use phalanx_nats::{Expected, StreamConfig};
 use phalanx_store::Mirror;
 
 use crate::access::{ADOPTED_CLIENTS, Identity, NODE_CLIENTS};
-use crate::cluster::installing::install;
+use crate::cluster::adoption::installing::install;
 use crate::cluster::tests::{JOURNAL, MOST, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::connection::connect::kept_session::not_let_in;

@@ -8,7 +8,7 @@ use phalanx::time::now;
 use phalanx_nats::Expected;
 use phalanx_store::Mirror;
 
-use crate::cluster::leases::Leases;
+use crate::cluster::adoption::leases::Leases;
 use crate::cluster::tests::{JOURNAL, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::JournalName;
 use crate::kept::lease::{Failed, Lease, Record};

@@ -19,8 +19,8 @@ use phalanx_nats::{Access, Client, Expected, JetStream, JetStreamError, ModelSer
 use phalanx_store::{LocalFuture, Mirror};
 
 use crate::Broker;
-use crate::cluster::adopt::adopt;
-use crate::cluster::watch::watch;
+use crate::cluster::adoption::adopt::adopt;
+use crate::cluster::adoption::watch::watch;
 use crate::cluster_names::{BATCH, ClusterNames, JournalName, OPEN, SEAL};
 use crate::config::Config;
 use crate::context::Context;

@@ -36,7 +36,7 @@ use phalanx_mqtt::{PacketId, Reason};
 use serde::{Deserialize, Serialize};
 
 use crate::access::NODE_CLIENTS;
-use crate::cluster::HELLOS;
+use crate::cluster::intervals::HELLOS;
 use crate::cluster::node::Node;
 use crate::cluster::other::Other;
 use crate::kept::state::Kept;
@@ -61,7 +61,7 @@ struct Asked {
 
 impl Node {
     /// Continues the handovers that this node awaits.
-    pub(super) fn tend_handovers(self: &Rc<Self>) {
+    pub(in crate::cluster) fn tend_handovers(self: &Rc<Self>) {
         if self.peers.handovers.is_idle() || self.is_handing.replace(true) {
             return;
         }
@@ -134,7 +134,7 @@ impl Node {
     }
 
     /// A node that has adopted the sessions of a lost one asks for the messages that this node holds for it.
-    pub(super) fn asked(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
+    pub(in crate::cluster) fn asked(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
         let Ok(Asked { journal, received }) = serde_json::from_slice::<Asked>(json) else { return };
         let Some(to) = other.session.get() else { return };
         self.end_lane(&journal);
@@ -167,7 +167,7 @@ impl Node {
 }
 
 /// The error for a node that asks for a lane after its sessions were adopted.
-pub(super) const ADOPTED: &str = "another node has adopted its sessions";
+pub(in crate::cluster) const ADOPTED: &str = "another node has adopted its sessions";
 
 /// Hands the messages for the node with this journal over to a node; `None` for this one.
 async fn hand_over(

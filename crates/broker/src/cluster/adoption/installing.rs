@@ -28,7 +28,7 @@ use crate::session::operations::RETRY_DELAY;
 use crate::session::partition::install::{Added, Arriving, Offered};
 
 /// Adds all sessions of clients. Returns when they are on disk and in this node's stream.
-pub(super) async fn install(
+pub(in crate::cluster) async fn install(
     context: &Context,
     kept: &Kept,
     journal: &JournalName,
@@ -151,7 +151,10 @@ async fn released(context: &Context, journal: &JournalName) -> Result<(), Failed
 }
 
 /// Ends the session that holds messages of several sessions.
-pub(super) async fn release(context: &Context, journal: &JournalName) -> Result<(), Failed> {
+pub(in crate::cluster) async fn release(
+    context: &Context,
+    journal: &JournalName,
+) -> Result<(), Failed> {
     let (stages, client) = (context.stages, holding_client(journal));
     // Without messages, none counts as dropped.
     let taken = stages.sessions.take_messages(client.clone(), [].into(), usize::MAX).await;

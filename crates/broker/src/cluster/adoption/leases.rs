@@ -14,7 +14,7 @@ use std::time::Duration;
 use phalanx::time::now;
 use phalanx_nats::{Expected, JetStream};
 
-use crate::cluster::adopt::has_stream;
+use crate::cluster::adoption::adopt::has_stream;
 use crate::cluster_names::{ClusterNames, JournalName};
 use crate::kept::lease::{Failed, Record};
 use crate::kept::state::{Kept, OtherJournal};
@@ -24,9 +24,9 @@ const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// The leases as last seen.
 #[derive(Default)]
-pub(super) struct Leases {
+pub(in crate::cluster) struct Leases {
     /// The number of the first lease that may change, if there is any: those of adopted journals do not.
-    pub(super) from: Option<u64>,
+    pub(in crate::cluster) from: Option<u64>,
     /// The creation of the stream, and whether NATS has lost the leases since they were restored.
     created: String,
     are_lost: bool,
@@ -45,21 +45,25 @@ struct Adopted {
 }
 
 /// The leases of other nodes' journals that are not adopted: their numbers and contents.
-pub(super) type Found = BTreeMap<JournalName, (u64, Record)>;
+pub(in crate::cluster) type Found = BTreeMap<JournalName, (u64, Record)>;
 
 impl Leases {
     /// The creation of the stream of the leases as last seen.
-    pub(super) fn created(&self) -> &str {
+    pub(in crate::cluster) fn created(&self) -> &str {
         &self.created
     }
 
     /// The lease of an adopted journal was removed.
-    pub(super) fn forget(&mut self, journal: &JournalName) {
+    pub(in crate::cluster) fn forget(&mut self, journal: &JournalName) {
         self.adopted.remove(journal);
     }
 
     /// Reads the leases that may have changed: all, until those that NATS has lost are restored.
-    pub(super) async fn look(&mut self, kept: &Kept, streams: &JetStream) -> Result<Found, Failed> {
+    pub(in crate::cluster) async fn look(
+        &mut self,
+        kept: &Kept,
+        streams: &JetStream,
+    ) -> Result<Found, Failed> {
         let (stream, filter) = (kept.names.leases().name, kept.names.all_leases());
         let begun = now();
         loop {
@@ -176,7 +180,7 @@ impl Leases {
     }
 
     /// This node has adopted a journal.
-    pub(super) fn note_adopted(&mut self, kept: &Kept, journal: JournalName) {
+    pub(in crate::cluster) fn note_adopted(&mut self, kept: &Kept, journal: JournalName) {
         let (Some(own), start) = (kept.own(), kept.start.clone()) else { return };
         let record =
             Record { holder: own.to_string(), start, is_adopted: true, ..Record::default() };
@@ -184,7 +188,7 @@ impl Leases {
     }
 
     /// The adopted journals whose leases have to be removed.
-    pub(super) fn outdated(
+    pub(in crate::cluster) fn outdated(
         &mut self,
         own: Option<JournalName>,
         found: &Found,

@@ -13,7 +13,7 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_nats::{Expected, JetStream, JetStreamError};
 
-use crate::cluster::installing::{install, release};
+use crate::cluster::adoption::installing::{install, release};
 use crate::cluster_names::{BATCH, JournalName, OPEN, SEAL};
 use crate::context::Context;
 use crate::durable::Clocks;
@@ -43,7 +43,7 @@ enum Progress {
 
 /// Adopts a journal whose lease has expired, if this node is the first to take the lease. The lease has this number, in
 /// the stream of this creation. Returns whether it did.
-pub(super) async fn adopt(
+pub(in crate::cluster) async fn adopt(
     context: &Context,
     kept: &Kept,
     streams: &JetStream,
@@ -161,7 +161,10 @@ fn given_back(journal: &JournalName, start: &str) -> Record {
 }
 
 /// Whether NATS has a journal's stream. An empty one was only just created again.
-pub(super) async fn has_stream(streams: &JetStream, stream: &str) -> Result<bool, JetStreamError> {
+pub(in crate::cluster) async fn has_stream(
+    streams: &JetStream,
+    stream: &str,
+) -> Result<bool, JetStreamError> {
     match streams.state(stream).await {
         Ok(state) => Ok(state.last > 0),
         Err(JetStreamError::NoStream) => Ok(false),

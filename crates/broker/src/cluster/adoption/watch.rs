@@ -12,14 +12,14 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_nats::{Client, JetStream};
 
-use crate::cluster::adopt::adopt;
-use crate::cluster::leases::{Found, Leases};
+use crate::cluster::adoption::adopt::adopt;
+use crate::cluster::adoption::leases::{Found, Leases};
 use crate::cluster_names::JournalName;
 use crate::context::Context;
 use crate::kept::state::{OtherJournal, RENEWALS};
 
 /// Looks at the leases until shutdown.
-pub(super) async fn watch(context: Context, client: Client) {
+pub(in crate::cluster) async fn watch(context: Context, client: Client) {
     let Some(kept) = context.kept.clone() else { return };
     let inbox = format!("phalanx.{}.inbox.{}.leases", kept.cluster.name, kept.start);
     let streams = Rc::new(JetStream::new(&client, &inbox, kept.timeout() / 2));

@@ -1,0 +1,178 @@
+//! This node from its start to its shutdown.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::runtime::report;
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+use phalanx_nats::{Client, Options};
+
+use crate::cluster::adoption::watch::watch;
+use crate::cluster::guard::guard;
+use crate::cluster::intervals::{HELLOS, TICKS};
+use crate::cluster::node::Node;
+use crate::cluster::{find, takeover};
+use crate::config::Cluster;
+use crate::context::Context;
+use crate::limits::settings::SharedSettings;
+use crate::peers::Peers;
+
+/// Serves the cluster until shutdown.
+pub(crate) async fn serve_cluster(
+    (context, settings): (Context, SharedSettings),
+    (cluster, peers): (Cluster, Arc<Peers>),
+) {
+    let mut told = String::new();
+    let (name, access) = loop {
+        let of_cluster = cluster.clone();
+        let read = move |_: &()| Ok::<_, String>((of_cluster.node_name()?, of_cluster.access()?));
+        let why = match context.bridges.files.call(read).await {
+            Ok(Ok(read)) => break read,
+            Ok(Err(why)) => why,
+            Err(error) => error.to_string(),
+        };
+        if told != why {
+            report(format_args!("cluster: {why}; trying again"));
+            told = why;
+        }
+        let pause = sleep(cluster.timeout / TICKS);
+        if let Either::Right(()) = select(pause, draining()).await {
+            return;
+        }
+    };
+    let of_status = peers.clone();
+    let options = Options {
+        access,
+        name: format!("phalanx {name}"),
+        connect_timeout: cluster.timeout,
+        // A server that answers neither of two pings is lost.
+        ping_interval: cluster.timeout / 3,
+        reconnect_delay: (cluster.timeout / TICKS / 2, cluster.timeout / HELLOS),
+        metrics: peers.status.messages.clone(),
+        on_state: Rc::new(move |state| {
+            let result = state.map(ToString::to_string);
+            let line = match &result {
+                Ok(server) => format!("connected to {server}"),
+                Err(why) => format!("NATS is not connected: {why}; trying again"),
+            };
+            if of_status.status.nats_changed(result) && !is_draining() {
+                report(format_args!("cluster: {line}"));
+            }
+        }),
+        on_error: Rc::new(|what| report(format_args!("cluster: NATS reports: {what}"))),
+        ..Options::default()
+    };
+    let node = Rc::new(Node {
+        client: Client::new(options, context.bridges.resolver),
+        name,
+        start: context.bridges.broker_id.to_string(),
+        prefix: format!("phalanx.{}", cluster.name),
+        others: RefCell::default(),
+        next_lane: Cell::new(first_lane(&context.bridges.broker_id)),
+        sessions: RefCell::default(),
+        unsynced: RefCell::default(),
+        unheard: RefCell::default(),
+        adopted: RefCell::default(),
+        gone: RefCell::default(),
+        handing: RefCell::default(),
+        is_handing: Cell::new(false),
+        timeout: cluster.timeout,
+        context,
+        settings,
+        peers,
+    });
+    node.clone().subscribe();
+    let running = node.client.clone();
+    let control = node.context.stages.control;
+    if let Err(error) = control.dispatch(move |_| async move { running.run().await }) {
+        return report(format_args!("cluster: cannot start: {error}; start again"));
+    }
+    let (context, client) = (node.context.clone(), node.client.clone());
+    let _ = control.dispatch(move |_| watch(context, client));
+    let guarded = node.context.clone();
+    let _ = control.dispatch(move |_| guard(guarded));
+    let finding = node.clone();
+    let _ = control.dispatch(move |_| find::serve(finding));
+    let claims = node.clone();
+    let _ = control.dispatch(move |_| takeover::claim(claims));
+    let renewing = node.clone();
+    let _ = control.dispatch(move |_| async move { renewing.follow_settings().await });
+    node.run().await;
+}
+
+/// The number of the first lane: lanes of an earlier start of this node had others.
+fn first_lane(start: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    start.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Node {
+    fn subscribe(self: Rc<Self>) {
+        let Self { client, name, .. } = &*self;
+        let own = self.clone();
+        client.subscribe(&self.subject("nodes"), None, move |message| own.heard(&message));
+        let own = self.clone();
+        let filter = self.subject(&format!("to.{name}.*"));
+        client.subscribe(&filter, None, move |message| own.received(&message));
+        let own = self.clone();
+        client.subscribe(&takeover::subject(&self), None, move |message| {
+            takeover::claimed(&own, message.payload);
+        });
+    }
+
+    async fn run(self: Rc<Self>) {
+        let (mut next_hello, mut was_connected) = (Duration::ZERO, false);
+        loop {
+            let is_connected = self.client.is_connected();
+            if is_connected && (now() >= next_hello || !was_connected) {
+                self.say_hello();
+                next_hello = now() + self.timeout / HELLOS;
+            }
+            was_connected = is_connected;
+            self.tend();
+            if let Either::Right(()) = select(sleep(self.timeout / TICKS), draining()).await {
+                break;
+            }
+        }
+        for other in self.others.borrow().values() {
+            if let Some(lane) = &*other.lane.borrow() {
+                lane.close("the node shuts down");
+            }
+        }
+        self.client.stop();
+    }
+
+    /// Applies reloaded configurations until shutdown, apart from [`run`](Self::run): their files may be slow.
+    async fn follow_settings(&self) {
+        let mut config = self.settings.load().config.clone();
+        loop {
+            let current = self.settings.load().config.clone();
+            if !Arc::ptr_eq(&current, &config) {
+                self.renew(&current.cluster).await;
+                config = current;
+            }
+            let pause = sleep(self.timeout / TICKS);
+            if let Either::Right(()) = select(pause, draining()).await {
+                return;
+            }
+        }
+    }
+
+    /// The configuration was reloaded: the next connection to NATS uses it.
+    async fn renew(&self, cluster: &Cluster) {
+        let of_cluster = cluster.clone();
+        let why = match self.context.bridges.files.call(move |()| of_cluster.access()).await {
+            Ok(Ok(access)) => return self.client.renew(access),
+            Ok(Err(why)) => why,
+            Err(error) => error.to_string(),
+        };
+        report(format_args!("cluster: {why}; the earlier credentials remain, reload again"));
+    }
+}
