@@ -88,8 +88,14 @@ impl Range {
         }
     }
 
+    /// Whether no value lies in the range. The cut after a number and the cut before its successor are the same
+    /// place.
     pub(crate) fn is_empty(&self) -> bool {
-        matches!((&self.low, &self.high), (Some(low), Some(high)) if low >= high)
+        let (Some(low), Some(high)) = (&self.low, &self.high) else { return false };
+        match (&low.at, &high.at) {
+            (Constant::Number(a), Constant::Number(b)) => a.cut(low.after) >= b.cut(high.after),
+            _ => low >= high,
+        }
     }
 
     pub(crate) fn contains(&self, value: &Constant) -> bool {

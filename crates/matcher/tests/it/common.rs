@@ -38,9 +38,12 @@ fn string(world: World, rng: &mut Rng) -> String {
 
 fn number(world: World, rng: &mut Rng) -> String {
     let whole = rng.i64(0..world.constants);
-    match rng.u8(..6) {
-        0 => format!("{whole}.5"),
-        1 => format!("-{whole}"),
+    match rng.u8(..12) {
+        0 | 1 => format!("{whole}.5"),
+        2 | 3 => format!("-{whole}"),
+        // The neighbours of a whole number.
+        4 => format!("{whole}.000000000000000001"),
+        5 => format!("{}.999999999999999999", whole.max(1) - 1),
         _ => whole.to_string(),
     }
 }

@@ -280,6 +280,10 @@ fn contradictory_alternatives_are_removed() {
         ("a = 1 AND a > 1", 0),
         ("a > 2 AND a < 1", 0),
         ("a BETWEEN 2 AND 1 OR b = 1", 1),
+        // There is no number between two neighbours.
+        ("a > 5 AND a < 5.000000000000000001", 0),
+        ("a > 5 AND a <= 5.000000000000000001", 1),
+        ("NOT (a <= 5 OR a >= 5.000000000000000001)", 0),
         ("a IS NULL AND a = 1", 0),
         ("a IN (1, 2) AND a IN (2, 3)", 1),
         // An untyped text may be both.
