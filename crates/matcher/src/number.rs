@@ -8,6 +8,9 @@ use std::fmt;
 /// Maximum number of digits after the decimal point.
 const PLACES: u32 = 18;
 
+/// Maximum number of digits before the decimal point.
+const WHOLE: i64 = 20;
+
 /// The representation of 1.
 const ONE: i128 = 10i128.pow(PLACES);
 
@@ -81,15 +84,17 @@ impl Number {
             Some(b'+') => (false, &text[1..]),
             _ => (false, text),
         };
-        let (mantissa, exponent) = match text.find(['e', 'E']) {
-            Some(at) => (&text[..at], exponent(&text[at + 1..])?),
-            None => (text, 0),
+        let (mantissa, power) = match text.find(['e', 'E']) {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
         };
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         if whole.len() + fraction.len() == 0 || !digits(whole) || !digits(fraction) {
             return Err(NumberError::Form);
         }
+        // After the mantissa: `node500` has no number's form, although `500` is too large an exponent.
+        let exponent = power.map_or(Ok(0), exponent)?;
         // Leading and trailing zeros do not change the value.
         let fraction = fraction.trim_end_matches('0');
         let all = whole.bytes().chain(fraction.bytes());
@@ -105,10 +110,14 @@ impl Number {
         for digit in significant {
             zeros += 1;
             if digit != b'0' {
-                for _ in 0..zeros {
-                    value = value.checked_mul(10).ok_or(NumberError::Range)?;
-                }
-                value += i128::from(digit - b'0');
+                let add = |value: i128, digit: u8| {
+                    let sum = value.checked_mul(10)?.checked_add(digit.into())?;
+                    Some(sum).filter(|sum| *sum <= BOUND)
+                };
+                let mut places = (1..zeros).map(|_| 0).chain([digit - b'0']);
+                // More than 38 digits: too many before the point, or else behind it.
+                let too_many = || too_many_digits(whole, fraction, exponent);
+                value = places.try_fold(value, add).ok_or_else(too_many)?;
                 zeros = 0;
             }
         }
@@ -122,8 +131,8 @@ impl Number {
         Ok(Number(if negative { -value } else { value }))
     }
 
-    /// The nearest representable number: rounded to 18 digits after the point, and clamped to the range.
-    /// `None` for NaN.
+    /// The nearest representable number: rounded to 18 digits after the point, ties away from zero, and clamped
+    /// to the range. `None` for NaN.
     #[must_use]
     pub fn nearest(value: f64) -> Option<Number> {
         if value.is_nan() {
@@ -135,8 +144,22 @@ impl Number {
         // The shortest decimal text of this double is the number its author wrote.
         let text = value.to_string();
         let end = text.find('.').map_or(text.len(), |point| point + 1 + PLACES as usize);
-        Number::parse(&text[..end.min(text.len())]).ok()
+        let Number(cut) = Number::parse(&text[..end.min(text.len())]).ok()?;
+        let is_up = text.as_bytes().get(end).is_some_and(|digit| *digit >= b'5');
+        let away = if value < 0.0 { -1 } else { 1 };
+        Some(Number(cut + if is_up { away } else { 0 }))
     }
+}
+
+/// The error for a number with more digits than both bounds allow together.
+#[cold]
+fn too_many_digits(whole: &str, fraction: &str, exponent: i32) -> NumberError {
+    let whole = whole.trim_start_matches('0');
+    let leading =
+        if whole.is_empty() { fraction.len() - fraction.trim_start_matches('0').len() } else { 0 };
+    // Texts are short enough for 64 bits.
+    let before = whole.len() as i64 - leading as i64 + i64::from(exponent);
+    if before > WHOLE { NumberError::Range } else { NumberError::Fraction }
 }
 
 /// The number after the `e`, clamped: larger magnitudes do not fit.
@@ -330,10 +353,18 @@ mod tests {
         for text in ["", "-", ".", "e1", "1e", "1e+", "0x1", "1.2.3", "--1", "1_0", "NaN", "1 "] {
             assert_eq!(number(text), Err(NumberError::Form), "{text}");
         }
-        for text in ["1e20", "100000000000000000000", "1e300", "1e99999999999", &"9".repeat(5000)] {
+        for text in ["node500", "suite401", "E12345", "1x5e9999", "1e9999x", "-e500"] {
+            assert_eq!(number(text), Err(NumberError::Form), "{text}");
+        }
+        let wraps = "170141183460469231731.687303715884105729";
+        let long = format!("{}.{}", "1".repeat(21), "1".repeat(40));
+        let texts = ["1e20", "100000000000000000000", "1e300", "1e99999999999", &"9".repeat(5000)];
+        for text in texts.into_iter().chain([wraps, &long]) {
             assert_eq!(number(text), Err(NumberError::Range), "{text}");
         }
-        for text in ["1e-19", "0.1234567890123456789", "1e-99999999"] {
+        let third = format!("0.{}", "3".repeat(40));
+        let tiny = format!("0.{}{}", "0".repeat(30), "3".repeat(40));
+        for text in ["1e-19", "0.1234567890123456789", "1e-99999999", &third, &tiny] {
             assert_eq!(number(text), Err(NumberError::Fraction), "{text}");
         }
     }
@@ -344,7 +375,10 @@ mod tests {
         assert_eq!(near(0.1).as_deref(), Some("0.1"));
         assert_eq!(near(1e300).as_deref(), Some("99999999999999999999.999999999999999999"));
         assert_eq!(near(f64::NEG_INFINITY), near(-1e30));
-        assert_eq!(near(1.234_567_890_123_456_7e-5).as_deref(), Some("0.000012345678901234"));
+        assert_eq!(near(1.234_567_890_123_456_7e-5).as_deref(), Some("0.000012345678901235"));
+        assert_eq!(near(-1.234_567_890_123_456_7e-5).as_deref(), Some("-0.000012345678901235"));
+        assert_eq!(near(-6e-19).as_deref(), Some("-0.000000000000000001"));
+        assert_eq!(near(4e-19).as_deref(), Some("0"));
         assert_eq!(near(f64::NAN), None);
     }
 }

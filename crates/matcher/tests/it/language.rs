@@ -345,6 +345,13 @@ fn queries_are_short_filters() {
     for (query, error) in mistakes {
         assert_eq!(Filter::parse_query(query).unwrap_err().to_string(), error);
     }
+    // Texts with an `e` before digits are not numbers out of range.
+    for (query, text) in [
+        ("id=node500&room!=suite401", "id = 'node500' AND room <> 'suite401'"),
+        ("id=E12345", "id = 'E12345'"),
+    ] {
+        assert_eq!(Filter::parse_query(query).expect(query).to_string(), text);
+    }
     // A condition of another language is not taken as a string.
     for (query, column, hint) in [
         ("a==1", 3, "operators are"),
