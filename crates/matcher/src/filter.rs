@@ -177,7 +177,8 @@ impl FromStr for Filter {
     }
 }
 
-/// Writes a text that parses to the same filter.
+/// Writes a text that parses to the same filter, unless it is longer than [`MAX_TEXT`](Filter::MAX_TEXT): it has
+/// more quotes and blanks than a short form, and the condition of [`and_equal`](Filter::and_equal).
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.expr)

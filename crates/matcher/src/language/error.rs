@@ -7,6 +7,9 @@ use crate::limits::{
 };
 use crate::number::NumberError;
 
+/// Maximum number of characters of a filter that a message repeats.
+const MAX_SHOWN: usize = 24;
+
 /// The reason why a text is not a valid filter. Its display names the column and the remedy, so it can be
 /// shown to the author of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,21 @@ pub(crate) enum Reason {
     Conditions,
     Computed,
     Operators,
+}
+
+/// The beginning of a part of the filter between two `quote`s, as messages show it: the whole filter would hide
+/// the message, and control characters would reach the author's terminal.
+pub(crate) fn clipped(text: &str, quote: &str) -> String {
+    let mut all = text.chars();
+    let mut short = String::new();
+    for c in all.by_ref().take(MAX_SHOWN) {
+        match c.is_control() {
+            true => short.extend(c.escape_default()),
+            false => short.push(c),
+        }
+    }
+    let dots = if all.next().is_some() { "…" } else { "" };
+    format!("{quote}{short}{dots}{quote}")
 }
 
 impl FilterError {

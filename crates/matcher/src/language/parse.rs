@@ -1,7 +1,7 @@
 //! Parses tokens to a tree by recursive descent, with one token of look-ahead, without backtracking, and with
 //! a bounded depth.
 
-use super::error::{FilterError, Reason};
+use super::error::{FilterError, Reason, clipped};
 use super::expr::{Expr, Operator, Predicate, Test};
 use super::name::is_keyword;
 use super::operand::Operand;
@@ -227,7 +227,11 @@ impl Parser {
             (&left, &low, &high)
         {
             if std::mem::discriminant(low) != std::mem::discriminant(high) {
-                let (what, found) = ("a bound of the same type as the first", high.to_string());
+                let what = "a bound of the same type as the first";
+                let found = match high {
+                    Literal::String(text) => clipped(text, "'"),
+                    _ => high.to_string(),
+                };
                 return Err(FilterError::new(column, Reason::Expected { what, found }));
             }
             let (low, high) = (low.clone(), high.clone());

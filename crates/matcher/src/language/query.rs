@@ -3,7 +3,7 @@
 //! An unquoted value that looks like a condition of another language is an error with a hint, instead of a
 //! string that no event would equal. Such strings can be written in quotes.
 
-use super::error::{FilterError, Reason};
+use super::error::{FilterError, Reason, clipped};
 use super::expr::{Expr, Operator, Predicate, Test};
 use crate::limits::MAX_TEXT;
 use crate::number::{Number, NumberError};
@@ -57,7 +57,7 @@ fn end_of_condition(text: &str) -> usize {
 }
 
 fn condition(part: &str, column: usize) -> Result<Expr, FilterError> {
-    let found = || if part.is_empty() { "nothing".to_owned() } else { format!("`{part}`") };
+    let found = || if part.is_empty() { "nothing".to_owned() } else { clipped(part, "`") };
     let expected = |at, what| Err(FilterError::new(at, Reason::Expected { what, found: found() }));
     let Some(at) = part.find(OPERATOR_SIGNS) else {
         return expected(column, "a condition like name=value");

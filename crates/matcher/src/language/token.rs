@@ -1,6 +1,6 @@
 //! Splits the text of a filter into tokens, in one pass.
 
-use super::error::{FilterError, Reason};
+use super::error::{FilterError, Reason, clipped};
 use super::expr::Operator;
 use super::name::{begins_name, is_keyword, within_name};
 use super::operand::Sign;
@@ -32,15 +32,10 @@ pub(crate) enum Token {
 impl Token {
     /// The token as error messages show it.
     pub(crate) fn show(&self) -> String {
-        let clip = |text: &str, quote: &str| {
-            let short: String = text.chars().take(24).collect();
-            let dots = if short.len() < text.len() { "…" } else { "" };
-            format!("{quote}{short}{dots}{quote}")
-        };
         match self {
-            Token::Word(text) => clip(text, "`"),
-            Token::Name(text) => clip(text, "\""),
-            Token::String(text) => clip(text, "'"),
+            Token::Word(text) => clipped(text, "`"),
+            Token::Name(text) => clipped(text, "\""),
+            Token::String(text) => clipped(text, "'"),
             Token::Number(number) => format!("`{number}`"),
             Token::Operator(operator) => format!("`{}`", operator.text()),
             Token::Sign(sign) => format!("`{}`", sign.text()),

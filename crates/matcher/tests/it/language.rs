@@ -203,6 +203,21 @@ fn errors_name_their_column() {
 }
 
 #[test]
+fn errors_repeat_little_of_the_filter() {
+    let long = "x".repeat(4000);
+    let queries = [long.clone(), format!("a!{long}"), format!("=\u{1b}[2J\n{long}")];
+    let texts = [format!("a BETWEEN 1 AND '{long}'"), format!("a = 1 \"\u{1b}{long}\"")];
+    let errors = queries.iter().map(|query| Filter::parse_query(query));
+    for error in errors.chain(texts.iter().map(|text| Filter::parse(text))) {
+        let said = error.unwrap_err().to_string();
+        assert!(
+            said.len() < 200 && said.contains('…') && !said.contains(char::is_control),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn limits_are_enforced() {
     let deep = |n: usize| format!("{}a = 1{}", "(".repeat(n), ")".repeat(n));
     assert!(Filter::parse(&deep(Filter::MAX_DEPTH)).is_ok());
