@@ -49,7 +49,7 @@ const CONVERTED: &str = "
     pthread_cond_signal pthread_cond_timedwait pthread_cond_wait pthread_create pthread_detach pthread_join
     pthread_mutex_clocklock pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_trylock
     pthread_mutex_unlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock pthread_rwlock_rdlock
-    pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_unlock pthread_rwlock_wrlock
+    pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_tryrdlock pthread_rwlock_unlock pthread_rwlock_wrlock
     pthread_timedjoin_np read readv recv recvfrom recvmsg sched_yield select sem_clockwait sem_post
     sem_timedwait sem_wait send sendmsg sendto sleep thrd_create thrd_detach thrd_join thrd_sleep
     thrd_yield usleep write writev";

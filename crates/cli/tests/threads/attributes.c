@@ -1,6 +1,7 @@
 // Attributes of kernel threads, waits that save or change signal masks, cancellations of threads that have just been
 // created, and read-write locks that prefer writers.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -146,23 +147,38 @@ static void *read_after(void *unused) {
     return unused;
 }
 
+// The result of a read lock that does not wait.
+static int read_at_once(void) {
+    struct timespec past = {1, 0};
+    int result = pthread_rwlock_timedrdlock(&rwlock, &past);
+    CHECK(result == 0 || result == ETIMEDOUT);
+    int other = pthread_rwlock_tryrdlock(&rwlock);
+    CHECK(other == (result == 0 ? 0 : EBUSY));
+    if (result == 0) CHECK(pthread_rwlock_unlock(&rwlock) == 0 && pthread_rwlock_unlock(&rwlock) == 0);
+    return result;
+}
+
+// Between the releases of other readers, a reader does not overtake a writer that waits.
 static void preferred_writers(void) {
     pthread_rwlockattr_t attributes;
-    pthread_t threads[2];
+    pthread_t writer, reader;
     CHECK(pthread_rwlockattr_init(&attributes) == 0);
     CHECK(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) == 0);
     CHECK(pthread_rwlock_init(&rwlock, &attributes) == 0);
-    // On a busy machine the writer may come too late, so there are several attempts.
-    for (int pause = 20000; !preferred; pause *= 2) {
-        CHECK(pause < 10000000);
+    for (int round = 0; round < 20; round++) {
         written = 0;
-        CHECK(pthread_rwlock_rdlock(&rwlock) == 0);
-        CHECK(pthread_create(&threads[0], NULL, write_once, NULL) == 0);
-        usleep(pause);
-        CHECK(pthread_create(&threads[1], NULL, read_after, NULL) == 0);
-        usleep(pause);
+        for (int i = 0; i < 100; i++) CHECK(pthread_rwlock_rdlock(&rwlock) == 0);
+        CHECK(pthread_create(&writer, NULL, write_once, NULL) == 0);
+        while (read_at_once() == 0) usleep(100);
+        CHECK(pthread_create(&reader, NULL, read_after, NULL) == 0);
+        for (int i = 1; i < 100; i++) {
+            CHECK(pthread_rwlock_unlock(&rwlock) == 0);
+            if (i % 10 == 0) usleep(i);
+            CHECK(read_at_once() == ETIMEDOUT);
+        }
         CHECK(pthread_rwlock_unlock(&rwlock) == 0);
-        for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+        CHECK(pthread_join(writer, NULL) == 0 && pthread_join(reader, NULL) == 0);
+        CHECK(preferred);
     }
     puts("preferred writers");
 }

@@ -112,6 +112,112 @@ impl Table {
     }
 }
 
+/// A read-write lock that prefers writers, which a reader holds. Thread 0 is the writer, thread 1 another reader.
+struct Preferring {
+    table: Table,
+    /// Whether the writer waits, and whether it has had the lock.
+    waits: AtomicBool,
+    written: AtomicBool,
+}
+
+impl Table {
+    fn contains(&self, thread: usize) -> bool {
+        self.count.load(SeqCst) != 0 && self.waiters.lock().unwrap().contains(&thread)
+    }
+
+    /// Notifies all waiters, which remain.
+    fn notify(&self) {
+        if self.count.load(SeqCst) == 0 {
+            return;
+        }
+        let waiters = self.waiters.lock().unwrap();
+        for thread in waiters.iter().map(|waiter| &self.threads[*waiter]) {
+            if state::notify(&thread.state) {
+                state::make_runnable(&thread.state);
+                thread.turn.notify();
+            }
+        }
+    }
+}
+
+const WRITING: u32 = 100;
+
+impl Preferring {
+    fn try_to_write(&self) -> bool {
+        self.table.word.compare_exchange(0, WRITING, Acquire, Relaxed).is_ok()
+    }
+
+    fn try_to_read(&self) -> bool {
+        // One writer, which is not the caller.
+        if self.table.contains(0) {
+            return false;
+        }
+        let word = self.table.word.load(Relaxed);
+        word != WRITING
+            && self.table.word.compare_exchange(word, word + 1, Acquire, Relaxed).is_ok()
+    }
+
+    fn acquire(&self, thread: usize, attempt: impl Fn() -> bool) {
+        self.table.insert(thread);
+        loop {
+            fence(SeqCst);
+            if attempt() {
+                self.table.remove(thread);
+                return;
+            }
+            if thread == 0 {
+                self.waits.store(true, SeqCst);
+            }
+            let Model { state, turn, .. } = &self.table.threads[thread];
+            if state::suspend(state) {
+                turn.wait();
+            }
+            state::resume(state);
+        }
+    }
+
+    fn write(&self) {
+        self.acquire(0, || self.try_to_write());
+        self.written.store(true, SeqCst);
+        self.release();
+    }
+
+    /// Whether a writer that waited before got the lock first.
+    fn read(&self) -> bool {
+        let waits = self.waits.load(SeqCst);
+        self.acquire(1, || self.try_to_read());
+        let in_order = !waits || self.written.load(SeqCst);
+        self.release();
+        in_order
+    }
+
+    fn release(&self) {
+        let word = self.table.word.load(Relaxed);
+        match word {
+            WRITING => _ = self.table.word.swap(0, AcqRel),
+            _ => _ = self.table.word.fetch_sub(1, AcqRel),
+        }
+        fence(SeqCst);
+        self.table.notify();
+    }
+}
+
+/// Two readers hold the lock, so the writer is notified once before it can have the lock.
+#[test]
+fn loom_readers_do_not_overtake_a_preferred_writer() {
+    loom::model(|| {
+        let (waits, written) = (AtomicBool::new(false), AtomicBool::new(false));
+        let lock = Arc::new(Preferring { table: Table::new(2), waits, written });
+        let (writing, reading) = (lock.clone(), lock.clone());
+        let writer = thread::spawn(move || writing.write());
+        let reader = thread::spawn(move || reading.read());
+        lock.release();
+        lock.release();
+        writer.join().unwrap();
+        assert!(reader.join().unwrap());
+    });
+}
+
 #[test]
 fn loom_a_release_reaches_a_thread_that_is_about_to_wait() {
     loom::model(|| {

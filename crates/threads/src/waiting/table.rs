@@ -229,6 +229,30 @@ fn wake_slowly(key: usize, count: usize) -> usize {
     number
 }
 
+/// Notifies all waiters for `key`, which remain in the table until they have what they wait for, or give up. See [`wake`].
+#[inline]
+pub(crate) fn notify(key: usize) {
+    compiler_fence(Ordering::SeqCst);
+    if bucket(key).count.load(Ordering::SeqCst) != 0 {
+        notify_slowly(key);
+    }
+}
+
+#[cold]
+fn notify_slowly(key: usize) {
+    let _masked = Masked::new();
+    let list = bucket(key).list.lock();
+    let mut at = list.head;
+    while !at.is_null() {
+        let waiter = unsafe { node(at) };
+        if waiter.key == key {
+            // It takes the lock before it ends its wait.
+            unpark(unsafe { &*waiter.thread });
+        }
+        at = waiter.next;
+    }
+}
+
 /// Unlinks up to `count` matching waiters and returns them as a list.
 fn unlink(
     bucket: &Bucket,

@@ -1,5 +1,8 @@
 //! Read-write locks. glibc's words are the truth; waiters that do not find the lock free park.
 //!
+//! A waiter remains in the parking table until it has the lock, so readers see a writer that has precedence also between
+//! a release and the writer's next attempt.
+//!
 //! # Safety
 //!
 //! A read-write lock has the layout of glibc for x86-64: the tid of the writer at byte 24, whether processes share it at
@@ -77,7 +80,10 @@ fn acquire(
     };
     let key = lock as usize;
     loop {
-        table::insert(thread, key, interest, |_| true);
+        // Again after a handler that has interrupted the wait has waited, too.
+        if !thread.has_node() {
+            table::insert(thread, key, interest, |_| true);
+        }
         fence(Ordering::SeqCst);
         let mut result = attempt(lock);
         if result == sys::EBUSY && deadline.is_some_and(|at| sys::now() >= at) {
@@ -85,16 +91,15 @@ fn acquire(
         }
         if result == sys::EBUSY {
             park(thread, deadline);
+            continue;
         }
-        // Each release wakes all waiters, so none is lost here.
+        // Each release notifies all waiters, so none is lost here.
         table::remove(thread);
         if result == sys::ETIMEDOUT && interest == WRITER && prefers_writers(lock) {
             // Readers waited for this writer.
-            table::wake(key, usize::MAX);
+            table::notify(key);
         }
-        if result != sys::EBUSY {
-            return result;
-        }
+        return result;
     }
 }
 
@@ -149,6 +154,12 @@ unsafe extern "C" fn pthread_rwlock_clockwrlock(
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_rwlock_unlock(lock: Object) -> i32 {
     let result = unsafe { real::pthread_rwlock_unlock(lock) };
-    table::wake(lock as usize, usize::MAX);
+    table::notify(lock as usize);
     result
+}
+
+/// A writer that waits in the table is unknown to the C library.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: Object) -> i32 {
+    try_to_read(lock)
 }
