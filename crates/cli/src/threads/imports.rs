@@ -43,7 +43,7 @@ impl Treatment {
 
 const CONVERTED: &str = "
     __poll_chk __ppoll_chk __read_chk __recv_chk __recvfrom_chk
-    accept accept4 clock_nanosleep cnd_broadcast cnd_signal cnd_timedwait cnd_wait epoll_pwait epoll_wait gettid mtx_lock
+    accept accept4 clock_nanosleep cnd_broadcast cnd_signal cnd_timedwait cnd_wait epoll_pwait epoll_pwait2 epoll_wait gettid mtx_lock
     mtx_timedlock mtx_trylock mtx_unlock nanosleep poll ppoll pthread_barrier_destroy
     pthread_barrier_wait pthread_clockjoin_np pthread_cond_broadcast pthread_cond_clockwait
     pthread_cond_signal pthread_cond_timedwait pthread_cond_wait pthread_create pthread_detach pthread_join
@@ -55,7 +55,7 @@ const CONVERTED: &str = "
     thrd_yield usleep write writev";
 
 const HOME: &str = "
-    _Fork __sigpause __sigsetjmp __xpg_sigpause arch_prctl clone connect daemon epoll_pwait2 execl
+    _Fork __sigpause __sigsetjmp __xpg_sigpause arch_prctl clone connect daemon execl
     execle execlp execv execve execvp execvpe fdatasync fexecve flock fork forkpty fsync getaddrinfo
     getcontext gethostbyname gethostbyname_r getnameinfo initgroups lockf lockf64 mq_receive mq_send
     mq_timedreceive mq_timedsend msgrcv msgsnd nice pause pclose pkey_alloc pkey_set popen posix_spawn

@@ -165,6 +165,22 @@ static void wait_epoll(void) {
     close(epoll);
 }
 
+static void wait_epoll_with_nanoseconds(void) {
+    int epoll = epoll_create1(0);
+    struct epoll_event event = { .events = EPOLLIN, .data.u32 = 7 }, got;
+    struct timespec now = { 0, 0 }, moment = { 0, 1000 }, minute = { 60, 0 }, wrong = { 0, 1000000000 };
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, pair[0], &event) == 0);
+    CHECK(epoll_pwait2(epoll, &got, 1, &now, NULL) == 0);
+    CHECK(epoll_pwait2(epoll, &got, 1, &moment, NULL) == 0);
+    errno = 0;
+    CHECK(epoll_pwait2(epoll, &got, 1, &wrong, NULL) == -1 && errno == EINVAL);
+    ready();
+    CHECK(epoll_pwait2(epoll, &got, 1, NULL, NULL) == 1 && got.data.u32 == 7);
+    CHECK(epoll_pwait2(epoll, &got, 1, &minute, NULL) == 1);
+    CHECK(read(pair[0], (char[5]){ 0 }, 5) == 5);
+    close(epoll);
+}
+
 static void wait_barrier(void) {
     ready();
     int result = pthread_barrier_wait(&barrier);
@@ -269,6 +285,7 @@ static const struct { const char *name; void (*wait)(void), (*end)(void); } case
     { "writev", wait_writev, receive_large }, { "sendmsg", wait_sendmsg, receive_large },
     { "send", wait_send, receive_large }, { "poll", wait_poll, send_hello },
     { "select", wait_select, send_hello }, { "epoll", wait_epoll, send_hello },
+    { "epoll_pwait2", wait_epoll_with_nanoseconds, send_hello },
     { "barrier", wait_barrier, wait_barrier }, { "join", wait_join, nothing },
     { "mutex", wait_mutex, unlock_mutex }, { "rwlock", wait_rwlock, unlock_rwlock },
     { "semaphore", wait_semaphore, post }, { "futex", wait_futex, wake_futex },

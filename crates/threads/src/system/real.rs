@@ -156,6 +156,24 @@ unsafe extern "C" {
     fn backtrace(frames: *mut *mut u8, count: i32) -> i32;
 }
 
+/// glibc 2.34 lacks this function, so it is looked up at its first call.
+pub(crate) unsafe fn epoll_pwait2(
+    epoll: i32,
+    events: *mut u8,
+    count: i32,
+    timeout: *const Timespec,
+    mask: *const u8,
+) -> i32 {
+    static FOUND: AtomicUsize = AtomicUsize::new(0);
+    let address = match FOUND.load(Ordering::Relaxed) {
+        0 => look_up(&FOUND, "epoll_pwait2\0"),
+        address => address,
+    };
+    type Function = extern "C" fn(i32, *mut u8, i32, *const Timespec, *const u8) -> i32;
+    let function: Function = unsafe { core::mem::transmute(address) };
+    function(epoll, events, count, timeout, mask)
+}
+
 /// Makes the C library load the unwinder, with which cancelled threads end.
 pub(crate) fn load_unwinder() {
     let mut frame = core::ptr::null_mut();

@@ -295,7 +295,14 @@ unsafe extern "C" fn epoll_wait(epoll: i32, events: *mut u8, count: i32, timeout
     let Some(thread) = convertible().filter(|_| timeout != 0) else {
         return unsafe { real::epoll_wait(epoll, events, count, timeout) };
     };
-    let deadline = after_milliseconds(timeout);
+    unsafe { wait_for_epoll(thread, (epoll, events, count), after_milliseconds(timeout)) }
+}
+
+unsafe fn wait_for_epoll(
+    thread: &Thread,
+    (epoll, events, count): (i32, *mut u8, i32),
+    deadline: Option<u64>,
+) -> i32 {
     let request = Request { descriptor: epoll, events: IN as u16, returned: 0 };
     let mut attempt = || unsafe { real::epoll_wait(epoll, events, count, 0) };
     repeat(thread, &[request], deadline, &mut attempt, None).unwrap_or_else(|| unsafe {
@@ -316,6 +323,27 @@ unsafe extern "C" fn epoll_pwait(
     }
     convertible().inspect(|thread| go_home(thread));
     unsafe { real::epoll_pwait(epoll, events, count, timeout, mask) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn epoll_pwait2(
+    epoll: i32,
+    events: *mut u8,
+    count: i32,
+    timeout: *const Timespec,
+    mask: *const u8,
+) -> i32 {
+    let native = || unsafe { real::epoll_pwait2(epoll, events, count, timeout, mask) };
+    let Some(thread) = convertible() else { return native() };
+    match after(timeout) {
+        Ok(deadline) if mask.is_null() && deadline.is_none_or(|at| sys::now() < at) => unsafe {
+            wait_for_epoll(thread, (epoll, events, count), deadline)
+        },
+        _ => {
+            go_home(thread);
+            native()
+        }
+    }
 }
 
 /// The deadline of a timeout in milliseconds; negative ones are infinite.

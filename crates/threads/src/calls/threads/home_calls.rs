@@ -129,7 +129,7 @@ stubs! { go_home_then:
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups
     pthread_setname_np pthread_getcpuclockid pthread_testcancel
     pclose wait wait3 wait4 waitid waitpid
-    pselect epoll_pwait2 recvmmsg
+    pselect recvmmsg
     fsync fdatasync sync syncfs flock lockf lockf64
     msgrcv msgsnd semop semtimedop mq_receive mq_send mq_timedreceive mq_timedsend
     sigaltstack getaddrinfo getnameinfo gethostbyname gethostbyname_r
