@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHECK(condition) do { if (!(condition)) { printf("%d: %s: %d\n", __LINE__, #condition, errno); exit(1); } } while (0)
@@ -112,6 +114,34 @@ static void *start_programs(void *program) {
     return NULL;
 }
 
+// Children that share the memory and wait, as those that set up redirections may.
+static void *create_shared_children(void *unused) {
+    for (int i = 0; i < 10; i++) {
+        struct timespec time = {0, 100000};
+        char byte = 0;
+        int ends[2];
+        CHECK(pipe(ends) == 0);
+        usleep(100);
+        pid_t child = vfork();
+        if (child == 0) {
+            usleep(1000);
+            sched_yield();
+            _exit(nanosleep(&time, NULL) == 0 && write(ends[1], "x", 1) == 1 ? 21 : 22);
+        }
+        CHECK(status_of(child) == 21 && read(ends[0], &byte, 1) == 1 && byte == 'x');
+        close(ends[0]);
+        close(ends[1]);
+        usleep(100);
+        if ((child = vfork()) == 0) {
+            execl("/no/program", "program", (char *)NULL);
+            _exit(errno);
+        }
+        CHECK(status_of(child) == ENOENT);
+        __atomic_fetch_add(&children, 2, __ATOMIC_RELAXED);
+    }
+    return unused;
+}
+
 // Another thread than the first one replaces the program.
 static void *replace(void *program) {
     sigset_t set;
@@ -144,12 +174,13 @@ int main(int count, char **arguments) {
         return 0;
     }
     CHECK(pthread_atfork(prepare, after_in_parent, after_in_child) == 0);
-    pthread_t others[4], forkers[FORKERS], starter;
+    pthread_t others[4], forkers[FORKERS], starter, sharer;
     for (int i = 0; i < 4; i++) CHECK(pthread_create(&others[i], NULL, i % 2 ? disturb : wait_for_condition, NULL) == 0);
     for (long i = 0; i < FORKERS; i++) CHECK(pthread_create(&forkers[i], NULL, fork_often, (void *)(i + 1)) == 0);
     CHECK(pthread_create(&starter, NULL, start_programs, arguments[0]) == 0);
+    CHECK(pthread_create(&sharer, NULL, create_shared_children, NULL) == 0);
     for (int i = 0; i < FORKERS; i++) CHECK(pthread_join(forkers[i], NULL) == 0);
-    CHECK(pthread_join(starter, NULL) == 0);
+    CHECK(pthread_join(starter, NULL) == 0 && pthread_join(sharer, NULL) == 0);
     pthread_mutex_lock(&mutex);
     ends = 1;
     pthread_cond_broadcast(&condition);

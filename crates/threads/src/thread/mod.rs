@@ -78,6 +78,8 @@ pub(crate) struct Thread {
     pub(crate) action: Cell<Action>,
     /// Whether the thread runs at home until its end.
     pub(crate) stays_home: Cell<bool>,
+    /// The value before the present call of `vfork`.
+    pub(crate) stayed_home: Cell<bool>,
     /// Whether the kernel thread has attributes, such as a priority, that threads created by this one inherit. Such a
     /// thread waits for locks in the kernel, which respects priorities.
     pub(crate) is_separate: Cell<bool>,

@@ -4,12 +4,14 @@
 //! # Safety
 //!
 //! The caller passes arguments for the C library. A child without the memory of its parent has a copy of the parent's
-//! stack, so what the parent's frame contains is valid there.
+//! stack, so what the parent's frame contains is valid there. A child of `vfork` returns first, to the same frame.
+
+use core::arch::naked_asm;
 
 use crate::lifecycle::forks::{end_in_parent, reset_in_child};
 use crate::lifecycle::threads;
 use crate::readiness::records;
-use crate::schedule::home::{obey, stay_home};
+use crate::schedule::home::{go_home, obey, stay_home};
 use crate::system::{real, sys};
 use crate::thread::current;
 
@@ -60,6 +62,49 @@ unsafe extern "C" fn _Fork() -> i32 {
     let child = unsafe { real::_Fork() };
     finish(child as isize);
     child
+}
+
+pub(crate) const SYS_VFORK: usize = 58;
+
+/// Prepares for a child that runs on the stack of the calling thread, with its memory, until it ends or executes a program.
+/// It is a kernel thread of another process, so it must not leave: the thread stays at home in the meantime.
+extern "C" fn begin_vfork() {
+    let thread = current();
+    records::share_all();
+    obey(thread);
+    go_home(thread);
+    thread.stayed_home.set(thread.stays_home.replace(true));
+}
+
+/// Ends this in the parent.
+extern "C" fn end_vfork(result: isize) -> i32 {
+    let thread = current();
+    thread.stays_home.set(thread.stayed_home.get());
+    end_in_parent();
+    sys::result(result) as i32
+}
+
+/// The child overwrites the stack below the frame of the caller, so the return address is in a register during the call.
+#[unsafe(naked)]
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn vfork() -> i32 {
+    naked_asm!(
+        "sub rsp, 8",
+        "call {begin}",
+        "add rsp, 8",
+        "pop rdx",
+        "mov eax, {number}",
+        "syscall",
+        "push rdx",
+        "test rax, rax",
+        "jz 2f",
+        "mov rdi, rax",
+        "jmp {end}",
+        "2: ret",
+        begin = sym begin_vfork,
+        end = sym end_vfork,
+        number = const SYS_VFORK,
+    )
 }
 
 type Run = unsafe extern "C" fn(*mut u8) -> i32;

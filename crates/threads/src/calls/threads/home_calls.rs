@@ -120,7 +120,7 @@ macro_rules! stubs {
 }
 
 stubs! { share_then:
-    fork vfork posix_spawn posix_spawnp daemon forkpty system popen sendmmsg
+    fork posix_spawn posix_spawnp daemon forkpty system popen sendmmsg
 }
 
 stubs! { go_home_then:
