@@ -26,6 +26,8 @@ mod admin;
 mod calls;
 mod carriers;
 mod fork;
+#[cfg(not(phalanx_shim))]
+pub mod inherited;
 mod lifecycle;
 mod limits;
 mod options;

@@ -253,7 +253,7 @@ pub(super) const CRATES: &[Layers] = &[
         layers: &[
             &["limits", "options"],
             &["system"],
-            &["thread"],
+            &["inherited", "thread"],
             &["stats"],
             &["schedule"],
             &["waiting"],

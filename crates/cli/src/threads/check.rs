@@ -1,8 +1,13 @@
 //! Checks a program with the libraries that its dynamic linker loads at the start.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
 
 use super::elf::{self, Elf};
 use super::imports::Treatment;
@@ -111,16 +116,13 @@ fn libraries(executable: &Path) -> Result<Vec<PathBuf>, String> {
     let file = file.map_err(|error| program::unreadable(executable, &error))?;
     let mut command = Command::new(refusal::LINKER);
     command.arg("--list").arg(file).env_remove("LD_PRELOAD").env_remove("LD_AUDIT");
-    let output = command
-        .output()
+    let Listing { text, errors, has_failed } = run(&mut command)
         .map_err(|error| program::unreadable(Path::new(refusal::LINKER), &error))?;
-    let text = String::from_utf8_lossy(&output.stdout);
     if let Some(line) = text.lines().find(|line| line.ends_with("not found")) {
         return Err(format!("{}: {}", executable.display(), line.trim()));
     }
-    if !output.status.success() {
-        let error = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("cannot list the libraries: {}", error.trim()));
+    if has_failed || text.is_empty() {
+        return Err(format!("cannot list the libraries: {}", errors.trim()));
     }
     // Lines have the form `NAME => PATH (ADDRESS)` or `PATH (ADDRESS)`; the vDSO has no file.
     let paths = text.lines().filter_map(|line| {
@@ -128,4 +130,32 @@ fn libraries(executable: &Path) -> Result<Vec<PathBuf>, String> {
         path.starts_with('/').then(|| PathBuf::from(path))
     });
     Ok(paths.collect())
+}
+
+/// The output of a command.
+struct Listing {
+    text: String,
+    errors: String,
+    has_failed: bool,
+}
+
+/// Executes a command. If this process ignores SIGCHLD, the kernel waits for the command's end, but reports no exit code.
+fn run(command: &mut Command) -> io::Result<Listing> {
+    let file =
+        || rustix::fs::memfd_create("phalanx-libraries", MemfdFlags::CLOEXEC).map(File::from);
+    let (mut text, mut errors) = (file()?, file()?);
+    command.stdin(Stdio::null()).stdout(text.try_clone()?).stderr(errors.try_clone()?);
+    let has_failed = match command.status() {
+        Ok(status) => !status.success(),
+        Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => false,
+        Err(error) => return Err(error),
+    };
+    Ok(Listing { text: content(&mut text)?, errors: content(&mut errors)?, has_failed })
+}
+
+fn content(file: &mut File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

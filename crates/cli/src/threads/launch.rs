@@ -6,14 +6,14 @@ use std::fs::File;
 use std::io::Write;
 use std::iter;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
 
-use super::{Order, check, program};
+use super::{Order, check, inherited, program};
 
 /// The library, empty on systems that it does not support.
 pub(super) const LIBRARY: &[u8] =
@@ -39,6 +39,7 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
     } else {
         None
     };
+    let was_pending = inherited::is_child_pending();
     for program in iter::once(program.as_os_str()).chain(executed) {
         match check::check(program.as_ref()) {
             Ok(checked) if checked.refusals.is_empty() => {}
@@ -52,6 +53,7 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
             Err(error) => return error,
         }
     }
+    let signals = inherited::signals(was_pending);
     let file = match library() {
         Ok(file) => file,
         Err(error) => return error,
@@ -83,13 +85,30 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
     add("GLIBC_TUNABLES", TUNABLES, "PHALANX_THREADS_TUNABLES");
     command.env("PHALANX_THREADS_LIBRARY", file.as_raw_fd().to_string());
     command.env("PHALANX_THREADS_CARRIERS", settings.carriers.to_string());
+    if !signals.is_empty() {
+        command.env("PHALANX_THREADS_SIGNALS", signals);
+    }
     if settings.order == Order::Fifo {
         command.env("PHALANX_THREADS_ORDER", "fifo");
     }
     if !settings.large_io {
         command.env("PHALANX_THREADS_LARGE_IO", "no");
     }
+    if let Err(error) = close_opened() {
+        return format!("cannot close standard descriptors: {error}");
+    }
     format!("cannot execute {}: {}", program.display(), command.exec())
+}
+
+/// Makes standard descriptors closed in the program that were closed at first. Rust's runtime has opened them.
+fn close_opened() -> rustix::io::Result<()> {
+    let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    for (number, descriptor) in [input.as_fd(), output.as_fd(), errors.as_fd()].iter().enumerate() {
+        if inherited::was_closed(number) {
+            rustix::io::fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+        }
+    }
+    Ok(())
 }
 
 /// Listens on the admin address, and returns the descriptor, which the program inherits.

@@ -3,6 +3,7 @@
 mod check;
 mod elf;
 mod imports;
+mod inherited;
 mod launch;
 mod program;
 mod refusal;

@@ -9,16 +9,18 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::lifecycle::activation;
 use crate::schedule::run_queue;
+use crate::system::sys::Timespec;
 use crate::system::{real, sys};
 use crate::{admin, options};
 
 /// The variables of `phalanx threads` that the program does not see.
-const OWN_VARIABLES: [&CStr; 5] = [
+const OWN_VARIABLES: [&CStr; 6] = [
     c"PHALANX_THREADS_CARRIERS",
     c"PHALANX_THREADS_LIBRARY",
     c"PHALANX_THREADS_ORDER",
     c"PHALANX_THREADS_LARGE_IO",
     c"PHALANX_THREADS_ADMIN",
+    c"PHALANX_THREADS_SIGNALS",
 ];
 
 /// Whether the environment has been read.
@@ -56,6 +58,9 @@ pub(crate) fn read() {
     {
         sys::call(sys::SYS_CLOSE, [library, 0, 0, 0, 0, 0]);
     }
+    if let Some(signals) = variable(c"PHALANX_THREADS_SIGNALS") {
+        restore_signals(signals);
+    }
     unsafe {
         rename();
         restore(c"LD_PRELOAD", c"PHALANX_THREADS_PRELOAD");
@@ -63,6 +68,24 @@ pub(crate) fn read() {
         for name in OWN_VARIABLES {
             real::unsetenv(name.as_ptr().cast());
         }
+    }
+}
+
+/// Gives the process the signals with which `phalanx threads` was started: it may have ignored SIGPIPE, and no SIGCHLD was
+/// pending.
+fn restore_signals(signals: &str) {
+    const SIGPIPE: usize = 13;
+    const SIG_IGN: usize = 1;
+    if signals.contains("ignore-pipe") {
+        // The kernel's form: handler, flags, restorer, mask.
+        let action = [SIG_IGN, 0, 0, 0];
+        sys::call(sys::SYS_RT_SIGACTION, [SIGPIPE, action.as_ptr() as usize, 0, 8, 0, 0]);
+    }
+    if signals.contains("take-child") {
+        let set = sys::bit(17);
+        let at_once = Timespec { seconds: 0, nanoseconds: 0 };
+        let (set, at_once) = (&raw const set as usize, &raw const at_once as usize);
+        sys::call(sys::SYS_RT_SIGTIMEDWAIT, [set, 0, at_once, 8, 0, 0]);
     }
 }
 

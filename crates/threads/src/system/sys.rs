@@ -27,6 +27,7 @@ pub(crate) const SYS_SETSOCKOPT: usize = 54;
 pub(crate) const SYS_GETSOCKOPT: usize = 55;
 pub(crate) const SYS_FCNTL: usize = 72;
 pub(crate) const SYS_RT_SIGPENDING: usize = 127;
+pub(crate) const SYS_RT_SIGTIMEDWAIT: usize = 128;
 pub(crate) const SYS_SIGALTSTACK: usize = 131;
 pub(crate) const SYS_SCHED_GETSCHEDULER: usize = 145;
 pub(crate) const SYS_GETTID: usize = 186;

@@ -323,6 +323,38 @@ fn constructors_of_libraries_may_create_threads() {
     assert_eq!(counted.stdout, b"6\n", "{counted:?}");
 }
 
+/// Rust's runtime changes some of these before `main`, and the check has a child.
+#[test]
+fn signals_and_standard_descriptors_are_inherited() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), "inherited").filter(|_| machine_is_suitable()) else {
+        return;
+    };
+    let phalanx = env!("CARGO_BIN_EXE_phalanx");
+    let prefixes = [
+        "exec env --default-signal=PIPE --default-signal=CHLD \"$@\"",
+        "exec env --ignore-signal=PIPE \"$@\"",
+        "exec env --ignore-signal=PIPE --ignore-signal=CHLD --ignore-signal=TERM \"$@\"",
+        "exec env --block-signal=CHLD --block-signal=PIPE --default-signal=CHLD \"$@\"",
+        "exec \"$@\" <&-",
+        "exec \"$@\" <&- >&- 2>&-",
+    ];
+    for prefix in prefixes {
+        let run = |command: &[&str]| {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", prefix, "sh"]).args(command).arg(&program).current_dir(home.path());
+            let output = output(&mut shell);
+            assert!(output.status.success(), "{prefix}: {output:?}");
+            let written = home.path().join("output");
+            let text = std::fs::read_to_string(&written).unwrap();
+            std::fs::remove_file(written).unwrap();
+            text
+        };
+        let native = run(&[]);
+        assert_eq!(run(&[phalanx, "threads", "--carriers", "2", "--"]), native, "{prefix}");
+    }
+}
+
 #[test]
 fn the_environment_of_children_is_restored() {
     if !machine_is_suitable() {
