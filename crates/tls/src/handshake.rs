@@ -16,6 +16,7 @@ use phalanx::time::{now, time_of_day};
 use phalanx::{CallError, Graph, SharedStage};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::server::NoServerSessionStorage;
 
 use crate::certificates::clients::Clients;
 use crate::certificates::{CHECK_INTERVAL, Certificates};
@@ -91,7 +92,8 @@ impl TlsStages {
         Self { handshakes, checks }
     }
 
-    /// Performs a handshake, for at most `timeout`.
+    /// Performs a handshake, for at most `timeout`. If the files cannot be checked in half of this time, the handshake
+    /// uses those loaded before.
     ///
     /// # Errors
     /// If the handshake failed, or its operation was refused or terminated.
@@ -114,11 +116,13 @@ impl TlsStages {
         timeout: IoTimeout,
     ) -> Result<Box<TlsStream>, HandshakeError> {
         let call = self.handshakes.call(move |handshakes| async move {
-            if handshakes.is_check_due(now()) {
-                self.check_files().await;
+            let begun = now();
+            if handshakes.is_check_due(begun) {
+                let _ = phalanx::time::timeout(timeout.duration() / 2, self.check_files()).await;
             }
             let config = handshakes.config(profile);
-            TlsStream::accept(stream, config, timeout).await.map(Box::new)
+            let left = timeout.remaining(now() - begun);
+            TlsStream::accept(stream, config, left).await.map(Box::new)
         });
         call.await.map_err(HandshakeError::Call)?.map_err(HandshakeError::Failed)
     }
@@ -166,8 +170,7 @@ impl Handshakes {
         }
     }
 
-    /// Rebuilds the configuration after a change of the authorities, including the keys of session tickets:
-    /// clients admitted by the previous authorities are verified again.
+    /// Rebuilds the configuration after a change of the authorities.
     #[cold]
     fn make(&self, profile: usize) -> Arc<ServerConfig> {
         let (own, made) = &self.profiles[profile];
@@ -198,10 +201,108 @@ fn config(files: &Profile, protocols: &[Vec<u8>]) -> Made {
     };
     let mut config = builder.with_cert_resolver(files.certificates.clone());
     config.alpn_protocols = protocols.to_vec();
-    // Resuming a session avoids the signature. The ticket keys are random and rotate; without randomness, the
-    // last few hundred sessions are stored in memory instead.
-    if let Ok(tickets) = ring::Ticketer::new() {
+    if files.clients.is_some() {
+        // rustls does not verify a client's certificate again when a session is resumed. It could then be used beyond
+        // its end, and without a valid revocation list.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    } else if let Ok(tickets) = ring::Ticketer::new() {
+        // Resuming a session avoids the signature. The ticket keys are random and rotate; without randomness, the
+        // last few hundred sessions are stored in memory instead.
         config.ticketer = tickets;
     }
     (number, Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+    use rustls::pki_types::ServerName;
+    use rustls::version::{TLS12, TLS13};
+    use rustls::{ClientConfig, ClientConnection, HandshakeKind, ServerConnection};
+
+    use super::*;
+    use crate::certificates::Source;
+    use crate::certificates::certificate::{chain, private_key};
+    use crate::certificates::clients::authorities;
+
+    /// The files `NAME.pem` and `NAME.key` of a certificate for `localhost` and for the user `NAME`.
+    fn sign(folder: &Path, issuer: &Issuer<'_, KeyPair>, name: &str) {
+        let mut params = CertificateParams::new(vec!["localhost".into()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, issuer).unwrap();
+        std::fs::write(folder.join(name).with_extension("pem"), certificate.pem()).unwrap();
+        std::fs::write(folder.join(name).with_extension("key"), key.serialize_pem()).unwrap();
+    }
+
+    /// The kind of the handshake of a client that may have sessions of earlier ones.
+    fn handshake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Option<HandshakeKind> {
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientConnection::new(client.clone(), name).unwrap();
+        let mut server = ServerConnection::new(server.clone()).unwrap();
+        while client.wants_write() || server.wants_write() {
+            let mut bytes = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut bytes).unwrap();
+            }
+            let mut bytes = io::Cursor::new(bytes);
+            while server.read_tls(&mut bytes).unwrap() > 0 {
+                server.process_new_packets().unwrap();
+            }
+            let mut bytes = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut bytes).unwrap();
+            }
+            let mut bytes = io::Cursor::new(bytes);
+            while client.read_tls(&mut bytes).unwrap() > 0 {
+                client.process_new_packets().unwrap();
+            }
+        }
+        server.handshake_kind()
+    }
+
+    /// A resumed session would keep a certificate valid beyond its end, and without its revocation list.
+    #[test]
+    fn certificates_of_clients_are_verified_in_each_handshake() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        std::fs::write(path("ca.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        let issuer = Issuer::new(params, key);
+        ["server", "eve"].iter().for_each(|name| sign(folder.path(), &issuer, name));
+        let source = Source {
+            names: Vec::new(),
+            certificate: path("server.pem"),
+            key: path("server.key"),
+            is_awaited: false,
+        };
+        let (certificates, _) = Certificates::load(vec![source], SystemTime::now()).unwrap();
+        let certificates = Arc::new(certificates);
+        let clients = Clients::of_authorities(&path("ca.pem"), None).unwrap();
+        for (clients, second) in
+            [(None, HandshakeKind::Resumed), (Some(clients), HandshakeKind::Full)]
+        {
+            let profile = Profile { certificates: certificates.clone(), clients };
+            let (_, server) = config(&profile, &[]);
+            for version in [&TLS12, &TLS13] {
+                let client = ClientConfig::builder_with_provider(ring::default_provider().into())
+                    .with_protocol_versions(&[version])
+                    .unwrap()
+                    .with_root_certificates(authorities(&path("ca.pem")).unwrap())
+                    .with_client_auth_cert(
+                        chain(&path("eve.pem")).unwrap(),
+                        private_key(&path("eve.key")).unwrap(),
+                    );
+                let client = Arc::new(client.unwrap());
+                assert_eq!(handshake(&client, &server), Some(HandshakeKind::Full));
+                assert_eq!(handshake(&client, &server), Some(second), "{version:?}");
+            }
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! MQTT over TLS with mosquitto's clients and openssl.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -16,6 +18,7 @@ crate::on_each_driver!(
     users_are_named_by_certificates,
     revoked_certificates_are_rejected,
     a_certificate_is_renewed,
+    a_check_of_files_that_hangs,
     clients_without_a_handshake,
 );
 
@@ -67,7 +70,7 @@ fn messages_of_all_sizes(driver: &str) {
     // Larger than a TLS record.
     for size in [1, 300, 16_384, 500_000] {
         let payload = "x".repeat(size);
-        std::fs::write(&file, &payload).unwrap();
+        fs::write(&file, &payload).unwrap();
         for version in ["mqttv311", "mqttv5"] {
             let more = ["-V", version, "-t", "t", "-f", file.to_str().unwrap()];
             let output = publish(address, &trusted, None, &more);
@@ -95,7 +98,7 @@ fn users_are_named_by_certificates(driver: &str) {
     let authority = Authority::new();
     let trusted = authority.certificate();
     let rules = trusted.with_file_name("rules");
-    std::fs::write(&rules, "topic read #\ntopic write marker/#\nuser eve\ntopic write garden/#\n")
+    fs::write(&rules, "topic read #\ntopic write marker/#\nuser eve\ntopic write garden/#\n")
         .unwrap();
     let more =
         ["--tls-client-ca", trusted.to_str().unwrap(), "--acl-file", rules.to_str().unwrap()];
@@ -164,6 +167,27 @@ fn a_certificate_is_renewed(driver: &str) {
     authority.sign("a", &["localhost"]);
     eventually("the new certificate", || (shown(address) != before).then_some(()));
     eventually("a message", || broker.stderr().contains("was reloaded").then_some(()));
+}
+
+/// A handshake uses the files loaded before if those of now cannot be read in time.
+fn a_check_of_files_that_hangs(driver: &str) {
+    /// `O_NONBLOCK` on Linux.
+    const NONBLOCK: i32 = 0o4000;
+    let authority = Authority::new();
+    let pair = authority.sign("a", &["localhost"]);
+    let (broker, address) = start(driver, &pair, &["--connect-timeout", "2s"]);
+    fs::remove_file(&pair.certificate).unwrap();
+    assert!(Command::new("mkfifo").arg(&pair.certificate).status().unwrap().success());
+    // A pipe can be opened once the broker reads it.
+    let mut pipe = fs::File::options();
+    let pipe = pipe.write(true).custom_flags(NONBLOCK);
+    let mut pipe = eventually("a check of the files", || {
+        assert!(!shown(address).is_empty());
+        pipe.open(&pair.certificate).ok()
+    });
+    pipe.write_all(b"-").unwrap();
+    drop(pipe);
+    drop(Client::new(&broker, "well"));
 }
 
 fn clients_without_a_handshake(driver: &str) {
