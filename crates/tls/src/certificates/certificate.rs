@@ -133,7 +133,7 @@ pub fn check(certificate: &Path, key: &Path) -> Result<(), CertificateError> {
     load(certificate, key).map(drop)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
     fs::read(path).map_err(|source| CertificateError::Read { path: path.into(), source })
 }
 

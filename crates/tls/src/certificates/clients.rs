@@ -14,8 +14,8 @@ use rustls::{CommonState, RootCertStore};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-use crate::certificates::certificate::{CertificateError, chain};
-use crate::certificates::{Stamp, stamp};
+use crate::certificates::certificate::{CertificateError, chain, read};
+use crate::certificates::watched::{Stamp, Watched, stamp};
 
 /// Authorities that must have signed the clients' certificates; clients without one are rejected. Clones
 /// share the authorities, whose files are reloaded when they change.
@@ -39,7 +39,7 @@ struct Files {
 #[derive(Clone, Debug)]
 struct Held {
     files: Files,
-    stamps: [Stamp; 2],
+    watched: Watched,
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
@@ -64,22 +64,24 @@ impl Clients {
         self.put(&mut self.held(), new);
     }
 
-    /// Reloads the files if one has changed, and then returns a message. An unusable file is reported once, and
-    /// the previous authorities stay trusted.
+    /// Reloads the files if one has changed or could not be read, and then returns a message. An error is reported once,
+    /// and the previous authorities stay trusted.
     pub(crate) fn reload_changed(&self) -> Option<String> {
         let mut held = self.held();
         let stamps = held.files.stamps();
-        if stamps == held.stamps {
+        if !held.watched.has_changed(stamps) {
             return None;
         }
-        held.stamps = stamps;
         match held.files.load() {
             Ok(new) => {
                 let told = format!("the authorities in {} were reloaded", new.files);
                 self.put(&mut held, new);
                 Some(told)
             }
-            Err(error) => Some(format!("{error}; the previous authorities stay in use")),
+            Err(error) => {
+                let is_new = held.watched.failed(stamps, &error);
+                is_new.then(|| format!("{error}; the previous authorities stay in use"))
+            }
         }
     }
 
@@ -113,7 +115,7 @@ impl Files {
 
     fn load(&self) -> Result<Held, CertificateError> {
         // Take the stamps before reading the files, so that the next check detects a change in between.
-        let stamps = self.stamps();
+        let watched = Watched::read(self.stamps());
         let provider = Arc::new(ring::default_provider());
         let roots = authorities(&self.authorities)?.into();
         let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
@@ -124,7 +126,7 @@ impl Files {
             last = revoked;
         }
         let verifier = builder.build().map_err(|error| unusable(last, &error))?;
-        Ok(Held { files: self.clone(), stamps, verifier })
+        Ok(Held { files: self.clone(), watched, verifier })
     }
 }
 
@@ -141,8 +143,9 @@ impl fmt::Display for Files {
 /// The revocation lists in a PEM file.
 fn lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
     let unusable = |why: String| CertificateError::Revoked { path: path.into(), why };
-    let lists = CertificateRevocationListDer::pem_file_iter(path);
-    let lists = lists.and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let text = read(path)?;
+    let lists = CertificateRevocationListDer::pem_slice_iter(&text);
+    let lists = lists.collect::<Result<Vec<_>, _>>();
     let lists = lists.map_err(|error| unusable(error.to_string()))?;
     match lists.is_empty() {
         true => Err(unusable("it contains no revocation list in PEM form".into())),
@@ -242,6 +245,12 @@ mod tests {
         let told = clients.reload_changed().unwrap();
         assert!(told.contains("no certificate") && told.contains("stay"), "{told}");
         assert_eq!((clients.reload_changed(), clients.number()), (None, first));
+        // A file that cannot be read is reported once, and tried again.
+        std::fs::remove_file(&path).unwrap();
+        assert!(clients.reload_changed().unwrap().contains("cannot read"));
+        assert_eq!(clients.reload_changed(), None);
+        std::fs::write(&path, "").unwrap();
+        assert!(clients.reload_changed().unwrap().contains("no certificate"));
         // Two certificates, so that the length of the file changes.
         std::fs::write(&path, authority() + &authority()).unwrap();
         assert!(clients.reload_changed().unwrap().contains("were reloaded"));

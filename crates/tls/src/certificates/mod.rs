@@ -8,10 +8,10 @@
 pub(crate) mod certificate;
 pub(crate) mod clients;
 mod names;
+mod watched;
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +22,7 @@ use rustls::sign::CertifiedKey;
 
 use crate::certificates::certificate::{CertificateError, load, warnings_for};
 use crate::certificates::names::Names;
+use crate::certificates::watched::{Stamp, Watched, stamp};
 
 /// ALPN identifier of the connections with which an authority checks TLS-ALPN-01 challenges (RFC 8737 §4). The server
 /// closes them after the handshake.
@@ -41,15 +42,32 @@ pub struct Source {
     pub is_awaited: bool,
 }
 
-/// Modification time and length of a file, which show whether it has changed.
-pub(crate) type Stamp = Option<(SystemTime, u64)>;
+impl Source {
+    fn stamps(&self) -> [Stamp; 2] {
+        [stamp(&self.certificate), stamp(&self.key)]
+    }
+
+    fn has_files_of(&self, other: &Self) -> bool {
+        self.certificate == other.certificate && self.key == other.key
+    }
+}
 
 #[derive(Debug)]
 struct Held {
     source: Source,
-    stamps: [Stamp; 2],
+    watched: Watched,
     /// `None` until an awaited one exists.
     certificate: Option<Arc<CertifiedKey>>,
+}
+
+impl Held {
+    /// Records that files with these stamps are unusable. Returns a message about a new error.
+    fn failed(&mut self, stamps: [Stamp; 2], error: &CertificateError) -> Option<String> {
+        self.watched.failed(stamps, error).then(|| match self.certificate {
+            Some(_) => format!("{error}; the previous certificate stays in use"),
+            None => error.to_string(),
+        })
+    }
 }
 
 /// The certificates of a server. Handshakes read them; a reload replaces them.
@@ -89,7 +107,7 @@ impl Certificates {
         sources: Vec<Source>,
         now: SystemTime,
     ) -> Result<(Self, Vec<String>), CertificateError> {
-        let (held, told) = hold(sources, now)?;
+        let (held, told) = hold(sources, now, &[])?;
         let current = RwLock::new(Arc::new(names(&held)));
         Ok((Self { current, held: Mutex::new(held), challenges: RwLock::default() }, told))
     }
@@ -119,31 +137,31 @@ impl Certificates {
     ) -> Result<Replacement<'_>, CertificateError> {
         // Before the files are read, so that no concurrent check restores the old ones.
         let current = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let (held, told) = hold(sources, now)?;
+        let (held, told) = hold(sources, now, &current)?;
         Ok(Replacement { certificates: self, current, held, told })
     }
 
-    /// Reloads changed files. Returns messages, one line each. An unusable file is reported once, and the
-    /// previous certificate stays in use. May block.
+    /// Reloads changed files, and those that could not be read. Returns messages, one line each. An error is reported
+    /// once, and the previous certificate stays in use. May block.
     pub fn reload_changed(&self, now: SystemTime) -> Vec<String> {
         let mut told = Vec::new();
         let mut changed = false;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         for held in &mut *held {
-            let Source { names, certificate, key, .. } = &held.source;
-            let stamps = [stamp(certificate), stamp(key)];
-            if stamps == held.stamps {
+            let stamps = held.source.stamps();
+            if !held.watched.has_changed(stamps) {
                 continue;
             }
-            held.stamps = stamps;
+            let Source { names, certificate, key, .. } = &held.source;
             match load(certificate, key) {
                 Ok(new) => {
                     told.push(format!("the certificate in {} was reloaded", certificate.display()));
                     told.extend(warnings_for(certificate, &new, names, now));
+                    held.watched = Watched::read(stamps);
                     held.certificate = Some(Arc::new(new));
                     changed = true;
                 }
-                Err(error) => told.push(format!("{error}; the previous certificate stays in use")),
+                Err(error) => told.extend(held.failed(stamps, &error)),
             }
         }
         if changed {
@@ -195,28 +213,34 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
+/// Loads certificates. An awaited one that cannot be loaded is that of `before` with the same files, if there is one.
 fn hold(
     sources: Vec<Source>,
     now: SystemTime,
+    before: &[Held],
 ) -> Result<(Vec<Held>, Vec<String>), CertificateError> {
     let (mut held, mut told) = (Vec::new(), Vec::new());
     for source in sources {
-        // Before reading the file, so that the next check notices a change in between.
-        let stamps = [stamp(&source.certificate), stamp(&source.key)];
-        let certificate = match load(&source.certificate, &source.key) {
+        // Before reading the files, so that the next check notices a change in between.
+        let stamps = source.stamps();
+        match load(&source.certificate, &source.key) {
             Ok(certificate) => {
                 told.extend(warnings_for(&source.certificate, &certificate, &source.names, now));
-                Some(Arc::new(certificate))
+                let (watched, certificate) = (Watched::read(stamps), Some(Arc::new(certificate)));
+                held.push(Held { source, watched, certificate });
             }
-            Err(_) if source.is_awaited && stamps[0].is_none() => None,
-            // The authority issues another one.
             Err(error) if source.is_awaited => {
-                told.push(error.to_string());
-                None
+                let same = before.iter().find(|held| held.source.has_files_of(&source));
+                let certificate = same.and_then(|same| same.certificate.clone());
+                let mut new = Held { source, watched: Watched::default(), certificate };
+                let line = new.failed(stamps, &error);
+                // The authority issues another one. Only the first one may be missing.
+                let is_expected = stamps[0].is_none() && new.certificate.is_none();
+                told.extend(line.filter(|_| !is_expected));
+                held.push(new);
             }
             Err(error) => return Err(error),
-        };
-        held.push(Held { source, stamps, certificate });
+        }
     }
     Ok((held, told))
 }
@@ -231,10 +255,85 @@ fn names(held: &[Held]) -> Names {
     names
 }
 
-pub(crate) fn stamp(path: &Path) -> Stamp {
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
-}
-
 /// Minimum time between two checks of the files.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    /// A certificate and its key in one file, for a host whose authority may not have issued one yet.
+    fn awaited(file: &Path, name: &str) -> Source {
+        let (certificate, key) = (file.to_owned(), file.to_owned());
+        Source { names: vec![name.into()], certificate, key, is_awaited: true }
+    }
+
+    fn write(file: &Path, name: &str) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let text = params.self_signed(&key).unwrap().pem() + &key.serialize_pem();
+        fs::write(file, text).unwrap();
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_are_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, aside) = (folder.path().join("a.pem"), folder.path().join("aside"));
+        write(&file, "a");
+        let now = SystemTime::now();
+        let source = Source { is_awaited: false, ..awaited(&file, "a") };
+        let (certificates, told) = Certificates::load(vec![source], now).unwrap();
+        assert_eq!((told, certificates.reload_changed(now)), (Vec::new(), Vec::new()));
+        // A folder cannot be read, and afterwards has the same stamps as the file that takes its place.
+        write(&aside, "a");
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        let told = certificates.reload_changed(now);
+        assert!(told[0].contains("cannot read") && told[0].contains("stays in use"), "{told:?}");
+        assert_eq!(certificates.reload_changed(now), [""; 0], "an error is reported once");
+        let metadata = fs::metadata(&file).unwrap();
+        fs::remove_dir(&file).unwrap();
+        fs::rename(&aside, &file).unwrap();
+        let times = fs::FileTimes::new().set_modified(metadata.modified().unwrap());
+        fs::File::options().append(true).open(&file).unwrap().set_times(times).unwrap();
+        assert_eq!(stamp(&file).unwrap().0, metadata.modified().unwrap());
+        assert!(certificates.reload_changed(now)[0].contains("was reloaded"));
+    }
+
+    #[test]
+    fn an_awaited_certificate_stays_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.pem");
+        let now = SystemTime::now();
+        let (certificates, told) = Certificates::load(vec![awaited(&file, "a")], now).unwrap();
+        assert_eq!(told, [""; 0], "the first one may be missing");
+        let find = || certificates.current.read().unwrap().find(Some("a"));
+        assert!(find().is_none());
+        write(&file, "a");
+        let told = certificates.reload_changed(now);
+        assert!(told[0].contains("was reloaded"), "{told:?}");
+        let first = find().unwrap();
+        for text in [None, Some("-----BEGIN CERTIFICATE-----"), Some("")] {
+            match text {
+                Some(text) => fs::write(&file, text).unwrap(),
+                None => fs::remove_file(&file).unwrap(),
+            }
+            let told = certificates.replace(vec![awaited(&file, "a")], now).unwrap();
+            assert!(told[0].contains("stays in use"), "{told:?}");
+            assert!(Arc::ptr_eq(&find().unwrap(), &first), "{text:?}");
+            assert_eq!(certificates.reload_changed(now), [""; 0]);
+        }
+        write(&file, "a");
+        assert!(certificates.reload_changed(now)[0].contains("was reloaded"));
+        assert!(!Arc::ptr_eq(&find().unwrap(), &first));
+        // Another host has no certificate yet.
+        let other = folder.path().join("b.pem");
+        assert_eq!(certificates.replace(vec![awaited(&other, "b")], now).unwrap(), [""; 0]);
+        assert!(certificates.current.read().unwrap().find(Some("b")).is_none());
+    }
+}

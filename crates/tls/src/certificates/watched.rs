@@ -1,0 +1,54 @@
+//! Detection of changed files.
+
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::certificates::certificate::CertificateError;
+
+/// Modification time and length of a file, which show whether it has changed.
+pub(crate) type Stamp = Option<(SystemTime, u64)>;
+
+pub(crate) fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// The state of two files at the last attempt to load them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    /// Those of the contents that were read last.
+    stamps: [Stamp; 2],
+    /// The reported error of files that could not be read since.
+    unread: Option<String>,
+}
+
+impl Watched {
+    /// Files with these stamps, whose contents were read.
+    pub(crate) fn read(stamps: [Stamp; 2]) -> Self {
+        Self { stamps, unread: None }
+    }
+
+    /// Whether files that have these stamps now must be loaded.
+    pub(crate) fn has_changed(&mut self, stamps: [Stamp; 2]) -> bool {
+        let has_changed = stamps != self.stamps;
+        if !has_changed {
+            self.unread = None;
+        }
+        has_changed
+    }
+
+    /// Records that files with these stamps are unusable. They are loaded again after the next change, or at the next
+    /// check if they could not be read: a change of permissions, or a free descriptor, changes no stamp. Returns whether
+    /// the error is a new one.
+    pub(crate) fn failed(&mut self, stamps: [Stamp; 2], error: &CertificateError) -> bool {
+        if !matches!(error, CertificateError::Read { .. }) {
+            *self = Self::read(stamps);
+            return true;
+        }
+        let error = error.to_string();
+        let is_new = self.unread.as_ref() != Some(&error);
+        self.unread = Some(error);
+        is_new
+    }
+}
