@@ -5,8 +5,8 @@ use phalanx_config::ConfigError;
 use crate::config::{Config, Limits, MAX_DURABLE_PACKET, Security, Tls};
 
 impl Config {
-    /// This configuration, with the values of `running` for settings that need a restart. These are all settings
-    /// that are not listed here.
+    /// This configuration, with the values of `running`, the one in force, for settings that need a restart. These are
+    /// all settings that are not listed here.
     pub(crate) fn over(&self, running: &Self) -> Self {
         let new = &self.limits;
         let packet_size = match running.persistence_dir {

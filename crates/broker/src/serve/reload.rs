@@ -28,7 +28,7 @@ pub struct Reloader {
     pub(crate) listeners: Listeners<Scheme>,
     pub(crate) events: EventLog,
     pub(crate) bridges: Arc<Bridges>,
-    /// The settings of the start, for those that need a restart.
+    /// The settings of the start: the certificates of addresses and the ways to log in that exist.
     pub(crate) running: Config,
 }
 
@@ -37,14 +37,15 @@ impl Reload for Reloader {
     type Error = ServeError;
 
     fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
-        let mut followed = new.over(&self.running);
+        // An earlier reload may have changed the values of settings that cannot be removed.
+        let in_force = self.settings.load();
+        let mut followed = new.over(&in_force.config);
         // A valid new configuration may be invalid in combination with settings that stay.
         let checked = |errors: Vec<_>| match errors.is_empty() {
             true => Ok(()),
             false => Err(ServeError::Config(errors)),
         };
         checked(new.check())?;
-        let in_force = self.settings.load();
         checked(new.check_logins(&followed, &in_force.config).err().into_iter().collect())?;
         checked(followed.check())?;
         let Cluster { password_file, authorities, .. } = &followed.cluster;
@@ -90,7 +91,7 @@ impl Reload for Reloader {
             followed.runtime.connection_limit(followed.limits.connections, 0);
         followed.log.apply(&self.events);
         self.access.store(Arc::new(policy));
-        let settings = Settings::new(followed, Some(&self.settings.load()));
+        let settings = Settings::new(followed, Some(&in_force));
         self.settings.store(Arc::new(settings));
         self.bridges.wake();
         let added = self.listeners.apply(change);
