@@ -10,7 +10,7 @@ use phalanx_mqtt::Reason;
 use crate::access::permissions::Verdict;
 use crate::access::{Identity, Policy, is_reserved};
 use crate::connection::auth_packet::Rejection;
-use crate::connection::connect::request::RESERVED;
+use crate::connection::connect::request::{MAX_CLIENT_ID_BYTES, RESERVED, TOO_LONG};
 use crate::connection::end::UNDECIDED;
 use crate::context::Context;
 use crate::session::partition::open::Opening;
@@ -30,6 +30,13 @@ pub(super) async fn authorize(
     if let (true, Some(name)) = (context.config.security.user_as_client_id, &user) {
         if is_reserved(name) {
             return Err((Reason::NOT_AUTHORIZED, RESERVED));
+        }
+        if name.len() > MAX_CLIENT_ID_BYTES {
+            return Err((Reason::NOT_AUTHORIZED, TOO_LONG));
+        }
+        // Tokens and services may name a user that CONNECT cannot.
+        if name.is_empty() || name.contains('\0') {
+            return Err((Reason::NOT_AUTHORIZED, "the user name cannot be a client identifier"));
         }
         opening.client_id = name.clone();
     }

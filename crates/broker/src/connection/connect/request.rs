@@ -16,7 +16,8 @@ use crate::model::trie::is_shallow;
 use crate::session::partition::open::Opening;
 
 /// Maximum length of a client identifier, in bytes.
-const MAX_CLIENT_ID_BYTES: usize = 1024;
+pub(super) const MAX_CLIENT_ID_BYTES: usize = 1024;
+pub(super) const TOO_LONG: &str = "the client identifier is longer than 1024 bytes";
 
 pub(super) const RESERVED: &str = "client identifiers that begin with $bridge/, $cluster/ or $adopted/ are those of bridges and of nodes";
 
@@ -68,10 +69,7 @@ pub(super) fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRe
         }
     };
     if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
-        return refuse(
-            Reason::CLIENT_IDENTIFIER_NOT_VALID,
-            "the client identifier is longer than 1024 bytes",
-        );
+        return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, TOO_LONG);
     }
     if is_reserved(connect.client_id) {
         return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, RESERVED);

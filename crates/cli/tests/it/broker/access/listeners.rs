@@ -18,6 +18,7 @@ crate::on_each_driver!(
     limits_and_versions_of_an_address,
     certificates_of_one_address,
     settings_of_an_address_are_reloaded,
+    values_that_stay_are_those_in_force,
     a_broken_certificate_of_one_address_changes_no_other,
 );
 
@@ -26,11 +27,16 @@ const LISTEN: &str = r#"listen = ["mqtt://127.0.0.2:0", "mqtt://127.0.0.3:0", "m
 password-file = "users"
 "#;
 
-/// A folder with two password files: eve's password is `apple`, and adam's, in the other file, `rib`.
+/// A folder with two password files: eve's password is `apple`, and adam's, in the other file, `rib`, as is that of a
+/// user with a long name.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (file, name, password) in [("users", "eve", "apple"), ("others", "adam", "rib")] {
-        let text = passwd::set("", name, password.as_bytes()).unwrap();
+        let text = match file {
+            "others" => passwd::set("", &"x".repeat(1025), b"rib").unwrap(),
+            _ => String::new(),
+        };
+        let text = passwd::set(&text, name, password.as_bytes()).unwrap();
         fs::write(folder.path().join(file), text).unwrap();
     }
     folder
@@ -65,6 +71,8 @@ fn each_address_has_its_own_logins(driver: &str) {
     assert_eq!(Client::refused(four, &nobody), Reason::NOT_AUTHORIZED);
     Client::begin(four, &eve);
     assert_eq!(Client::refused(four, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
+    let long = "x".repeat(1025);
+    assert_eq!(Client::refused(three, &with((&long, "rib"), "a")), Reason::NOT_AUTHORIZED);
     // The user name is the client identifier, so the second connection takes the session over.
     let (mut first, _) = Client::begin(three, &adam);
     Client::begin(three, &with(("adam", "rib"), "c"));
@@ -171,4 +179,20 @@ fn a_broken_certificate_of_one_address_changes_no_other(driver: &str) {
     broker.rereads(second.certificate.to_str().unwrap());
     let output = tls::publish(address, &authority.certificate(), None, &["-t", "t", "-m", "x"]);
     assert!(output.status.success(), "{output:?}");
+}
+
+/// A setting that cannot be removed keeps the value of the last reload, not that of the start.
+fn values_that_stay_are_those_in_force(driver: &str) {
+    let folder = folder();
+    let (broker, _) = start(driver, folder.path(), LISTEN);
+    for (file, is_told) in [("password-file = \"others\"\n", false), ("", true)] {
+        let text = LISTEN.replace("password-file = \"users\"\n", file);
+        fs::write(folder.path().join("broker.toml"), text).unwrap();
+        let said = broker.stderr().len();
+        broker.rereads("reloaded: ");
+        assert_eq!(broker.stderr()[said..].contains("password-file: changed"), is_told, "{file}");
+        let refused = Client::refused(&broker, &with(("eve", "apple"), "a"));
+        assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{file}");
+        Client::begin(&broker, &with(("adam", "rib"), "b"));
+    }
 }
