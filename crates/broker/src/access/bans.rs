@@ -33,14 +33,14 @@ pub(crate) struct Bans {
 }
 
 impl Bans {
-    /// Bans someone at `now`, for a time or until the broker ends. Returns false if there are too many bans.
+    /// Bans someone at `now`, for a time or until the broker ends; a time beyond the range of the clock has no end. Returns false if there are too many bans.
     pub(crate) fn add(&self, banned: Banned, time: Option<Duration>, now: Duration) -> bool {
         let mut ends = self.ends();
         ends.retain(|_, end| end.is_none_or(|end| end > now));
         if ends.len() >= MAX_BANS && !ends.contains_key(&banned) {
             return false;
         }
-        ends.insert(banned, time.map(|time| now + time));
+        ends.insert(banned, time.and_then(|time| now.checked_add(time)));
         self.any.store(true, Ordering::Relaxed);
         true
     }
@@ -97,6 +97,8 @@ mod tests {
         assert!(!bans.is_banned((Some("c"), Some("adam")), Some(address), at(15)));
         assert!(bans.is_banned((Some("c"), Some("eve")), None, at(1_000_000)));
         assert_eq!(bans.list(at(14)).len(), 2);
+        assert!(bans.add(Banned::User("adam".into()), Some(Duration::MAX), at(5)));
+        assert!(bans.list(at(14)).contains(&(Banned::User("adam".into()), None)));
         assert!(
             bans.remove(&Banned::User("eve".into()))
                 && !bans.is_banned((Some("c"), Some("eve")), None, at(6))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use phalanx::time::time_of_day;
 use phalanx_access::{
     Attempt, CallOuts, Candidate, Fetcher, FileError, Jwt, KEYS_MISSING, Passwords, Undecided,
     Users,
@@ -136,7 +136,7 @@ async fn by_token(
         KEYS_MISSING => (Reason::SERVER_UNAVAILABLE, why),
         _ => (Reason::BAD_USER_NAME_OR_PASSWORD, why),
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = time_of_day().as_secs();
     let user = jwt.verify_with(fetcher, &login.password, now).await.map_err(refused)?;
     match login.name.as_deref() {
         Some(name) if !name.is_empty() && name != user => {

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use phalanx::time::now;
+use phalanx::time::{now, time_of_day};
 use phalanx_mqtt::{QoS, topic};
 use serde::Serialize;
 
@@ -155,8 +155,7 @@ impl Traces {
                 trace.records.pop_front();
                 trace.discarded += 1;
             }
-            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let time_ms = time.as_millis() as u64;
+            let time_ms = time_of_day().as_millis() as u64;
             let message = message.as_ref().map(TracedMessage::of);
             trace.records.push_back(Record { time_ms, event, client: client.to_owned(), message });
         }

@@ -53,6 +53,7 @@ pub(crate) struct ClientQuery {
 pub(crate) enum Kick {
     Client(String),
     User(String),
+    /// Those from an address, except bridges and other nodes: an operator bans clients.
     Address(std::net::IpAddr),
     /// All except bridges and other nodes, for this reason.
     Clients(Reason),
@@ -68,6 +69,7 @@ impl Kick {
                 let origin = session.attachment.as_ref().and_then(|own| own.origin);
                 let own = origin.and_then(|origin| origin.address);
                 own.is_some_and(|own| own.ip().to_canonical() == *address)
+                    && !is_reserved(&session.client_id)
             }
         }
     }

@@ -3,7 +3,10 @@
 use std::task::{Poll, Waker};
 
 use super::*;
+use crate::events::Origin;
+use crate::listen::{Scheme, interned};
 use crate::model::session::Inflight;
+use crate::session::partition::inspect::Kick;
 use crate::session::state::effects::Pulled;
 
 /// The number of messages in flight and of queued ones.
@@ -152,4 +155,19 @@ fn the_oldest_messages_of_qos_0_are_dropped() {
     pull(&mut sessions, (key, connection_id));
     assert_eq!(come(&[once(b"i"), once(b"j")], &mut sessions), "cfgj");
     assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 5)]);
+}
+
+/// A bridge connects to the same address as clients of its broker may come from.
+#[test]
+fn operators_disconnect_clients_of_an_address_but_no_bridges() {
+    let mut sessions = with(Limits::default());
+    let address = "192.0.2.1:1883".parse().unwrap();
+    let origin =
+        Some(Origin { address: Some(address), listen: interned(Scheme::Mqtt.at(address)) });
+    for client_id in ["$bridge/other", "c"] {
+        let opening = Opening { client_id: client_id.into(), origin, ..opening() };
+        sessions.open(opening, at(0)).0.unwrap();
+    }
+    assert_eq!(sessions.kick(&Kick::Address(address.ip())), 1);
+    assert_eq!(sessions.kick(&Kick::Client("$bridge/other".into())), 1);
 }
