@@ -81,8 +81,8 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
         }
     };
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    add("LD_PRELOAD", &path, "PHALANX_THREADS_PRELOAD");
-    add("GLIBC_TUNABLES", TUNABLES, "PHALANX_THREADS_TUNABLES");
+    add("LD_PRELOAD", &path, "PHALANX_THREADS_LD_PRELOAD");
+    add("GLIBC_TUNABLES", TUNABLES, "PHALANX_THREADS_GLIBC_TUNABLES");
     command.env("PHALANX_THREADS_LIBRARY", file.as_raw_fd().to_string());
     command.env("PHALANX_THREADS_CARRIERS", settings.carriers.to_string());
     if !signals.is_empty() {

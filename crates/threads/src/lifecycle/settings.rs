@@ -7,7 +7,8 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::lifecycle::activation;
+use crate::lifecycle::environment::variable;
+use crate::lifecycle::{activation, environment};
 use crate::schedule::run_queue;
 use crate::system::sys::Timespec;
 use crate::system::{real, sys};
@@ -63,12 +64,10 @@ pub(crate) fn read() {
     }
     unsafe {
         rename();
-        restore(c"LD_PRELOAD", c"PHALANX_THREADS_PRELOAD");
-        restore(c"GLIBC_TUNABLES", c"PHALANX_THREADS_TUNABLES");
-        for name in OWN_VARIABLES {
-            real::unsetenv(name.as_ptr().cast());
-        }
     }
+    environment::restore(c"LD_PRELOAD");
+    environment::restore(c"GLIBC_TUNABLES");
+    OWN_VARIABLES.iter().for_each(|name| environment::remove(name));
 }
 
 /// Gives the process the signals with which `phalanx threads` was started: it may have ignored SIGPIPE, and no SIGCHLD was
@@ -123,23 +122,5 @@ unsafe fn rename() {
             unsafe { name.copy_from_nonoverlapping(NAME.as_ptr(), NAME.len()) };
         }
         at = library.next;
-    }
-}
-
-fn variable(name: &CStr) -> Option<&'static str> {
-    let text = unsafe { real::getenv(name.as_ptr().cast()) };
-    if text.is_null() { None } else { unsafe { CStr::from_ptr(text.cast()) }.to_str().ok() }
-}
-
-/// Gives a variable the value of another, which is removed.
-unsafe fn restore(name: &CStr, saved: &CStr) {
-    let (name, saved) = (name.as_ptr().cast(), saved.as_ptr().cast());
-    unsafe {
-        let value = real::getenv(saved);
-        match value.is_null() {
-            true => real::unsetenv(name),
-            false => real::setenv(name, value, 1),
-        };
-        real::unsetenv(saved);
     }
 }

@@ -139,7 +139,6 @@ functions! {
 unsafe extern "C" {
     pub(crate) fn abort() -> !;
     pub(crate) fn exit(code: i32) -> !;
-    pub(crate) fn getenv(name: *const u8) -> *const u8;
     pub(crate) fn getauxval(kind: u64) -> u64;
     pub(crate) fn pthread_attr_getstacksize(attributes: *const u8, size: *mut usize) -> i32;
     pub(crate) fn pthread_attr_getdetachstate(attributes: *const u8, state: *mut i32) -> i32;
@@ -151,8 +150,6 @@ unsafe extern "C" {
         parent: Option<extern "C" fn()>,
         child: Option<extern "C" fn()>,
     ) -> i32;
-    pub(crate) fn setenv(name: *const u8, value: *const u8, replaces: i32) -> i32;
-    pub(crate) fn unsetenv(name: *const u8) -> i32;
     fn backtrace(frames: *mut *mut u8, count: i32) -> i32;
 }
 

@@ -4,6 +4,7 @@ mod check;
 mod debugger;
 mod run;
 mod schedule;
+mod start;
 
 /// Whether this machine is suitable at all.
 fn machine_is_suitable() -> bool {
