@@ -7,6 +7,7 @@ use phalanx::metrics::{Counter, Family, Gauge};
 
 use crate::access::NODE_CLIENTS;
 use crate::content::path::path;
+use crate::content::size;
 use crate::events::EventLog;
 use crate::events::drops::Drops;
 use crate::listen::metrics::ListenerFamilies;
@@ -19,7 +20,7 @@ use crate::peers::Peers;
 pub(crate) fn cost(key: &str) -> usize {
     const OWN: usize = 256;
     let levels = path(key).map_or(1, |path| path.filter.split('/').count());
-    OWN + levels * Trie::<Subscribers>::LEVEL_BYTES + 4 * key.len()
+    OWN + levels * Trie::<Subscribers>::LEVEL_BYTES + 4 * key.len() + size::bytes(key)
 }
 
 /// The broker's counters and gauges. Each is updated once per cohort or per connection.

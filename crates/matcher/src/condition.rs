@@ -2,17 +2,16 @@
 
 use crate::constant::{Constant, Range};
 
-/// Conditions that must all hold; without conditions it always holds.
-pub(crate) type Conjunction = Vec<Condition>;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A condition of one conjunction or more.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Condition {
-    pub(crate) name: Box<str>,
+    /// The number of the attribute's name in the filter.
+    pub(crate) name: u16,
     pub(crate) plain: Plain,
 }
 
 /// A condition on one attribute. A missing attribute satisfies `Present(false)` only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Plain {
     Present(bool),
     Equal(Constant),
@@ -20,6 +19,50 @@ pub(crate) enum Plain {
     Inside(Range),
     /// Has the range's type and lies outside the range, which is bounded on both sides and not empty.
     Outside(Range),
+}
+
+/// Alternative conjunctions. A short filter may have 256 conjunctions of 64 conditions, most of them in many
+/// conjunctions, so a condition is stored once and a conjunction takes two bytes for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Alternatives {
+    pub(crate) names: Vec<Box<str>>,
+    pub(crate) conditions: Vec<Condition>,
+    /// Indices of conditions.
+    pub(crate) conjunctions: Vec<Box<[u16]>>,
+}
+
+/// Conditions that must all hold; without conditions it always holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conjunction<'a> {
+    of: &'a Alternatives,
+    conditions: &'a [u16],
+}
+
+impl Alternatives {
+    pub(crate) fn len(&self) -> usize {
+        self.conjunctions.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Conjunction<'_>> {
+        self.conjunctions.iter().map(|conditions| Conjunction { of: self, conditions })
+    }
+
+    /// The conditions with the names of their attributes, each once.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = (&str, &Plain)> {
+        self.conditions.iter().map(|condition| self.named(condition))
+    }
+
+    fn named<'a>(&'a self, condition: &'a Condition) -> (&'a str, &'a Plain) {
+        (&self.names[usize::from(condition.name)], &condition.plain)
+    }
+}
+
+impl<'a> Conjunction<'a> {
+    /// The conditions with the names of their attributes.
+    pub(crate) fn conditions(self) -> impl Iterator<Item = (&'a str, &'a Plain)> {
+        let at = |at: &u16| self.of.named(&self.of.conditions[usize::from(*at)]);
+        self.conditions.iter().map(at)
+    }
 }
 
 impl Range {

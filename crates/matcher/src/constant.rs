@@ -3,6 +3,8 @@
 //! A *cut* is a place between values: just before or just after a constant. With cuts the four comparisons,
 //! `BETWEEN` and `LIKE 'prefix%'` take one form: the value lies between two cuts.
 
+use std::sync::Arc;
+
 use crate::number::Number;
 use crate::value::Literal;
 
@@ -14,12 +16,13 @@ pub(crate) enum Kind {
     Bytes,
 }
 
-/// A constant. Strings are compared as bytes, and a cut may lie where no string ends.
+/// A constant. Strings are compared as bytes, and a cut may lie where no string ends. Their bytes are shared by the
+/// conditions and the tables that hold them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Constant {
     Boolean(bool),
     Number(Number),
-    Bytes(Box<[u8]>),
+    Bytes(Arc<[u8]>),
 }
 
 impl Constant {
@@ -50,7 +53,7 @@ pub(crate) struct Cut {
 }
 
 /// The values of one type from one cut to another; `None` means unbounded.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Range {
     pub(crate) kind: Kind,
     pub(crate) low: Option<Cut>,
@@ -77,7 +80,7 @@ impl Range {
         if let Some(last) = next.last_mut() {
             *last += 1;
         }
-        let cut = |at: Box<[u8]>| Some(Cut { at: Constant::Bytes(at), after: false });
+        let cut = |at: Arc<[u8]>| Some(Cut { at: Constant::Bytes(at), after: false });
         match prefix.is_empty() {
             true => Range { kind: Kind::Bytes, low: None, high: None },
             false => Range {

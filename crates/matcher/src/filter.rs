@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use crate::condition::Conjunction;
+use crate::condition::Alternatives;
 use crate::language::error::{FilterError, Reason};
 use crate::language::evaluate::evaluate;
-use crate::language::expr::{Expr, Operator, Predicate, Test};
+use crate::language::expr::Expr;
 use crate::language::{parse, query};
 use crate::limits;
 use crate::normal;
-use crate::value::Literal;
 use crate::value::Value;
 
 /// A condition on events, parsed from text.
@@ -23,6 +23,8 @@ use crate::value::Value;
 ///
 /// A missing attribute is `NULL`: every comparison with it is unknown, and so is its `NOT`. An event matches
 /// if the whole condition is true.
+///
+/// Clones share their memory.
 ///
 /// ```
 /// use phalanx_matcher::{Filter, Value};
@@ -40,8 +42,8 @@ use crate::value::Value;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Filter {
-    expr: Expr,
-    alternatives: Vec<Conjunction>,
+    expr: Arc<Expr>,
+    alternatives: Arc<Alternatives>,
     is_computed: bool,
 }
 
@@ -63,8 +65,8 @@ impl Filter {
     /// text counts as missing there.
     pub const MAX_SEARCHED: usize = limits::MAX_SEARCHED;
 
-    /// Parses a filter. The work is bounded: linear in the length of the text and in the number of
-    /// conjunctions.
+    /// Parses a filter. The work is bounded: linear in the length of the text, and in the number of conjunctions
+    /// times the square of their length.
     ///
     /// # Errors
     ///
@@ -101,27 +103,8 @@ impl Filter {
         if computed > limits::MAX_COMPUTED {
             return Err(whole(Reason::Computed));
         }
+        let (expr, alternatives) = (Arc::new(expr), Arc::new(alternatives));
         Ok(Filter { expr, alternatives, is_computed: computed > 0 })
-    }
-
-    /// This filter, combined with the condition that the attribute `name` equals `value`. The limits apply to
-    /// the filter without this condition.
-    ///
-    /// ```
-    /// use phalanx_matcher::{Filter, Literal};
-    ///
-    /// let filter = Filter::parse("price < 10 OR sold = TRUE")?;
-    /// let of_one = filter.and_equal("shop", Literal::Number(7.into()));
-    /// assert_eq!(of_one, Filter::parse("shop = 7 AND (price < 10 OR sold = TRUE)")?);
-    /// # Ok::<(), phalanx_matcher::FilterError>(())
-    /// ```
-    #[must_use]
-    pub fn and_equal(&self, name: &str, value: Literal) -> Filter {
-        let alternatives = normal::with_equal(&self.alternatives, name, &value);
-        let test = Test::Compare(Operator::Equal, value);
-        let equal = Expr::Test(Predicate { name: name.into(), test });
-        let expr = Expr::join(true, vec![equal, self.expr.clone()]);
-        Filter { expr, alternatives, is_computed: self.is_computed }
     }
 
     /// Whether an event with these attributes satisfies this filter, evaluated directly. If a name has
@@ -140,6 +123,12 @@ impl Filter {
     #[must_use]
     pub fn matches_by<'a>(&'a self, look_up: &dyn Fn(&str) -> Option<Value<'a>>) -> bool {
         evaluate(&self.expr, look_up) == Some(true)
+    }
+
+    /// The part that [`matches`](Filter::matches) reads, without the conjunctions that an index reads.
+    #[must_use]
+    pub fn evaluator(&self) -> Evaluator {
+        Evaluator(Arc::clone(&self.expr))
     }
 
     /// Whether the filter has conditions that no index can decide: arithmetic, comparisons of two attributes,
@@ -164,8 +153,28 @@ impl Filter {
         self.alternatives.len()
     }
 
-    pub(crate) fn conjunctions(&self) -> &[Conjunction] {
+    /// The number of conditions in all conjunctions together, at most [`MAX_ALTERNATIVES`](Filter::MAX_ALTERNATIVES)
+    /// times [`MAX_CONDITIONS`](Filter::MAX_CONDITIONS). The work of adding the filter to an index and the memory
+    /// there grow with it.
+    #[must_use]
+    pub fn conditions(&self) -> usize {
+        self.alternatives.conjunctions.iter().map(|conjunction| conjunction.len()).sum()
+    }
+
+    pub(crate) fn conjunctions(&self) -> &Alternatives {
         &self.alternatives
+    }
+}
+
+/// The part of a [`Filter`] that decides about events of an [`Index`](crate::Index) that holds the filter.
+#[derive(Clone, Debug)]
+pub struct Evaluator(Arc<Expr>);
+
+impl Evaluator {
+    /// As [`Filter::matches_by`].
+    #[must_use]
+    pub fn matches_by<'a>(&'a self, look_up: &dyn Fn(&str) -> Option<Value<'a>>) -> bool {
+        evaluate(&self.0, look_up) == Some(true)
     }
 }
 
@@ -178,7 +187,7 @@ impl FromStr for Filter {
 }
 
 /// Writes a text that parses to the same filter, unless it is longer than [`MAX_TEXT`](Filter::MAX_TEXT): it has
-/// more quotes and blanks than a short form, and the condition of [`and_equal`](Filter::and_equal).
+/// more quotes and blanks than a short form.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.expr)

@@ -23,7 +23,7 @@ mod number;
 mod simd;
 mod value;
 
-pub use filter::Filter;
+pub use filter::{Evaluator, Filter};
 pub use index::code::dictionary::Attribute;
 pub use index::code::event::Event;
 pub use index::read::matching::{Match, Matches, PieceId};

@@ -6,161 +6,221 @@
 //!
 //! A condition that the index cannot decide becomes those that it implies: its attributes are present and have
 //! the right type. The conjunctions are then necessary, and the filter has to be evaluated as well.
+//!
+//! Names and conditions are numbered, so that combining conjunctions copies and compares numbers.
 
-use crate::condition::{Condition, Conjunction, Plain};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::condition::{Alternatives, Condition, Plain};
 use crate::constant::{Constant, Cut, Kind, Range};
 use crate::language::error::Reason;
 use crate::language::expr::{Comparison, Expr, Operator, Predicate, Test};
-use crate::limits::{MAX_ALTERNATIVES, MAX_CONDITIONS};
+use crate::limits::{MAX_ALTERNATIVES, MAX_CONDITIONS, MAX_TEXT};
 use crate::value::Literal;
 
+/// The numbers of a conjunction's conditions.
+type Numbers = Vec<u16>;
+
+// A text has fewer conditions than bytes.
+const _: () = assert!(MAX_TEXT + MAX_ALTERNATIVES * MAX_CONDITIONS < u16::MAX as usize);
+
 /// The conjunctions equivalent to `expr`.
-pub(crate) fn alternatives(expr: &Expr) -> Result<Vec<Conjunction>, Reason> {
-    let mut all = Vec::new();
-    for conjunction in expand(expr, false)? {
-        if let Some(simple) = simplify(conjunction)
-            && !all.contains(&simple)
-        {
-            all.push(simple);
+pub(crate) fn alternatives(expr: &Expr) -> Result<Alternatives, Reason> {
+    let mut parts = Parts::default();
+    let expanded = parts.expand(expr, false)?;
+    let Parts { names, conditions } = parts;
+    let (mut simplified, mut seen) = (Pool::default(), BTreeSet::new());
+    let (mut conjunctions, is_single) = (Vec::new(), expanded.len() == 1);
+    for conjunction in expanded {
+        let all = conjunction.iter().map(|at| &conditions.all[usize::from(*at)]);
+        let Some(simple) = simplify(all) else { continue };
+        let simple = simple.into_iter().map(|condition| simplified.number(condition));
+        let simple: Box<[u16]> = simple.collect();
+        if is_single || seen.insert(simple.clone()) {
+            conjunctions.push(simple);
         }
     }
-    Ok(all)
+    Ok(Alternatives { names: names.all, conditions: simplified.all, conjunctions })
 }
 
-fn expand(expr: &Expr, negated: bool) -> Result<Vec<Conjunction>, Reason> {
-    match (expr, negated) {
-        (Expr::Not(inner), _) => expand(inner, !negated),
-        (Expr::And(parts), false) | (Expr::Or(parts), true) => product(parts, negated),
-        (Expr::And(parts), true) | (Expr::Or(parts), false) => {
-            let mut all = Vec::new();
-            for part in parts {
-                all.extend(expand(part, negated)?);
-                bounded(all.len())?;
-            }
-            Ok(all)
-        }
-        (Expr::Test(predicate), _) => plain(predicate, negated),
-        (Expr::Compare(comparison), _) => implied(comparison).map(|all| vec![all]),
+/// Numbered values, each stored under one number.
+struct Pool<T> {
+    all: Vec<T>,
+    /// The numbers, if there are more than a search among all takes.
+    numbers: BTreeMap<T, u16>,
+}
+
+/// Number of values that are searched one by one: most filters have fewer.
+const FEW: usize = 16;
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Pool { all: Vec::new(), numbers: BTreeMap::new() }
     }
+}
+
+impl<T: Clone + Ord> Pool<T> {
+    fn number(&mut self, value: T) -> u16 {
+        let known = match self.numbers.is_empty() {
+            true => self.all.iter().position(|other| *other == value).map(|at| at as u16),
+            false => self.numbers.get(&value).copied(),
+        };
+        if let Some(known) = known {
+            return known;
+        }
+        self.all.push(value);
+        if self.all.len() > FEW {
+            let from = self.numbers.len();
+            self.numbers.extend(self.all[from..].iter().cloned().zip(from as u16..));
+        }
+        self.all.len() as u16 - 1
+    }
+}
+
+/// The parts of a filter.
+#[derive(Default)]
+struct Parts {
+    names: Pool<Box<str>>,
+    conditions: Pool<Condition>,
 }
 
 fn bounded(alternatives: usize) -> Result<(), Reason> {
     if alternatives > MAX_ALTERNATIVES { Err(Reason::Wide) } else { Ok(()) }
 }
 
-/// All combinations of one alternative from each part.
-fn product(parts: &[Expr], negated: bool) -> Result<Vec<Conjunction>, Reason> {
-    let mut all: Vec<Conjunction> = vec![Vec::new()];
-    for part in parts {
-        let choices = expand(part, negated)?;
-        bounded(all.len() * choices.len())?;
-        let mut next = Vec::with_capacity(all.len() * choices.len());
-        for head in &all {
-            for tail in &choices {
-                if head.len() + tail.len() > MAX_CONDITIONS {
-                    return Err(Reason::Conditions);
+impl Parts {
+    fn expand(&mut self, expr: &Expr, negated: bool) -> Result<Vec<Numbers>, Reason> {
+        match (expr, negated) {
+            (Expr::Not(inner), _) => self.expand(inner, !negated),
+            (Expr::And(parts), false) | (Expr::Or(parts), true) => self.product(parts, negated),
+            (Expr::And(parts), true) | (Expr::Or(parts), false) => {
+                let mut all = Vec::new();
+                for part in parts {
+                    all.extend(self.expand(part, negated)?);
+                    bounded(all.len())?;
                 }
-                next.push([head.as_slice(), tail].concat());
+                Ok(all)
             }
+            (Expr::Test(predicate), _) => self.plain(predicate, negated),
+            (Expr::Compare(comparison), _) => self.implied(comparison).map(|all| vec![all]),
         }
-        all = next;
     }
-    Ok(all)
+
+    /// All combinations of one alternative from each part.
+    fn product(&mut self, parts: &[Expr], negated: bool) -> Result<Vec<Numbers>, Reason> {
+        let mut all = vec![Numbers::new()];
+        for part in parts {
+            let choices = self.expand(part, negated)?;
+            bounded(all.len() * choices.len())?;
+            let mut next = Vec::with_capacity(all.len() * choices.len());
+            for head in &all {
+                for tail in &choices {
+                    if head.len() + tail.len() > MAX_CONDITIONS {
+                        return Err(Reason::Conditions);
+                    }
+                    next.push([head.as_slice(), tail].concat());
+                }
+            }
+            all = next;
+        }
+        Ok(all)
+    }
+
+    fn condition(&mut self, name: &str, plain: Plain) -> u16 {
+        let name = self.names.number(name.into());
+        self.conditions.number(Condition { name, plain })
+    }
+
+    /// The conjunctions of a predicate, or of its opposite.
+    fn plain(&mut self, predicate: &Predicate, negated: bool) -> Result<Vec<Numbers>, Reason> {
+        let Predicate { name, test } = predicate;
+        if let Test::In { values, negated: not } = test {
+            let is_any = *not == negated;
+            let numbers = values.iter().map(|value| self.condition(name, equal(value, is_any)));
+            if is_any {
+                bounded(values.len())?;
+                return Ok(numbers.map(|number| vec![number]).collect());
+            }
+            if values.len() > MAX_CONDITIONS {
+                return Err(Reason::Conditions);
+            }
+            return Ok(vec![numbers.collect()]);
+        }
+        let plain = one_plain(test, negated);
+        Ok(plain.map(|plain| vec![self.condition(name, plain)]).into_iter().collect())
+    }
+
+    /// The conditions that a comparison and its opposite imply: their attributes are present, and numbers if the
+    /// comparison computes.
+    fn implied(&mut self, comparison: &Comparison) -> Result<Numbers, Reason> {
+        let Comparison { left, right, .. } = comparison;
+        let plain = match left.is_computed() || right.is_computed() {
+            true => Plain::Inside(Range { kind: Kind::Number, low: None, high: None }),
+            false => Plain::Present(true),
+        };
+        let mut all = Numbers::new();
+        let mut add = |name: &str| {
+            let number = self.condition(name, plain.clone());
+            if !all.contains(&number) {
+                all.push(number);
+            }
+        };
+        left.names(&mut add);
+        right.names(&mut add);
+        if all.len() > MAX_CONDITIONS { Err(Reason::Conditions) } else { Ok(all) }
+    }
 }
 
-/// The conjunctions of a predicate, or of its opposite.
-fn plain(predicate: &Predicate, negated: bool) -> Result<Vec<Conjunction>, Reason> {
-    let condition = |plain| Condition { name: predicate.name.clone(), plain };
-    let equal = |literal: &Literal, is: bool| {
-        let constant = Constant::from(literal);
-        condition(if is { Plain::Equal(constant) } else { Plain::Differs(constant) })
-    };
+fn equal(literal: &Literal, is: bool) -> Plain {
+    let constant = Constant::from(literal);
+    if is { Plain::Equal(constant) } else { Plain::Differs(constant) }
+}
+
+/// The condition of a test, or of its opposite; `None` if nothing satisfies it. Not for lists.
+fn one_plain(test: &Test, negated: bool) -> Option<Plain> {
     let inside = |range: Range, is: bool| match is {
-        true => Some(condition(Plain::Inside(range))),
-        false => range.outside().map(condition),
+        true => Some(Plain::Inside(range)),
+        false => range.outside(),
     };
-    let one = |condition: Option<Condition>| Ok(condition.map(|c| vec![c]).into_iter().collect());
-    match &predicate.test {
-        Test::Null { negated: not } => one(Some(condition(Plain::Present(*not != negated)))),
-        Test::Compare(Operator::Equal, literal) => one(Some(equal(literal, !negated))),
-        Test::Compare(Operator::Differs, literal) => one(Some(equal(literal, negated))),
+    match test {
+        Test::Null { negated: not } => Some(Plain::Present(*not != negated)),
+        Test::Compare(Operator::Equal, literal) => Some(equal(literal, !negated)),
+        Test::Compare(Operator::Differs, literal) => Some(equal(literal, negated)),
         Test::Compare(operator, literal) => {
             let at = Constant::from(literal);
             let after = matches!(operator, Operator::Greater | Operator::AtMost);
             let above = matches!(operator, Operator::Greater | Operator::AtLeast);
-            one(inside(Range::half(Cut { at, after }, above), !negated))
+            inside(Range::half(Cut { at, after }, above), !negated)
         }
         Test::Between { low, high, negated: not } => {
             let low = Cut { at: low.into(), after: false };
             let high = Cut { at: high.into(), after: true };
-            one(inside(Range::between(low, high), *not == negated))
+            inside(Range::between(low, high), *not == negated)
         }
-        Test::In { values, negated: not } if *not == negated => {
-            bounded(values.len())?;
-            Ok(values.iter().map(|value| vec![equal(value, true)]).collect())
-        }
-        Test::In { values, .. } => {
-            if values.len() > MAX_CONDITIONS {
-                return Err(Reason::Conditions);
-            }
-            Ok(vec![values.iter().map(|value| equal(value, false)).collect()])
-        }
+        Test::In { .. } => unreachable!("a list has several conditions"),
         Test::Like { pattern, negated: not } if pattern.is_text() => {
-            one(Some(equal(&Literal::String(pattern.prefix().into()), *not == negated)))
+            Some(equal(&Literal::String(pattern.prefix().into()), *not == negated))
         }
         Test::Like { pattern, negated: not } if pattern.is_searched() => {
             let prefix = if *not == negated { pattern.prefix() } else { "" };
-            one(inside(Range::prefix(prefix), true))
+            inside(Range::prefix(prefix), true)
         }
         Test::Like { pattern, negated: not } => {
-            one(inside(Range::prefix(pattern.prefix()), *not == negated))
+            inside(Range::prefix(pattern.prefix()), *not == negated)
         }
     }
-}
-
-/// The conditions that a comparison and its opposite imply: their attributes are present, and numbers if the comparison
-/// computes.
-fn implied(Comparison { left, right, .. }: &Comparison) -> Result<Conjunction, Reason> {
-    let plain = match left.is_computed() || right.is_computed() {
-        true => Plain::Inside(Range { kind: Kind::Number, low: None, high: None }),
-        false => Plain::Present(true),
-    };
-    let mut all = Conjunction::new();
-    let mut add = |name: &str| {
-        if !all.iter().any(|known| *known.name == *name) {
-            all.push(Condition { name: name.into(), plain: plain.clone() });
-        }
-    };
-    left.names(&mut add);
-    right.names(&mut add);
-    if all.len() > MAX_CONDITIONS { Err(Reason::Conditions) } else { Ok(all) }
-}
-
-/// The conjunctions with one additional equality, without those that contradict it.
-pub(crate) fn with_equal(all: &[Conjunction], name: &str, literal: &Literal) -> Vec<Conjunction> {
-    let mut with = Vec::with_capacity(all.len());
-    for conjunction in all {
-        let equal = Condition { name: name.into(), plain: Plain::Equal(Constant::from(literal)) };
-        let mut longer = Vec::with_capacity(conjunction.len() + 1);
-        longer.push(equal);
-        let added = conjunction.iter().try_for_each(|own| add(&mut longer, own.clone()));
-        if added.is_some() && !with.contains(&longer) {
-            with.push(longer);
-        }
-    }
-    with
 }
 
 /// The conjunction without redundant conditions; `None` if it cannot be satisfied.
-fn simplify(conjunction: Conjunction) -> Option<Conjunction> {
-    let mut simple: Conjunction = Vec::with_capacity(conjunction.len());
+fn simplify<'c>(conjunction: impl Iterator<Item = &'c Condition>) -> Option<Vec<Condition>> {
+    let mut simple = Vec::with_capacity(conjunction.size_hint().0);
     for condition in conjunction {
-        add(&mut simple, condition)?;
+        add(&mut simple, condition.clone())?;
     }
     Some(simple)
 }
 
-fn add(simple: &mut Conjunction, new: Condition) -> Option<()> {
+fn add(simple: &mut Vec<Condition>, new: Condition) -> Option<()> {
     let mut at = 0;
     let mut plain = new.plain;
     if matches!(&plain, Plain::Inside(range) if range.is_empty()) {

@@ -34,7 +34,7 @@ const FURTHEST: i32 = 40;
 /// assert_eq!(tenth.to_string(), "0.1");
 /// # Ok::<(), phalanx_matcher::NumberError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Number(i128);
 
 /// The reason why a text is not a [`Number`].

@@ -9,13 +9,15 @@
 //! attributes of the message, which are read once per message.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use phalanx_matcher::{Attribute, Event, Filter, Index, Matches, Options, Snapshot, Value};
+use phalanx_matcher::{
+    Attribute, Evaluator, Event, Filter, Index, Literal, Matches, Options, Snapshot, Value,
+};
 
 use crate::content::attributes::{Attributes, ByName};
-use crate::content::parse::{Content, NUMBER};
+use crate::content::parse::Content;
 use crate::model::group_id::group_id;
 use crate::model::message::Message;
 use crate::model::subscribers::{ClientIndex, Group, Subscription};
@@ -33,7 +35,21 @@ pub(crate) enum Owner {
 /// An owner, and what its filter's candidates must satisfy if the index does not decide.
 struct Filed {
     owner: Owner,
-    check: Option<Box<Content>>,
+    check: Option<Check>,
+}
+
+/// The condition on candidates, without the alternatives that the index holds.
+struct Check {
+    evaluator: Evaluator,
+    /// Whether it also tests the fields of a JSON payload.
+    json: bool,
+}
+
+impl Check {
+    /// The condition on the candidates of a filter, unless the index decides.
+    fn of(filter: &Filter, json: bool) -> Option<Self> {
+        filter.is_computed().then(|| Self { evaluator: filter.evaluator(), json })
+    }
 }
 
 /// The content filters of all clients.
@@ -55,6 +71,10 @@ pub(crate) struct ContentIndex {
     is_arranging: bool,
 }
 
+/// The attribute that holds the number of a topic filter. No filter can test it, because filters contain no U+0000, and
+/// a message cannot override it, because of several values the last counts.
+const NUMBER: &str = "\0filter";
+
 /// Adaptation work per added or removed filter, in filters examined: a few microseconds. Adaptation starts
 /// when as many filters changed as existed, so four would suffice.
 const ADAPT_PER_CHANGE: usize = 8;
@@ -63,8 +83,11 @@ const ADAPT_PER_COHORT: usize = 128;
 
 impl ContentIndex {
     pub(crate) fn new() -> Self {
+        // Clients choose names and constants. The seed prevents collisions and affects nothing else, so it is random in
+        // simulations too.
+        let seed = RandomState::new().hash_one(NUMBER);
         Self {
-            index: Index::new(Options::default()),
+            index: Index::new(Options { seed, ..Options::default() }),
             owners: Vec::new(),
             known: Known::new(),
             numbers: 0,
@@ -105,7 +128,8 @@ impl ContentIndex {
                 None => (false, false),
             };
         }
-        let subscription = self.index.insert(&content.numbered(number));
+        let place = Literal::Number(number.into());
+        let subscription = self.index.insert_with(&content.filter, NUMBER, &place);
         if self.owners.len() <= subscription.index() {
             self.owners.resize_with(subscription.index() + 1, || None);
         }
@@ -117,7 +141,7 @@ impl ContentIndex {
                 Owner::Group(group)
             }
         };
-        let check = content.filter.is_computed().then(|| Box::new(content.clone()));
+        let check = Check::of(&content.filter, content.json);
         self.owners[subscription.index()] = Some(Filed { owner, check });
         of_key.insert(key, (subscription, content.json));
         self.is_arranging = self.index.adapt_some(ADAPT_PER_CHANGE);
@@ -207,16 +231,16 @@ impl ContentIndex {
         for of_one in self.candidates.chunk_by(|(one, _), (other, _)| one == other) {
             let message = &messages[of_one[0].0 as usize];
             let filed = |at: &u32| self.owners[*at as usize].as_ref();
-            let checks = |(_, at): &(u32, u32)| filed(at).and_then(|filed| filed.check.as_deref());
-            let json = of_one.iter().filter_map(checks).any(|content| content.json);
+            let checks = |(_, at): &(u32, u32)| filed(at).and_then(|filed| filed.check.as_ref());
+            let json = of_one.iter().filter_map(checks).any(|check| check.json);
             let properties = Attributes::of(message, false);
             let with_fields = json.then(|| Attributes::of(message, true));
             let lists =
                 [properties.list(), with_fields.as_ref().map(Attributes::list).unwrap_or_default()];
             let by_name = lists.each_ref().map(|list| list.iter().copied().collect::<ByName<'_>>());
             for (n, at) in of_one {
-                if let Some(Filed { owner, check: Some(content) }) = filed(at)
-                    && holds(&content.filter, &by_name[usize::from(content.json)])
+                if let Some(Filed { owner, check: Some(check) }) = filed(at)
+                    && holds(&check.evaluator, &by_name[usize::from(check.json)])
                 {
                     found(*n, owner);
                 }
@@ -226,8 +250,8 @@ impl ContentIndex {
     }
 }
 
-fn holds<'a>(filter: &'a Filter, attributes: &ByName<'a>) -> bool {
-    filter.matches_by(&|name| attributes.get(name).copied())
+fn holds<'a>(evaluator: &'a Evaluator, attributes: &ByName<'a>) -> bool {
+    evaluator.matches_by(&|name| attributes.get(name).copied())
 }
 
 type KnownShard = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;
@@ -330,5 +354,32 @@ mod tests {
         index.insert(&Filter::parse("c = 1").unwrap());
         names.next(&index);
         assert!(names.find(0, "c", &index).is_some(), "the index holds the name");
+    }
+
+    /// The filters that come and go leave nothing in the index: neither their names and constants, nor the numbers of their
+    /// topic filters.
+    #[test]
+    fn removed_filters_are_forgotten() {
+        use phalanx_mqtt::SubscribeOptions;
+
+        use crate::access::Covered;
+        use crate::content::parse::parse_key;
+
+        let mut content = ContentIndex::new();
+        let options = SubscribeOptions::of_byte(0).unwrap();
+        let own = Subscription { options, identifier: None, covered: Covered::UNKNOWN };
+        let mut sizes = Vec::new();
+        for n in 0..500 {
+            let key = format!("t\0\0a{n} = 'x{n}' AND b > {n} AND c{n} CONTAINS 'y' OR d IS NULL");
+            let parsed = parse_key(&key).unwrap().content.unwrap();
+            let number = content.number();
+            assert_eq!(content.add((7, None, &key), number, &parsed, own), (false, true));
+            assert_eq!(content.remove((7, false, &key)), Some(false));
+            while content.index.adapt_some(1000) {}
+            let shape = content.index.shape();
+            sizes.push((shape.slots, shape.constants));
+        }
+        assert!(sizes.iter().all(|sizes| *sizes == (0, 0)), "{sizes:?}");
+        assert!(content.index.bytes() < 1 << 16 && content.owners.len() == 1);
     }
 }

@@ -5,3 +5,4 @@ pub(crate) mod attributes;
 pub(crate) mod index;
 pub(crate) mod parse;
 pub(crate) mod path;
+pub(crate) mod size;

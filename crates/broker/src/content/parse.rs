@@ -1,7 +1,9 @@
 //! Parses subscriptions with a content filter, which may precede or follow the topic filter or be a user
 //! property of SUBSCRIBE.
 
-use phalanx_matcher::{Filter, FilterError, Literal, Number};
+use std::cell::OnceCell;
+
+use phalanx_matcher::{Filter, FilterError};
 use phalanx_mqtt::Properties;
 
 use crate::content::path::{
@@ -16,16 +18,7 @@ pub(crate) struct Content {
     pub(crate) json: bool,
 }
 
-/// The attribute that holds the number of a topic filter. No filter can test it, because filters contain no U+0000, and
-/// a message cannot override it, because of several values the last counts.
-pub(crate) const NUMBER: &str = "\0filter";
-
 impl Content {
-    /// The filter, extended by the condition that the topic filter has this number.
-    pub(crate) fn numbered(&self, number: i64) -> Filter {
-        self.filter.and_equal(NUMBER, Literal::Number(Number::from(number)))
-    }
-
     fn of(
         text: &str,
         parse: impl FnOnce(&str) -> Result<Filter, FilterError>,
@@ -138,6 +131,38 @@ pub(crate) fn other_key(filter: &str, own: PacketFilter<'_>) -> Option<Box<str>>
 /// # Errors
 /// A description of the error, with its column in the filter.
 pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscription, String> {
+    PacketParser::new(own).parse(filter)
+}
+
+/// Parses the subscriptions of a packet. The filter in its properties is parsed once and shared by all of them: it may be
+/// short, take a millisecond to parse, and apply to thousands.
+pub(crate) struct PacketParser<'a> {
+    own: PacketFilter<'a>,
+    content: OnceCell<Result<Content, String>>,
+}
+
+impl<'a> PacketParser<'a> {
+    pub(crate) fn new(own: PacketFilter<'a>) -> Self {
+        Self { own, content: OnceCell::new() }
+    }
+
+    /// Parses a subscription of the packet.
+    ///
+    /// # Errors
+    /// As [`parse()`].
+    pub(crate) fn parse(&self, filter: &str) -> Result<ParsedSubscription, String> {
+        parse_with(filter, self.own, |text, json| {
+            self.content.get_or_init(|| Content::of(text, Filter::parse, json)).clone()
+        })
+    }
+}
+
+/// Parses a subscription; `parse_own` parses the filter in the properties.
+fn parse_with(
+    filter: &str,
+    own: PacketFilter<'_>,
+    parse_own: impl FnOnce(&str, bool) -> Result<Content, String>,
+) -> Result<ParsedSubscription, String> {
     if own.is_literal {
         let key = key(filter, own);
         return match path(&key) {
@@ -159,7 +184,7 @@ pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscri
             let text = behind.unwrap_or(query);
             Some(Content::of(text, Filter::parse_query, own.json || behind.is_some())?)
         }
-        (None, None, Some(text)) => Some(Content::of(text, Filter::parse, own.json)?),
+        (None, None, Some(text)) => Some(parse_own(text, own.json)?),
         _ => return Err("two filters: use only one of $where/, ? and a user property".into()),
     };
     Ok(ParsedSubscription { key: key(filter, own), content })
@@ -249,9 +274,22 @@ mod tests {
         };
         let most = Filter::MAX_CONDITIONS;
         let content = apart(&format!("a?{}", long(most)), &[]).unwrap().content.unwrap();
-        assert!(content.numbered(i64::MAX).to_string().contains(NUMBER));
+        assert_eq!(content.filter.conditions(), most);
         let error = apart(&format!("a?{}", long(most + 1)), &[]).unwrap_err();
         assert!(error.contains("64 conditions"), "{error}");
+    }
+
+    #[test]
+    fn the_filter_of_a_packet_is_parsed_once() {
+        let properties = properties(&[("$where", "k = 1 OR l = 2"), ("$payload", "json")]);
+        let own = PacketFilter::of(properties.get()).unwrap();
+        let parser = PacketParser::new(own);
+        for filter in ["a", "b/#", "$share/g/a"] {
+            assert_eq!(parser.parse(filter), parse(filter, own), "{filter}");
+        }
+        let first = parser.content.get().expect("parsed");
+        assert!(parser.parse("a?n=1").is_err() && parser.parse("c").is_ok());
+        assert!(std::ptr::eq(first, parser.content.get().expect("parsed")));
     }
 
     #[test]

@@ -140,6 +140,9 @@ fn churn(world: World, tier: Tier, seed: u64, steps: usize) {
     }
     assert!(index.is_empty());
     model.check(&index, &[crate::common::event(world, &mut rng)], "empty again");
+    while index.adapt_some(1000) {}
+    let left = index.shape();
+    assert_eq!((left.slots, left.constants), (0, 0), "{}: {left:?}", note(steps));
 }
 
 fn churn_all(world: World, seeds: u64, steps: usize) {
@@ -163,6 +166,11 @@ fn plain_conditions_fill_blocks() {
 #[test]
 fn more_slots_and_constants_than_a_byte_has() {
     churn_all(World { names: 40, constants: 900, depth: 1 }, 1, 900);
+}
+
+#[test]
+fn more_slots_than_an_event_has_in_tables() {
+    churn_all(World { names: 700, constants: 5, depth: 1 }, 1, 900);
 }
 
 #[test]

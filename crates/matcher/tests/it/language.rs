@@ -2,7 +2,7 @@
 
 use crate::common::World;
 use fastrand::Rng;
-use phalanx_matcher::{Filter, Literal, Value};
+use phalanx_matcher::{Filter, Value};
 
 fn number(value: i64) -> Value<'static> {
     Value::from(value)
@@ -252,11 +252,26 @@ fn limits_are_enforced() {
     let (most, more) = (Filter::MAX_CONDITIONS, Filter::MAX_CONDITIONS + 1);
     for (text, long) in [(joined(most), joined(more)), (not_in(most), not_in(more))] {
         let filter = Filter::parse(&text).unwrap();
-        let own = filter.and_equal("own", Literal::Number(1.into()));
-        assert_eq!(own.alternatives(), 1, "conditions added by the program do not count");
+        assert_eq!((filter.alternatives(), filter.conditions()), (1, most));
         let error = Filter::parse(&long).unwrap_err().to_string();
         assert_eq!(error, "column 1: an alternative has more than 64 conditions; remove some");
     }
+}
+
+/// A filter of half a kilobyte has as many conditions as the limits allow, and little memory for each.
+#[test]
+fn long_expansions_share_their_conditions() {
+    let either = ["(a < 1 OR a > 1)"; 8].join(" AND ");
+    let others: Vec<_> = (0..Filter::MAX_CONDITIONS - 8).map(|n| format!("b{n} > {n}")).collect();
+    let filter = Filter::parse(&format!("{either} AND {}", others.join(" AND "))).unwrap();
+    assert_eq!(filter.alternatives(), 2, "the others are contradictory");
+    let either: Vec<_> = (0..8).map(|n| format!("(c{n} < 1 OR d{n} > 1)")).collect();
+    let filter = Filter::parse(&format!("{} AND {}", either.join(" AND "), others.join(" AND ")));
+    let filter = filter.unwrap();
+    let all = Filter::MAX_ALTERNATIVES * Filter::MAX_CONDITIONS;
+    assert_eq!((filter.alternatives(), filter.conditions()), (Filter::MAX_ALTERNATIVES, all));
+    let shown = format!("{filter:?}");
+    assert_eq!(shown.matches("Inside").count(), 16 + others.len(), "each condition is stored once");
 }
 
 #[test]

@@ -5,3 +5,4 @@ mod computed;
 mod index;
 mod language;
 mod queues;
+mod reuse;

@@ -1,14 +1,16 @@
 //! A column: the constants that filters compare with one slot, and their codes.
 //!
-//! An *equality* slot numbers its constants in order of arrival. Equality needs no order, so a number never
-//! changes. An *order* slot holds cuts with labels. The labels have the order of the cuts, and an event's
+//! An *equality* slot [numbers](super::numbering) its constants. Equality needs no order, so a number does not change
+//! while a filter names the constant. An *order* slot holds cuts with labels. The labels have the order of the cuts, and an event's
 //! code is the label of the greatest cut at or below its value, so a comparison of values becomes a
 //! comparison of integers. Labels leave gaps, and a new cut takes the middle of a gap. The first cuts have
 //! labels of one byte; cuts without space there have wide labels in an order of their own.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::hashing::{Seeded, SeededNumbers};
+use super::numbering::Numbering;
 use crate::constant::{Constant, Cut, Kind};
 use crate::number::Number;
 
@@ -34,65 +36,75 @@ pub(crate) enum Column {
     Order(Order),
 }
 
-/// Numbered constants of one type.
-#[derive(Clone, Debug)]
-pub(crate) struct Equal {
-    ids: Ids,
-    /// The next number.
-    next: u32,
+impl Column {
+    /// The number of constants and cuts.
+    pub(crate) fn constants(&self) -> usize {
+        match self {
+            Column::Unused | Column::Presence | Column::Equal(Equal::Boolean) => 0,
+            Column::Equal(Equal::Number(all)) => all.len(),
+            Column::Equal(Equal::Bytes(all)) => all.len(),
+            Column::Order(order) => order.narrow.len() + order.wide.len(),
+        }
+    }
 }
 
+/// Numbered constants of one type.
 #[derive(Clone, Debug)]
-enum Ids {
+pub(crate) enum Equal {
     Boolean,
-    Number(HashMap<Number, u32, SeededNumbers>),
-    Bytes(HashMap<Box<[u8]>, u32, Seeded>),
+    Number(Numbering<Number, SeededNumbers>),
+    Bytes(Numbering<Arc<[u8]>, Seeded>),
 }
 
 impl Equal {
     pub(crate) fn new(kind: Kind, seed: u64) -> Equal {
-        let ids = match kind {
-            Kind::Boolean => Ids::Boolean,
-            Kind::Number => Ids::Number(HashMap::with_hasher(SeededNumbers(seed))),
-            Kind::Bytes => Ids::Bytes(HashMap::with_hasher(Seeded(seed))),
-        };
-        Equal { ids, next: 0 }
+        match kind {
+            Kind::Boolean => Equal::Boolean,
+            Kind::Number => Equal::Number(Numbering::new(SeededNumbers(seed))),
+            Kind::Bytes => Equal::Bytes(Numbering::new(Seeded(seed))),
+        }
     }
 
     /// The number of a constant, if it has one.
     pub(crate) fn id(&self, constant: &Constant) -> Option<u32> {
-        match (&self.ids, constant) {
-            (Ids::Boolean, Constant::Boolean(value)) => Some(u32::from(*value)),
-            (Ids::Number(ids), Constant::Number(number)) => ids.get(number).copied(),
-            (Ids::Bytes(ids), Constant::Bytes(bytes)) => ids.get(bytes).copied(),
+        match (self, constant) {
+            (Equal::Boolean, Constant::Boolean(value)) => Some(u32::from(*value)),
+            (Equal::Number(all), Constant::Number(number)) => all.get(number),
+            (Equal::Bytes(all), Constant::Bytes(bytes)) => all.get(&**bytes),
             _ => None,
         }
     }
 
-    /// Assigns the next number to a constant.
+    /// Assigns a number to a constant that has none.
     pub(crate) fn add(&mut self, constant: &Constant) -> u32 {
-        let id = self.next;
-        match (&mut self.ids, constant) {
-            (Ids::Number(ids), Constant::Number(number)) => ids.insert(*number, id),
-            (Ids::Bytes(ids), Constant::Bytes(bytes)) => ids.insert(bytes.clone(), id),
-            _ => return u32::from(*constant == Constant::Boolean(true)),
-        };
-        self.next += 1;
-        id
+        match (self, constant) {
+            (Equal::Number(all), Constant::Number(number)) => all.add(*number),
+            (Equal::Bytes(all), Constant::Bytes(bytes)) => all.add(Arc::clone(bytes)),
+            _ => u32::from(*constant == Constant::Boolean(true)),
+        }
+    }
+
+    /// Forgets the constant with this number.
+    pub(crate) fn remove(&mut self, id: u32) {
+        match self {
+            Equal::Boolean => {}
+            Equal::Number(all) => all.remove(id),
+            Equal::Bytes(all) => all.remove(id),
+        }
     }
 
     pub(crate) fn number(&self, number: Option<Number>) -> u64 {
         let Some(number) = number else { return NULL };
-        match &self.ids {
-            Ids::Number(ids) => ids.get(&number).map_or(OTHER, |id| u64::from(*id)),
+        match self {
+            Equal::Number(all) => all.get(&number).map_or(OTHER, u64::from),
             _ => NULL,
         }
     }
 
     pub(crate) fn bytes(&self, text: Option<&str>) -> u64 {
         let Some(text) = text else { return NULL };
-        match &self.ids {
-            Ids::Bytes(ids) => ids.get(text.as_bytes()).map_or(OTHER, |id| u64::from(*id)),
+        match self {
+            Equal::Bytes(all) => all.get(text.as_bytes()).map_or(OTHER, u64::from),
             _ => NULL,
         }
     }
@@ -105,7 +117,13 @@ pub(crate) struct Order {
     /// Positions of the narrow cuts if they are cuts of numbers: integers, so a search is much faster.
     places: Vec<Number>,
     wide: BTreeMap<Cut, u64>,
+    /// The cuts of the wide labels.
+    wide_cuts: BTreeMap<u64, Cut>,
 }
+
+/// Distance of a wide label from the lowest or the highest one. Cuts in rising or falling order must not halve the
+/// remaining space each time.
+const STEP: u64 = 1 << 32;
 
 /// Result of a request for a narrow label.
 #[derive(Debug, PartialEq)]
@@ -197,22 +215,49 @@ impl Order {
         moved
     }
 
+    /// Forgets the cut with this narrow label.
+    pub(crate) fn remove_narrow(&mut self, label: u8) {
+        let Ok(at) = self.narrow.binary_search_by_key(&label, |(_, label)| *label) else { return };
+        let (cut, _) = self.narrow.remove(at);
+        if let Constant::Number(_) = cut.at {
+            self.places.remove(at);
+        }
+    }
+
+    /// Forgets the cut with this wide label.
+    pub(crate) fn remove_wide(&mut self, label: u64) {
+        if let Some(cut) = self.wide_cuts.remove(&label) {
+            self.wide.remove(&cut);
+        }
+    }
+
+    /// Forgets the narrow cuts that are not used.
+    pub(crate) fn retain_narrow(&mut self, is_used: impl Fn(u8) -> bool) {
+        for at in (0..self.narrow.len()).rev() {
+            let label = self.narrow[at].1;
+            if !is_used(label) {
+                self.remove_narrow(label);
+            }
+        }
+    }
+
     /// The wide label of a cut; assigns one if necessary. `None` if its gap is used up.
     pub(crate) fn wide(&mut self, cut: &Cut) -> Option<u64> {
         if let Some(label) = self.wide.get(cut) {
             return Some(*label);
         }
-        let below = self.wide.range(..cut).next_back().map_or(0, |(_, label)| *label);
+        let below = self.wide.range(..cut).next_back().map(|(_, label)| *label);
         let above = self.wide.range(cut..).next().map(|(_, label)| *label);
-        let label = match above {
-            // Cuts in rising order must not halve the remaining space each time.
-            None if below < OTHER - (1 << 33) => below + (1 << 32),
-            above => below + (above.unwrap_or(OTHER) - below) / 2,
+        let label = match (below, above) {
+            (Some(below), None) if below < OTHER - 2 * STEP => below + STEP,
+            (None, Some(above)) if above > 2 * STEP => above - STEP,
+            (below, above) => {
+                let (below, above) = (below.unwrap_or(0), above.unwrap_or(OTHER));
+                Some(below + (above - below) / 2).filter(|label| *label != below)?
+            }
         };
-        if label == below {
-            return None;
-        }
         self.wide.insert(cut.clone(), label);
+        self.wide_cuts.insert(label, cut.clone());
         Some(label)
     }
 
@@ -220,9 +265,11 @@ impl Order {
     pub(crate) fn spread_wide(&mut self) -> Vec<(u64, u64)> {
         let step = OTHER / (self.wide.len() as u64 + 1);
         let labels = self.wide.values_mut().zip(1..);
-        labels
+        let moved = labels
             .map(|(label, at): (_, u64)| (std::mem::replace(label, at * step), at * step))
-            .collect()
+            .collect();
+        self.wide_cuts = self.wide.iter().map(|(cut, label)| (*label, cut.clone())).collect();
+        moved
     }
 
     /// The codes of a number, narrow and wide.
@@ -283,5 +330,29 @@ mod tests {
         let next = Number::parse("7.000000000000000001").unwrap();
         let next = Cut { at: Constant::Number(next), after: false };
         assert_eq!(order.narrow(&next), Some(labels[4]));
+        let code = |order: &Order, numbers: &[i64]| -> Vec<u8> {
+            numbers.iter().map(|number| order.number(Some((*number).into())).0).collect()
+        };
+        order.remove_narrow(labels[2]);
+        assert_eq!(order.narrow(&cut(5, false)), None);
+        assert_eq!(code(&order, &[4, 5, 6, 7, 8]), [1, 1, 1, 3, 4].map(|at| labels[at]));
+        order.retain_narrow(|label| label == labels[4]);
+        assert_eq!(code(&order, &[6, 7, 8]), [0, 0, labels[4]]);
+    }
+
+    #[test]
+    fn rising_and_falling_cuts_share_the_wide_labels() {
+        for sign in [1, -1] {
+            let mut order = Order::default();
+            let labels = (0..10_000).map(|n| order.wide(&cut(sign * n, false)));
+            let labels: Option<Vec<u64>> = labels.collect();
+            let mut labels = labels.expect("no gap is used up");
+            if sign < 0 {
+                labels.reverse();
+            }
+            assert!(labels.is_sorted_by(|a, b| a < b));
+            labels.iter().for_each(|label| order.remove_wide(*label));
+            assert!(!order.has_wide() && order.wide_cuts.is_empty());
+        }
     }
 }

@@ -53,6 +53,12 @@ impl Hasher for Mixed {
             self.0 = mix(u128::from(self.0) << 8 | u128::from(*byte));
         }
     }
+    fn write_u32(&mut self, key: u32) {
+        self.write_u128(key.into());
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.write_u128(key.into());
+    }
     fn write_u128(&mut self, key: u128) {
         self.0 = mix(key ^ u128::from(self.0) << 32);
     }

@@ -5,4 +5,6 @@ pub(crate) mod column;
 pub(crate) mod dictionary;
 pub(crate) mod event;
 pub(crate) mod hashing;
+pub(crate) mod named;
+pub(crate) mod numbering;
 pub(crate) mod residual;

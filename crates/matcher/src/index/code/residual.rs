@@ -4,7 +4,9 @@
 //! Intervals express all conditions. Equality is an interval of one code. Inequality and `NOT BETWEEN` are
 //! the complement of an interval, and a second interval that excludes the code of a missing value.
 
+use super::coded::narrow;
 use super::column::{NULL, NULL8};
+use super::event::Event;
 
 /// A condition that is checked on each event that touches the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,15 @@ pub(crate) fn known(slot: u32) -> Residual {
     Residual::Wide { slot, low: 0, width: NULL - 1 }
 }
 
+/// Satisfied if an attribute is present, or missing. An event has the code of a missing value on a word, and 0 on a
+/// byte.
+pub(crate) fn presence(slot: u32, present: bool) -> Residual {
+    match narrow(slot, u32::from(present)) {
+        Some((slot, code)) => Residual::Equal { slot, code },
+        None => Residual::Wide { slot, low: if present { 1 } else { NULL }, width: 0 },
+    }
+}
+
 /// From label `low` up to, but not including, label `high`, on a byte.
 pub(crate) fn range8(slot: u8, low: u8, high: u8) -> Residual {
     Residual::Range { slot, low, width: high.wrapping_sub(low).wrapping_sub(1) }
@@ -38,17 +49,16 @@ pub(crate) fn range(slot: u32, low: u64, high: u64) -> Residual {
 }
 
 impl Residual {
-    /// Whether an event with these codes satisfies the condition.
-    pub(crate) fn holds(self, line: &[u8; 64], wide: &[u64]) -> bool {
+    /// Whether an event satisfies the condition.
+    #[inline]
+    pub(crate) fn holds(self, event: &Event) -> bool {
+        let line = &event.line.0;
         match self {
             Residual::Equal { slot, code } => line[usize::from(slot)] == code,
             Residual::Range { slot, low, width } => {
                 line[usize::from(slot)].wrapping_sub(low) <= width
             }
-            Residual::Wide { slot, low, width } => {
-                let code = wide.get(slot as usize).copied().unwrap_or(NULL);
-                code.wrapping_sub(low) <= width
-            }
+            Residual::Wide { slot, low, width } => event.wide(slot).wrapping_sub(low) <= width,
         }
     }
 

@@ -184,7 +184,7 @@ impl Cluster {
             return;
         }
         for (id, words) in self.records() {
-            if residuals(words).all(|residual| residual.holds(&event.line.0, &event.wide)) {
+            if residuals(words).all(|residual| residual.holds(event)) {
                 found(id);
             }
         }

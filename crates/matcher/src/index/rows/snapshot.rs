@@ -69,11 +69,9 @@ impl Snapshot {
         self.event_of(attributes.iter().filter_map(known))
     }
 
-    /// Codes an event from attributes that were looked up before. An [`Attribute`] stays valid in all later
-    /// snapshots of the same index.
-    ///
-    /// # Panics
-    /// If an attribute is newer than this snapshot.
+    /// Codes an event from attributes that were looked up before; see [`Attribute`] for how long one is valid. Attributes
+    /// that are newer than this snapshot are ignored.
+    #[must_use]
     pub fn event_of<'a>(
         &self,
         attributes: impl IntoIterator<Item = (Attribute, Value<'a>)>,
@@ -89,7 +87,7 @@ impl Snapshot {
     /// Replaces the value of one attribute of a coded event, for an event in several variants.
     ///
     /// # Panics
-    /// If the attribute is newer than this snapshot, or another snapshot coded the event.
+    /// If another snapshot coded the event.
     pub fn set(&self, event: &mut Event, attribute: Attribute, value: Value<'_>) {
         self.0.owns(event);
         self.0.dictionary.set(event, attribute, value);
@@ -115,6 +113,7 @@ impl Snapshot {
         for column in &self.0.dictionary.slots {
             shape.slots += usize::from(!matches!(column, Column::Unused));
             shape.ordered += usize::from(matches!(column, Column::Order(_)));
+            shape.constants += column.constants();
         }
         let there = || self.0.schemas.iter().filter(|schema| !schema.is_gone());
         shape.schemas = there().count();
@@ -138,6 +137,8 @@ pub struct Shape {
     pub slots: usize,
     /// Number of slots that need an order.
     pub ordered: usize,
+    /// Number of constants that filters compare with attributes, and of ends of their ranges.
+    pub constants: usize,
     /// Number of attribute sets under which subscriptions are filed, including the empty one.
     pub schemas: usize,
     /// Number of these with several attributes.

@@ -32,6 +32,7 @@ impl Index {
         while !matches!(self.arranging, Arranging::Not) {
             self.arrange(usize::MAX);
         }
+        self.free_slots();
     }
 
     /// Incremental [`adapt`](Self::adapt): examines about `most` subscriptions, at about a microsecond each,
@@ -61,6 +62,7 @@ impl Index {
             self.begin();
         }
         self.arrange(most);
+        self.free_slots();
         !matches!(self.arranging, Arranging::Not)
     }
 
@@ -176,6 +178,15 @@ impl State {
         match *schema.slots.as_slice() {
             [slot] => self.single[slot as usize] = None,
             _ => self.multiple.retain(|other| *other as usize != at),
+        }
+    }
+
+    /// Drops the schemas that contain a slot without uses, which have no rows.
+    pub(crate) fn drop_schemas_with(&mut self, slot: u32) {
+        for at in 1..self.schemas.len() {
+            if self.schemas[at].slots.contains(&slot) {
+                self.drop_if_empty(at);
+            }
         }
     }
 

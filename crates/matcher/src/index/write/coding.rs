@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::index::Index;
-use crate::condition::{Condition, Conjunction, Plain};
+use crate::condition::{Conjunction, Plain};
 use crate::constant::{Constant, Cut, Range};
-use crate::index::code::coded::{Coded, equality, narrow};
+use crate::index::code::coded::{Coded, narrow};
 use crate::index::code::column::{Column, NULL, NULL8, Order, Room};
 use crate::index::code::dictionary::{Dictionary, NARROW_SLOTS, Use};
 use crate::index::code::residual::{self, Residual};
+use crate::index::rows::cluster::{Cluster, residuals};
 use crate::index::rows::snapshot::State;
 
 /// Number of rows whose relabelling each insertion pays for.
@@ -17,25 +18,25 @@ const CREDIT: u64 = 1024;
 
 impl Index {
     /// Codes a conjunction into `coded`.
-    pub(crate) fn code(&mut self, conjunction: &Conjunction, coded: &mut Coded) {
+    pub(crate) fn code(&mut self, conjunction: Conjunction<'_>, coded: &mut Coded) {
         self.credit = self.credit.saturating_add(CREDIT);
         let before = coded.rest.len();
         // Usually all labels exist, and one lookup suffices.
         if !self.code_ranges(conjunction, true, &mut coded.rest) {
             coded.rest.truncate(before);
             // A new label may move others, so all labels are assigned before any is read.
-            for Condition { name, plain } in conjunction {
+            for (name, plain) in conjunction.conditions() {
                 if let Plain::Inside(range) | Plain::Outside(range) = plain {
                     self.make_labels(name, range);
                 }
             }
             self.code_ranges(conjunction, false, &mut coded.rest);
         }
-        for Condition { name, plain } in conjunction {
+        for (name, plain) in conjunction.conditions() {
             match plain {
                 Plain::Present(present) => {
                     let slot = self.slot(name, Use::Presence);
-                    coded.rest.push(equality(slot, u32::from(*present)));
+                    coded.rest.push(residual::presence(slot, *present));
                 }
                 Plain::Equal(constant) => {
                     coded.equals.push(self.number(name, constant));
@@ -63,18 +64,18 @@ impl Index {
     /// required and one is missing.
     fn code_ranges(
         &self,
-        conjunction: &Conjunction,
+        conjunction: Conjunction<'_>,
         narrow: bool,
         out: &mut Vec<Residual>,
     ) -> bool {
-        conjunction.iter().all(|Condition { name, plain }| match plain {
+        conjunction.conditions().all(|(name, plain)| match plain {
             Plain::Inside(range) => self.range(name, range, true, narrow, out),
             Plain::Outside(range) => self.range(name, range, false, narrow, out),
             _ => true,
         })
     }
 
-    fn dictionary(&mut self) -> &mut Dictionary {
+    pub(crate) fn dictionary(&mut self) -> &mut Dictionary {
         Arc::make_mut(&mut self.state_mut().dictionary)
     }
 
@@ -86,7 +87,7 @@ impl Index {
     }
 
     /// The slot and number of a constant that is compared for equality.
-    fn number(&mut self, name: &str, constant: &Constant) -> (u32, u32) {
+    pub(crate) fn number(&mut self, name: &str, constant: &Constant) -> (u32, u32) {
         let slot = self.slot(name, Use::Equal(constant.kind()));
         let Column::Equal(column) = &self.state().dictionary.slots[slot as usize] else {
             unreachable!("the slot is for equality")
@@ -175,22 +176,24 @@ impl Index {
             return false;
         }
         match self.order_mut(slot).add_narrow(cut) {
-            Room::Label(_) => true,
-            Room::Full => false,
+            Room::Label(_) => {}
+            Room::Full => return false,
             Room::Crowded => {
                 let Some(left) = self.credit.checked_sub(self.rows as u64) else { return false };
                 self.credit = left;
                 self.spread(slot, vec![cut.clone()]);
-                true
             }
         }
+        self.unplaced.push((slot, cut.clone()));
+        true
     }
 
     /// Spreads the narrow labels of a slot after adding the cuts `more`.
     fn spread(&mut self, slot: u32, more: Vec<Cut>) {
         let moved = self.order_mut(slot).spread(more);
+        self.statistics.relabel(slot, &moved);
         let Ok(slot) = u8::try_from(slot) else { return };
-        self.each_cluster(|cluster| cluster.relabel(slot, &moved));
+        self.each_cluster(|_| true, |cluster| cluster.relabel(slot, &moved));
     }
 
     fn make_wide_label(&mut self, slot: u32, cut: &Cut) {
@@ -198,11 +201,16 @@ impl Index {
             return;
         }
         let moved = self.order_mut(slot).spread_wide();
+        self.statistics.relabel_wide(slot, &moved);
         let new = |label: u64| {
             let at = moved.binary_search_by_key(&label, |(old, _)| *old);
             at.map_or(label, |at| moved[at].1)
         };
-        self.each_cluster(|cluster| {
+        let reads =
+            |residual| matches!(residual, Residual::Wide { slot: other, .. } if other == slot);
+        let has =
+            |cluster: &Cluster| cluster.records().any(|(_, words)| residuals(words).any(reads));
+        self.each_cluster(has, |cluster| {
             cluster.rewrite_loose(|residual| match residual {
                 Residual::Wide { slot: other, low, width } if other == slot => {
                     let high = low.wrapping_add(width).wrapping_add(1);
@@ -214,17 +222,23 @@ impl Index {
         self.order_mut(slot).wide(cut);
     }
 
-    fn each_cluster(&mut self, mut change: impl FnMut(&mut crate::index::rows::cluster::Cluster)) {
+    /// Changes the clusters that `has` selects. Pieces without one are not copied for the sake of snapshots.
+    fn each_cluster(
+        &mut self,
+        has: impl Fn(&Cluster) -> bool,
+        mut change: impl FnMut(&mut Cluster),
+    ) {
         let State { pieces, .. } = self.state_mut();
-        for piece in pieces {
-            Arc::make_mut(piece).clusters.iter_mut().for_each(&mut change);
+        for piece in pieces.iter_mut().filter(|piece| piece.clusters.iter().any(&has)) {
+            let clusters = Arc::make_mut(piece).clusters.iter_mut();
+            clusters.filter(|cluster| has(cluster)).for_each(&mut change);
         }
     }
 
     /// Assigns labels to all cuts of many filters at once, evenly spread, so that none moves later.
-    pub(crate) fn label_all<'a>(&mut self, conditions: impl Iterator<Item = &'a Condition>) {
+    pub(crate) fn label_all<'a>(&mut self, conditions: impl Iterator<Item = (&'a str, &'a Plain)>) {
         let mut cuts: BTreeMap<u32, HashSet<&Cut>> = BTreeMap::new();
-        for Condition { name, plain } in conditions {
+        for (name, plain) in conditions {
             if let Plain::Inside(range) | Plain::Outside(range) = plain {
                 let slot = self.slot(name, Use::Order(range.kind));
                 let order = self.order(slot);

@@ -5,6 +5,8 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use super::progress::{Arranging, FEWEST, SAMPLE};
+use crate::condition::{Conjunction, Plain};
+use crate::constant::{Constant, Cut};
 use crate::filter::Filter;
 use crate::index::code::coded::Coded;
 use crate::index::options::Options;
@@ -12,6 +14,7 @@ use crate::index::rows::location::{Locations, SEVERAL};
 use crate::index::rows::snapshot::{Snapshot, State};
 use crate::index::rows::statistics::Statistics;
 use crate::index::subscription::Subscription;
+use crate::value::Literal;
 
 /// An index of subscriptions by their filters; finds the subscriptions that an event satisfies.
 ///
@@ -40,7 +43,7 @@ use crate::index::subscription::Subscription;
 /// ```
 #[derive(Debug)]
 pub struct Index {
-    now: Snapshot,
+    pub(crate) now: Snapshot,
     pub(crate) options: Options,
     pub(crate) locations: Locations,
     pub(crate) statistics: Statistics,
@@ -54,6 +57,10 @@ pub struct Index {
     read: VecDeque<(Weak<State>, Vec<u32>)>,
     live: usize,
     pub(crate) coded: Coded,
+    /// Cuts that got a narrow label for the current row.
+    pub(crate) unplaced: Vec<(u32, Cut)>,
+    /// Slots that lost their last use.
+    pub(crate) unused_slots: Vec<u32>,
     pub(crate) arranging: Arranging,
     /// Number of rows added and removed since access predicates were chosen, and the number at which they are
     /// chosen again.
@@ -85,6 +92,8 @@ impl Index {
             read: VecDeque::new(),
             live: 0,
             coded: Coded::default(),
+            unplaced: Vec::new(),
+            unused_slots: Vec::new(),
             arranging: Arranging::Not,
             changes: 0,
             due: FEWEST,
@@ -139,10 +148,35 @@ impl Index {
     /// # Panics
     /// When there are 2³¹ subscriptions.
     pub fn insert(&mut self, filter: &Filter) -> Subscription {
+        self.insert_rows(filter, None)
+    }
+
+    /// Adds a subscription that requires an attribute to equal `value` in addition to its filter.
+    ///
+    /// ```
+    /// use phalanx_matcher::{Filter, Index, Literal, Matches, Options};
+    ///
+    /// let filter = Filter::parse("price < 10 OR sold = TRUE")?;
+    /// let mut index = Index::new(Options::default());
+    /// let here = index.insert_with(&filter, "shop", &Literal::Number(7.into()));
+    /// index.insert_with(&filter, "shop", &Literal::Number(8.into()));
+    /// let mut matches = Matches::new();
+    /// index.matches(&index.event(&[("price", 5.into()), ("shop", 7.into())]), &mut matches);
+    /// assert_eq!(matches.subscriptions(), [here]);
+    /// # Ok::<(), phalanx_matcher::FilterError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`insert`](Index::insert).
+    pub fn insert_with(&mut self, filter: &Filter, name: &str, value: &Literal) -> Subscription {
+        self.insert_rows(filter, Some((name, &Constant::from(value))))
+    }
+
+    fn insert_rows(&mut self, filter: &Filter, also: Option<(&str, &Constant)>) -> Subscription {
         let id = self.free_number();
         self.locations.start(id);
         self.live += 1;
-        self.add_rows(id, filter);
+        self.add_rows(id, filter, also);
         Subscription(id)
     }
 
@@ -153,24 +187,28 @@ impl Index {
         if filters.len() <= self.live {
             // Most constants are known by now. A pass over all filters would fetch them from memory twice.
             let sample = filters.iter().step_by(step);
-            self.label_all(sample.flat_map(Filter::conjunctions).flatten());
-            return filters.iter().map(|filter| self.insert(filter)).collect();
+            self.label_all(sample.flat_map(|filter| filter.conjunctions().conditions()));
+            let subscriptions = filters.iter().map(|filter| self.insert(filter)).collect();
+            self.free_labels();
+            return subscriptions;
         }
-        self.label_all(filters.iter().flat_map(Filter::conjunctions).flatten());
+        self.label_all(filters.iter().flat_map(|filter| filter.conjunctions().conditions()));
         // The sample is large enough to decide. It is counted before any row is placed, so that its
         // statistics also serve the first rows.
         let conjunctions =
-            filters.iter().step_by(step).flat_map(|filter| filter.conjunctions().first());
+            filters.iter().step_by(step).flat_map(|filter| filter.conjunctions().iter().next());
         let mut sample = Vec::new();
         for conjunction in conjunctions {
             let mut coded = Coded::default();
             self.code(conjunction, &mut coded);
-            self.statistics.count(&coded.equals);
+            self.statistics.count_equals(&coded.equals);
             sample.push(coded);
         }
+        self.unplaced.clear();
         self.choose_schemas(&sample, self.live + filters.len());
         let subscriptions = filters.iter().map(|filter| self.insert(filter)).collect();
-        sample.iter().for_each(|coded| self.statistics.uncount(&coded.equals));
+        sample.iter().for_each(|coded| self.statistics.uncount_equals(&coded.equals));
+        self.free_labels();
         self.mark_arranged();
         subscriptions
     }
@@ -183,7 +221,7 @@ impl Index {
         let Subscription(id) = subscription;
         assert!(self.locations.is_live(id), "{subscription:?} is not in this index");
         self.remove_rows(id);
-        self.add_rows(id, filter);
+        self.add_rows(id, filter, None);
     }
 
     /// Removes a subscription; returns false if there is none. Earlier snapshots still contain it.
@@ -218,15 +256,30 @@ impl Index {
         })
     }
 
-    fn add_rows(&mut self, id: u32, filter: &Filter) {
+    /// Adds the rows of a filter, each with the additional equality.
+    fn add_rows(&mut self, id: u32, filter: &Filter, also: Option<(&str, &Constant)>) {
         let mut coded = std::mem::take(&mut self.coded);
-        let flag = if filter.conjunctions().len() > 1 { SEVERAL } else { 0 };
-        for conjunction in filter.conjunctions() {
+        let all = filter.conjunctions();
+        let flag = if all.len() > 1 { SEVERAL } else { 0 };
+        let also = also.filter(|_| all.len() > 0);
+        let code = also.map(|(name, constant)| self.number(name, constant));
+        let tested = also.filter(|(name, _)| all.names.iter().any(|other| **other == **name));
+        for conjunction in all.iter() {
+            if tested.is_some_and(|of| excludes(conjunction, of)) {
+                continue;
+            }
             coded.clear();
             self.code(conjunction, &mut coded);
+            if let Some(code) = code.filter(|code| !coded.equals.contains(code)) {
+                coded.equals.insert(0, code);
+            }
             self.place(id | flag, &coded);
+            self.free_unplaced();
         }
         self.coded = coded;
+        if let Some((slot, id)) = code.filter(|_| tested.is_some()) {
+            self.free_if_unused(slot, id);
+        }
     }
 
     /// Bytes held for matching: pieces and directories.
@@ -234,4 +287,11 @@ impl Index {
     pub fn bytes(&self) -> usize {
         self.state().bytes() + self.locations.bytes() + self.statistics.bytes()
     }
+}
+
+/// Whether a conjunction requires another constant of this type for the attribute.
+fn excludes(conjunction: Conjunction<'_>, (name, constant): (&str, &Constant)) -> bool {
+    conjunction.conditions().any(|(other, plain)| {
+        matches!(plain, Plain::Equal(own) if other == name && own.kind() == constant.kind() && own != constant)
+    })
 }

@@ -7,4 +7,5 @@ pub(crate) mod index;
 pub(crate) mod placing;
 pub(crate) mod progress;
 pub(crate) mod refiling;
+pub(crate) mod releasing;
 pub(crate) mod walk;

@@ -27,9 +27,9 @@ pub(crate) struct Best {
 }
 
 impl Index {
-    /// Files a row; `id` includes its flag. Its constants are counted until it is removed.
+    /// Files a row; `id` includes its flag. Its slots and constants are counted until it is removed.
     pub(crate) fn place(&mut self, id: u32, coded: &Coded) {
-        self.statistics.count(&coded.equals);
+        self.statistics.count(coded, &self.now.0.dictionary);
         let schema = self.schema_for(&coded.equals);
         self.file(schema, id, coded, None);
         self.rows += 1;
@@ -89,19 +89,23 @@ impl Index {
         while let Some((flagged, location)) = self.locations.some(id) {
             let mut coded = std::mem::take(&mut self.coded);
             self.state().decode_at(flagged, location, &mut coded);
-            self.statistics.uncount(&coded.equals);
-            self.coded = coded;
             self.locations.forget(id);
             self.rows -= 1;
             self.changes += 1;
-            if location.group() != LOOSE {
-                self.take_row(location);
-                continue;
+            match location.group() {
+                LOOSE => self.take_loose(flagged, location),
+                _ => self.take_row(location),
             }
-            let piece = Arc::make_mut(&mut self.state_mut().pieces[location.piece()]);
-            let removed = piece.change(location.cluster(), |inside| inside.remove_loose(flagged));
-            debug_assert!(removed, "a loose row is where its location says");
+            self.release(&coded);
+            self.coded = coded;
         }
+        self.free_slots();
+    }
+
+    fn take_loose(&mut self, flagged: u32, location: Location) {
+        let piece = Arc::make_mut(&mut self.state_mut().pieces[location.piece()]);
+        let removed = piece.change(location.cluster(), |inside| inside.remove_loose(flagged));
+        debug_assert!(removed, "a loose row is where its location says");
     }
 
     /// Removes a row from its columns; the last row takes its place.
