@@ -33,7 +33,7 @@ use crate::io::Placement;
 use crate::metrics::Registered;
 use crate::net::{Listener, bind};
 use crate::program::{RunError, StartError};
-use crate::scaling::{ADMIN_STAGE, Automatic};
+use crate::scaling::Automatic;
 use crate::shutdown::is_draining;
 
 pub(crate) use custom::CustomPages;
@@ -45,6 +45,8 @@ const MAX_CONNECTIONS: usize = 64;
 
 /// The source of the snapshot.
 pub(crate) struct Source {
+    /// The number of the stage of these pages.
+    pub(crate) stage: usize,
     pub(crate) control: Control,
     pub(crate) driver: DriverKind,
     pub(crate) epoch: Instant,
@@ -75,7 +77,7 @@ impl Admin {
         let listener = bind(address, 1).map_err(refused)?.remove(0);
         let address = listener.local_addr().map_err(refused)?;
         let source = Arc::new(OnceLock::new());
-        let stage = graph.shared(ADMIN_STAGE, source.clone());
+        let stage = graph.shared("admin", source.clone());
         Ok(Self { stage, source, listener: Mutex::new(Some(listener)), address })
     }
 

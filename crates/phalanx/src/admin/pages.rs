@@ -64,7 +64,8 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
             (_, "/placement.json") => {
                 let (setting, all) = (source.active.setting(), source.active.all());
                 let uptime_ns = source.epoch.elapsed().as_nanos() as u64;
-                let totals = Totals::of(&source.control, &source.placement, uptime_ns);
+                let (control, own) = (&source.control, Some(source.stage));
+                let totals = Totals::of(control, own, &source.placement, uptime_ns);
                 let json = Automatic::json(source.automatic.as_deref(), setting, all, totals);
                 Answer::new("application/json", json)
             }

@@ -317,6 +317,8 @@ impl Runtime {
         graph.measured_cores(cores);
         let seeds = graph.build(self.processors);
         let control = seeds[0].control();
+        // Declared last. A stage of the program may have the same name.
+        let admin_stage = admin.as_ref().map(|_| control.stages().count() - 1);
         let calls: Vec<_> = seeds.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
         let ids = || seeds.iter().map(ProcessorBuilder::id);
         let seats = Seats::new(self.processors, self.pin);
@@ -339,8 +341,9 @@ impl Runtime {
         let is_polled = watch.is_some() || automatic.is_some();
         let idle = is_polled.then(|| SupervisorIdle::new(self.processors));
         #[cfg(feature = "admin")]
-        if let Some(admin) = &admin {
+        if let (Some(admin), Some(stage)) = (&admin, admin_stage) {
             admin.describe(admin::Source {
+                stage,
                 control: control.clone(),
                 driver: kind,
                 epoch,
@@ -394,8 +397,9 @@ impl Runtime {
             }
             drop(events);
             let starting = self.processors;
-            let scaler = automatic
-                .map(|automatic| Scaler::new(automatic, &control, active, placement, epoch));
+            let scaler = automatic.map(|automatic| {
+                Scaler::new(automatic, &control, active, placement, epoch, admin_stage)
+            });
             let watched = Watched {
                 starting,
                 running,

@@ -43,6 +43,8 @@ pub(super) fn is_saturated(active: &[ProcessorLoad]) -> bool {
 pub(super) struct Guided {
     guide: Guide,
     is_applied: bool,
+    /// The number of the stage of the admin pages.
+    admin: Option<usize>,
     before: Totals,
 }
 
@@ -53,11 +55,12 @@ impl Guided {
         mode: PlacementMode,
         min: usize,
         active: &ActiveProcessors,
+        admin: Option<usize>,
     ) -> Self {
         let is_applied = mode == PlacementMode::On;
         let guide = Guide::new(profile, min, active.setting());
         let guide = if is_applied { guide } else { guide.without_trials() };
-        Self { guide, is_applied, before: Totals::default() }
+        Self { guide, is_applied, admin, before: Totals::default() }
     }
 
     /// Takes a sample if it is time, or if a processor is saturated.
@@ -74,7 +77,7 @@ impl Guided {
         if length < SAMPLE && !is_saturated {
             return None;
         }
-        let totals = Totals::of(control, placement, at.as_nanos() as u64);
+        let totals = Totals::of(control, self.admin, placement, at.as_nanos() as u64);
         let (indicators, mut measured) = totals.since(&self.before);
         self.before = totals;
         if length > MAX_SAMPLE && !is_saturated {

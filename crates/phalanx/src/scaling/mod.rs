@@ -25,8 +25,6 @@ use self::guided::Guided;
 pub use self::profile_file::{ProfileError, ProfileFile};
 pub use self::profiled::PROFILE_VARIABLE;
 pub(crate) use self::profiled::Profiled;
-#[cfg(feature = "admin")]
-pub(crate) use self::totals::ADMIN_STAGE;
 pub use self::totals::Totals;
 use crate::cores::ActiveProcessors;
 use crate::io::{LoadSample, Placement};
@@ -75,18 +73,20 @@ pub(crate) struct Scaler {
 }
 
 impl Scaler {
-    /// `epoch` is the start of the program.
+    /// `epoch` is the start of the program, and `admin` the number of the stage of its admin pages.
     pub(crate) fn new(
         automatic: Arc<Automatic>,
         control: &Control,
         active: ActiveProcessors,
         placement: Arc<Placement>,
         epoch: Instant,
+        admin: Option<usize>,
     ) -> Self {
         let all = active.all();
-        let guided = automatic.profile.clone();
-        let guided =
-            guided.map(|profile| Guided::new(profile, automatic.mode, automatic.min, &active));
+        let guided = automatic
+            .profile
+            .clone()
+            .map(|profile| Guided::new(profile, automatic.mode, automatic.min, &active, admin));
         Self {
             guided,
             law: Scaling::new(automatic.min, all, 0),

@@ -5,8 +5,6 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::io::{Placement, Traffic};
 
-/// The name of the stage of the admin pages.
-pub(crate) const ADMIN_STAGE: &str = "admin";
 /// Fewer operations in an interval say nothing about their cost.
 const MIN_OPERATIONS: u64 = 50;
 
@@ -35,7 +33,13 @@ pub struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn of(control: &Control, placement: &Placement, uptime_ns: u64) -> Self {
+    /// `admin` is the number of the stage of the admin pages, which is not counted: it answers `phalanx profile`.
+    pub(crate) fn of(
+        control: &Control,
+        admin: Option<usize>,
+        placement: &Placement,
+        uptime_ns: u64,
+    ) -> Self {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let mut traffic = Traffic::default();
         let mut totals = Self {
@@ -46,18 +50,16 @@ impl Totals {
         };
         for processor in 0..placement.processors() {
             traffic += placement.traffic(processor);
-            let stages = control.stages().zip(control.processor(processor).stages);
-            stages.for_each(|(name, stage)| totals.add(name, &stage));
+            let stages = control.processor(processor).stages.into_iter().enumerate();
+            let counted = stages.filter(|(number, _)| Some(*number) != admin);
+            counted.for_each(|(_, stage)| totals.add(&stage));
         }
         let Traffic { bytes_in, bytes_out, receives, opens, sockets } = traffic;
         Self { bytes_in, bytes_out, receives, opens, sockets, ..totals }
     }
 
-    /// Adds a stage of one processor, unless it is that of the admin pages: it answers `phalanx profile`.
-    fn add(&mut self, name: &str, stage: &StageView) {
-        if cfg!(feature = "admin") && name == ADMIN_STAGE {
-            return;
-        }
+    /// Adds a stage of one processor.
+    fn add(&mut self, stage: &StageView) {
         self.operations += stage.completed.count;
         for (sum, count) in self.waits.iter_mut().zip(stage.waits.0) {
             *sum += count;
@@ -104,10 +106,8 @@ mod tests {
         (stage.completed.count, stage.direct) = (1_000, 900);
         (stage.waits.0[2], stage.waits.0[9]) = (60, 40);
         let mut totals = Totals { waits: vec![0; stage.waits.0.len()], ..Totals::default() };
-        totals.add("control", &stage);
+        totals.add(&stage);
         assert_eq!((totals.operations, totals.waits[2], totals.waits[9]), (1_000, 60, 40));
-        totals.add(ADMIN_STAGE, &stage);
-        assert_eq!(totals.operations, if cfg!(feature = "admin") { 1_000 } else { 2_000 });
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![cfg(unix)]
 
 mod active;
+mod admin_stage;
 mod blocking;
 mod cancel;
 mod deadlocks;
