@@ -4,14 +4,31 @@ use std::io;
 use std::mem::replace;
 use std::time::Duration;
 
-use phalanx_core::catch_panic;
-use phalanx_driver::{Done, Socket};
+use phalanx_core::{Session, catch_panic};
+use phalanx_driver::{Done, Payload, Request, Socket, Token};
 
 use super::placement::Arrived;
-use super::{Entry, HomeSocket, Io, State};
+use super::{Entry, HomeSocket, Io, State, try_with, with};
 
 /// The longest time for which a write continues after its stream was dropped.
 pub(super) const FINISH_LIMIT: Duration = Duration::from_secs(10);
+
+/// The end of a dropped stream: a write in progress completes, the rest is sent, and then the socket is closed.
+pub(super) struct LastWrite {
+    pub(super) socket: HomeSocket,
+    pub(super) rest: Vec<u8>,
+}
+
+impl LastWrite {
+    /// Calls `end` on the processor of the socket.
+    pub(super) fn end(self, end: impl FnOnce(&Io, Self) + Send + 'static) {
+        let home = self.socket.home;
+        match self.socket.is_home() {
+            true => with(|io| end(io, self)),
+            false => home.release(move || _ = try_with(|io| end(io, self))),
+        }
+    }
+}
 
 impl Io {
     /// Drops the result of an abandoned request. Closes a new connection.
@@ -39,33 +56,62 @@ impl Io {
                 self.discard(result);
                 drop(entry);
             }
-            State::Finishing(socket) => {
+            State::Finishing(last) => {
                 drop(requests);
                 self.cancel(key);
-                catch_panic(|| drop(socket));
+                catch_panic(|| drop(last));
             }
             State::Abandoned | State::Returning(_) => (),
         }
     }
 
-    /// Lets a request complete although its future was dropped, for at most [`FINISH_LIMIT`], and closes its socket then.
-    pub(super) fn finish_alone(&self, key: usize, socket: HomeSocket) {
+    /// Lets a write complete although its future was dropped. It ends with the `last` bytes, for at most [`FINISH_LIMIT`].
+    pub(super) fn finish_alone(&self, key: usize, last: LastWrite) {
         let mut requests = self.requests.borrow_mut();
         let waiting = |entry: &&mut Entry| matches!(entry.state, State::Waiting(_));
         match requests.get_mut(key).filter(waiting) {
             Some(entry) => {
                 entry.expires = entry.expires.min(self.turn.get().saturating_add(FINISH_LIMIT));
                 self.earliest.set(self.earliest.get().min(entry.expires));
-                let before = replace(&mut entry.state, State::Finishing(socket));
+                let before = replace(&mut entry.state, State::Finishing(Box::new(last)));
                 drop(requests);
                 catch_panic(|| drop(before));
             }
             None => {
                 drop(requests);
                 self.abandon(key);
-                catch_panic(|| drop(socket));
+                self.send_last(last);
             }
         }
+    }
+
+    /// Sends the last bytes of a dropped stream that has no write in progress, for at most [`FINISH_LIMIT`].
+    pub(super) fn send_last(&self, last: LastWrite) {
+        if self.closed.get() {
+            return catch_panic(|| drop(last));
+        }
+        let expires = self.turn.get().saturating_add(FINISH_LIMIT);
+        let _hold = Session::current().map(|session| session.guard());
+        let state = State::Abandoned;
+        self.send_rest(
+            Entry { state, expires, ends_with_drain: false, cancelled: None, _hold },
+            last,
+        );
+    }
+
+    /// Sends the rest of a dropped stream's bytes, and closes the socket then.
+    pub(super) fn send_rest(&self, mut entry: Entry, LastWrite { socket, rest }: LastWrite) {
+        let driver = self.driver.try_borrow_mut();
+        let (Ok(mut driver), false) = (driver, rest.is_empty()) else {
+            catch_panic(|| drop((entry, socket)));
+            return;
+        };
+        let request = Request::Send { socket: socket.socket(), payload: Payload::from(rest) };
+        self.place.traffic.starts(&request);
+        self.earliest.set(self.earliest.get().min(entry.expires));
+        entry.state = State::Finishing(Box::new(LastWrite { socket, rest: Vec::new() }));
+        let key = self.requests.borrow_mut().insert(entry);
+        driver.start(Token(key as u64), request);
     }
 
     /// Cancels an accept of `listener` whose future was dropped. If it has completed, or completes before it is cancelled,

@@ -50,6 +50,7 @@ use phalanx_core::{
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
 
+use self::abandoned::LastWrite;
 use self::deferred::Deferred;
 pub use self::drained::Drained;
 use self::expiry::Cause;
@@ -119,8 +120,8 @@ enum State {
     Abandoned,
     /// An accept whose future was dropped. If it completes, the connection returns to this listener.
     Returning(Socket),
-    /// Its future was dropped, but it may complete; then the socket is closed.
-    Finishing(HomeSocket),
+    /// A write whose future was dropped, but which may complete.
+    Finishing(Box<LastWrite>),
 }
 
 thread_local! {
@@ -288,14 +289,20 @@ impl Io {
             before @ (State::Abandoned | State::Returning(_) | State::Finishing(_)) => {
                 let entry = requests.remove(key);
                 drop(requests);
-                match (&before, result) {
+                match (before, result) {
                     (State::Returning(listener), Ok(Done::Accepted(connection))) => {
-                        self.give_back(*listener, connection);
+                        self.give_back(listener, connection);
                     }
-                    (_, result) => self.discard(result),
+                    (State::Finishing(last), Ok(_)) if entry.cancelled.is_none() => {
+                        return self.send_rest(entry, *last);
+                    }
+                    (before, result) => {
+                        self.discard(result);
+                        // A socket drops the state that was passed on with it.
+                        catch_panic(|| drop(before));
+                    }
                 }
-                // A socket drops the state that was passed on with it.
-                catch_panic(|| drop((entry, before)));
+                catch_panic(|| drop(entry));
             }
             State::Done(_) => unreachable!("each request completes once"),
         }

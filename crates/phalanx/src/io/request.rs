@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use phalanx_core::{ProcessorId, catch_panic};
 use phalanx_driver::{Done, Driver, Request, Socket};
 
+use super::abandoned::LastWrite;
 use super::placement::{PassedState, Target};
 use super::{Io, IoTimeout, NO_RUNTIME, try_with, with, with_any};
 
@@ -283,6 +284,11 @@ impl HomeSocket {
         try_with(|io| io.home == self.home) == Some(true)
     }
 
+    /// Sends the last bytes of a dropped stream, on any thread, and drops the socket then.
+    pub(crate) fn send_last(self, bytes: Vec<u8>) {
+        LastWrite { socket: self, rest: bytes }.end(Io::send_last);
+    }
+
     /// Shuts down the write direction, on any thread. Errors are ignored.
     pub(crate) fn shutdown_write(&self) {
         let socket = self.socket;
@@ -366,13 +372,11 @@ impl<R> Requested<R> {
         }
     }
 
-    /// Lets a request on `socket` complete, although its future is dropped. Then drops the socket.
-    pub(crate) fn finish_alone(mut self, socket: HomeSocket) {
-        let Progress::Flying { key, home } = self.end() else { return };
-        match socket.is_home() {
-            true => with(|io| io.finish_alone(key, socket)),
-            false => home.release(move || _ = try_with(|io| io.finish_alone(key, socket))),
-        }
+    /// Lets a write on `socket` complete, although its future is dropped. Then sends the rest, and drops the socket.
+    pub(crate) fn finish_alone(mut self, socket: HomeSocket, rest: Vec<u8>) {
+        let Progress::Flying { key, .. } = self.end() else { return socket.send_last(rest) };
+        let last = LastWrite { socket, rest };
+        last.end(move |io, last| io.finish_alone(key, last));
     }
 
     /// Abandons a request that was polled on another processor than its own.

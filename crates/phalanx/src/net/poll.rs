@@ -144,6 +144,18 @@ impl Polled {
         self.socket().is_leaving()
     }
 
+    /// Closes the stream as its destructor does, and sends more bytes before: those of a write in progress, then `rest`,
+    /// then the end. For streams that hold bytes which they have taken.
+    pub fn finish(mut self, rest: Vec<u8>) {
+        // A read that is in progress ends with the stream.
+        self.reading = None;
+        match (self.writing.take(), self.stream.take()) {
+            (Some(writing), Some(stream)) => writing.finish_alone(stream.0, rest),
+            (None, Some(stream)) => stream.0.send_last(rest),
+            (_, None) => {}
+        }
+    }
+
     fn socket(&self) -> &HomeSocket {
         &self.stream().0
     }
@@ -265,7 +277,7 @@ impl Drop for Polled {
         // A read that is in progress ends with the stream.
         self.reading = None;
         if let (Some(writing), Some(stream)) = (self.writing.take(), self.stream.take()) {
-            writing.finish_alone(stream.0);
+            writing.finish_alone(stream.0, Vec::new());
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::runtime::on_each_driver;
 on_each_driver!(
     what_is_under_way_is_finished,
     what_a_dropped_stream_took_arrives,
+    what_a_finished_stream_holds_arrives,
     the_deadline,
     ended_at_once,
     drained_by_another_thread,
@@ -91,8 +92,17 @@ fn what_is_under_way_is_finished(driver: DriverChoice) {
     assert_eq!(finished.load(Ordering::SeqCst), 20);
 }
 
-/// A client reads only when a stream with a pending write was dropped, and the program drains.
 fn what_a_dropped_stream_took_arrives(driver: DriverChoice) {
+    bytes_of_an_ended_stream_arrive(driver, drop, 0);
+}
+
+fn what_a_finished_stream_holds_arrives(driver: DriverChoice) {
+    const HELD: usize = 300_000;
+    bytes_of_an_ended_stream_arrive(driver, |stream| stream.finish(vec![1; HELD]), HELD);
+}
+
+/// A client reads only when a stream with a pending write has ended, which holds `held` bytes, and the program drains.
+fn bytes_of_an_ended_stream_arrive(driver: DriverChoice, end: fn(Polled), held: usize) {
     let (listener, address) = listener();
     let (sent, taken) = channel();
     let client = thread::spawn(move || {
@@ -118,7 +128,8 @@ fn what_a_dropped_stream_took_arrives(driver: DriverChoice) {
                 }
             }
             control.drain();
-            sent.send(taken).unwrap();
+            end(stream);
+            sent.send(taken + held).unwrap();
         })?;
         Ok(())
     });
