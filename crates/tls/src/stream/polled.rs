@@ -10,9 +10,14 @@ use rustls::Connection;
 /// The most encrypted bytes that one read takes.
 const MAX_READ: usize = 16 * 1024;
 
-/// A [`TlsStream`](crate::TlsStream) for poll functions, made by [`into_polled`](crate::TlsStream::into_polled).
+/// The socket is taken only by the destructor.
+const OPEN: &str = "the socket is open";
+
+/// A [`TlsStream`](crate::TlsStream) for poll functions, made by [`into_polled`](crate::TlsStream::into_polled). If it is
+/// dropped, the bytes that it has taken are sent, for at most 10 seconds, without an end of the encrypted stream.
 pub struct PolledTls {
-    socket: Polled,
+    /// Taken when this is dropped.
+    socket: Option<Polled>,
     session: Connection,
     /// Plaintext before that of the session: what arrived with the end of the handshake, and what the session had no
     /// room for.
@@ -20,19 +25,25 @@ pub struct PolledTls {
     /// Encrypted bytes, and how many of them the socket has taken.
     sealed: Vec<u8>,
     sent: usize,
+    /// A task waits until they are sent. A reader must not replace its waker.
+    is_awaited: bool,
     /// The end of the sending direction is among the encrypted bytes.
     is_closed: bool,
 }
 
 impl PolledTls {
     pub(crate) fn new(stream: Stream, session: Connection, opened: Vec<u8>) -> Self {
-        let (socket, sealed) = (Polled::new(stream), Vec::new());
-        Self { socket, session, opened, sealed, sent: 0, is_closed: false }
+        let (socket, sealed) = (Some(Polled::new(stream)), Vec::new());
+        Self { socket, session, opened, sealed, sent: 0, is_awaited: false, is_closed: false }
     }
 
     /// The socket.
     pub fn stream(&self) -> &Stream {
-        self.socket.stream()
+        self.socket.as_ref().expect(OPEN).stream()
+    }
+
+    fn socket(&mut self) -> &mut Polled {
+        self.socket.as_mut().expect(OPEN)
     }
 
     /// Passes all encrypted bytes to the socket.
@@ -49,7 +60,28 @@ impl PolledTls {
                 }
             }
             let rest = [IoSlice::new(&self.sealed[self.sent..])];
-            self.sent += ready!(self.socket.poll_write(context, &rest))?;
+            let socket = self.socket.as_mut().expect(OPEN);
+            self.sent += ready!(socket.poll_write(context, &rest))?;
+        }
+    }
+
+    /// As [`poll_sealed`](Self::poll_sealed), for the task that writes.
+    fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sent = self.poll_sealed(context);
+        self.is_awaited = sent.is_pending();
+        sent
+    }
+
+    /// Sends messages of the protocol that answer received ones, such as a key update, or the alert of an error. A task
+    /// that waits for the socket to send sends them as well.
+    fn respond(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let is_idle = self.sent == self.sealed.len() && !self.session.wants_write();
+        if is_idle || self.is_awaited {
+            return Ok(());
+        }
+        match self.poll_sealed(context) {
+            Poll::Ready(sent) => sent,
+            Poll::Pending => Ok(()),
         }
     }
 
@@ -101,7 +133,7 @@ fn open(session: &mut Connection, mut raw: &[u8], opened: &mut Vec<u8>) -> io::R
 
 impl PollStream for PolledTls {
     fn is_home(&self) -> bool {
-        self.socket.is_home()
+        self.socket.as_ref().expect(OPEN).is_home()
     }
 
     fn poll_read(
@@ -117,18 +149,15 @@ impl PollStream for PolledTls {
             if let Some(read) = self.read_opened(room, put) {
                 return Poll::Ready(read);
             }
+            let socket = self.socket.as_mut().expect(OPEN);
             let (session, plain, mut opened) = (&mut self.session, &mut self.opened, Ok(()));
             let mut feed = |raw: &[u8]| opened = open(session, raw, plain);
-            if ready!(self.socket.poll_read(context, MAX_READ, &mut feed))? == 0 {
+            let received = socket.poll_read(context, MAX_READ, &mut feed)?;
+            if received == Poll::Ready(0) {
                 feed(&[]);
             }
-            // Responses of the protocol, such as a key update, or the alert of an error. If the socket is busy, the next
-            // write sends them.
-            if self.session.wants_write()
-                && let Poll::Ready(Err(error)) = self.poll_sealed(context)
-            {
-                return Poll::Ready(Err(error));
-            }
+            self.respond(context)?;
+            ready!(received);
             opened?;
         }
     }
@@ -138,7 +167,7 @@ impl PollStream for PolledTls {
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_sealed(context))?;
+        ready!(self.poll_sent(context))?;
         // As much as rustls buffers at a time.
         let taken = self.session.writer().write_vectored(parts)?;
         // Pending is fine: the bytes are taken.
@@ -149,16 +178,25 @@ impl PollStream for PolledTls {
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_sealed(context))?;
-        self.socket.poll_flush(context)
+        ready!(self.poll_sent(context))?;
+        self.socket().poll_flush(context)
     }
 
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !std::mem::replace(&mut self.is_closed, true) {
             self.session.send_close_notify();
         }
-        ready!(self.poll_sealed(context))?;
-        self.socket.poll_shutdown(context)
+        ready!(self.poll_sent(context))?;
+        self.socket().poll_shutdown(context)
+    }
+}
+
+impl Drop for PolledTls {
+    fn drop(&mut self) {
+        let Some(socket) = self.socket.take() else { return };
+        let mut rest = std::mem::take(&mut self.sealed).split_off(self.sent);
+        while self.session.wants_write() && self.session.write_tls(&mut rest).is_ok() {}
+        socket.finish(rest);
     }
 }
 

@@ -1,0 +1,4 @@
+//! Encrypted streams in simulations.
+
+mod client;
+mod polled;
