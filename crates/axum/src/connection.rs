@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::{Poll, ready};
 
 use hyper_util::server::conn::auto::Builder;
 use phalanx::net::Stream;
@@ -11,6 +12,7 @@ use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx_compat::{Compat, OnStage, Timer, portable};
 
+use crate::header_limit::{End, HeaderLimit};
 use crate::io::{Io, plain};
 use crate::offered::Offered;
 use crate::progress::Progress;
@@ -36,7 +38,8 @@ impl<V> Clone for Connections<V> {
 impl<V> Connections<V> {
     pub(crate) fn new(stages: Stages, services: V) -> Self {
         let mut builder = Builder::new(stages.streams);
-        builder.http1().timer(Timer).header_read_timeout(stages.header_timeout);
+        // `HeaderLimit` limits it.
+        builder.http1().header_read_timeout(None);
         // WebSocket over HTTP/2 (RFC 8441).
         builder.http2().timer(Timer).enable_connect_protocol();
         Self(Rc::new(Shared { stages, builder, services: RefCell::new(services) }))
@@ -52,21 +55,30 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
     let make = services.borrow_mut().service(peer_of(&stream));
     let service = make.await;
     let progress = Progress::default();
-    let offers = V::CONNECTIONS_MOVE.then(|| progress.clone());
-    let Some(io) = encrypt(stream, *stages, offers).await else { return };
+    let moves = V::CONNECTIONS_MOVE;
+    let Some(io) = encrypt(stream, *stages, progress.clone(), moves).await else { return };
     // An upgraded connection may move to another thread, for axum spawns a task of tokio for each WebSocket.
     let (io, relay) = portable(io);
-    let requests = requests(service, stages.requests, progress);
+    let mut limit = HeaderLimit::new(stages.header_timeout);
+    let requests = requests(service, stages.requests, progress.clone());
     {
         let served = builder.serve_connection_with_upgrades(Compat::new(io), requests);
         let (mut served, mut draining, mut drains) = (pin!(served), draining(), false);
         // It fails if the client breaks the protocol or leaves, which concerns nobody else.
-        let _ = poll_fn(|context| {
+        poll_fn(|context| {
             if !drains && Pin::new(&mut draining).poll(context).is_ready() {
                 drains = true;
                 served.as_mut().graceful_shutdown();
             }
-            served.as_mut().poll(context)
+            loop {
+                if served.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(());
+                }
+                match ready!(limit.poll(&progress, context)) {
+                    End::Graceful => served.as_mut().graceful_shutdown(),
+                    End::Close => return Poll::Ready(()),
+                }
+            }
         })
         .await;
     }
@@ -76,18 +88,20 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
 
 /// The connection's bytes, after the TLS handshake if the server has certificates. None if the handshake failed.
 #[cfg(feature = "tls")]
-async fn encrypt(stream: Stream, stages: Stages, progress: Option<Progress>) -> Option<Io> {
+async fn encrypt(stream: Stream, stages: Stages, progress: Progress, moves: bool) -> Option<Io> {
     use phalanx::net::IoTimeout;
 
     const HANDSHAKE: IoTimeout =
         IoTimeout::after(std::time::Duration::from_secs(10)).until_shutdown();
-    let Some(tls) = stages.tls else { return Some(plain(Offered::new(stream.into(), progress))) };
+    let Some(tls) = stages.tls else {
+        return Some(plain(Offered::new(stream.into(), progress, moves)));
+    };
     let stream = Box::pin(tls.handshake(stream, HANDSHAKE)).await.ok()?;
-    Some(Io::Tls(Box::new(stream.into_polled())))
+    Some(Io::Tls(Box::new(stream.into_polled()), progress))
 }
 
 #[cfg(not(feature = "tls"))]
 #[allow(clippy::unused_async, reason = "the same signature as with TLS")]
-async fn encrypt(stream: Stream, _: Stages, progress: Option<Progress>) -> Option<Io> {
-    Some(plain(Offered::new(stream.into(), progress)))
+async fn encrypt(stream: Stream, _: Stages, progress: Progress, moves: bool) -> Option<Io> {
+    Some(plain(Offered::new(stream.into(), progress, moves)))
 }

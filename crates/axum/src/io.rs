@@ -28,19 +28,20 @@ mod encrypted {
     use phalanx_tls::PolledTls;
 
     use crate::offered::Offered;
+    use crate::progress::Progress;
 
     /// A plain or encrypted stream.
     #[allow(clippy::large_enum_variant, reason = "a plain stream, the usual one, needs no box")]
     pub(crate) enum Io {
         Plain(Offered),
-        Tls(Box<PolledTls>),
+        Tls(Box<PolledTls>, Progress),
     }
 
     impl Io {
         fn inner(&mut self) -> &mut dyn PollStream {
             match self {
                 Self::Plain(stream) => stream,
-                Self::Tls(stream) => &mut **stream,
+                Self::Tls(stream, _) => &mut **stream,
             }
         }
     }
@@ -49,7 +50,7 @@ mod encrypted {
         fn is_home(&self) -> bool {
             match self {
                 Self::Plain(stream) => stream.is_home(),
-                Self::Tls(stream) => stream.is_home(),
+                Self::Tls(stream, _) => stream.is_home(),
             }
         }
 
@@ -67,7 +68,11 @@ mod encrypted {
             context: &mut Context<'_>,
             parts: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>> {
-            self.inner().poll_write(context, parts)
+            let written = self.inner().poll_write(context, parts);
+            if let (Self::Tls(_, progress), Poll::Ready(_)) = (&*self, &written) {
+                progress.note_use();
+            }
+            written
         }
 
         fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

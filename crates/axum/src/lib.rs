@@ -22,7 +22,8 @@
 //! Each connection is an operation that runs hyper's HTTP/1.1 or HTTP/2. Each request is a call on the stage *requests*,
 //! which runs as a part of the connection's operation, or in one cohort with all requests that arrived together
 //! ([`Options::cohorts`]). A handler that panics is answered with 500, and with cohorts a request
-//! that finds the stage full with 503. When the program drains, connections end after their current requests.
+//! that finds the stage full with 503. A connection without a request for 75 seconds is closed
+//! ([`Options::header_timeout`]). When the program drains, connections end after their current requests.
 //!
 //! | feature | content |
 //! |---|---|
@@ -34,9 +35,11 @@
 
 #![forbid(unsafe_code)]
 
+mod bodies;
 mod connection;
 #[cfg(doctest)]
 mod docs;
+mod header_limit;
 mod io;
 mod listen;
 mod offered;

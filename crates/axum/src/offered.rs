@@ -19,15 +19,16 @@ const MAX_UNWATCHED: Duration = Duration::from_secs(1);
 /// when it has moved, and closes the connection, which no longer is here.
 pub(crate) struct Offered {
     stream: Polled,
-    /// None for a connection that stays.
-    progress: Option<Progress>,
+    progress: Progress,
+    /// False for a connection that stays.
+    moves: bool,
     /// The rest of [`MAX_UNWATCHED`].
     unwatched: Option<Sleep>,
 }
 
 impl Offered {
-    pub(crate) fn new(stream: Polled, progress: Option<Progress>) -> Self {
-        Self { stream, progress, unwatched: None }
+    pub(crate) fn new(stream: Polled, progress: Progress, moves: bool) -> Self {
+        Self { stream, progress, moves, unwatched: None }
     }
 }
 
@@ -42,9 +43,10 @@ impl PollStream for Offered {
         room: usize,
         put: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
-        let Some(progress) = &self.progress else {
+        if !self.moves {
             return self.stream.poll_read(context, room, put);
-        };
+        }
+        let progress = &self.progress;
         // hyper looks for the end of the stream while a handler waits. That read would keep the connection here.
         if self.stream.is_leaving() && progress.waits_for_answer(context) {
             let unwatched = self.unwatched.get_or_insert_with(|| sleep(MAX_UNWATCHED));
@@ -66,14 +68,16 @@ impl PollStream for Offered {
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream.poll_write(context, parts)
+        let written = self.stream.poll_write(context, parts);
+        if written.is_ready() {
+            self.progress.note_use();
+        }
+        written
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.stream.poll_flush(context))?;
-        if let Some(progress) = &self.progress {
-            progress.flushed();
-        }
+        self.progress.flushed();
         Poll::Ready(Ok(()))
     }
 

@@ -1,4 +1,5 @@
-//! The progress of a connection over HTTP/1.1: whether it is between two requests, where it may move.
+//! The progress of a connection: whether it has a request, and over HTTP/1.1 whether it is between two requests, where
+//! it may move.
 //!
 //! Neither hyper nor the connection's bytes tell this alone. The connection is between two requests if
 //!
@@ -7,14 +8,12 @@
 //! 2. hyper has dropped the body of its response, so all of it is encoded;
 //! 3. then hyper has flushed: it does so after it has written all encoded bytes.
 
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::HttpBody;
 use axum::http::{Method, Request, Version, header};
-use hyper::body::{Frame, SizeHint};
 
 /// None of the others.
 const OTHER: u8 = 0;
@@ -37,9 +36,35 @@ struct State {
     whole: AtomicBool,
     /// The task that reads after the answer.
     waiting: Mutex<Option<Waker>>,
+    /// The number of requests whose responses are not encoded.
+    requests: AtomicUsize,
+    /// The number of requests whose content was not dropped. Handlers may drop it on other threads.
+    contents: AtomicUsize,
+    /// Bytes were sent, or a request has ended, since the last look.
+    was_used: AtomicBool,
 }
 
 impl Progress {
+    /// Whether a request is in progress.
+    pub(crate) fn has_request(&self) -> bool {
+        self.0.requests.load(Relaxed) > 0 || self.0.contents.load(Relaxed) > 0
+    }
+
+    /// Whether bytes were sent, or a request has ended, since the last call.
+    pub(crate) fn take_use(&self) -> bool {
+        self.0.was_used.swap(false, Relaxed)
+    }
+
+    /// Notes that the connection is in use.
+    pub(crate) fn note_use(&self) {
+        self.0.was_used.store(true, Relaxed);
+    }
+
+    /// Begins a request. Only the connection's processor counts them.
+    fn begin(&self) {
+        self.0.requests.store(self.0.requests.load(Relaxed) + 1, Relaxed);
+    }
+
     fn phase(&self) -> u8 {
         self.0.phase.load(Relaxed)
     }
@@ -75,10 +100,17 @@ impl Progress {
         self.0.phase.store(OTHER, Relaxed);
     }
 
-    /// Notes a request.
-    pub(crate) fn called<B: HttpBody>(&self, request: &Request<B>) {
-        let stays = request.version() > Version::HTTP_11
-            || request.method() == Method::CONNECT
+    /// Notes a request, which is in progress until the result is dropped.
+    pub(crate) fn called<B: HttpBody>(&self, request: &Request<B>) -> RequestInProgress {
+        self.begin();
+        let (is_http2, is_tunnel) =
+            (request.version() > Version::HTTP_11, request.method() == Method::CONNECT);
+        if is_http2 && is_tunnel {
+            // A WebSocket, whose end hyper does not tell: the request never ends.
+            self.begin();
+        }
+        let stays = is_http2
+            || is_tunnel
             || request.headers().contains_key(header::UPGRADE)
             || !request.body().is_end_stream();
         if stays {
@@ -86,9 +118,23 @@ impl Progress {
         }
         let whole = self.0.whole.load(Relaxed);
         self.0.phase.store(if whole { SERVED } else { OTHER }, Relaxed);
+        RequestInProgress(self.clone())
+    }
+
+    /// Notes that the content of a request is read.
+    pub(crate) fn content_begins(&self) {
+        self.0.contents.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that the content was dropped.
+    pub(crate) fn content_ends(&self) {
+        self.0.contents.fetch_sub(1, Relaxed);
+        self.note_use();
     }
 
     fn answered(&self) {
+        self.0.requests.store(self.0.requests.load(Relaxed) - 1, Relaxed);
+        self.note_use();
         self.advance(SERVED, ANSWERED);
         let waiting = self.waiting().take();
         waiting.into_iter().for_each(Waker::wake);
@@ -100,62 +146,39 @@ impl Progress {
     }
 }
 
-/// The body of a response, whose end is noted.
-pub(crate) struct Answered {
-    body: Body,
-    progress: Progress,
-}
+/// A request until its response is encoded, or its handler was dropped.
+pub(crate) struct RequestInProgress(Progress);
 
-impl Answered {
-    pub(crate) fn new(body: Body, progress: Progress) -> Self {
-        Self { body, progress }
-    }
-}
-
-impl Drop for Answered {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
-        self.progress.answered();
-    }
-}
-
-impl HttpBody for Answered {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.0.answered();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-    fn call(progress: &Progress, request: axum::http::request::Builder, content: &'static str) {
-        progress.called(&request.body(Body::from(content)).unwrap());
+    fn call(
+        progress: &Progress,
+        request: axum::http::request::Builder,
+        content: &'static str,
+    ) -> RequestInProgress {
+        progress.called(&request.body(Body::from(content)).unwrap())
     }
 
     /// Whether a connection is between requests after it was called for one, read in these pieces, and answered.
     fn moves_after(pieces: &[&[u8]]) -> bool {
         let progress = Progress::default();
         pieces.iter().for_each(|piece| progress.read(piece));
-        call(&progress, Request::get("/"), "");
+        let request = call(&progress, Request::get("/"), "");
         progress.flushed();
         assert!(!progress.is_between(), "the response is not encoded");
-        progress.answered();
+        drop(request);
         assert!(!progress.is_between(), "the response is not written");
         progress.flushed();
         progress.is_between()
@@ -177,9 +200,9 @@ mod tests {
     fn bytes_during_the_answer_keep_the_connection() {
         let progress = Progress::default();
         progress.read(HEAD);
-        call(&progress, Request::get("/"), "");
+        let first = call(&progress, Request::get("/"), "");
         progress.read(HEAD);
-        progress.answered();
+        drop(first);
         progress.flushed();
         assert!(!progress.is_between());
     }
@@ -191,10 +214,34 @@ mod tests {
         for (request, content) in [(Request::post("/"), "a"), (upgrade, ""), (http2, "")] {
             let progress = Progress::default();
             progress.read(HEAD);
-            call(&progress, request, content);
-            progress.answered();
+            drop(call(&progress, request, content));
             progress.flushed();
             assert!(!progress.is_between());
+        }
+    }
+
+    #[test]
+    fn a_request_lasts_until_its_response_is_encoded_and_its_content_dropped() {
+        let progress = Progress::default();
+        assert!(!progress.has_request() && !progress.take_use());
+        let requests = [(); 2].map(|()| call(&progress, Request::get("/"), ""));
+        progress.content_begins();
+        for request in requests {
+            assert!(progress.has_request());
+            drop(request);
+            assert!(progress.take_use() && !progress.take_use());
+        }
+        assert!(progress.has_request());
+        progress.content_ends();
+        assert!(progress.take_use() && !progress.has_request());
+    }
+
+    #[test]
+    fn a_tunnel_over_http2_is_a_request_that_does_not_end() {
+        for (version, is_over) in [(Version::HTTP_2, false), (Version::HTTP_11, true)] {
+            let progress = Progress::default();
+            drop(call(&progress, Request::connect("x:80").version(version), ""));
+            assert_eq!(progress.has_request(), !is_over);
         }
     }
 }

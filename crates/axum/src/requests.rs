@@ -13,7 +13,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use phalanx::{CallError, SharedStage};
 
-use crate::progress::{Answered, Progress};
+use crate::bodies::{Answered, content};
+use crate::progress::Progress;
 use crate::services::HttpService;
 use crate::span::RequestSpan;
 
@@ -30,34 +31,31 @@ pub(crate) fn requests<S: HttpService>(
     Future: 'static,
 > {
     service_fn(move |request: Request<Incoming>| {
-        progress.called(&request);
+        let in_progress = progress.called(&request);
+        let request = request.map(|incoming| content(incoming, &progress));
         let (service, span) = (service.clone(), RequestSpan::new(&request));
         let around = span.clone();
         let answer = stage.run(move |_| around.around(handled(service, request)));
-        let progress = progress.clone();
         answer.map(move |answer| {
             let response = answer.unwrap_or_else(|error| {
                 let response = refusal(&error);
                 span.answered(&response);
                 response
             });
-            Ok(response.map(|body| Answered::new(body, progress)))
+            Ok(response.map(|body| Answered::new(body, in_progress)))
         })
     })
 }
 
 /// The response of the service. Combinators, because an `async` block would contain the request and the future that it
 /// becomes, and copy either once more.
-fn handled<S: HttpService>(
-    service: S,
-    request: Request<Incoming>,
-) -> impl Future<Output = Response> {
+fn handled<S: HttpService>(service: S, request: Request<Body>) -> impl Future<Output = Response> {
     let mut service = Some(service);
     let ready = poll_fn(move |context| {
         let Ok(()) = ready!(service.as_mut().expect(POLLED_ONCE).poll_ready(context));
         Poll::Ready(service.take().expect(POLLED_ONCE))
     });
-    let called = ready.then(|mut service| service.call(request.map(Body::new)));
+    let called = ready.then(|mut service| service.call(request));
     called.map(|Ok(response)| response)
 }
 

@@ -16,6 +16,8 @@ use crate::services::Services;
 
 /// Largest cohort of connections: with more, their sockets leave the cache.
 const MAX_COHORT: usize = 64;
+/// Default of [`Options::header_timeout`]: longer than the 60 seconds for which proxies keep idle connections.
+const DEFAULT_HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Default of [`Options::capacity`].
 pub(crate) const DEFAULT_CAPACITY: usize = 1024;
 
@@ -36,12 +38,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults, which are those of `axum::serve` where it has any: no time limit, and no TLS.
+    /// The defaults: no TLS, and a limit of 75 seconds for each head.
     pub fn new() -> Self {
         Self {
             capacity: DEFAULT_CAPACITY,
             cohorts: false,
-            header_timeout: None,
+            header_timeout: Some(DEFAULT_HEADER_TIMEOUT),
             #[cfg(feature = "tls")]
             certificates: None,
         }
@@ -70,14 +72,20 @@ impl Options {
         self
     }
 
-    /// The longest time in which a client must send the head of a request over HTTP/1.1. There is no limit by default.
+    /// The longest time for which a connection may have no request: that in which a client must send the head of one. The
+    /// default is 75 seconds; `None` is no limit, as `axum::serve` has none.
     ///
-    /// The time is counted from the end of the response before, so a kept connection that is idle for so long is closed,
-    /// too. For the first request it is counted from the bytes that tell HTTP/1.1 from HTTP/2: a client that sends
-    /// nothing, or only the start of HTTP/2's preface, is not limited.
+    /// The time is counted from the start of the connection, after the TLS handshake, for which a client has 10 seconds.
+    /// Afterwards it is counted from the end of the last response, so a kept connection that is idle for so long is closed,
+    /// too. It is at most doubled if a handler drops the content of a request late. Everything that the server sends
+    /// restarts it, such as the rest of a response to a slow client, or the answer to a PING of HTTP/2. Bytes of the client
+    /// do not.
+    ///
+    /// When it has passed, the connection ends within a second: an idle one at once, one over HTTP/2 after a GOAWAY. A
+    /// client gets no response. Requests in progress, streamed responses and WebSockets are not limited.
     #[must_use]
-    pub fn header_timeout(mut self, limit: Duration) -> Self {
-        self.header_timeout = Some(limit);
+    pub fn header_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.header_timeout = limit.into();
         self
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use phalanx::Runtime;
-use phalanx_axum::serve;
+use phalanx_axum::{Options, serve};
 use phalanx_testkit::procfs::resident;
 
 /// The number of connections, unless the variable above sets another: a multiple of [`BATCH`].
@@ -25,7 +25,10 @@ const SERVER: &str = "PHALANX_TEST_IDLE_SERVER";
 /// Prints its address, and serves until the end of its input.
 fn run_server() {
     let app = Router::new().route("/", get(|| async { "yes" }));
-    let server = serve("127.0.0.1:0", app).processors(2).runtime(Runtime::new().signals(false));
+    // Longer than the test.
+    let options = Options::new().header_timeout(Duration::from_secs(3600));
+    let runtime = Runtime::new().signals(false);
+    let server = serve("127.0.0.1:0", app).processors(2).runtime(runtime).options(options);
     let address = server.local_addr().unwrap();
     let ran = server.run_and(|control| {
         println!("address {address}");

@@ -3,6 +3,7 @@
 mod clients;
 mod connections;
 mod harness;
+mod header_timeout;
 #[cfg(target_os = "linux")]
 mod idle;
 mod requests;

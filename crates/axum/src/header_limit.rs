@@ -1,0 +1,58 @@
+//! The time limit on a connection that has no request.
+//!
+//! hyper's own limit begins with the bytes that tell HTTP/1.1 from HTTP/2, and does not concern HTTP/2. This one is the
+//! same for every connection. A request changes no timer.
+
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use phalanx::time::{Deadline, now};
+
+use crate::progress::Progress;
+
+/// The time between the end of the limit and that of the connection. A client over HTTP/2 learns in it that the server
+/// serves no more requests.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// The time limit of one connection.
+pub(crate) struct HeaderLimit {
+    limit: Duration,
+    /// The start of the connection, or its last use.
+    since: Duration,
+    /// None without a limit.
+    timer: Option<Deadline>,
+    is_over: bool,
+}
+
+/// How a connection ends whose limit has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// After its current requests.
+    Graceful,
+    /// Now: it has not ended gracefully in time.
+    Close,
+}
+
+impl HeaderLimit {
+    /// The limit of a connection that begins now.
+    pub(crate) fn new(limit: Option<Duration>) -> Self {
+        let (since, is_over) = (now(), false);
+        let timer = limit.map(|limit| Deadline::new(since.saturating_add(limit)));
+        Self { limit: limit.unwrap_or(Duration::MAX), since, timer, is_over }
+    }
+
+    /// Ready when the limit has passed, and once more if the connection has not ended then.
+    pub(crate) fn poll(&mut self, progress: &Progress, context: &mut Context<'_>) -> Poll<End> {
+        let Some(timer) = &mut self.timer else { return Poll::Pending };
+        // The messages that end a connection over HTTP/2 do not count.
+        if progress.take_use() && !self.is_over || progress.has_request() {
+            self.since = now();
+        }
+        ready!(timer.poll(self.since.saturating_add(self.limit), context));
+        if self.is_over {
+            return Poll::Ready(End::Close);
+        }
+        (self.is_over, self.limit, self.since) = (true, GOODBYE, now());
+        Poll::Ready(End::Graceful)
+    }
+}
