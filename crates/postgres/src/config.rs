@@ -41,6 +41,7 @@ pub struct Config {
     pub(crate) max_queued: usize,
     pub(crate) max_queued_bytes: usize,
     pub(crate) max_result_bytes: usize,
+    pub(crate) max_shared_result_bytes: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) query_timeout: Duration,
     pub(crate) queue_timeout: Duration,
@@ -72,6 +73,7 @@ impl Config {
             max_queued: 4096,
             max_queued_bytes: 16 << 20,
             max_result_bytes: 16 << 20,
+            max_shared_result_bytes: 64 << 20,
             connect_timeout: Duration::from_secs(5),
             query_timeout: Duration::from_secs(60),
             queue_timeout: Duration::from_secs(5),
@@ -186,11 +188,22 @@ impl Config {
     }
 
     /// The most bytes of one result; the default is 16 MiB. A larger one is dropped, and the query fails with
-    /// [`Error::ResultTooLarge`](crate::Error::ResultTooLarge). The results of a transaction are held until it is
-    /// committed, so with [`max_batch`](Self::max_batch) queries in it they can take that many times as much.
+    /// [`Error::ResultTooLarge`](crate::Error::ResultTooLarge).
     #[must_use]
     pub fn max_result_bytes(mut self, bytes: usize) -> Self {
         self.max_result_bytes = bytes;
+        self
+    }
+
+    /// The most bytes of all results that a connection holds for one transaction; the default is 64 MiB. Results of
+    /// [batchable](crate::Statement::batchable) statements are held until their common transaction is committed. A result
+    /// that has no space beside those before is dropped. If its statement is [repeatable](crate::Statement::repeatable),
+    /// it is executed again, in a transaction of its own, where only [`max_result_bytes`](Self::max_result_bytes) bounds
+    /// its result. Another statement fails with [`Error::NoSpaceForResult`](crate::Error::NoSpaceForResult); it was
+    /// executed.
+    #[must_use]
+    pub fn max_shared_result_bytes(mut self, bytes: usize) -> Self {
+        self.max_shared_result_bytes = bytes;
         self
     }
 

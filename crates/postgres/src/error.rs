@@ -84,6 +84,17 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
+    /// The results of a transaction that several queries share were larger than
+    /// [`Config::max_shared_result_bytes`](crate::Config::max_shared_result_bytes), and this one was dropped. The statement
+    /// was executed. A [repeatable](crate::Statement::repeatable) statement is executed again instead.
+    #[error(
+        "the results of the queries that share a transaction have more than {max} bytes, and this one was dropped; raise \
+         `max_shared_result_bytes`, or declare the statement repeatable or not batchable"
+    )]
+    NoSpaceForResult {
+        /// The limit.
+        max: usize,
+    },
     /// The statement returned another number of rows than the method expects. It was executed.
     #[error("expected {expected}, and the statement returned {rows}")]
     RowCount {

@@ -8,6 +8,9 @@
 //! thrown away, and those after, which it has skipped. The failing query is repeated alone, so that it does not depend
 //! on its neighbours, and the others around it in transactions of their own. A query fails only when it is alone.
 //!
+//! The results of a transaction are held until it is committed, and their sum is bounded. A result without space is
+//! dropped. Its query was executed: if it is repeatable, it is repeated alone, and otherwise it fails.
+//!
 //! If the connection ends, some queries are known to have had no effect: those in a transaction that the server has
 //! rolled back, and, if an operator has ended the server process, all that it has not executed. These are repeated. All
 //! others fail, unless they are repeatable.
@@ -20,7 +23,7 @@ use postgres_protocol::message::frontend;
 
 use super::inbox::Frame;
 use super::prepared::{Prepared, error_of, unexpected};
-use super::result::ResultInProgress;
+use super::result::{ResultBounds, ResultInProgress};
 use crate::database_error::DatabaseError;
 use crate::error::{Error, Fault};
 use crate::queue::{Answer, Pending};
@@ -38,11 +41,13 @@ pub(super) struct Exchange {
     transaction: usize,
     /// The results of the current transaction.
     results: Vec<Answer>,
+    /// The bytes of these results.
+    held: usize,
     /// The error that has ended it, and the number of results before.
     error: Option<Arc<DatabaseError>>,
     /// That of the current query.
     current: ResultInProgress,
-    max_result_bytes: usize,
+    bounds: ResultBounds,
     /// Queries to repeat.
     repeat: Vec<Pending>,
     /// The server did not know a statement, or its plan was out of date.
@@ -56,15 +61,16 @@ fn transaction(pending: &VecDeque<Pending>) -> usize {
 }
 
 impl Exchange {
-    pub(super) fn new(mut pending: VecDeque<Pending>, max_result_bytes: usize) -> Self {
+    pub(super) fn new(mut pending: VecDeque<Pending>, bounds: ResultBounds) -> Self {
         pending.iter_mut().for_each(|pending| pending.attempts += 1);
         Self {
             transaction: transaction(&pending),
             pending,
             results: Vec::new(),
+            held: 0,
             error: None,
             current: ResultInProgress::default(),
-            max_result_bytes,
+            bounds,
             repeat: Vec::new(),
             is_stale: false,
         }
@@ -96,7 +102,10 @@ impl Exchange {
             b'2' => self.current.has_begun = true,
             // A statement closed.
             b'3' => {}
-            b'D' if in_transaction => self.current.add_row(frame, self.max_result_bytes),
+            b'D' if in_transaction => {
+                let held = (self.transaction > 1).then_some(self.held);
+                self.current.add_row(frame, held, self.bounds);
+            }
             b'C' | b'I' if in_transaction => self.end_query(frame, prepared)?,
             b'E' if self.error.is_none() && !self.pending.is_empty() => {
                 let error = error_of(frame)?;
@@ -116,7 +125,8 @@ impl Exchange {
         let columns = prepared.columns(&query.statement).cloned();
         let columns = columns.ok_or_else(|| unexpected(frame))?;
         let current = std::mem::take(&mut self.current);
-        self.results.push(current.end(columns, frame.body(), self.max_result_bytes));
+        self.held += current.bytes();
+        self.results.push(current.end(columns, frame.body()));
         Ok(())
     }
 
@@ -124,6 +134,7 @@ impl Exchange {
     fn end_transaction(&mut self, frame: Frame<'_>) -> Result<(), Fault> {
         let queries: Vec<_> = self.pending.drain(..self.transaction).collect();
         let results = std::mem::take(&mut self.results);
+        self.held = 0;
         self.transaction = transaction(&self.pending);
         if frame.body() != b"I" {
             // Only a statement that is alone can do that, such as a procedure.
@@ -136,8 +147,15 @@ impl Exchange {
         }
         match self.error.take() {
             None => {
-                let answered = queries.into_iter().zip(results);
-                answered.for_each(|(query, result)| query.reply.send(result));
+                for (mut pending, result) in queries.into_iter().zip(results) {
+                    let has_no_space = matches!(result, Err(Error::NoSpaceForResult { .. }));
+                    if has_no_space && pending.query.statement.is_repeatable() {
+                        pending.alone = true;
+                        self.repeat.push(pending);
+                    } else {
+                        pending.reply.send(result);
+                    }
+                }
             }
             Some(error) => self.roll_back(queries, results.len(), &error),
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::inbox::Frame;
+use crate::config::Config;
 use crate::error::Error;
 use crate::queue::Answer;
 use crate::rows::{Column, Rows};
@@ -14,27 +15,55 @@ pub(super) struct ResultInProgress {
     pub(super) has_begun: bool,
     rows: Vec<u8>,
     count: usize,
-    is_too_large: bool,
+    /// Why its rows were dropped.
+    dropped: Option<Error>,
+}
+
+/// The bounds of results, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct ResultBounds {
+    /// Of one result.
+    pub(super) one: usize,
+    /// Of all results of a transaction that several queries share.
+    pub(super) shared: usize,
+}
+
+impl ResultBounds {
+    pub(super) fn of(config: &Config) -> Self {
+        Self { one: config.max_result_bytes, shared: config.max_shared_result_bytes }
+    }
 }
 
 impl ResultInProgress {
-    /// Adds a row, or drops all of them if they have more than `max` bytes.
-    pub(super) fn add_row(&mut self, frame: Frame<'_>, max: usize) {
+    /// Adds a row, or drops all of them at a bound. The other results of the transaction have `held` bytes; none if the
+    /// query is alone in it.
+    pub(super) fn add_row(&mut self, frame: Frame<'_>, held: Option<usize>, bounds: ResultBounds) {
         self.count += 1;
-        if self.rows.len() + frame.length > max {
-            self.is_too_large = true;
-            self.rows = Vec::new();
+        if self.dropped.is_some() {
+            return;
         }
-        if !self.is_too_large {
+        let bytes = self.rows.len() + frame.length;
+        if bytes > bounds.one {
+            self.dropped = Some(Error::ResultTooLarge { max: bounds.one });
+        } else if held.is_some_and(|held| held + bytes > bounds.shared) {
+            self.dropped = Some(Error::NoSpaceForResult { max: bounds.shared });
+        } else {
             self.rows.extend_from_slice(frame.bytes);
+            return;
         }
+        self.rows = Vec::new();
+    }
+
+    /// The number of bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.len()
     }
 
     /// The answer, at the end of the command with this tag.
-    pub(super) fn end(self, columns: Arc<[Column]>, tag: &[u8], max: usize) -> Answer {
-        match self.is_too_large {
-            true => Err(Error::ResultTooLarge { max }),
-            false => Ok(Rows::new(columns, self.rows, self.count, affected(tag))),
+    pub(super) fn end(self, columns: Arc<[Column]>, tag: &[u8]) -> Answer {
+        match self.dropped {
+            Some(error) => Err(error),
+            None => Ok(Rows::new(columns, self.rows, self.count, affected(tag))),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::exchange::Exchange;
 use super::link::Link;
 use super::prepare::prepare;
 use super::prepared::{Prepared, error_of, unexpected};
+use super::result::ResultBounds;
 use super::startup;
 use crate::error::Fault;
 use crate::pool::Pool;
@@ -102,7 +103,7 @@ impl Session {
         if batch.is_empty() {
             return Ok(());
         }
-        let mut exchange = Exchange::new(batch, pool.config.max_result_bytes);
+        let mut exchange = Exchange::new(batch, ResultBounds::of(&pool.config));
         let mut message = prepared.take_closing();
         exchange.encode(&mut message);
         let process = |link: &Link| {

@@ -53,6 +53,31 @@ fn a_result_beyond_the_bound_fails_alone() {
 }
 
 #[test]
+fn a_row_without_space_for_its_result_is_inserted() {
+    let Some(config) = shared_server() else { return };
+    run(config.max_shared_result_bytes(30_000), |database| async move {
+        execute(database, "CREATE TABLE long_rows (content text)").await.unwrap();
+        let sql = "INSERT INTO long_rows VALUES (repeat('x', $1)) RETURNING content";
+        let insert = Statement::new(sql, &[Type::INT4]).batchable();
+        // The first query prepares the statement.
+        database.query(&insert, &[&1]).await.unwrap();
+        let length = 10_000;
+        let queries: Vec<_> = (0..5).map(|_| database.query(&insert, &[&length])).collect();
+        let mut kept = 0;
+        for query in queries {
+            match query.await {
+                Ok(rows) => kept += rows.len(),
+                Err(error) => assert!(matches!(error, Error::NoSpaceForResult { .. }), "{error}"),
+            }
+        }
+        assert_eq!(kept, 2);
+        let count = Statement::new("SELECT count(*) FROM long_rows", &[]);
+        let rows = database.query(&count, &[]).await.unwrap();
+        assert_eq!(rows.first().unwrap().get::<i64>(0), 6);
+    });
+}
+
+#[test]
 fn more_queries_than_a_batch_are_served_by_many_connections() {
     let Some(config) = shared_server() else { return };
     run(config.max_batch(3).connections(4), |database| async move {

@@ -56,6 +56,41 @@ fn rows_before_an_error_are_dropped() {
     with_server(|config| config.max_result_bytes(1_000), server, main);
 }
 
+/// The rows of ten queries that share a transaction are more than a connection may hold.
+#[test]
+fn results_of_a_transaction_are_bounded_together() {
+    const ROWS: usize = 4;
+    let server = async |stream: Stream, _| {
+        serve(stream, |_, output| {
+            (0..ROWS).for_each(|_| put(output, b'D', &[0; 200]));
+            complete(output)
+        })
+        .await;
+    };
+    let main = async |database: Database| {
+        let query = statement("four rows").batchable();
+        for (query, is_repeated) in [(query.clone(), false), (query.repeatable(), true)] {
+            let queries: Vec<_> = (0..10).map(|_| database.query(&query, &[])).collect();
+            let mut executed = Vec::new();
+            for query in queries {
+                executed.push(match query.await {
+                    Ok(rows) => rows.len() == ROWS,
+                    Err(Error::NoSpaceForResult { max: 2_000 }) => false,
+                    Err(error) => panic!("{error}"),
+                });
+            }
+            // Two results of four rows have 1,640 bytes.
+            let expected: Vec<_> = (0..10).map(|index| index < 2 || is_repeated).collect();
+            assert_eq!(executed, expected);
+        }
+    };
+    with_server(
+        |config| config.max_result_bytes(1_000).max_shared_result_bytes(2_000),
+        server,
+        main,
+    );
+}
+
 /// A server that does not read before its answers are read, and answers meanwhile.
 #[test]
 fn answers_are_processed_while_a_batch_is_sent() {
