@@ -75,7 +75,9 @@ impl From<phalanx_postgres::Error> for Failure {
             phalanx_postgres::Error::Database(reported) => {
                 Self::reported(reported.code(), reported.message())
             }
-            phalanx_postgres::Error::Lost { .. } => Self::Unknown(error.to_string()),
+            phalanx_postgres::Error::Lost { .. }
+            | phalanx_postgres::Error::NoSpaceForResult { .. }
+            | phalanx_postgres::Error::ResultTooLarge { .. } => Self::Unknown(error.to_string()),
             _ => Self::Unavailable(error.to_string()),
         }
     }

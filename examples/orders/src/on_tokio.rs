@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
+use tokio_postgres::error::Severity;
 use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::orders::{FIND, Failure, INSERT, Order, Orders};
@@ -114,10 +115,40 @@ impl Orders for Pool {
 
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
+        let is_fatal = |severity| matches!(severity, Some(Severity::Fatal | Severity::Panic));
         match error.as_db_error() {
-            Some(reported) => Self::reported(reported.code().code(), reported.message()),
-            // The connection was lost.
-            None => Self::Unknown(error.to_string()),
+            Some(reported) if !is_fatal(reported.parsed_severity()) => {
+                Self::reported(reported.code().code(), reported.message())
+            }
+            // The connection was lost, or the server has ended it: the commit may be the last thing that it has done.
+            _ => Self::Unknown(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_testkit::postgres::PostgresServer;
+
+    use super::*;
+
+    /// A statement that ends its own connection stands for an operator who does that after the commit.
+    #[test]
+    fn the_outcome_is_unknown_if_the_server_ends_the_connection() {
+        let Some(server) = PostgresServer::start(&[]).unwrap() else {
+            return eprintln!("skipped: PostgreSQL is not installed");
+        };
+        let (socket, runtime) = (server.socket(), Runtime::new().unwrap());
+        runtime.block_on(async {
+            let folder = socket.parent().and_then(Path::to_str).unwrap();
+            let parameters = format!("host={folder} port=5432 user=postgres");
+            let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            let rejected = client.execute("SELECT 1 / 0", &[]).await.unwrap_err();
+            assert!(matches!(rejected.into(), Failure::Invalid(_)));
+            let end = "SELECT pg_terminate_backend(pg_backend_pid())";
+            let ended = client.execute(end, &[]).await.unwrap_err();
+            assert!(matches!(ended.into(), Failure::Unknown(_)));
+        });
     }
 }
