@@ -25,7 +25,7 @@ struct Connection {
 
 /// A pool, whose connections have one query each at a time.
 #[derive(Clone)]
-struct Pool(Arc<(Semaphore, Mutex<Vec<Connection>>)>);
+struct Pool(Arc<(Semaphore, Mutex<Vec<Arc<Connection>>>)>);
 
 /// A connection that pipelines the queries of all requests.
 #[derive(Clone)]
@@ -120,7 +120,7 @@ impl Pool {
     async fn open(socket: &Path) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let mut connections = Vec::new();
         for _ in 0..POOL {
-            connections.push(Connection::open(socket).await?);
+            connections.push(Arc::new(Connection::open(socket).await?));
         }
         Ok(Self(Arc::new((Semaphore::new(POOL), Mutex::new(connections)))))
     }
@@ -128,12 +128,30 @@ impl Pool {
     /// Runs `query` with a free connection.
     async fn with<T>(&self, query: impl AsyncFnOnce(&Connection) -> T) -> T {
         let (free, connections) = &*self.0;
-        let connections = || connections.lock().unwrap_or_else(PoisonError::into_inner);
         let _permit = free.acquire().await.expect("never closed");
-        let connection = connections().pop().expect("one for each permit");
-        let result = query(&connection).await;
-        connections().push(connection);
-        result
+        let taken = Taken::new(connections);
+        query(&taken.connection).await
+    }
+}
+
+/// A connection that is in use. It returns to the pool also if the request ends early, because its client has left.
+struct Taken<'p> {
+    connection: Arc<Connection>,
+    connections: &'p Mutex<Vec<Arc<Connection>>>,
+}
+
+impl<'p> Taken<'p> {
+    fn new(connections: &'p Mutex<Vec<Arc<Connection>>>) -> Self {
+        let mut free = connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = free.pop().expect("one for each permit");
+        Self { connection, connections }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut free = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        free.push(self.connection.clone());
     }
 }
 
