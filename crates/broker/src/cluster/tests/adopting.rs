@@ -11,6 +11,7 @@ use phalanx_nats::{Expected, StreamConfig};
 use phalanx_store::Mirror;
 
 use crate::access::{ADOPTED_CLIENTS, Identity, NODE_CLIENTS};
+use crate::cluster::adoption::adopt::adopt;
 use crate::cluster::adoption::installing::install;
 use crate::cluster::tests::{JOURNAL, MOST, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::{BATCH, JournalName, OPEN};
@@ -18,6 +19,7 @@ use crate::connection::connect::kept_session::not_let_in;
 use crate::durable::recovery::{RecoveredSession, RecoveredSessions, RecoveredState};
 use crate::events::drops::DropReason;
 use crate::kept::lease::{Failed, Lease, Record};
+use crate::kept::state::OtherJournal;
 use crate::model::message::{Message, StoredMessage};
 
 /// Stores a lease of the journal that is not renewed, and a stream that does not store a seal, so that an adoption cannot
@@ -243,6 +245,54 @@ fn a_session_whose_client_identifier_another_user_has_is_counted() {
             let dropped = program.context.counters.drops.count(DropReason::SessionEnded);
             assert_eq!((kept.metrics.adopted.count(), dropped), (1, 1));
             assert!(kept.told().starts_with("1 sessions of a.0000000000000007 were dropped"));
+        })
+    });
+}
+
+#[test]
+fn a_journal_that_only_the_disk_has_is_not_adopted() {
+    run(|program| {
+        Box::pin(async move {
+            let (_, mirror) = program.mirror("1");
+            mirror.open(JOURNAL, 1, 3).await.unwrap();
+            let (number, lease) = program.lease().await.unwrap();
+            let kept = program.kept("2");
+            kept.is_named(JournalName { node: "b".into(), id: 1 });
+            let since = Duration::ZERO;
+            let (start, is_unreadable) = (lease.start.clone(), false);
+            let other = OtherJournal { lease, start, is_unreadable, number, since };
+            kept.others(|others| others.insert(journal(), other));
+            adopt(&program.context, &kept, &program.streams, &journal(), (number, "")).await;
+            let (_, Record { holder, .. }) = program.lease().await.unwrap();
+            assert_eq!(holder, journal().to_string());
+        })
+    });
+}
+
+#[test]
+fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
+    run(|program| {
+        Box::pin(async move {
+            let streams = &program.streams;
+            let (lost, joined) = (journal(), JournalName { node: "c".into(), id: 2 });
+            let stream = program.put_stream(b"").await;
+            // The adoption cannot continue as long as a message is missing.
+            let last = program.put_gap(&stream).await;
+            let kept = program.watched();
+            while program.lease().await.unwrap().1.reader.is_none() {
+                renewed(&kept).await;
+            }
+            program.put_lease(&joined, &lease_of(&joined)).await;
+            sleep(Duration::from_secs(2)).await;
+            streams.purge(&stream, last).await.unwrap();
+            loop {
+                let known = kept.journals().unwrap();
+                if !known.contains(&lost.to_string()) {
+                    assert!(known.contains(&joined.to_string()), "{known:?}");
+                    break;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
         })
     });
 }

@@ -14,16 +14,14 @@ use crate::cluster_names::JournalName;
 use crate::kept::lease::{Failed, Lease, Record};
 use crate::kept::state::OtherJournal;
 
+/// The journal's stream is not lost, so nothing is sent again.
 #[test]
 fn a_lease_that_nats_has_lost_is_taken_again() {
     run(|program| {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             let (leases, other) = (names.leases(), JournalName { node: "b".into(), id: 1 });
-            let (kept, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            mirror.append(1, Bytes::from(vec![7])).await.unwrap();
-            mirror.complete().await.unwrap();
+            let (kept, mirror) = program.stored_mirror("1", 1).await;
             for is_purged in [false, true] {
                 if is_purged {
                     streams.purge_subject(&leases.name, &names.lease(&journal())).await.unwrap();
@@ -48,16 +46,14 @@ fn a_lease_that_nats_has_lost_is_taken_again() {
     });
 }
 
+/// The other node has not seen the last start. The stream is complete, so the restored lease is, too.
 #[test]
 fn a_restored_lease_does_not_end_the_sessions_of_a_living_node() {
     run(|program| {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             let leases = names.leases();
-            let (kept, mirror) = program.mirror("2");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            mirror.append(1, Bytes::from(vec![7])).await.unwrap();
-            mirror.complete().await.unwrap();
+            let (kept, mirror) = program.stored_mirror("2", 1).await;
             streams.delete(&leases.name).await.unwrap();
             streams.create(&leases).await.unwrap();
             for _ in 0..100 {
@@ -153,6 +149,7 @@ fn leases_of_adopted_journals_are_read_once() {
     });
 }
 
+/// Otherwise its node, when it returns, would continue the sessions that another node has.
 #[test]
 fn the_lease_of_an_adopted_journal_outlives_the_loss_of_all_streams() {
     run(|program| {
@@ -240,6 +237,7 @@ fn an_adoption_that_was_not_recorded_is_restored() {
     });
 }
 
+/// The leases of lost nodes are restored by nodes that were not cut off: others may have missed an adoption.
 #[test]
 fn a_node_without_a_lease_restores_only_those_of_adopted_journals() {
     run(|program| {
@@ -370,6 +368,35 @@ fn a_lease_tells_why_it_is_lost() {
                 let Err(Failed::Lost(lost)) = lease.renew().await else { panic!("{why}") };
                 assert!(lost.starts_with(why), "{lost}");
             }
+        })
+    });
+}
+
+#[test]
+fn a_lease_shows_whether_the_stream_has_the_whole_journal() {
+    run(|program| {
+        Box::pin(async move {
+            let is_incomplete = async || program.lease().await.map(|(_, own)| own.is_incomplete);
+            let (kept, mirror) = program.mirror("1");
+            assert_eq!(mirror.open(JOURNAL, 1, 3).await.unwrap(), 1);
+            assert_eq!(is_incomplete().await, Some(true));
+            for number in [1, 2] {
+                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
+            }
+            assert!(!kept.is_open());
+            mirror.complete().await.unwrap();
+            assert!(kept.is_open());
+            assert_eq!(is_incomplete().await, Some(false));
+            // The node crashed before NATS had batch 3, which it did not acknowledge.
+            let (_, mirror) = program.mirror("2");
+            assert_eq!(mirror.open(JOURNAL, 1, 4).await.unwrap(), 3);
+            assert_eq!(is_incomplete().await, Some(false));
+            // NATS has lost the stream.
+            let Program { streams, names, .. } = &program;
+            streams.delete(&names.stream(&journal()).name).await.unwrap();
+            let (_, mirror) = program.mirror("3");
+            assert_eq!(mirror.open(JOURNAL, 1, 4).await.unwrap(), 1);
+            assert_eq!(is_incomplete().await, Some(true));
         })
     });
 }

@@ -69,10 +69,7 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
     run(|program| {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
-            let (kept, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            mirror.append(1, Bytes::from(vec![7])).await.unwrap();
-            mirror.complete().await.unwrap();
+            let (kept, mirror) = program.stored_mirror("1", 1).await;
             streams.delete(&names.stream(&journal()).name).await.unwrap();
             assert!(mirror.append(2, Bytes::from(vec![7])).await.is_err() && mirror.is_behind());
             assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(1));
@@ -98,16 +95,12 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
     });
 }
 
-/// The journal's stream is not lost, so nothing is sent again.
-/// The other node has not seen the last start. The stream is complete, so the restored lease is, too.
 #[test]
 fn a_stream_that_another_node_has_deleted_is_not_opened() {
     run(|program| {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
-            let (kept, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            mirror.complete().await.unwrap();
+            let (kept, mirror) = program.stored_mirror("1", 0).await;
             let before = kept.told();
             streams.delete(&names.stream(&journal()).name).await.unwrap();
             while !mirror.is_behind() {
@@ -122,8 +115,6 @@ fn a_stream_that_another_node_has_deleted_is_not_opened() {
     });
 }
 
-/// Otherwise its node, when it returns, would continue the sessions that another node has.
-/// The leases of lost nodes are restored by nodes that were not cut off: others may have missed an adoption.
 /// A client that was accepted just before the lease ran out may connect after the others were disconnected.
 #[test]
 fn clients_that_connect_without_a_lease_are_disconnected() {

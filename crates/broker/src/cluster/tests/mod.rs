@@ -15,18 +15,17 @@ use phalanx::blocking::{BlockingStage, blocking};
 use phalanx::net::{Bytes, Resolver};
 use phalanx::time::now;
 use phalanx::{Graph, SharedStage, sim, sleep};
-use phalanx_nats::{Access, Client, Expected, JetStream, JetStreamError, ModelServer, Options};
+use phalanx_nats::{Access, Client, Expected, JetStream, ModelServer, Options};
 use phalanx_store::{LocalFuture, Mirror};
 
 use crate::Broker;
-use crate::cluster::adoption::adopt::adopt;
 use crate::cluster::adoption::watch::watch;
 use crate::cluster_names::{BATCH, ClusterNames, JournalName, OPEN, SEAL};
 use crate::config::Config;
 use crate::context::Context;
 use crate::kept::lease::Record;
 use crate::kept::mirror::StreamMirror;
-use crate::kept::state::{Kept, OtherJournal};
+use crate::kept::state::Kept;
 use crate::peers::Peers;
 
 const JOURNAL: u64 = 7;
@@ -70,6 +69,17 @@ impl Program {
     fn mirror(&self, start: &str) -> (Arc<Kept>, Rc<StreamMirror>) {
         let kept = self.kept(start);
         (kept.clone(), StreamMirror::start(kept, self.stage, self.files, false))
+    }
+
+    /// As [`mirror`](Self::mirror), with a stream that has this number of batches of one byte.
+    async fn stored_mirror(&self, start: &str, batches: u64) -> (Arc<Kept>, Rc<StreamMirror>) {
+        let (kept, mirror) = self.mirror(start);
+        assert_eq!(mirror.open(JOURNAL, 1, 1).await, Ok(1));
+        for number in 1..=batches {
+            mirror.append(number, Bytes::from(vec![7])).await.unwrap();
+        }
+        mirror.complete().await.unwrap();
+        (kept, mirror)
     }
 
     /// Stores a lease of a journal for a node's start.
@@ -176,120 +186,5 @@ fn run_with(
             })?;
             Ok(())
         });
-    });
-}
-
-#[test]
-fn a_node_whose_journal_was_adopted_creates_no_stream() {
-    run(|program| {
-        Box::pin(async move {
-            let Program { streams, names, .. } = &program;
-            streams.create(&names.leases()).await.unwrap();
-            let (holder, start) = ("b.0000000000000001".to_owned(), "1".to_owned());
-            let record = Record { holder, start, is_adopted: true, ..Record::default() };
-            program.put_lease(&journal(), &record).await;
-            let (kept, mirror) = program.mirror("2");
-            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
-            let stream = streams.state(&names.stream(&journal()).name).await;
-            assert_eq!(stream, Err(JetStreamError::NoStream));
-        })
-    });
-}
-
-#[test]
-fn a_lease_shows_whether_the_stream_has_the_whole_journal() {
-    run(|program| {
-        Box::pin(async move {
-            let is_incomplete = async || program.lease().await.map(|(_, own)| own.is_incomplete);
-            let (kept, mirror) = program.mirror("1");
-            assert_eq!(mirror.open(JOURNAL, 1, 3).await.unwrap(), 1);
-            assert_eq!(is_incomplete().await, Some(true));
-            for number in [1, 2] {
-                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
-            }
-            assert!(!kept.is_open());
-            mirror.complete().await.unwrap();
-            assert!(kept.is_open());
-            assert_eq!(is_incomplete().await, Some(false));
-            // The node crashed before NATS had batch 3, which it did not acknowledge.
-            let (_, mirror) = program.mirror("2");
-            assert_eq!(mirror.open(JOURNAL, 1, 4).await.unwrap(), 3);
-            assert_eq!(is_incomplete().await, Some(false));
-            // NATS has lost the stream.
-            let Program { streams, names, .. } = &program;
-            streams.delete(&names.stream(&journal()).name).await.unwrap();
-            let (_, mirror) = program.mirror("3");
-            assert_eq!(mirror.open(JOURNAL, 1, 4).await.unwrap(), 1);
-            assert_eq!(is_incomplete().await, Some(true));
-        })
-    });
-}
-
-#[test]
-fn a_journal_that_was_written_without_its_stream_is_sent_again() {
-    run(|program| {
-        Box::pin(async move {
-            let Program { streams, names, .. } = &program;
-            let (_, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            for number in [1, 2] {
-                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
-            }
-            mirror.complete().await.unwrap();
-            // The node did not keep its sessions for a time.
-            let (_, mirror) = program.mirror("2");
-            assert!(mirror.open(JOURNAL, 50, 52).await.unwrap() <= 50);
-            assert!(program.lease().await.is_some_and(|(_, own)| own.is_incomplete));
-            let state = streams.state(&names.stream(&journal()).name).await.unwrap();
-            assert_eq!(state.first, state.last, "earlier batches were removed");
-        })
-    });
-}
-
-#[test]
-fn a_journal_that_only_the_disk_has_is_not_adopted() {
-    run(|program| {
-        Box::pin(async move {
-            let (_, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 3).await.unwrap();
-            let (number, lease) = program.lease().await.unwrap();
-            let kept = program.kept("2");
-            kept.is_named(JournalName { node: "b".into(), id: 1 });
-            let since = Duration::ZERO;
-            let (start, is_unreadable) = (lease.start.clone(), false);
-            let other = OtherJournal { lease, start, is_unreadable, number, since };
-            kept.others(|others| others.insert(journal(), other));
-            adopt(&program.context, &kept, &program.streams, &journal(), (number, "")).await;
-            let (_, Record { holder, .. }) = program.lease().await.unwrap();
-            assert_eq!(holder, journal().to_string());
-        })
-    });
-}
-
-#[test]
-fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
-    run(|program| {
-        Box::pin(async move {
-            let streams = &program.streams;
-            let (lost, joined) = (journal(), JournalName { node: "c".into(), id: 2 });
-            let stream = program.put_stream(b"").await;
-            // The adoption cannot continue as long as a message is missing.
-            let last = program.put_gap(&stream).await;
-            let kept = program.watched();
-            while program.lease().await.unwrap().1.reader.is_none() {
-                renewed(&kept).await;
-            }
-            program.put_lease(&joined, &lease_of(&joined)).await;
-            sleep(Duration::from_secs(2)).await;
-            streams.purge(&stream, last).await.unwrap();
-            loop {
-                let known = kept.journals().unwrap();
-                if !known.contains(&lost.to_string()) {
-                    assert!(known.contains(&joined.to_string()), "{known:?}");
-                    break;
-                }
-                sleep(Duration::from_millis(5)).await;
-            }
-        })
     });
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use phalanx::net::Bytes;
 use phalanx::task::Either;
 use phalanx::{select, sleep};
-use phalanx_nats::{Expected, ModelServer};
+use phalanx_nats::{Expected, JetStreamError, ModelServer};
 use phalanx_store::Mirror;
 
 use crate::cluster::tests::{JOURNAL, Program, journal, run, run_with};
 use crate::cluster_names::{BATCH, OPEN};
-use crate::kept::lease::Lease;
+use crate::kept::lease::{Lease, Record};
 use crate::kept::mirror::{StreamMirror, look_for_streams};
 use crate::kept::part::{Head, Joined};
 use crate::kept::state::RENEWALS;
@@ -41,12 +41,7 @@ fn a_restored_journal_does_not_replace_the_later_one_in_nats() {
     run(|program| {
         Box::pin(async move {
             let stream = program.names.stream(&journal()).name;
-            let (_, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            for number in 1..=9 {
-                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
-            }
-            mirror.complete().await.unwrap();
+            program.stored_mirror("1", 9).await;
             let last = program.streams.state(&stream).await.unwrap().last;
             let (kept, mirror) = program.mirror("2");
             let mut opened = mirror.open(JOURNAL, 1, 6);
@@ -67,12 +62,7 @@ fn a_restored_journal_does_not_replace_the_later_one_in_nats() {
 fn a_restored_journal_replaces_the_later_one_in_nats_if_the_loss_is_accepted() {
     run(|program| {
         Box::pin(async move {
-            let (_, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            for number in 1..=9 {
-                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
-            }
-            mirror.complete().await.unwrap();
+            program.stored_mirror("1", 9).await;
             let kept = program.kept("2");
             let mirror = StreamMirror::start(kept.clone(), program.stage, program.files, true);
             assert_eq!(mirror.open(JOURNAL, 1, 6).await, Ok(6));
@@ -129,12 +119,7 @@ fn one_look_at_a_shorter_stream_does_not_open_it_again() {
 fn a_batch_that_a_later_process_wrote_is_sent_instead_of_an_earlier_one() {
     run(|program| {
         Box::pin(async move {
-            let (_, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            for number in [1, 2] {
-                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
-            }
-            mirror.complete().await.unwrap();
+            program.stored_mirror("1", 2).await;
             // The power was cut before the disk had batch 2, and again before NATS had the next one.
             let (_, mirror) = program.mirror("2");
             mirror.open(JOURNAL, 1, 2).await.unwrap();
@@ -150,9 +135,7 @@ fn a_stream_that_nats_has_restored_from_an_earlier_state_is_sent_again() {
     run(|program| {
         Box::pin(async move {
             let stream = program.names.stream(&journal());
-            let (_, mirror) = program.mirror("1");
-            mirror.open(JOURNAL, 1, 1).await.unwrap();
-            mirror.complete().await.unwrap();
+            let (_, mirror) = program.stored_mirror("1", 0).await;
             mirror.append(1, Bytes::from(vec![7])).await.unwrap();
             sleep(Duration::from_secs(10)).await;
             assert!(!mirror.is_behind());
@@ -177,6 +160,39 @@ fn parts_are_smaller_than_the_max_payload_of_the_server() {
             mirror.append(1, Bytes::from(vec![7; 50_000])).await.unwrap();
             let last = program.streams.state(&stream).await.unwrap().last;
             assert_eq!((last, program.stored().await), (7, 50_000));
+        })
+    });
+}
+
+#[test]
+fn a_node_whose_journal_was_adopted_creates_no_stream() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            streams.create(&names.leases()).await.unwrap();
+            let (holder, start) = ("b.0000000000000001".to_owned(), "1".to_owned());
+            let record = Record { holder, start, is_adopted: true, ..Record::default() };
+            program.put_lease(&journal(), &record).await;
+            let (kept, mirror) = program.mirror("2");
+            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
+            let stream = streams.state(&names.stream(&journal()).name).await;
+            assert_eq!(stream, Err(JetStreamError::NoStream));
+        })
+    });
+}
+
+#[test]
+fn a_journal_that_was_written_without_its_stream_is_sent_again() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            program.stored_mirror("1", 2).await;
+            // The node did not keep its sessions for a time.
+            let (_, mirror) = program.mirror("2");
+            assert!(mirror.open(JOURNAL, 50, 52).await.unwrap() <= 50);
+            assert!(program.lease().await.is_some_and(|(_, own)| own.is_incomplete));
+            let state = streams.state(&names.stream(&journal()).name).await.unwrap();
+            assert_eq!(state.first, state.last, "earlier batches were removed");
         })
     });
 }
