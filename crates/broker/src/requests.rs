@@ -111,6 +111,8 @@ pub(crate) struct SubscriptionRequest {
     pub(crate) options: SubscribeOptions,
     pub(crate) identifier: Option<NonZero<u32>>,
     pub(crate) covered: Covered,
+    /// Of the retained messages, only those of QoS 0 are delivered: the session has the others.
+    pub(crate) only_at_most_once: bool,
 }
 
 /// Retained messages to be delivered to a new subscriber.

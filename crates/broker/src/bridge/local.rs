@@ -23,10 +23,19 @@ pub(super) struct Local {
     bridge: Arc<Bridge>,
     map: Arc<TopicMap>,
     pub(super) client: Arc<str>,
-    /// Whether the session has the retained messages of its topics.
-    has_retained: Cell<bool>,
+    /// The retained messages of its topics that the session had.
+    retained: Cell<RetainedSent>,
     /// The session is new, and the remote broker may have one of an earlier session.
     is_new: Cell<bool>,
+}
+
+/// The retained messages that were sent.
+#[derive(Clone, Copy, PartialEq)]
+enum RetainedSent {
+    None,
+    /// Those of QoS 1 and 2 are or were in the queue of the session. Others may be lost with the connection.
+    Queued,
+    All,
 }
 
 /// The limits of the connection that a session is opened for.
@@ -41,8 +50,8 @@ pub(super) struct ConnectionLimits {
 impl Local {
     pub(super) fn new(context: Context, bridge: Arc<Bridge>, map: Arc<TopicMap>) -> Self {
         let client = format!("{BRIDGE_CLIENTS}{}", bridge.name).into();
-        let (has_retained, is_new) = (Cell::new(false), Cell::new(false));
-        Self { context, bridge, map, client, has_retained, is_new }
+        let (retained, is_new) = (Cell::new(RetainedSent::None), Cell::new(false));
+        Self { context, bridge, map, client, retained, is_new }
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -69,32 +78,38 @@ impl Local {
         }
         let retain_handling = RetainHandling::DoNotSend;
         let subscribed = match self.unsubscribe_others(&opened).await {
-            Ok(()) => self.subscribe(&opened, retain_handling).await,
+            Ok(()) => self.subscribe(&opened, (retain_handling, false)).await,
             Err(why) => Err(why),
         };
         self.detach(&opened).await;
         subscribed
     }
 
-    /// Opens the session for a connection. The first connection gets the retained messages.
+    /// Opens the session for a connection. The first connection gets the retained messages. If it does not last, the next one
+    /// gets those of QoS 0 again.
     ///
     /// # Errors
     /// A description of the error.
     pub(super) async fn open(&self, limits: ConnectionLimits) -> Result<Opened, String> {
         let opened = self.attach(limits).await?;
-        if !opened.present || !self.has_retained.get() {
-            let subscribed = self.subscribe(&opened, RetainHandling::Send).await;
-            if let Err(why) = subscribed {
+        if !opened.present {
+            self.retained.set(RetainedSent::None);
+        }
+        if self.retained.get() != RetainedSent::All {
+            let only_at_most_once = self.retained.get() == RetainedSent::Queued;
+            let retained = (RetainHandling::Send, only_at_most_once);
+            if let Err(why) = self.subscribe(&opened, retained).await {
                 self.detach(&opened).await;
                 return Err(why);
             }
+            self.retained.set(RetainedSent::Queued);
         }
         Ok(opened)
     }
 
     /// The connection lasted long enough to send the retained messages.
     pub(super) fn set_retained_sent(&self) {
-        self.has_retained.set(true);
+        self.retained.set(RetainedSent::All);
     }
 
     /// Whether the remote broker has to discard the bridge's session, because the one here is new: the remote broker may take
@@ -159,7 +174,7 @@ impl Local {
         let stages = self.context.stages;
         let keys = stages.sessions.subscription_keys(self.client.clone());
         let mut keys = keys.await.map_err(|error| format!("this broker is busy: {error}"))?;
-        let wanted = self.requests(RetainHandling::DoNotSend)?;
+        let wanted = self.requests((RetainHandling::DoNotSend, false))?;
         keys.retain(|key| wanted.iter().all(|own| own.key != *key));
         if keys.is_empty() {
             return Ok(());
@@ -169,7 +184,11 @@ impl Local {
         all_succeeded(reasons, "cannot remove earlier subscriptions")
     }
 
-    async fn subscribe(&self, opened: &Opened, retained: RetainHandling) -> Result<(), String> {
+    async fn subscribe(
+        &self,
+        opened: &Opened,
+        retained: (RetainHandling, bool),
+    ) -> Result<(), String> {
         let requests: Vec<_> = self.requests(retained)?.into_iter().map(Ok).collect();
         if requests.is_empty() {
             return Ok(());
@@ -179,10 +198,10 @@ impl Local {
         all_succeeded(reasons, "cannot subscribe to the topics of this broker")
     }
 
-    /// The subscriptions of the configuration.
+    /// The subscriptions of the configuration, and whether `only_at_most_once` retained messages are sent.
     fn requests(
         &self,
-        retain_handling: RetainHandling,
+        (retain_handling, only_at_most_once): (RetainHandling, bool),
     ) -> Result<Vec<SubscriptionRequest>, String> {
         let policy = self.context.access.load();
         let identity = self.identity();
@@ -200,8 +219,16 @@ impl Local {
             };
             let covered = policy.may_subscribe(&identity, &own.local);
             let covered = covered.ok_or("the access list excludes it")?;
-            let (key, content, identifier) = (parsed.key, parsed.content, NonZero::new(id));
-            Ok(SubscriptionRequest { key, content, options, identifier, covered })
+            let (key, content) = (parsed.key, parsed.content);
+            let identifier = NonZero::new(id);
+            Ok(SubscriptionRequest {
+                key,
+                content,
+                options,
+                identifier,
+                covered,
+                only_at_most_once,
+            })
         };
         self.map.outgoing().map(request).collect()
     }

@@ -338,6 +338,7 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
             options,
             identifier,
             covered: Covered::UNKNOWN,
+            only_at_most_once: false,
         });
     }
     Ok(all)

@@ -92,7 +92,15 @@ impl Connection {
             let asked = asked.map_err(|what| (Reason::TOPIC_FILTER_INVALID, what));
             let mut well = asked.and_then(|ParsedSubscription { key, content }| {
                 let covered = self.covered(&key)?;
-                Ok(SubscriptionRequest { key, content, options, identifier, covered })
+                let only_at_most_once = false;
+                Ok(SubscriptionRequest {
+                    key,
+                    content,
+                    options,
+                    identifier,
+                    covered,
+                    only_at_most_once,
+                })
             });
             if let Ok(wanted) = &well
                 && self.policy.load().permissions(&self.client.identity).is_some()

@@ -78,13 +78,16 @@ impl Router {
                 if !policy.may_receive(request.covered, identity, &message.topic) {
                     return;
                 }
+                let how = How { retain: true, ..how(own, message) };
+                if request.only_at_most_once && how.qos != QoS::AtMostOnce {
+                    return;
+                }
                 // Messages beyond the client's queue limit are omitted here, before they take memory.
                 if *delivered >= self.most {
                     *left_out += 1;
                     return;
                 }
                 *delivered += 1;
-                let how = How { retain: true, ..how(own, message) };
                 let is_durable = *durable_id != 0 && how.qos != QoS::AtMostOnce;
                 let delivery = batch.add(*key, message, how);
                 if is_durable {

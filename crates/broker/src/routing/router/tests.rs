@@ -71,7 +71,8 @@ fn client(slot: u32) -> Subscriber {
 fn request(text: &str) -> SubscriptionRequest {
     let ParsedSubscription { key, content } = parse(text, PacketFilter::default()).unwrap();
     let (options, identifier, covered) = (SubscribeOptions::default(), None, Covered::UNKNOWN);
-    SubscriptionRequest { key, content, options, identifier, covered }
+    let only_at_most_once = false;
+    SubscriptionRequest { key, content, options, identifier, covered, only_at_most_once }
 }
 
 fn message(topic: &str, retain: bool, properties: &[Property<'_>]) -> Arc<Message> {

@@ -256,6 +256,7 @@ fn the_number_of_subscriptions_is_limited() {
             options: SubscribeOptions::default(),
             identifier: None,
             covered: Covered::UNKNOWN,
+            only_at_most_once: false,
         };
         sessions.subscribe(key, connection_id, vec![Ok(wanted)]).0[0]
     };

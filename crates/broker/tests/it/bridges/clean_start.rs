@@ -9,7 +9,7 @@ use super::suback::{say, until};
 use super::{Node, any, bridge, config, topic};
 
 /// Accepts a connection, and answers CONNECT. Returns the connection, and whether the bridge asked for a clean start.
-fn accept(listener: &TcpListener) -> (TcpStream, bool) {
+pub(super) fn accept(listener: &TcpListener) -> (TcpStream, bool) {
     let mut stream = listener.accept().unwrap().0;
     let clean_start = until(&mut stream, |packet| match packet {
         Packet::Connect(connect) => Some(connect.clean_start),

@@ -1,10 +1,15 @@
 //! Retained messages and bridges.
 
+use std::cell::Cell;
+use std::net::{TcpListener, TcpStream};
+
 use phalanx_broker::Direction;
-use phalanx_mqtt::QoS;
+use phalanx_mqtt::{Packet, QoS};
 use phalanx_testkit::mqtt::Client;
 
-use super::{Node, any, bridge, config, next, publish, topic};
+use super::clean_start::accept;
+use super::suback::until;
+use super::{Node, any, await_state, bridge, config, next, publish, topic};
 
 /// The topics and payloads that a subscriber to `a/#` gets, up to the message of `a/end`.
 fn until_end(subscriber: &mut Client) -> Vec<(String, String)> {
@@ -49,4 +54,39 @@ fn a_restart_returns_no_retained_message() {
     assert!(seen.contains(&("a/ours".into(), "1".into())), "{seen:?}");
     assert!(!seen.contains(&("a/theirs".into(), "old".into())), "{seen:?}");
     assert_eq!(next(&mut remote.subscriber("a/theirs", QoS::AtLeastOnce)).1, "new");
+}
+
+/// The number of messages to `a/0` and `a/1` that a remote broker gets before that to `end`.
+fn counts(stream: &mut TcpStream, end: &str) -> [usize; 2] {
+    let counts = [const { Cell::new(0) }; 2];
+    let is_end = until(stream, |packet| {
+        let Packet::Publish(publish) = packet else { return None };
+        for (topic, count) in ["a/0", "a/1"].into_iter().zip(&counts) {
+            count.set(count.get() + usize::from(publish.topic == topic));
+        }
+        (publish.topic == end).then_some(())
+    });
+    assert!(is_end.is_some(), "{counts:?}");
+    counts.map(Cell::into_inner)
+}
+
+/// The remote broker closes each connection before it acknowledges anything. With each of them, further copies of the
+/// retained messages would take the place of live ones in the bridge's queue.
+#[test]
+fn a_flapping_bridge_queues_retained_messages_once() {
+    let listener = TcpListener::bind(any()).unwrap();
+    let own = bridge("b", listener.local_addr().unwrap(), vec![topic("a/#", Direction::Out, 1)]);
+    let local = Node::start(config(any(), vec![own]));
+    let mut publisher = Client::new(local.address, "publisher");
+    publish(&mut publisher, "a/0", "x", QoS::AtMostOnce, true);
+    publish(&mut publisher, "a/1", "x", QoS::AtLeastOnce, true);
+    for number in 0..4 {
+        await_state(local.address, "b", "0");
+        let (mut stream, _) = accept(&listener);
+        local.awaits("b");
+        let end = format!("a/end/{number}");
+        publish(&mut publisher, &end, "x", QoS::AtLeastOnce, false);
+        // That of QoS 1 was queued when it was published, too.
+        assert_eq!(counts(&mut stream, &end), [1, 2], "connection {number}");
+    }
 }
