@@ -148,7 +148,7 @@ impl Router {
         let before = all_reasons.len();
         all_reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
         let reasons = &mut all_reasons[before..];
-        let (mut asked, mut end) = (0, 0);
+        let (mut asked, mut end, mut not_retained) = (0, 0, Vec::new());
         for (n, message) in messages.iter().enumerate() {
             if found.len() + alone.len() >= room || asked >= *events_at_once {
                 break;
@@ -173,9 +173,13 @@ impl Router {
                     drops.add(DropReason::RetainedExpired, 1, || dropped(message));
                 });
                 if let Err(refused) = retained.keep(message) {
-                    reasons[n] = refused;
                     drops.add(DropReason::RetainedFull, 1, || dropped(message));
-                    continue;
+                    if message.source == Source::Here && !message.is_kept_by_sender {
+                        reasons[n] = refused;
+                        continue;
+                    }
+                    // Its publisher, at another broker, was told that it arrives.
+                    not_retained.push(n);
                 }
             }
             let n = n as u32;
@@ -290,6 +294,7 @@ impl Router {
             }
             if keeps && !reasons[n].is_failure() {
                 if message.is_to_be_retained()
+                    && !not_retained.contains(&n)
                     && (message.source != Source::Retained || retained.is_current(message))
                 {
                     // A later message of this cohort may have removed it.

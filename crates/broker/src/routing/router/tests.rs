@@ -98,6 +98,12 @@ fn a_client_that_subscribes_is_connected() {
 
 /// The topics of the records about retained messages, after these messages.
 fn recorded(messages: Vec<Arc<Message>>) -> Vec<String> {
+    recorded_with(&Limits::default(), messages)
+}
+
+/// As [`recorded`], with limits.
+fn recorded_with(limits: &Limits, messages: Vec<Arc<Message>>) -> Vec<String> {
+    let limits = limits.clone();
     let result = Arc::new(Mutex::new(Vec::new()));
     let of_world = result.clone();
     sim::run(0, move |world| {
@@ -108,13 +114,14 @@ fn recorded(messages: Vec<Arc<Message>>) -> Vec<String> {
         let journal = store.declare(&mut graph);
         let stage = graph.shared("test", ());
         let wal = Wal::new(journal, stage, (u64::MAX, DISK_TIMEOUT), 1);
-        let (messages, result) = (messages.clone(), of_world.clone());
+        let (limits, messages, result) = (limits.clone(), messages.clone(), of_world.clone());
         world.program(graph, move |start| {
             let (wal, result, messages) = (wal.clone(), result.clone(), messages.clone());
+            let limits = limits.clone();
             if start.processor() == 0 {
                 stage.dispatch(move |_| async move {
                     let nothing = RecoveredRoutes { next_message: 1, ..Default::default() };
-                    let mut table = Table::with_wal(&Limits::default(), nothing, wal);
+                    let mut table = Table::with_wal(&limits, nothing, wal);
                     table.publish(&messages);
                     let of = |record| match record {
                         Record::Retain { topic, .. } => Some(format!("+{topic}")),
@@ -170,6 +177,27 @@ fn a_full_journal_refuses_what_its_sender_keeps() {
     let all = vec![own, of(least, Source::Node), of(once, Source::Node), handed];
     let none = Reason::NO_MATCHING_SUBSCRIBERS;
     assert_eq!(refused(all), (vec![JOURNAL_FULL, JOURNAL_FULL, none, none], 1));
+}
+
+#[test]
+fn a_message_of_another_broker_is_delivered_if_there_is_no_room_to_retain_it() {
+    let limits = Limits { retained: 1, ..Limits::default() };
+    let mut table = Table::new(&limits, RecoveredRoutes::default());
+    table.router.subscribe(client(1), vec![request("#")]);
+    let first = message("first", true, &[]);
+    assert_eq!(table.publish(std::slice::from_ref(&first)), [[1]]);
+    let of = |source, is_kept_by_sender| {
+        let mut own = Arc::try_unwrap(message("t", true, &[])).unwrap();
+        (own.source, own.is_kept_by_sender) = (source, is_kept_by_sender);
+        Arc::new(own)
+    };
+    let of_bridge = of(Source::Here, true);
+    let messages = [of(Source::Here, false), of(Source::Node, false), of_bridge];
+    assert_eq!(table.publish(&messages), [vec![], vec![1], vec![1]]);
+    assert_eq!(table.drops.count(DropReason::RetainedFull), 3);
+    assert!(table.router.retained().holds(&first) && !table.router.retained().has("t"));
+    let limits = Limits { retained: 0, ..Limits::default() };
+    assert_eq!(recorded_with(&limits, vec![of(Source::Node, false)]), [""; 0]);
 }
 
 /// It is removed by the next message, before it has a number in the journal.
