@@ -100,7 +100,8 @@ pub enum Access {
     CreateNew,
 }
 
-/// One request to a driver.
+/// One request to a driver. On a socket, a request behind a cancelled one in the same direction waits until that one has
+/// completed.
 #[derive(Debug)]
 pub enum Request {
     /// Waits for a connection: [`Done::Accepted`].

@@ -106,8 +106,10 @@ impl Uring {
         }
         let Operation::Send(sending) = self.inflight.remove(name) else { unreachable!() };
         let Sending { token, socket, payload, message, .. } = sending;
+        let mut is_queued = false;
         if let Some(state) = self.sockets.get_mut(socket) {
             state.sending = None;
+            is_queued = state.queued.is_some();
         }
         if let Some(message) = message
             && self.messages.len() < SPARE_MESSAGES
@@ -115,6 +117,9 @@ impl Uring {
             self.messages.push(message);
         }
         self.finish(token, result.map(|()| Done::Sent(payload.into_head())));
+        if is_queued {
+            self.start_queued_send(socket);
+        }
     }
 
     /// Handles a completion of an operation that completes once.

@@ -47,6 +47,9 @@ impl Driver for Uring {
         for connection in accepting.ahead {
             self.close(connection);
         }
+        for token in state.queued.iter().flat_map(|queued| queued.tokens()) {
+            self.finish(token, Err(cancelled()));
+        }
         if let Some(key) = state.sending_file {
             self.end_file(key as usize);
         }
@@ -179,6 +182,7 @@ impl Driver for Uring {
             Some(Pending::Operation(name)) => self.abort(name),
             Some(Pending::File(key)) => self.end_file(key),
             Some(Pending::OwnerCheck(job)) => self.cancel_owner_check(token, job),
+            Some(Pending::Queued(socket)) => self.cancel_queued(token, socket),
             // The multishot operation continues; its results are for the next request.
             Some(Pending::Receive(socket)) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");

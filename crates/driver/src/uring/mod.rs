@@ -86,6 +86,8 @@ enum Pending {
     File(usize),
     /// A path that a helper thread resolves.
     OwnerCheck(u64),
+    /// A request behind a cancelled one of this socket.
+    Queued(Socket),
 }
 
 impl Uring {

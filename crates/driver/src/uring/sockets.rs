@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use crate::uring::requests::queued::Queued;
 use crate::{Chunk, Socket, Token};
 
 /// Receives that may be ahead of the requests before the multishot receive is cancelled. The cancellation
@@ -25,6 +26,8 @@ pub(crate) struct State {
     pub(crate) receiving: Receiving,
     /// For listeners only.
     pub(crate) accepting: Option<Box<Accepting>>,
+    /// Requests behind a cancelled one.
+    pub(crate) queued: Option<Box<Queued>>,
 }
 
 /// The receiving side of a connection.
@@ -67,6 +70,7 @@ impl State {
             sending_file: None,
             receiving: Receiving::default(),
             accepting: None,
+            queued: None,
         }
     }
 

@@ -20,6 +20,7 @@ crate::on_all!(
     many_sends_at_once,
     only_one_receive_at_a_time,
     a_cancelled_receive_loses_nothing,
+    a_receive_behind_a_cancelled_one,
     close_ends_requests_on_datagrams,
     a_datagram_socket_of_another_driver_is_bad,
     drops_are_counted,
@@ -228,6 +229,31 @@ fn a_cancelled_receive_loses_nothing(io: &mut Harness) {
     let send = send(io, one, "kept", address);
     sent(io, send);
     assert_eq!(received(io, two, 10).bytes, b"kept");
+}
+
+/// It waits for the completion of the cancelled one, and may be cancelled itself.
+fn a_receive_behind_a_cancelled_one(io: &mut Harness) {
+    let ((one, _), (two, address)) = (socket(io), socket(io));
+    for _ in 0..20 {
+        let first = receive(io, two, 10);
+        io.turn(Duration::ZERO);
+        io.driver.cancel(first);
+        let second = receive(io, two, 10);
+        let third = receive(io, two, 10);
+        io.driver.cancel(second);
+        let last = receive(io, two, 10);
+        assert_eq!(io.error(third), libc::EBUSY);
+        assert_eq!([first, second].map(|token| io.error(token)), [libc::ECANCELED; 2]);
+        let send = send(io, one, "x", address);
+        sent(io, send);
+        assert_eq!(datagram(io, last).bytes, b"x");
+    }
+    let first = receive(io, two, 10);
+    io.turn(Duration::ZERO);
+    io.driver.cancel(first);
+    let second = receive(io, two, 10);
+    io.driver.close(two);
+    assert_eq!([first, second].map(|token| io.error(token)), [libc::ECANCELED; 2]);
 }
 
 fn close_ends_requests_on_datagrams(io: &mut Harness) {

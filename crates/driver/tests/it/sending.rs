@@ -21,6 +21,7 @@ crate::on_all!(
     the_head_comes_back,
     only_one_send_at_a_time,
     a_cancelled_send_ends,
+    a_send_behind_a_cancelled_one,
     both_directions_at_once,
     a_shut_down_socket_sends_no_more,
 );
@@ -163,6 +164,32 @@ fn a_cancelled_send_ends(io: &mut Harness) {
     let (_socket, _peer, send) = stuck(io);
     io.driver.cancel(send);
     assert_eq!(io.error(send), libc::ECANCELED);
+}
+
+/// It waits for the completion of the cancelled one, and may be cancelled itself.
+fn a_send_behind_a_cancelled_one(io: &mut Harness) {
+    let (socket, mut peer, first) = stuck(io);
+    io.driver.cancel(first);
+    let second = io.send(socket, b"second", "");
+    let third = io.send(socket, b"third", "");
+    assert_eq!(io.driver.send_now(socket, &[IoSlice::new(b"now")]).unwrap(), 0);
+    io.driver.cancel(second);
+    let last = io.send(socket, b"last", "");
+    assert_eq!(io.error(third), libc::EBUSY);
+    assert_eq!([first, second].map(|token| io.error(token)), [libc::ECANCELED; 2]);
+    let reader = thread::spawn(move || {
+        let (mut got, mut part) = (Vec::new(), vec![0; 64 << 10]);
+        while !got.ends_with(b"last") {
+            let read = peer.read(&mut part).unwrap();
+            assert!(read > 0);
+            got.extend_from_slice(&part[..read]);
+        }
+        got
+    });
+    io.sent(last).unwrap();
+    let got = reader.join().unwrap();
+    let body = &got[4..got.len() - 4];
+    assert!(got.starts_with(b"head") && body.iter().all(|byte| *byte == 7));
 }
 
 fn both_directions_at_once(io: &mut Harness) {

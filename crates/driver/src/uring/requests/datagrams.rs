@@ -8,6 +8,7 @@ use socket2::SockAddr;
 
 use crate::uring::operation::datagrams::{ReceivingDatagram, SendingDatagram};
 use crate::uring::operation::inflight::{Operation, cancelled};
+use crate::uring::requests::queued::QueuedDatagram;
 use crate::uring::ring::queues::{Event, is_transient};
 use crate::uring::{Pending, Uring};
 use crate::user_bytes::UserBytes;
@@ -42,7 +43,7 @@ impl Uring {
             return self.refuse(token, libc::EBADF);
         };
         if state.receiving.armed.is_some() || state.receiving.waiting.is_some() {
-            return self.refuse(token, libc::EBUSY);
+            return self.queue_receive(socket, QueuedDatagram { token, buffer, max });
         }
         buffer.resize(max, 0);
         let receiving = ReceivingDatagram::new(token, socket, Rc::clone(&state.fd), buffer);
@@ -68,13 +69,17 @@ impl Uring {
             }
             Operation::ReceiveDatagram(receiving) => {
                 let (token, socket) = (receiving.token, receiving.socket);
-                if let Some(state) = self.sockets.get_mut(socket) {
-                    state.receiving.armed = None;
-                    // Only after a misuse: a stream's receive that came meanwhile.
-                    self.arm(socket);
-                }
                 let datagram = outcome.and_then(|length| receiving.into_datagram(length as usize));
                 self.finish(token, datagram.map(|datagram| Done::Datagram(Box::new(datagram))));
+                if let Some(state) = self.sockets.get_mut(socket) {
+                    state.receiving.armed = None;
+                    let is_queued = state.queued.is_some();
+                    // Only after a misuse: a stream's receive that came meanwhile.
+                    self.arm(socket);
+                    if is_queued {
+                        self.start_queued_receive(socket);
+                    }
+                }
             }
             _ => unreachable!("the caller looked"),
         }

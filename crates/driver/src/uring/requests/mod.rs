@@ -2,6 +2,7 @@
 
 mod accept;
 mod datagrams;
+pub(crate) mod queued;
 mod receive;
 mod sendfile;
 mod start;

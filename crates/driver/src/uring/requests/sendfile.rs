@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::files::sendfile::{FileSend, Step, TURN_BYTES};
 use crate::uring::operation::file_sends::{FileInFlight, FileSends, WaitingForSpace};
 use crate::uring::operation::inflight::{Operation, cancelled};
+use crate::uring::requests::queued::{QueuedContent, QueuedSend};
 use crate::uring::{Pending, Uring};
 use crate::{Socket, Token};
 
@@ -17,10 +18,11 @@ impl Uring {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
-        if state.is_sending() {
-            return self.refuse(token, libc::EBUSY);
-        }
         match file {
+            Ok(sending) if state.is_sending() => {
+                let content = QueuedContent::File(sending);
+                self.queue_send(socket, QueuedSend { token, content });
+            }
             Ok(sending) => {
                 let fd = Rc::clone(&state.fd);
                 let entry = FileInFlight { token, socket, fd, sending, armed: None };

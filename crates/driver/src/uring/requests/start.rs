@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::uring::operation::inflight::Operation;
 use crate::uring::operation::sending::Sending;
+use crate::uring::requests::queued::{QueuedContent, QueuedSend};
 use crate::uring::{Pending, Uring};
 use crate::user_bytes::Outgoing;
 use crate::{Completion, Done, Socket, Token};
@@ -24,7 +25,8 @@ impl Uring {
             return self.refuse(token, libc::EBADF);
         };
         if state.is_sending() {
-            return self.refuse(token, libc::EBUSY);
+            let content = QueuedContent::Bytes(payload);
+            return self.queue_send(socket, QueuedSend { token, content });
         }
         if payload.is_empty() {
             return self.done.push(Completion::ok(token, Done::Sent(payload.into_head())));

@@ -20,6 +20,7 @@ on_each_driver!(
     a_long_datagram_is_truncated,
     connected_sockets,
     a_receive_times_out_and_goes_on,
+    a_receive_that_was_dropped_and_repeated,
     two_receives_at_once,
     many_senders,
     a_server_on_two_processors,
@@ -100,6 +101,22 @@ fn a_receive_times_out_and_goes_on(driver: DriverChoice) {
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         one.send_to("kept", address, IoTimeout::NONE).await.unwrap();
         let mut buffer = [0; 4];
+        two.recv_from(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
+        assert_eq!(&buffer, b"kept");
+    });
+}
+
+/// As a server does that waits for datagrams and for a timer.
+fn a_receive_that_was_dropped_and_repeated(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (one, two, address) = two();
+        let mut buffer = [0; 4];
+        for _ in 0..20 {
+            let receive = two.recv_from(&mut buffer, IoTimeout::after(TIMEOUT));
+            let waiting = phalanx::timeout(Duration::from_millis(1), receive).await;
+            assert!(waiting.is_err(), "{waiting:?}");
+        }
+        one.send_to("kept", address, IoTimeout::NONE).await.unwrap();
         two.recv_from(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
         assert_eq!(&buffer, b"kept");
     });

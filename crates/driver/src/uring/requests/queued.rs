@@ -1,0 +1,114 @@
+//! Requests on a socket whose earlier request in the same direction was cancelled, but has not completed. They start when
+//! it has: the kernel may still write to its buffer, or send the last of its bytes.
+
+use crate::files::sendfile::FileSend;
+use crate::uring::operation::inflight::cancelled;
+use crate::uring::{Pending, Uring};
+use crate::user_bytes::Outgoing;
+use crate::{Socket, Token};
+
+/// The requests of a socket that wait for a cancelled one: at most one in each direction.
+#[derive(Default)]
+pub(crate) struct Queued {
+    send: Option<QueuedSend>,
+    receive: Option<QueuedDatagram>,
+}
+
+/// A send.
+pub(crate) struct QueuedSend {
+    pub(crate) token: Token,
+    pub(crate) content: QueuedContent,
+}
+
+/// The bytes to send.
+pub(crate) enum QueuedContent {
+    Bytes(Outgoing),
+    File(FileSend),
+}
+
+/// A receive of a datagram.
+pub(crate) struct QueuedDatagram {
+    pub(crate) token: Token,
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) max: usize,
+}
+
+impl Queued {
+    /// The tokens of all requests.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = Token> + use<> {
+        let send = self.send.as_ref().map(|send| send.token);
+        send.into_iter().chain(self.receive.as_ref().map(|receive| receive.token))
+    }
+
+    fn remove(&mut self, token: Token) {
+        self.send.take_if(|send| send.token == token);
+        self.receive.take_if(|receive| receive.token == token);
+    }
+}
+
+impl Uring {
+    /// Queues a send behind the one in flight. Refuses it if that one was not cancelled, or another one waits already.
+    #[cold]
+    pub(crate) fn queue_send(&mut self, socket: Socket, send: QueuedSend) {
+        let state = self.sockets.get_mut(socket).expect("the caller has found it");
+        let is_cancelled = state.sending.is_some_and(|name| self.inflight.is_cancelled(name));
+        let queued = state.queued.get_or_insert_default();
+        let token = send.token;
+        if !is_cancelled || queued.send.is_some() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        queued.send = Some(send);
+        self.tokens.insert(token, Pending::Queued(socket));
+    }
+
+    /// Queues a receive of a datagram in the same way.
+    #[cold]
+    pub(crate) fn queue_receive(&mut self, socket: Socket, receive: QueuedDatagram) {
+        let state = self.sockets.get_mut(socket).expect("the caller has found it");
+        // After a misuse, the operation is a stream's receive, which has its own queue.
+        let is_cancelled = state.receiving.armed.is_some_and(|name| {
+            self.inflight.receive(name).is_none() && self.inflight.is_cancelled(name)
+        });
+        let is_busy = !is_cancelled || state.receiving.waiting.is_some();
+        let queued = state.queued.get_or_insert_default();
+        let token = receive.token;
+        if is_busy || queued.receive.is_some() {
+            return self.refuse(token, libc::EBUSY);
+        }
+        queued.receive = Some(receive);
+        self.tokens.insert(token, Pending::Queued(socket));
+    }
+
+    /// Starts the queued send of `socket`, after the completion of the cancelled one.
+    #[cold]
+    pub(crate) fn start_queued_send(&mut self, socket: Socket) {
+        let queued = self.sockets.get_mut(socket).and_then(|state| state.queued.as_mut());
+        let Some(QueuedSend { token, content }) = queued.and_then(|queued| queued.send.take())
+        else {
+            return;
+        };
+        self.tokens.remove(token);
+        match content {
+            QueuedContent::Bytes(payload) => self.send(token, socket, payload),
+            QueuedContent::File(file) => self.send_file(token, socket, Ok(file)),
+        }
+    }
+
+    /// Starts the queued receive of `socket`, after the completion of the cancelled one.
+    #[cold]
+    pub(crate) fn start_queued_receive(&mut self, socket: Socket) {
+        let queued = self.sockets.get_mut(socket).and_then(|state| state.queued.as_mut());
+        let Some(receive) = queued.and_then(|queued| queued.receive.take()) else { return };
+        let QueuedDatagram { token, buffer, max } = receive;
+        self.tokens.remove(token);
+        self.receive_datagram(token, socket, buffer, max);
+    }
+
+    /// Cancels a queued request.
+    #[cold]
+    pub(crate) fn cancel_queued(&mut self, token: Token, socket: Socket) {
+        let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
+        state.queued.iter_mut().for_each(|queued| queued.remove(token));
+        self.finish(token, Err(cancelled()));
+    }
+}
