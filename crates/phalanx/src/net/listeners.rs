@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use phalanx_core::sleep;
 use phalanx_driver::Endpoint;
+use rustix::io::Errno;
 
+use crate::diagnostics::report;
 use crate::net::{Listener, Stream, bind};
 use crate::program::StartContext;
 use crate::shutdown::is_draining;
@@ -16,6 +18,9 @@ use crate::shutdown::is_draining;
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A program's TCP listening sockets. They are bound before the program runs, so that `main` handles the errors.
+///
+/// Each processor has to take its own in the program's `start`: the kernel also distributes connections to sockets that no
+/// processor accepts from.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Listeners};
@@ -42,6 +47,8 @@ const RETRY_DELAY: Duration = Duration::from_millis(50);
 pub struct Listeners {
     address: SocketAddr,
     sockets: Mutex<Vec<Option<TcpListener>>>,
+    /// Whether all are descriptors of one socket.
+    is_shared: bool,
 }
 
 impl Listeners {
@@ -52,7 +59,8 @@ impl Listeners {
     pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Self> {
         let sockets = bind(address, processors)?;
         let address = sockets[0].local_addr()?;
-        Ok(Self { address, sockets: Mutex::new(sockets.into_iter().map(Some).collect()) })
+        let sockets = Mutex::new(sockets.into_iter().map(Some).collect());
+        Ok(Self { address, sockets, is_shared: false })
     }
 
     /// Shares one listening socket among `processors`: each accepts some of its connections. For a socket that was
@@ -63,7 +71,8 @@ impl Listeners {
     pub fn share(listener: &TcpListener, processors: usize) -> io::Result<Self> {
         let shared: io::Result<Vec<_>> = (0..processors).map(|_| listener.try_clone()).collect();
         let sockets = shared?.into_iter().map(Some).collect();
-        Ok(Self { address: listener.local_addr()?, sockets: Mutex::new(sockets) })
+        let (address, sockets) = (listener.local_addr()?, Mutex::new(sockets));
+        Ok(Self { address, sockets, is_shared: true })
     }
 
     /// The address on which they listen, with the selected port if port 0 was requested.
@@ -75,9 +84,19 @@ impl Listeners {
     ///
     /// # Errors
     /// `NotFound` if the program has more processors than sockets were bound, or the processor's socket was already
-    /// taken; else as [`Listener::new`].
+    /// taken. `InvalidInput` if several sockets were [bound](Self::bind) and the program has fewer processors, because
+    /// connections to the other sockets would never be accepted. Else as [`Listener::new`].
     pub fn listener(&self, start: &StartContext) -> io::Result<Listener> {
-        take(&mut self.sockets.lock().unwrap_or_else(|poison| poison.into_inner()), start)
+        let mut sockets = self.sockets.lock().unwrap_or_else(|poison| poison.into_inner());
+        let (bound, processors) = (sockets.len(), start.active().all());
+        if !self.is_shared && bound > processors {
+            let what = format!(
+                "{bound} sockets listen on {}, and the program has {processors} processors; bind one for each processor",
+                self.address
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        take(&mut sockets, start)
     }
 }
 
@@ -99,7 +118,7 @@ pub(crate) fn take<S: Into<Endpoint>>(
 
 impl Listener {
     /// Accepts connections until the program [drains](crate::shutdown::draining), and calls `take` with each, which
-    /// usually dispatches the operation that serves it.
+    /// usually dispatches the operation that serves it. Errors are handled as by [`accept_next`](Self::accept_next).
     pub async fn accept_each(self, mut take: impl FnMut(Stream)) {
         while let Some(stream) = self.accept_next().await {
             take(stream);
@@ -108,15 +127,21 @@ impl Listener {
 
     /// The next connection, or `None` once the program [drains](crate::shutdown::draining). For a program that waits
     /// between two connections, for example for [capacity](crate::SharedStage::wait_for_capacity) in a stage. Skips
-    /// clients that left before they were accepted. If the process is out of descriptors or memory, it tries again after
-    /// 50 ms. If the future is dropped, no connection is lost, as of [`accept`](Self::accept).
+    /// clients that left before they were accepted. If the process is out of descriptors or memory, and after an error of
+    /// the network, it tries again after 50 ms. After any other error, such as [`Elsewhere`](super::Elsewhere), it prints
+    /// the error to stderr and returns `None`. If the future is dropped, no connection is lost, as of
+    /// [`accept`](Self::accept).
     pub async fn accept_next(&self) -> Option<Stream> {
         loop {
             match self.accept().await {
                 Ok(stream) => return Some(stream),
                 Err(_) if is_draining() => return None,
                 Err(error) if was_aborted(&error) => (),
-                Err(_) => sleep(RETRY_DELAY).await,
+                Err(error) if is_temporary(&error) => sleep(RETRY_DELAY).await,
+                Err(error) => {
+                    report(format_args!("a listener accepts no more connections: {error}"));
+                    return None;
+                }
             }
         }
     }
@@ -125,4 +150,22 @@ impl Listener {
 /// Whether the client left before it was accepted.
 fn was_aborted(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+}
+
+/// Whether the process is out of descriptors or memory, or the error is one of the network, which `accept(2)` returns for
+/// the next connection.
+fn is_temporary(error: &io::Error) -> bool {
+    const EXHAUSTED: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    const NETWORK: [Errno; 7] = [
+        Errno::NETDOWN,
+        Errno::NETUNREACH,
+        Errno::HOSTDOWN,
+        Errno::HOSTUNREACH,
+        Errno::NOPROTOOPT,
+        Errno::PROTO,
+        // A firewall has rejected the connection.
+        Errno::PERM,
+    ];
+    let mut errors = EXHAUSTED.into_iter().chain(NETWORK).map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| errors.any(|own| own == code))
 }

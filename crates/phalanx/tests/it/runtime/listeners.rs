@@ -4,17 +4,19 @@ use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
 
 use phalanx::Graph;
-use phalanx::net::{Bytes, IoTimeout, Listeners};
+use phalanx::net::{Bytes, IoTimeout, Listener, Listeners};
 use phalanx::runtime::{DriverChoice, RunError};
 
 use phalanx_testkit::tcp::{patient, rest};
 
-use crate::runtime::harness::runtime;
+use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
     accepting_ends_with_the_drain,
     too_few_are_an_error,
+    too_many_are_an_error,
+    accepting_ends_with_an_error_that_stays,
     every_connection_is_served_by_one_processor,
 );
 
@@ -76,6 +78,38 @@ fn too_few_are_an_error(driver: DriverChoice) {
         }
         other => panic!("{other:?}"),
     }
+}
+
+fn too_many_are_an_error(driver: DriverChoice) {
+    let address = (Ipv4Addr::LOCALHOST, 0).into();
+    let bound = Listeners::bind(address, 3).unwrap();
+    let socket = std::net::TcpListener::bind(address).unwrap();
+    let shared = Listeners::share(&socket, 3).unwrap();
+    let ran = runtime(driver, 2).run(Graph::new(), |start| {
+        shared.listener(start)?;
+        bound.listener(start)?;
+        Ok(())
+    });
+    match ran {
+        Err(RunError::Start(error)) => {
+            let text = format!("3 sockets listen on {}, and the program has 2", bound.local_addr());
+            assert!(error.to_string().starts_with(&text), "{error}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A connected socket is no listener.
+fn accepting_ends_with_an_error_that_stays(driver: DriverChoice) {
+    let server = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let connected = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+    // The poll driver tries to accept after an event.
+    drop(server);
+    one(driver, |_| async {
+        let connected = std::net::TcpListener::from(std::os::fd::OwnedFd::from(connected));
+        let listener = Listener::new(connected).unwrap();
+        listener.accept_each(|_| unreachable!("nobody can connect")).await;
+    });
 }
 
 /// Each connection is answered once, through the address it was made to. Connections to an address on which only one
