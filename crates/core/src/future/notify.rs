@@ -11,7 +11,8 @@ use crate::processor::operation::waker::wake_contained;
 /// A notification for one waiting operation of the same processor. Dropping it notifies.
 ///
 /// It stores no permit: a notification without a waiter has no effect, so the waiter checks its condition
-/// before it waits. A second waiter replaces the first.
+/// before it waits. A second waiter replaces the first, which is then never notified; polling or dropping the first has no
+/// effect on the second.
 ///
 /// ```
 /// use std::cell::{Cell, RefCell};
@@ -43,24 +44,31 @@ use crate::processor::operation::waker::wake_contained;
 /// }
 /// ```
 #[derive(Default)]
-pub struct Notify(Cell<Option<Waker>>);
+pub struct Notify {
+    waiting: Cell<Option<Waker>>,
+    /// The number of the last registration, from one.
+    registrations: Cell<u64>,
+}
 
 impl Notify {
     /// Wakes the waiting operation, if any.
     pub fn notify(&self) {
-        if let Some(waiting) = self.0.take() {
+        if let Some(waiting) = self.waiting.take() {
             wake_contained(waiting);
         }
     }
 
     /// Registers a waker, replacing an earlier one.
     pub fn register(&self, waiting: &Waker) {
-        self.0.set(Some(waiting.clone()));
+        // The clone and the drop of a waker may run user code.
+        let waiting = waiting.clone();
+        self.registrations.set(self.registrations.get() + 1);
+        drop(self.waiting.replace(Some(waiting)));
     }
 
     /// Completes when [`notify`](Self::notify) is called after its first poll.
     pub fn notified(&self) -> Notified<'_> {
-        Notified { notify: self, waits: false }
+        Notified { notify: self, registration: 0 }
     }
 }
 
@@ -74,28 +82,40 @@ impl Drop for Notify {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Notified<'n> {
     notify: &'n Notify,
-    waits: bool,
+    /// The number of its registration; 0 if it does not wait.
+    registration: u64,
+}
+
+impl Notified<'_> {
+    /// Whether no other waiter has replaced this one.
+    fn is_last(&self) -> bool {
+        self.registration == self.notify.registrations.get()
+    }
 }
 
 impl Future for Notified<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let before = self.notify.0.take();
-        if self.waits && before.is_none() {
-            self.waits = false;
-            return Poll::Ready(());
+        if self.registration != 0 {
+            if !self.is_last() {
+                return Poll::Pending;
+            }
+            if self.notify.waiting.take().is_none() {
+                self.registration = 0;
+                return Poll::Ready(());
+            }
         }
-        self.waits = true;
         self.notify.register(context.waker());
+        self.registration = self.notify.registrations.get();
         Poll::Pending
     }
 }
 
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
-        if self.waits {
-            self.notify.0.take();
+        if self.registration != 0 && self.is_last() {
+            self.notify.waiting.take();
         }
     }
 }
@@ -143,5 +163,23 @@ mod tests {
         drop(notified);
         drop(notify);
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_replaced_waiter_leaves_the_newer_one() {
+        let counts = [(); 2].map(|()| Arc::new(Count::default()));
+        let wakers = counts.clone().map(Waker::from);
+        let notify = Notify::default();
+        let poll = |notified: &mut Notified<'_>, waker| {
+            Pin::new(notified).poll(&mut Context::from_waker(waker))
+        };
+        let (mut first, mut second) = (notify.notified(), notify.notified());
+        assert!(poll(&mut first, &wakers[0]).is_pending());
+        assert!(poll(&mut second, &wakers[1]).is_pending());
+        assert!(poll(&mut first, &wakers[0]).is_pending(), "another wake-up");
+        drop(first);
+        notify.notify();
+        let woken = counts.map(|count| count.0.load(Ordering::Relaxed));
+        assert_eq!((woken, poll(&mut second, &wakers[1])), ([0, 1], Poll::Ready(())));
     }
 }
