@@ -1,6 +1,7 @@
 //! Addresses of stream sockets.
 
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// The address of a stream socket: an IP address and port, or the path of a Unix socket.
@@ -8,7 +9,8 @@ use std::path::PathBuf;
 pub enum Address {
     /// An IP address and a TCP port.
     Ip(SocketAddr),
-    /// The path of a Unix socket, at most 107 bytes on Linux. Empty for a socket without a name.
+    /// The path of a Unix socket, at most 107 bytes on Linux. Empty for a socket without a name, to which no request
+    /// connects. On Linux, a path that starts with a zero byte is an abstract name.
     Unix(PathBuf),
 }
 
@@ -33,11 +35,18 @@ impl Address {
     /// The address as the kernel takes it.
     ///
     /// # Errors
-    /// `InvalidInput` for a path that is too long or has a zero byte.
+    /// `InvalidInput` for a path that is empty or too long, or has a zero byte other than that of an abstract name.
     pub(crate) fn to_kernel(&self) -> std::io::Result<socket2::SockAddr> {
         match self {
             Self::Ip(address) => Ok((*address).into()),
-            Self::Unix(path) => socket2::SockAddr::unix(path),
+            Self::Unix(path) => {
+                let bytes = path.as_os_str().as_bytes();
+                let is_abstract = cfg!(target_os = "linux") && bytes.len() > 1 && bytes[0] == 0;
+                if bytes.is_empty() || (bytes.contains(&0) && !is_abstract) {
+                    return Err(std::io::ErrorKind::InvalidInput.into());
+                }
+                socket2::SockAddr::unix(path)
+            }
         }
     }
 

@@ -40,7 +40,9 @@ pub(super) fn retried<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match bind() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 if start.elapsed() >= RELEASE_TIMEOUT {
-                    return Err(still_in_use(&error));
+                    // Otherwise it has a text of its own.
+                    let is_plain = error.get_ref().is_none();
+                    return Err(if is_plain { still_in_use(&error) } else { error });
                 }
                 thread::sleep(RELEASE_POLL_INTERVAL);
             }

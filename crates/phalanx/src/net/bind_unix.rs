@@ -2,6 +2,7 @@
 
 use std::fs::{File, Permissions, set_permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -23,8 +24,11 @@ use super::bind::{BACKLOG, check_processors, retried};
 ///
 /// # Errors
 /// As `bind(2)`: `AddrInUse` if a process listens at `path`. `AlreadyExists` if the file is not a socket, and
-/// `PermissionDenied` if this process must not connect to it, at once and with the path. `InvalidInput` for a path of
-/// more than 107 bytes, and if `processors` is zero.
+/// `PermissionDenied` if this process must not connect to it, at once and with the path. `InvalidInput` for a path that is
+/// empty, has a zero byte or has more than 107 bytes, and if `processors` is zero. Linux's abstract names, which start with
+/// a zero byte, are not supported.
+///
+/// Also `AddrInUse` if another process keeps the directory of `path` locked (`flock(2)`) for two seconds.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Listener, Stream, bind_unix};
@@ -81,16 +85,18 @@ fn bind_at(path: &Path, mode: Option<u32>, processors: usize) -> io::Result<Vec<
 }
 
 fn bind_once(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
+    check_path(path)?;
+    let address = SockAddr::unix(path)?;
     // Between the check of an old socket and `listen(2)`, no other process may take the new one for an old one. If the
     // directory cannot be locked, only that is not guaranteed.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let folder = File::open(parent.unwrap_or(Path::new("."))).ok();
+    let parent = parent.unwrap_or(Path::new("."));
+    let folder = File::open(parent).ok();
     if let Some(folder) = &folder
         && flock(folder, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
     {
-        return Err(io::ErrorKind::AddrInUse.into());
+        return Err(is_locked(parent));
     }
-    let address = SockAddr::unix(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     if let Err(error) = socket.bind(&address) {
         if error.kind() != io::ErrorKind::AddrInUse {
@@ -105,6 +111,28 @@ fn bind_once(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
     }
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// # Errors
+/// `InvalidInput` for an empty path, from which the kernel would make a name, and for one with a zero byte, where the
+/// kernel would end it.
+fn check_path(path: &Path) -> io::Result<()> {
+    let what = match path.as_os_str().as_bytes() {
+        [] => "the path of a Unix socket is empty",
+        bytes if bytes.contains(&0) => "the path of a Unix socket has a zero byte",
+        _ => return Ok(()),
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
+/// The error if another process has locked the directory of the socket.
+fn is_locked(directory: &Path) -> io::Error {
+    let what = format!(
+        "another process has locked the directory {}, as for binding a socket there; if it keeps the lock, stop it, or \
+         choose another directory",
+        directory.display()
+    );
+    io::Error::new(io::ErrorKind::AddrInUse, what)
 }
 
 /// Checks that `path` is a socket that no process has open any more.
@@ -167,6 +195,28 @@ mod tests {
         live.set_nonblocking(true).unwrap();
         assert_eq!(bind_once(&path, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         assert_eq!(live.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn paths_that_the_kernel_would_change_are_refused() {
+        let path = tempfile::tempdir().unwrap().path().join("a\0b");
+        for path in [Path::new(""), &path, Path::new("\0phalanx")] {
+            let refused = bind_unix(path, 1).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path:?}");
+            assert!(refused.to_string().starts_with("the path of a Unix socket"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_lock_of_another_process_has_a_message_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = File::open(directory.path()).unwrap();
+        flock(&folder, FlockOperation::LockExclusive).unwrap();
+        let refused = bind_unix(directory.path().join("socket"), 1).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        let text =
+            format!("another process has locked the directory {}", directory.path().display());
+        assert!(refused.to_string().starts_with(&text), "{refused}");
     }
 
     #[test]
