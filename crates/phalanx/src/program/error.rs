@@ -76,7 +76,19 @@ pub enum RunError {
     /// The program was ended before the operation of [`Runtime::block_on`](crate::Runtime::block_on) returned.
     #[error("the program was ended before main returned")]
     Cancelled,
-    /// A processor's thread panicked outside of an operation, which is a fault of the runtime.
+    /// `start` panicked on a processor.
+    #[error("start panicked on processor {0}; see its panic above")]
+    StartPanicked(usize),
+    /// A scope of [`Runtime::thread_scope`](crate::Runtime::thread_scope) panicked.
+    #[error("a scope of Runtime::thread_scope panicked on processor {0}; see its panic above")]
+    ScopePanicked(usize),
+    /// A scope of [`Runtime::thread_scope`](crate::Runtime::thread_scope) did not call its argument, so that the processor
+    /// did not run.
+    #[error(
+        "a scope of Runtime::thread_scope did not call its argument on processor {0}; call it once"
+    )]
+    ScopeNotCalled(usize),
+    /// A processor's thread panicked outside of the program's code, which is a fault of the runtime.
     #[error("processor {0} failed; see its panic above")]
     Processor(usize),
 }

@@ -1,5 +1,6 @@
 //! The thread of one processor, from opening its driver to releasing its last buffer.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
@@ -57,13 +58,22 @@ impl WorkerThread<'_> {
     {
         let (index, scope) = (self.seed.index(), &self.options.scope);
         let (mut worker, mut outcome) = (Some(self), None);
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
             scope.enter(&mut || {
-                outcome = worker.take().map(|worker| worker.serve(events, admin, start));
+                // A second call has no effect.
+                if let Some(worker) = worker.take() {
+                    outcome = Some(worker.serve(events, admin, start));
+                }
             });
         }));
-        // If the scope did not call its argument, no processor has started.
-        let outcome = caught.ok().and(outcome).unwrap_or(Err(RunError::Processor(index)));
+        let outcome = match (worker, outcome, caught) {
+            (Some(_), _, Err(_)) | (None, Some(Ok(_)), Err(_)) => {
+                Err(RunError::ScopePanicked(index))
+            }
+            (Some(_), _, Ok(())) => Err(RunError::ScopeNotCalled(index)),
+            (None, Some(outcome), _) => outcome,
+            (None, None, _) => Err(RunError::Processor(index)),
+        };
         let _ = events.send(Event::Exited(index, outcome));
     }
 
@@ -91,13 +101,16 @@ impl WorkerThread<'_> {
             SupervisorLink { processor: index, events: events.clone(), idle, panics, saturation };
         let world =
             DriverWorld::new(io.clone(), epoch, control.clone(), calls, supervisor, active.clone());
-        let begin = || {
+        let begin = || -> Result<(), RunError> {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
             }
-            start(&StartContext::new(index, control.clone(), active.clone()))
+            let context = StartContext::new(index, control.clone(), active.clone());
+            let started = catch_unwind(AssertUnwindSafe(|| start(&context)));
+            started.map_err(|_| RunError::StartPanicked(index))??;
+            Ok(())
         };
-        let started = processor.enter(begin).map_err(RunError::from);
+        let started = processor.enter(begin);
         if started.is_ok() {
             let _ = events.send(Event::Started);
             processor.run(&world, options.dials().0);

@@ -18,6 +18,7 @@ on_each_driver!(
     ready_comes_last,
     one_fails,
     one_panics,
+    scopes_that_go_wrong,
     the_admin_address_is_taken,
     options_out_of_range
 );
@@ -87,7 +88,34 @@ fn one_fails(driver: DriverChoice) {
 
 fn one_panics(driver: DriverChoice) {
     let error = with_a_fault(driver, || panic!("as the test wants it"));
-    assert!(matches!(error, RunError::Processor(1)), "{error:?}");
+    assert!(matches!(error, RunError::StartPanicked(1)), "{error:?}");
+}
+
+/// A scope that panics, that does not call its argument, and that calls it twice.
+fn scopes_that_go_wrong(driver: DriverChoice) {
+    let run = |scope: fn(&mut dyn FnMut())| {
+        let starts = AtomicUsize::new(0);
+        let ran = runtime(driver, 1).thread_scope(scope).run(Graph::new(), |start| {
+            starts.fetch_add(1, Ordering::SeqCst);
+            start.control().drain();
+            Ok(())
+        });
+        (ran, starts.into_inner())
+    };
+    let (ran, starts) = run(|_| panic!("as the test wants it"));
+    assert!(matches!((&ran, starts), (Err(RunError::ScopePanicked(0)), 0)), "{ran:?}");
+    let (ran, starts) = run(|_| ());
+    assert!(matches!((&ran, starts), (Err(RunError::ScopeNotCalled(0)), 0)), "{ran:?}");
+    let (ran, starts) = run(|run| {
+        run();
+        panic!("as the test wants it");
+    });
+    assert!(matches!((&ran, starts), (Err(RunError::ScopePanicked(0)), 1)), "{ran:?}");
+    let (ran, starts) = run(|run| {
+        run();
+        run();
+    });
+    assert!(matches!((&ran, starts), (Ok(_), 1)), "{ran:?}");
 }
 
 fn the_admin_address_is_taken(driver: DriverChoice) {
