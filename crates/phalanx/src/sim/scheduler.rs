@@ -198,14 +198,13 @@ impl Run {
             match order {
                 Order::Start(program) => {
                     let (number, rng) = (program.number, &mut self.rng);
-                    let (control, processors) = program.launch(
-                        &self.outside,
-                        Manner {
-                            wake_delay: self.bias.wake_delay,
-                            is_frozen: false,
-                            sizes: &mut || sizes(rng),
-                        },
-                    )?;
+                    let manner = Manner {
+                        wake_delay: self.bias.wake_delay,
+                        is_frozen: false,
+                        sizes: &mut || sizes(rng),
+                    };
+                    let (control, processors) =
+                        fault::disabled(|| program.launch(&self.outside, manner))?;
                     if self.control.phase() > Phase::Running {
                         control.drain();
                     }

@@ -299,3 +299,20 @@ fn programs_come_to_rest_and_run_everything_once() {
     });
     println!("{} operations", worked.into_inner());
 }
+
+/// A fault point does not panic in the start of the world's program, nor of one that a client starts.
+#[test]
+fn starts_do_not_panic() {
+    sim::explore(20, |world| {
+        let start = |_: &phalanx::runtime::StartContext| {
+            (0..100).for_each(|_| sim::fault_point("start"));
+            Ok(())
+        };
+        world.set_panics(500);
+        world.program(Graph::new(), start);
+        let net = world.net();
+        world.client(async move {
+            net.start(1, Graph::new(), start).drain().await;
+        });
+    });
+}
