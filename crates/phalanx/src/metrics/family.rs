@@ -62,6 +62,11 @@ impl<M: Member> Family<M> {
         Self { template, label, members: Arc::default() }
     }
 
+    /// A metric with the name and the help of all members.
+    pub(super) fn template(&self) -> &M {
+        &self.template
+    }
+
     /// The member with this value of the label; created if missing. Takes a lock, so keep the member.
     pub fn member(&self, value: &str) -> M {
         let mut members = self.lock();

@@ -1,5 +1,7 @@
 //! The metrics that a program has registered.
 
+use std::collections::BTreeMap;
+
 use super::{Counter, Family, Gauge, Times};
 
 /// Metrics of the program, in the order of `/metrics`.
@@ -12,29 +14,48 @@ pub(crate) struct Registered {
     gauge_families: Vec<Family<Gauge>>,
     #[cfg(feature = "metrics")]
     recorder: Option<super::Recorder>,
+    kinds: BTreeMap<&'static str, Kind>,
+}
+
+/// The type of a metric, which all metrics of one name share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Times,
 }
 
 impl Registered {
+    /// # Panics
+    /// If a metric of this name has another kind, or times have the name already. Prometheus would reject the whole page.
+    fn check(&mut self, name: &'static str, kind: Kind) {
+        let before = self.kinds.insert(name, kind);
+        let fits = before.is_none_or(|before| before == kind && kind != Kind::Times);
+        assert!(fits, "a metric named `{name}` is registered already; choose another name");
+    }
+
     pub(crate) fn add_counter(&mut self, counter: &Counter) {
-        // Counters of one name form one metric family and must be adjacent.
-        let last = self.counters.iter().rposition(|other| other.name() == counter.name());
-        let at = last.map_or(self.counters.len(), |last| last + 1);
-        self.counters.insert(at, counter.clone());
+        self.check(counter.name(), Kind::Counter);
+        self.counters.push(counter.clone());
     }
 
     pub(crate) fn add_gauge(&mut self, gauge: &Gauge) {
+        self.check(gauge.name(), Kind::Gauge);
         self.gauges.push(gauge.clone());
     }
 
     pub(crate) fn add_times(&mut self, times: &Times) {
+        self.check(times.name(), Kind::Times);
         self.times.push(times.clone());
     }
 
     pub(crate) fn add_counters(&mut self, family: &Family<Counter>) {
+        self.check(family.template().name(), Kind::Counter);
         self.counter_families.push(family.clone());
     }
 
     pub(crate) fn add_gauges(&mut self, family: &Family<Gauge>) {
+        self.check(family.template().name(), Kind::Gauge);
         self.gauge_families.push(family.clone());
     }
 
@@ -49,7 +70,7 @@ impl Registered {
     /// All counters, including the present members of families.
     pub(crate) fn counters(&self) -> Vec<Counter> {
         let members = self.counter_families.iter().flat_map(Family::members);
-        self.counters.iter().cloned().chain(members).collect()
+        adjacent(self.counters.iter().cloned().chain(members), Counter::name)
     }
 
     pub(crate) fn times(&self) -> &[Times] {
@@ -59,7 +80,7 @@ impl Registered {
     /// All gauges, including the present members of families.
     pub(crate) fn gauges(&self) -> Vec<Gauge> {
         let members = self.gauge_families.iter().flat_map(Family::members);
-        self.gauges.iter().cloned().chain(members).collect()
+        adjacent(self.gauges.iter().cloned().chain(members), Gauge::name)
     }
 
     /// The series of the recorder, as pieces of text.
@@ -69,5 +90,57 @@ impl Registered {
         #[cfg(not(feature = "metrics"))]
         let pieces = std::iter::empty();
         pieces
+    }
+}
+
+/// The metrics in their order, those of one name behind the first of them: they form one family of the page.
+#[cfg(feature = "admin")]
+fn adjacent<M>(all: impl Iterator<Item = M>, name: fn(&M) -> &'static str) -> Vec<M> {
+    let mut first = BTreeMap::new();
+    let numbered =
+        all.enumerate().map(|(at, metric)| (*first.entry(name(&metric)).or_insert(at), metric));
+    let mut numbered: Vec<(usize, M)> = numbered.collect();
+    numbered.sort_by_key(|(first, _)| *first);
+    numbered.into_iter().map(|(_, metric)| metric).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_kind() {
+        let (counter, gauge) = (Counter::new("a_seconds", ""), Gauge::new("a_seconds", ""));
+        let times = Times::new("a_seconds", "");
+        let mut registered = Registered::default();
+        registered.add_counter(&counter);
+        registered.add_counter(&counter);
+        let is_refused = |add: &dyn Fn(&mut Registered)| {
+            catch_unwind(AssertUnwindSafe(|| add(&mut registered.clone()))).is_err()
+        };
+        assert!(is_refused(&|registered| registered.add_gauge(&gauge)));
+        assert!(is_refused(&|registered| registered.add_times(&times)));
+        assert!(is_refused(&|registered| {
+            registered.add_gauges(&Family::gauges("a_seconds", "", "label"));
+        }));
+        let mut registered = Registered::default();
+        registered.add_times(&times);
+        assert!(catch_unwind(AssertUnwindSafe(|| registered.add_times(&times))).is_err());
+    }
+
+    #[cfg(feature = "admin")]
+    #[test]
+    fn metrics_of_one_name_are_adjacent() {
+        let family = Family::counters("a", "", "label");
+        family.member("one");
+        let mut registered = Registered::default();
+        registered.add_counters(&family);
+        for name in ["a", "b", "a"] {
+            registered.add_counter(&Counter::new(name, ""));
+        }
+        let names: Vec<_> = registered.counters().iter().map(Counter::name).collect();
+        assert_eq!(names, ["a", "a", "a", "b"]);
     }
 }

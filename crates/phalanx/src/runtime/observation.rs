@@ -96,6 +96,9 @@ impl Runtime {
     }
 
     /// Adds `counter` to `/snapshot.json` and `/metrics`.
+    ///
+    /// # Panics
+    /// If a metric of another type has the same name.
     #[must_use]
     pub fn register_counter(mut self, counter: &Counter) -> Self {
         self.metrics.add_counter(counter);
@@ -103,6 +106,9 @@ impl Runtime {
     }
 
     /// Adds `gauge` to `/snapshot.json` and `/metrics`.
+    ///
+    /// # Panics
+    /// If a metric of another type has the same name.
     #[must_use]
     pub fn register_gauge(mut self, gauge: &Gauge) -> Self {
         self.metrics.add_gauge(gauge);
@@ -110,6 +116,9 @@ impl Runtime {
     }
 
     /// Adds `times` to `/snapshot.json` and `/metrics`.
+    ///
+    /// # Panics
+    /// If a metric of another type has the same name, or if the name is taken.
     #[must_use]
     pub fn register_times(mut self, times: &Times) -> Self {
         self.metrics.add_times(times);
@@ -117,6 +126,9 @@ impl Runtime {
     }
 
     /// Adds the counters of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
+    ///
+    /// # Panics
+    /// If a metric of another type has the same name.
     #[must_use]
     pub fn register_counters(mut self, family: &Family<Counter>) -> Self {
         self.metrics.add_counters(family);
@@ -132,6 +144,9 @@ impl Runtime {
     }
 
     /// Adds the gauges of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
+    ///
+    /// # Panics
+    /// If a metric of another type has the same name.
     #[must_use]
     pub fn register_gauges(mut self, family: &Family<Gauge>) -> Self {
         self.metrics.add_gauges(family);
