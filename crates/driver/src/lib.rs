@@ -38,6 +38,7 @@ mod files;
 mod queue_delay_probe;
 mod request;
 mod selection;
+mod signal_action;
 mod sockets;
 mod token_map;
 mod unpark;
@@ -69,6 +70,7 @@ pub use request::{
     Token,
 };
 pub use selection::{DriverChoice, DriverKind, choose, open};
+pub use signal_action::has_default_action;
 pub use sockets::address::Address;
 pub use sockets::datagrams::{DatagramBatch, MAX_BATCH};
 pub use sockets::keepalive::Keepalive;

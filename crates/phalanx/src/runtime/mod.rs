@@ -216,6 +216,10 @@ impl Runtime {
     /// [`END_LIMIT`] without progress. Otherwise [`run`](Self::run) waits until
     /// the operation suspends. In both cases a line on stderr names each such operation: its stage, its type,
     /// and the file and line of its invocation.
+    ///
+    /// When no runtime of the process handles signals any more, they have the action that they had before the first one: the
+    /// default one ends the process, even if a handler was installed through `signal-hook` (as tokio does) meanwhile. A
+    /// process that installs its own handlers later passes false here.
     #[must_use]
     pub fn signals(mut self, handle: bool) -> Self {
         self.signals = handle;
@@ -241,7 +245,7 @@ impl Runtime {
     }
 
     /// Runs each processor inside of `scope`, on the processor's thread. `scope` must call its argument once, and may hold
-    /// something meanwhile. Code that needs tokio's reactor, such as reqwest or sqlx, finds the runtime that is entered
+    /// something meanwhile. A second call has no effect; without a call, or if `scope` panics, running fails. Code that needs tokio's reactor, such as reqwest or sqlx, finds the runtime that is entered
     /// here; that runtime's own threads do the I/O and wake operations of any processor. A second scope runs inside of
     /// the first.
     ///
@@ -274,9 +278,12 @@ impl Runtime {
     /// exited. The [`ExitReport`] lists leaks; it is normally clean.
     ///
     /// # Errors
-    /// If no driver is available, if an option is out of its range, or if `start` fails on a processor, which ends the
-    /// others.
+    /// [`RunError`] lists them: among others, no driver is available or can be opened, an option is out of its range, the
+    /// admin address is taken, or `start` fails or panics on a processor, which ends the others.
     /// [`RunError::Nested`] on a thread that runs a processor, which the call would block.
+    ///
+    /// # Panics
+    /// If the declaration of `graph` is incomplete: [`Graph::build`] lists the cases.
     pub fn run<F>(self, graph: Graph, start: F) -> Result<ExitReport, RunError>
     where
         F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
@@ -288,6 +295,9 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`run`](Self::run).
+    ///
+    /// # Panics
+    /// As [`run`](Self::run), and if `ready` panics, after the program has ended.
     pub fn run_and<F>(
         self,
         mut graph: Graph,

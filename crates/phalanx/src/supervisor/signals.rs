@@ -1,11 +1,19 @@
 //! Handling of SIGINT and SIGTERM.
+//!
+//! `signal-hook` calls the handler that a signal had before, but never removes its own handler. A signal whose action was the
+//! default one would be ignored once no runtime handles it. So the first runtime registers the default action for such a
+//! signal, on the condition that no runtime handles signals.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use phalanx_driver::has_default_action;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::{Handle, Signals as Iterator};
 
 use super::Event;
@@ -14,14 +22,53 @@ use crate::diagnostics::stuck;
 /// How long the supervisor may take to exit the process before the signal thread exits it.
 const SUPERVISOR_LIMIT: Duration = Duration::from_secs(1);
 
+/// The runtimes of this process that handle signals.
+#[derive(Default)]
+struct Handling {
+    runtimes: usize,
+    /// Whether there is none, so that the default action takes place.
+    is_over: Arc<AtomicBool>,
+    has_default: bool,
+}
+
+static HANDLING: LazyLock<Mutex<Handling>> = LazyLock::new(Mutex::default);
+
+impl Handling {
+    fn lock() -> MutexGuard<'static, Self> {
+        HANDLING.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a runtime. Call it before its handlers are registered.
+    fn begin() -> io::Result<()> {
+        let mut this = Self::lock();
+        this.is_over.store(false, Ordering::SeqCst);
+        if !this.has_default {
+            for signal in [SIGINT, SIGTERM].into_iter().filter(|own| has_default_action(*own)) {
+                register_conditional_default(signal, this.is_over.clone())?;
+            }
+            this.has_default = true;
+        }
+        this.runtimes += 1;
+        Ok(())
+    }
+
+    fn end() {
+        let mut this = Self::lock();
+        this.runtimes -= 1;
+        this.is_over.store(this.runtimes == 0, Ordering::SeqCst);
+    }
+}
+
 /// Handles signals until dropped.
 pub(crate) struct Signals {
-    handle: Handle,
+    handle: Option<Handle>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Signals {
     pub(crate) fn listen(events: Sender<Event>) -> io::Result<Self> {
+        Handling::begin()?;
+        let mut this = Self { handle: None, thread: None };
         let mut signals = Iterator::new([SIGINT, SIGTERM])?;
         let (handle, open) = (signals.handle(), signals.handle());
         let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -38,15 +85,17 @@ impl Signals {
                 }
             }
         })?;
-        Ok(Self { handle, thread: Some(thread) })
+        (this.handle, this.thread) = (Some(handle), Some(thread));
+        Ok(this)
     }
 }
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        self.handle.close();
+        self.handle.iter().for_each(Handle::close);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        Handling::end();
     }
 }

@@ -16,7 +16,7 @@ use phalanx::{Graph, Runtime, sleep, yield_now};
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::tcp::{listener, rest};
 
-use crate::runtime::harness::runtime;
+use crate::runtime::harness::{child_of, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -27,6 +27,7 @@ on_each_driver!(
     ended_at_once,
     drained_by_another_thread,
     signals_are_left_alone,
+    signals_end_the_process_afterwards,
 );
 
 /// Counts live instances.
@@ -234,4 +235,22 @@ fn signals_are_left_alone(driver: DriverChoice) {
             assert_eq!(caught >> (signal - 1) & 1, 0, "signal {signal} is caught");
         }
     });
+}
+
+/// Once no program handles signals any more, they have the action that they had before.
+fn signals_end_the_process_afterwards(driver: DriverChoice) {
+    use signal_hook::consts::SIGTERM;
+    use std::os::unix::process::ExitStatusExt;
+    if let Some(child) = child_of("end::signals_end_the_process_afterwards", driver) {
+        assert_eq!(child.status.signal(), Some(SIGTERM), "{child:?}");
+        return;
+    }
+    for _ in 0..2 {
+        let ran = runtime(driver, 1).signals(true).run(Graph::new(), |_| {
+            signal_hook::low_level::raise(SIGTERM)?;
+            Ok(())
+        });
+        ran.expect("the signal drains the program");
+    }
+    signal_hook::low_level::raise(SIGTERM).unwrap();
 }

@@ -1,7 +1,7 @@
 //! Small programs for tests, without signal handlers and with time limits.
 
 use std::future::Future;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -41,16 +41,21 @@ where
 
 /// Runs the test `name` of this folder in a child process, and returns its stderr. In the child: none.
 pub(crate) fn output_of(name: &str, driver: DriverChoice) -> Option<String> {
+    let output = child_of(name, driver)?;
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    Some(stderr)
+}
+
+/// Runs the test `name` of this folder in a child process. In the child: none.
+pub(crate) fn child_of(name: &str, driver: DriverChoice) -> Option<Output> {
     const CHILD: &str = "PHALANX_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
         return None;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", &format!("runtime::{name}::{driver}"), "--nocapture"]);
-    let output = child.env(CHILD, "1").output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{stderr}");
-    Some(stderr)
+    Some(child.env(CHILD, "1").output().unwrap())
 }
 
 /// Runs blocking code on a thread. An operation that blocked for its peer would keep the processor from
