@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, ItemFn, Result};
+use syn::{Error, FnArg, ItemFn, Result, Safety};
 
 use crate::options::Options;
 
@@ -65,8 +65,14 @@ fn function(attribute: &str, item: TokenStream, options: &Options) -> Result<Ite
     if sig.asyncness.is_none() {
         return fail(&sig.fn_token, format!("`#[phalanx::{attribute}]` expects an `async fn`"));
     }
-    if !sig.generics.params.is_empty() {
-        return fail(&sig.generics, "this function cannot be generic".into());
+    if !sig.generics.params.is_empty() || sig.generics.where_clause.is_some() {
+        return fail(&sig.ident, "this function cannot be generic".into());
+    }
+    if let Safety::Unsafe(token) = &sig.safety {
+        return fail(token, "this function cannot be `unsafe`".into());
+    }
+    if let Some(abi) = &sig.abi {
+        return fail(abi, "this function cannot be `extern`".into());
     }
     if let (Some(extra), _) = (sig.inputs.iter().nth(1), ()) {
         return fail(
@@ -150,6 +156,21 @@ mod tests {
             )),
             "this function cannot be generic"
         );
+        assert_eq!(
+            main(quote!(
+                async fn main()
+                where
+                    u8: Copy,
+                {
+                }
+            )),
+            "this function cannot be generic"
+        );
+        for qualifier in ["unsafe", "extern"] {
+            let order = if qualifier == "unsafe" { "async unsafe" } else { "async extern \"C\"" };
+            let item = format!("{order} fn main() {{}}").parse().unwrap();
+            assert_eq!(main(item), format!("this function cannot be `{qualifier}`"));
+        }
         assert_eq!(
             main(quote!(
                 async fn main(self) {}

@@ -54,6 +54,8 @@ use phalanx_core::Graph;
 /// | `stages = path` | function `fn(&mut Graph) -> S` that declares the stages | no other stages |
 /// | `runtime = expression` | a configured [`Runtime`](crate::Runtime), instead of `processors` | `Runtime::new()` |
 ///
+/// The generated code names the crate `::phalanx`, so the dependency cannot be renamed.
+///
 /// The program drains when `main` returns. The result of `main` sets the exit code, as that of a `main` without this
 /// attribute. If the program cannot be started, or is ended before `main` returns, the reason is printed and the exit
 /// code is 1.
