@@ -56,7 +56,7 @@ pub fn bounded<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     };
     let mailbox = Mailbox { capacity, refused: AtomicU64::new(0), state: Mutex::new(state) };
     let mailbox = Arc::new(mailbox);
-    (Sender(mailbox.clone()), Receiver(mailbox))
+    (Sender(mailbox.clone()), Receiver { mailbox, spare: VecDeque::new() })
 }
 
 /// A value that was not sent.
@@ -262,7 +262,11 @@ impl<T: Send> Drop for Sending<'_, T> {
 }
 
 /// The receiving end of a mailbox. Dropping it closes the mailbox and drops the values in it.
-pub struct Receiver<T: Send>(Arc<Mailbox<T>>);
+pub struct Receiver<T: Send> {
+    mailbox: Arc<Mailbox<T>>,
+    /// An empty queue, which replaces the one whose values are taken, so that steady use allocates nothing.
+    spare: VecDeque<T>,
+}
 
 impl<T: Send> Receiver<T> {
     /// Waits for a value. Returns none when the mailbox is empty and no sender is left, or it is
@@ -284,21 +288,22 @@ impl<T: Send> Receiver<T> {
     }
 
     async fn wait(&mut self, max: usize, mut put: impl FnMut(T)) -> usize {
+        let Self { mailbox, spare } = self;
         poll_fn(|context| {
             let mut waker = Some(context.waker().clone());
-            let (mut received, mut admitted) = (VecDeque::new(), Vec::new());
-            let polled = self.0.locked(|state| {
+            let mut admitted = Vec::new();
+            let polled = mailbox.locked(|state| {
                 let count = max.min(state.values.len());
                 if count == 0 && !state.closed && state.senders > 0 {
                     std::mem::swap(&mut state.receiver, &mut waker);
                     return Poll::Pending;
                 }
                 match count == state.values.len() {
-                    true => std::mem::swap(&mut received, &mut state.values),
-                    false => received.extend(state.values.drain(..count)),
+                    true => std::mem::swap(spare, &mut state.values),
+                    false => spare.extend(state.values.drain(..count)),
                 }
                 while !state.closed
-                    && state.values.len() < self.0.capacity
+                    && state.values.len() < mailbox.capacity
                     && let Some(Waiting { value, waker, .. }) = state.waiting.pop_front()
                 {
                     state.values.push_back(value);
@@ -307,7 +312,7 @@ impl<T: Send> Receiver<T> {
                 Poll::Ready(count)
             });
             admitted.into_iter().for_each(wake_contained);
-            received.into_iter().for_each(&mut put);
+            spare.drain(..).for_each(&mut put);
             polled
         })
         .await
@@ -315,7 +320,7 @@ impl<T: Send> Receiver<T> {
 
     /// Refuses further values. Those in the mailbox can still be received; senders that wait get theirs back.
     pub fn close(&mut self) {
-        let waiting: Vec<_> = self.0.locked(|state| {
+        let waiting: Vec<_> = self.mailbox.locked(|state| {
             state.closed = true;
             state
                 .waiting
@@ -330,12 +335,32 @@ impl<T: Send> Receiver<T> {
 impl<T: Send> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.close();
-        drop(self.0.locked(|state| (std::mem::take(&mut state.values), state.receiver.take())));
+        drop(
+            self.mailbox.locked(|state| (std::mem::take(&mut state.values), state.receiver.take())),
+        );
     }
 }
 
 impl<T: Send> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("capacity", &self.0.capacity).finish_non_exhaustive()
+        f.debug_struct("Receiver").field("capacity", &self.mailbox.capacity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steady_use_keeps_the_memory_of_both_queues() {
+        let (sender, mut receiver) = bounded(4);
+        for value in 0..3 {
+            sender.try_send(value).unwrap();
+            let receiving = std::pin::pin!(receiver.recv());
+            let received = receiving.poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(received, Poll::Ready(Some(value)));
+        }
+        let kept = receiver.mailbox.locked(|state| state.values.capacity());
+        assert!(kept > 0 && receiver.spare.capacity() > 0);
     }
 }
