@@ -47,6 +47,9 @@ impl<S: PollStream> PollStream for Portable<S> {
         room: usize,
         put: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
+        if room == 0 {
+            return Poll::Ready(Ok(0));
+        }
         if let Some(stream) = self.direct() {
             return stream.poll_read(context, room, put);
         }

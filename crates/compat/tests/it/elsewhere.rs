@@ -76,6 +76,8 @@ fn another_thread_uses_a_portable_stream() {
                 read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
             };
             on_thread(async move {
+                // There is room for nothing, which is not a wait.
+                assert_eq!(stream.read(&mut []).await.unwrap(), 0);
                 stream.write_all(b"welcome").await.unwrap();
                 let mut rest = if begun { Vec::new() } else { byte.to_vec() };
                 stream.read_to_end(&mut rest).await.unwrap();
