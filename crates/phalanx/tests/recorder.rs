@@ -29,7 +29,7 @@ fn series_of_each_kind() {
     gauge.set(2.5);
     gauge.decrement(1.0);
     let times = recorder.register_histogram(&key("db.time", &[]), &META);
-    [0.5, 3.0, 1e9].into_iter().for_each(|time| times.record(time));
+    [0.5, 3.0, f64::NAN, 1e9].into_iter().for_each(|time| times.record(time));
     // The name has another kind already.
     recorder.register_gauge(&key("db.time", &[]), &META).set(1.0);
     let text = recorder.render();

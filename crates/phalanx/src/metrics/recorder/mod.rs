@@ -25,7 +25,9 @@ const BUCKETS: usize = 21;
 /// `histogram!`), and publishes it in `/metrics`.
 ///
 /// Clones share the series. Names and labels may have any characters: those other than letters, digits and underscores
-/// become underscores. A histogram has buckets for powers of 4 from a millionth to a million.
+/// become underscores. A histogram has buckets for powers of 4 from a millionth to a million, and ignores values that are
+/// not numbers (NaN). A recorder has at most 10,000 series; `phalanx_recorder_series_refused` counts registrations of
+/// further ones.
 ///
 /// ```
 /// use phalanx::Runtime;
@@ -91,6 +93,10 @@ fn bound(bucket: usize) -> f64 {
 
 impl HistogramFn for Distribution {
     fn record(&self, value: f64) {
+        // The sum would not be a number from then on.
+        if value.is_nan() {
+            return;
+        }
         if let Some(bucket) = (0..BUCKETS).find(|bucket| value <= bound(*bucket)) {
             self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         }
