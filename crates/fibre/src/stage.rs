@@ -16,6 +16,9 @@ pub trait LocalFibres {
     /// [`SharedStage::call`](phalanx_core::SharedStage::call): the fibre runs after the caller has suspended or
     /// finished, and a call that is dropped leaves it running.
     ///
+    /// The captures of `body`, with the access to the state, have at most 4,096 bytes; larger ones do not compile. Box
+    /// them.
+    ///
     /// # Panics
     /// Outside of a processor.
     #[track_caller]
@@ -92,6 +95,9 @@ pub trait KeyedFibres {
     ///     call.await
     /// }
     /// ```
+    ///
+    /// The captures of `body`, with the access to the state, have at most 4,096 bytes; larger ones do not compile. Box
+    /// them.
     ///
     /// # Panics
     /// Outside of a processor.

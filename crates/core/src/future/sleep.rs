@@ -116,6 +116,9 @@ pub struct TimedOut;
 ///
 /// # Errors
 /// [`TimedOut`] if the time expires first.
+///
+/// # Panics
+/// Outside a processor.
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, TimedOut> {
     let mut future = std::pin::pin!(future);
     let mut sleep = None;

@@ -42,8 +42,12 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
     /// the caller's session waits for a started call, unless the stage is
     /// [detached](super::BlockingOptions::detached).
     ///
-    /// The call fails with [`BlockingError::Full`] if the queue is full, and with [`BlockingError::Panicked`]
-    /// if `work` panics.
+    /// The call fails with [`BlockingError::Full`] if the queue is full, with [`BlockingError::Panicked`] if `work` panics,
+    /// with [`BlockingError::NoThread`] if the stage has no thread and the system cannot create one, and if the stage's
+    /// operation is rejected or ended.
+    ///
+    /// # Panics
+    /// Outside a processor.
     #[track_caller]
     pub fn call<F, T>(&self, work: F) -> BlockingCall<T>
     where

@@ -37,6 +37,9 @@ impl Dir {
     /// # Errors
     /// As `openat2(2)`: `EXDEV` for a path that leads out of the directory, `ELOOP` for a link that may not be followed.
     /// `InvalidInput` for a path with a zero byte.
+    ///
+    /// # Panics
+    /// As all asynchronous functions for files: outside a processor, if the kernel cannot answer at once.
     pub async fn open_file(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
         let path = CString::new(path).map_err(|_| io::ErrorKind::InvalidInput)?;
         let how = OpenHow { links: links.into(), access: Access::Read };

@@ -77,6 +77,9 @@ impl Stream {
     ///
     /// # Errors
     /// As `connect(2)`, or [`IoTimeout`]'s.
+    ///
+    /// # Panics
+    /// Outside a processor.
     pub async fn connect(address: SocketAddr, timeout: IoTimeout) -> io::Result<Self> {
         let stream = Self::open(address.into(), timeout).await?;
         stream.set_nodelay(true)?;
@@ -86,7 +89,11 @@ impl Stream {
     /// Opens a connection to the Unix socket at `path`.
     ///
     /// # Errors
-    /// As `connect(2)`, or [`IoTimeout`]'s. `InvalidInput` for a path of more than 107 bytes.
+    /// As `connect(2)`, or [`IoTimeout`]'s. `InvalidInput` for a path that is empty or has more than 107 bytes or a zero
+    /// byte, other than that of one of Linux's abstract names at its beginning.
+    ///
+    /// # Panics
+    /// Outside a processor.
     pub async fn connect_unix(path: impl AsRef<Path>, timeout: IoTimeout) -> io::Result<Self> {
         let (address, began) = (Address::Unix(path.as_ref().to_owned()), now());
         loop {
@@ -113,7 +120,9 @@ impl Stream {
 
     /// Waits for bytes and appends them to `buffer`. Returns their number; zero is the end of the stream.
     ///
-    /// One read appends at most 8 KiB. A waiting read holds no buffer: the driver lends it one when bytes arrive.
+    /// One read appends at most one receive buffer, 8 KiB by default
+    /// ([`Runtime::receive_buffers`](crate::Runtime::receive_buffers)). A waiting read holds no buffer: the driver lends it
+    /// one when bytes arrive.
     /// Dropping the future may lose bytes that are just arriving; a `timeout` loses none.
     ///
     /// # Errors

@@ -24,6 +24,9 @@ use crate::io::{release, with};
 /// #     Ok(())
 /// # }).unwrap();
 /// ```
+///
+/// # Panics
+/// The future panics when it is polled outside a processor.
 pub fn draining() -> Draining {
     Draining { key: None }
 }

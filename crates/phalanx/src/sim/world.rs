@@ -89,6 +89,9 @@ impl World {
     }
 
     /// Sets the number of processors.
+    ///
+    /// # Panics
+    /// The run panics if it is zero or more than 1024.
     pub fn set_processors(&mut self, count: usize) {
         self.processors = count;
     }
