@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Stream};
 
+use crate::reply::{Reply, write_array_head};
 use crate::round::Round;
 use crate::stages::Stages;
 
@@ -13,6 +14,8 @@ use crate::stages::Stages;
 const IDLE_TIMEOUT: IoTimeout = IoTimeout::NONE.until_shutdown();
 /// Timeout for a client to accept its answers.
 const SEND_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(30));
+/// Bytes of replies that are sent before further ones are encoded. The last of them may be longer.
+const MAX_WRITE: usize = 256 * 1024;
 /// Time for which the server reads after its last answer, so that the client receives the answer before a reset.
 const LINGER_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(1)).until_shutdown();
 /// Maximum number of these reads.
@@ -37,8 +40,7 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
         }
         let results = round.run(&stages).await;
         let last = round.last;
-        round.answer(results, &mut out);
-        out = stream.write(out, SEND_TIMEOUT).await?;
+        out = send(&stream, round.answers(results), out).await?;
         if last {
             return linger(stream).await;
         }
@@ -47,6 +49,33 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
             return Ok(());
         }
     }
+}
+
+/// Sends the replies, in one write if they are short. The values of a command may be much larger together than the
+/// memory, for example if it reads the same key many times; so no more of them are copied than one write sends.
+async fn send(
+    stream: &Stream,
+    replies: impl Iterator<Item = Reply>,
+    mut out: Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    for reply in replies {
+        match reply {
+            Reply::Array(elements) => {
+                write_array_head(elements.len(), &mut out);
+                for element in elements {
+                    element.write(&mut out);
+                    out = send_if_large(stream, out).await?;
+                }
+            }
+            reply => reply.write(&mut out),
+        }
+        out = send_if_large(stream, out).await?;
+    }
+    if out.is_empty() { Ok(out) } else { stream.write(out, SEND_TIMEOUT).await }
+}
+
+async fn send_if_large(stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
+    if out.len() < MAX_WRITE { Ok(out) } else { stream.write(out, SEND_TIMEOUT).await }
 }
 
 async fn linger(stream: Stream) -> io::Result<()> {

@@ -36,7 +36,7 @@ struct Arguments {
     /// Address to listen on; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:6379")]
     listen: SocketAddr,
-    /// Number of processors: threads, each bound to a core.
+    /// Number of processors, each a thread.
     #[arg(long, default_value_t = 2)]
     processors: usize,
     /// Address for /snapshot.json and /metrics.

@@ -40,11 +40,16 @@ impl Reply {
             }
             Self::Nil => out.extend_from_slice(b"$-1\r\n"),
             Self::Array(replies) => {
-                integer(b'*', replies.len(), out);
+                write_array_head(replies.len(), out);
                 replies.iter().for_each(|reply| reply.write(out));
             }
         }
     }
+}
+
+/// Appends the beginning of an array, which its elements follow.
+pub(crate) fn write_array_head(length: usize, out: &mut Vec<u8>) {
+    integer(b'*', length, out);
 }
 
 fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {

@@ -137,19 +137,15 @@ impl Round {
         }
     }
 
-    /// Writes all answers to `out`, given the results of the operations.
-    pub(crate) fn answer(self, results: Results, out: &mut Vec<u8>) {
+    /// The answers in order, given the results of the operations.
+    pub(crate) fn answers(self, results: Results) -> impl Iterator<Item = Reply> {
         let mut replies: SmallVec<[_; 1]> =
             results.into_iter().map(|result| result.map(IntoIterator::into_iter)).collect();
-        let mut steps = self.places.into_iter().map(|place| next_reply(&mut replies[place]));
-        for answer in self.answers {
-            match answer {
-                Answer::Ready(reply) => reply.write(out),
-                Answer::From(count, gather) => {
-                    gathered(steps.by_ref().take(count), gather).write(out);
-                }
-            }
-        }
+        let mut steps = self.places.into_iter().map(move |place| next_reply(&mut replies[place]));
+        self.answers.into_iter().map(move |answer| match answer {
+            Answer::Ready(reply) => reply,
+            Answer::From(count, gather) => gathered(steps.by_ref().take(count), gather),
+        })
     }
 }
 

@@ -16,6 +16,7 @@ phalanx_testkit::per_driver!(crate::on:
     a_scan_finds_every_key_once_at_rest,
     invalid_input_gets_an_error_and_a_close,
     values_of_any_bytes_and_megabytes,
+    a_reply_may_be_larger_than_memory,
     too_many_clients_are_rejected,
     it_shuts_down_gracefully,
     redis_cli_works,
@@ -213,6 +214,25 @@ fn values_of_any_bytes_and_megabytes(driver: &str) {
     let mut answer = vec![0; value.len() + "$3000000\r\n\r\n".len()];
     stream.read_exact(&mut answer).expect("all of it");
     assert!(answer == [b"$3000000\r\n", value.as_slice(), b"\r\n"].concat());
+}
+
+/// A command reads a value many times. The server copies no more of the replies than the client reads.
+fn a_reply_may_be_larger_than_memory(driver: &str) {
+    const COUNT: usize = 60_000;
+    let server = Server::start(driver);
+    let mut stream = server.connect();
+    let value = "x".repeat(4 << 20);
+    talk(&mut stream, format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4194304\r\n{value}\r\n"), "+OK\r\n");
+    let request = format!("*{}\r\n$4\r\nMGET\r\n{}", COUNT + 1, "$1\r\nk\r\n".repeat(COUNT));
+    let element = format!("$4194304\r\n{value}\r\n");
+    talk(&mut stream, request, &format!("*60000\r\n{element}{element}"));
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", server.process.pid()))
+    else {
+        return;
+    };
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux has it");
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kib < 300 << 10, "{kib} KiB for a reply of 240 GB");
 }
 
 fn too_many_clients_are_rejected(driver: &str) {
