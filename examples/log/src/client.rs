@@ -29,15 +29,15 @@ async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
     let mut input = Vec::new();
     let mut answer = Vec::new();
     while stream.read(&mut input, IDLE_TIMEOUT.until_shutdown()).await? > 0 {
-        let Some(end) = input.iter().rposition(|byte| *byte == b'\n') else {
-            if input.len() >= MAX_LINE {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            continue;
-        };
+        let mut lengths: Vec<usize> =
+            input.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::len).collect();
+        if lengths.iter().any(|length| *length > MAX_LINE) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let Some(end) = input.iter().rposition(|byte| *byte == b'\n') else { continue };
         let rest = input.split_off(end + 1);
         let lines = std::mem::replace(&mut input, rest);
-        let lengths: Vec<usize> = lines.split_inclusive(|b| *b == b'\n').map(<[u8]>::len).collect();
+        lengths.truncate(lengths.len() - usize::from(!input.is_empty()));
         let placed = stages.log.call(LOG, lines).await.map_err(io::Error::other)?;
         let mut place = placed.map_err(io::Error::from)?;
         for length in lengths {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx::fs::{Dir, File};
+use phalanx::runtime::report;
 use phalanx::stage::{Cohort, PartitionedCohortStage};
 use phalanx::{Graph, SharedStage};
 
@@ -80,7 +81,10 @@ async fn commit_all(log: &mut Log, mut cohort: Cohort<Vec<u8>, AppendResult>) {
     }
     let placed = match log.broken {
         Some(broken) => Err(broken),
-        None => append(log, lines).await.map_err(|error| error.kind()),
+        None => append(log, lines).await.map_err(|error| {
+            report(format_args!("the log accepts no more lines until a restart: {error}"));
+            error.kind()
+        }),
     };
     log.broken = placed.err();
     for (reply, begin) in waiting {
