@@ -19,8 +19,12 @@ const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(300)).until
 const SEND_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(10));
 /// Maximum number of clients per processor; further ones are rejected.
 const MAX_CLIENTS: usize = 10_000;
-/// Maximum number of keys in a command, each of which becomes an operation.
-const MAX_KEYS: usize = 1000;
+/// Maximum number of keys in a command, each of which becomes an operation and a part of the answer.
+const MAX_KEYS: usize = 100;
+/// Bytes of answers above which the server answers no further line until it has sent them.
+const MAX_ANSWERS: usize = 64 * 1024;
+/// Maximum number of keys in a partition.
+const MAX_ENTRIES: usize = 2_000;
 
 /// The keys of one partition.
 type Table = HashMap<String, String>;
@@ -40,7 +44,7 @@ struct Buffers {
     input: Vec<u8>,
 }
 
-/// An operation of the network stage: sends the pending data, then waits for more input.
+/// An operation of the network stage: sends the pending data, then waits for more input unless a line is left.
 async fn converse(
     network: SharedStage<()>,
     stream: &Rc<Stream>,
@@ -50,6 +54,9 @@ async fn converse(
     let conversed = network.call(move |_| async move {
         if !buffers.out.is_empty() {
             buffers.out = stream.write(buffers.out, SEND_TIMEOUT).await?;
+        }
+        if buffers.input.contains(&b'\n') {
+            return Ok(buffers);
         }
         match stream.read(&mut buffers.input, IDLE_TIMEOUT).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -61,17 +68,21 @@ async fn converse(
 
 async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Result<()> {
     let (stream, mut buffers) = (Rc::new(stream), Buffers::default());
-    while buffers.input.len() <= MAX_LINE {
-        while let Some(end) = buffers.input.iter().position(|byte| *byte == b'\n') {
+    loop {
+        while buffers.out.len() <= MAX_ANSWERS
+            && let Some(end) = buffers.input.iter().position(|byte| *byte == b'\n')
+        {
             let line: Vec<u8> = buffers.input.drain(..=end).collect();
             let answered = answer(stages, hasher, &String::from_utf8_lossy(&line)).await;
             let line = answered.unwrap_or_else(|error| format!("error: {error}"));
             buffers.out.extend(line.into_bytes());
             buffers.out.push(b'\n');
         }
+        if buffers.input.len() > MAX_LINE && !buffers.input.contains(&b'\n') {
+            return Ok(());
+        }
         buffers = converse(stages.network, &stream, buffers).await?;
     }
-    Ok(())
 }
 
 /// Calls the partition of `key`. The operation is queued here and runs when the caller awaits.
@@ -82,10 +93,17 @@ fn get(stages: Stages, hasher: &RandomState, key: &str) -> Call<Option<String>> 
     })
 }
 
-fn set(stages: Stages, hasher: &RandomState, key: &str, value: &str) -> Call<()> {
+/// Sets the value of `key`, unless the partition has room for no further key. Returns whether it did.
+fn set(stages: Stages, hasher: &RandomState, key: &str, value: &str) -> Call<bool> {
     let (hash, key, value) = (hasher.hash_one(key), key.to_owned(), value.to_owned());
     stages.store.call(hash, move |partition| async move {
-        partition.with(|table| drop(table.insert(key, value)));
+        partition.with(|table| {
+            let fits = table.len() < MAX_ENTRIES || table.contains_key(&key);
+            if fits {
+                table.insert(key, value);
+            }
+            fits
+        })
     })
 }
 
@@ -95,8 +113,8 @@ async fn answer(stages: Stages, hasher: &RandomState, line: &str) -> Result<Stri
     match words[..] {
         ["GET", key] => Ok(or_none(get(stages, hasher, key).await?)),
         ["SET", key, value] => {
-            set(stages, hasher, key, value).await?;
-            Ok("OK".into())
+            let is_set = set(stages, hasher, key, value).await?;
+            Ok(if is_set { "OK" } else { "full" }.into())
         }
         ["MGET", ref keys @ ..] if keys.len() <= MAX_KEYS => {
             let calls: Vec<_> = keys.iter().map(|key| get(stages, hasher, key)).collect();

@@ -1,20 +1,26 @@
 //! Step six: the echo server with fibres, which run blocking code.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 use phalanx::fibre::LocalFibres;
 use phalanx::fibre::net::Stream;
 use phalanx::net::{IoTimeout, Listeners};
 use phalanx::{Graph, Runtime};
 
+/// Maximum length of a client's line in bytes, with its end.
+const MAX_LINE: u64 = 64 * 1024;
+
 /// Serves one connection: returns each line in upper case.
 fn shout(stream: &Stream) -> io::Result<()> {
     stream.set_read_timeout(IoTimeout::NONE.until_shutdown());
-    let mut writer = stream;
-    for line in BufReader::new(stream).lines() {
-        writeln!(writer, "{}", line?.to_uppercase())?;
+    let (mut reader, mut writer) = (BufReader::new(stream), stream);
+    loop {
+        let mut line = String::new();
+        reader.by_ref().take(MAX_LINE).read_line(&mut line)?;
+        // The end of the stream, or a line that is too long.
+        let Some(line) = line.strip_suffix('\n') else { return Ok(()) };
+        writeln!(writer, "{}", line.to_uppercase())?;
     }
-    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -50,7 +50,7 @@ async fn converse(
 
 async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Result<()> {
     let (stream, mut buffers) = (Rc::new(stream), Buffers::default());
-    while buffers.input.len() <= MAX_LINE {
+    loop {
         while let Some(end) = buffers.input.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = buffers.input.drain(..=end).collect();
             let answered = answer(stages, hasher, &String::from_utf8_lossy(&line)).await;
@@ -58,9 +58,11 @@ async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Resu
             buffers.out.extend(line.into_bytes());
             buffers.out.push(b'\n');
         }
+        if buffers.input.len() > MAX_LINE {
+            return Ok(()); // an incomplete line
+        }
         buffers = converse(stages.network, &stream, buffers).await?;
     }
-    Ok(())
 }
 
 async fn answer(stages: Stages, hasher: &RandomState, line: &str) -> Result<String, CallError> {

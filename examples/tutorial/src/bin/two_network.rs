@@ -37,15 +37,17 @@ async fn converse(
 
 async fn serve(network: SharedStage<()>, stream: Stream) -> io::Result<()> {
     let (stream, mut buffers) = (Rc::new(stream), Buffers::default());
-    while buffers.input.len() <= MAX_LINE {
+    loop {
         while let Some(end) = buffers.input.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = buffers.input.drain(..=end).collect();
             buffers.out.extend(answer(&String::from_utf8_lossy(&line)).into_bytes());
             buffers.out.push(b'\n');
         }
+        if buffers.input.len() > MAX_LINE {
+            return Ok(()); // an incomplete line
+        }
         buffers = converse(network, &stream, buffers).await?;
     }
-    Ok(())
 }
 
 fn answer(line: &str) -> String {
