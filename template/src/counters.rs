@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use phalanx::{CallError, Graph, PartitionedStage};
 
@@ -11,26 +12,31 @@ const MAX_COUNTERS: usize = 10_000;
 
 /// Handle of a partitioned stage: the name of a counter selects the partition, and one processor owns each partition, so
 /// the maps need no lock.
-#[derive(Clone, Copy)]
-pub struct Counters(PartitionedStage<HashMap<String, u64>>);
+#[derive(Clone)]
+pub struct Counters {
+    stage: PartitionedStage<HashMap<String, u64>>,
+    /// Hashes with a random key, so that clients cannot choose names of one partition.
+    hasher: Arc<RandomState>,
+}
 
 impl Counters {
     /// Declares the stage as the next of `graph`.
     pub fn declare(graph: &mut Graph) -> Self {
-        Self(graph.partitioned("counters", |_| HashMap::new()))
+        let stage = graph.partitioned("counters", |_| HashMap::new());
+        Self { stage, hasher: Arc::new(RandomState::new()) }
     }
 
     /// The count of a counter.
     pub async fn read(&self, name: &str) -> Result<u64, Failure> {
-        let (key, name) = (key(name), name.to_owned());
-        let call = self.0.call(key, async move |counters| counters.with(|map| map.get(&name).copied()));
+        let (key, name) = (self.hasher.hash_one(name), name.to_owned());
+        let call = self.stage.call(key, async move |counters| counters.with(|map| map.get(&name).copied()));
         call.await.map_err(Failure::Call)?.ok_or(Failure::Unknown)
     }
 
     /// Adds one, and returns the new count.
     pub async fn add(&self, name: &str) -> Result<u64, Failure> {
-        let (key, name) = (key(name), name.to_owned());
-        let call = self.0.call(key, async move |counters| counters.with(|map| increment(map, name)));
+        let (key, name) = (self.hasher.hash_one(name), name.to_owned());
+        let call = self.stage.call(key, async move |counters| counters.with(|map| increment(map, name)));
         call.await.map_err(Failure::Call)?
     }
 }
@@ -42,13 +48,6 @@ fn increment(counters: &mut HashMap<String, u64>, name: String) -> Result<u64, F
     let count = counters.entry(name).or_default();
     *count += 1;
     Ok(*count)
-}
-
-/// The partition key of a name.
-fn key(name: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Why a request failed.

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use phalanx::CallError;
 use serde::Serialize;
 
 pub use crate::counters::{Counters, Failure};
@@ -47,6 +48,7 @@ impl IntoResponse for Failure {
         let status = match self {
             Self::Unknown => StatusCode::NOT_FOUND,
             Self::TooMany => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Call(CallError::Panicked { .. }) => StatusCode::INTERNAL_SERVER_ERROR,
             // The stage is full, or the program ends.
             Self::Call(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
