@@ -7,6 +7,7 @@ use std::time::Duration;
 use phalanx::net::{IoTimeout, Stream};
 
 use crate::reply::{Reply, write_array_head};
+use crate::resp::missing;
 use crate::round::Round;
 use crate::stages::Stages;
 
@@ -33,8 +34,11 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
         input.drain(..taken);
         if round.is_empty() {
             // The request is incomplete. While a client waits for answers, nothing is read from it.
-            if stream.read(&mut input, IDLE_TIMEOUT).await? == 0 {
-                return Ok(());
+            let wanted = input.len() + missing(&input);
+            while input.len() < wanted {
+                if stream.read(&mut input, IDLE_TIMEOUT).await? == 0 {
+                    return Ok(());
+                }
             }
             continue;
         }
@@ -71,7 +75,11 @@ async fn send(
         }
         out = send_if_large(stream, out).await?;
     }
-    if out.is_empty() { Ok(out) } else { stream.write(out, SEND_TIMEOUT).await }
+    if !out.is_empty() {
+        out = stream.write(out, SEND_TIMEOUT).await?;
+    }
+    // A connection that waits keeps no large buffer.
+    Ok(if out.capacity() > 2 * MAX_WRITE { Vec::new() } else { out })
 }
 
 async fn send_if_large(stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {

@@ -43,14 +43,26 @@ impl Malformed {
 pub(crate) fn parse(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Malformed> {
     match input.first() {
         None => Ok(None),
-        Some(b'*') => array(input),
+        Some(b'*') => array(input).map(Result::ok),
         Some(_) => inline(input),
     }
 }
 
-fn array(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Malformed> {
+/// A number of bytes without which the first request in `input`, which is incomplete, stays incomplete. So a request with
+/// many words and a long one is not parsed again for each of its parts.
+pub(crate) fn missing(input: &[u8]) -> usize {
+    match array(input) {
+        Ok(Err(Missing(bytes))) if input.first() == Some(&b'*') => bytes,
+        _ => 1,
+    }
+}
+
+/// The number of bytes that an incomplete request lacks at least.
+struct Missing(usize);
+
+fn array(input: &[u8]) -> Result<Result<(Request<'_>, usize), Missing>, Malformed> {
     let Some((count, mut at)) = number(input, 1, "invalid multibulk length")? else {
-        return Ok(None);
+        return Ok(Err(Missing(1)));
     };
     if count > MAX_WORDS as i64 {
         return Err(Malformed::new("invalid multibulk length"));
@@ -59,7 +71,7 @@ fn array(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Malformed> {
     let mut words = Request::new();
     for _ in 0..count.max(0) {
         match input.get(at) {
-            None => return Ok(None),
+            None => return Ok(Err(Missing(1))),
             Some(b'$') => (),
             Some(other) => {
                 let found = other.escape_ascii();
@@ -67,7 +79,7 @@ fn array(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Malformed> {
             }
         }
         let Some((length, start)) = number(input, at + 1, "invalid bulk length")? else {
-            return Ok(None);
+            return Ok(Err(Missing(1)));
         };
         let length = usize::try_from(length).ok().filter(|length| *length <= MAX_BULK);
         let length = length.ok_or_else(|| Malformed::new("invalid bulk length"))?;
@@ -76,13 +88,13 @@ fn array(input: &[u8]) -> Result<Option<(Request<'_>, usize)>, Malformed> {
             return Err(Malformed::new("too big request"));
         }
         match input.get(end..end + 2) {
-            None => return Ok(None),
+            None => return Ok(Err(Missing(end + 2 - input.len()))),
             Some(b"\r\n") => words.push(Cow::Borrowed(&input[start..end])),
             Some(_) => return Err(Malformed::new("expected CRLF after a bulk string")),
         }
         at = end + 2;
     }
-    Ok(Some((words, at)))
+    Ok(Ok((words, at)))
 }
 
 /// The number in the line that begins at `at`, and the position of the next line.
@@ -211,6 +223,7 @@ mod tests {
             let bytes = encoded(&words);
             for part in 0..bytes.len() {
                 prop_assert_eq!(parse(&bytes[..part]), Ok(None));
+                prop_assert!((1..=bytes.len() - part).contains(&missing(&bytes[..part])));
             }
             let length = bytes.len();
             let bytes = [bytes, behind].concat();
@@ -257,6 +270,13 @@ mod tests {
         for unbalanced in ["SET \"a\n", "SET 'a\n", "SET \"a\"b\n", "SET \"a\\\n"] {
             assert_eq!(read(unbalanced), Err(Malformed::new("unbalanced quotes in request")));
         }
+    }
+
+    #[test]
+    fn an_announced_word_is_waited_for() {
+        assert_eq!(missing(b"*2\r\n$1\r\na\r\n$1000\r\nabc"), 999);
+        assert_eq!(missing(b"*2\r\n$1\r\na\r\n$10"), 1);
+        assert_eq!(missing(b"GET"), 1);
     }
 
     #[test]
