@@ -42,6 +42,15 @@ impl Endpoint {
         parse(url).map(drop)
     }
 
+    /// Whether answers come from the same URL, signed by the same authorities.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        let trusts_as = match (&self.connector, &other.connector) {
+            (Some(own), Some(other)) => own.trusts_as(other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        self.url == other.url && trusts_as
+    }
+
     pub(crate) async fn connect(
         &self,
         resolver: &Resolver,

@@ -11,10 +11,13 @@ use serde_json::Value;
 
 use crate::error::{FileError, LineError};
 
-/// Maximum number of keys, size of the file, and length of a modulus, in bytes.
+/// Maximum number of keys, size of the file, and lengths of a modulus, in bytes.
 const MAX_KEYS: usize = 64;
 pub(crate) const MAX_BYTES: usize = 1 << 20;
+const MIN_MODULUS: usize = 256;
 const MAX_MODULUS: usize = 512;
+/// Length of a public key of Ed25519, in bytes (RFC 8032 §5.1.5).
+const ED25519_BYTES: usize = 32;
 /// Minimum length of a secret, in bytes: that of the shortest signature made with it (RFC 7518 §3.2).
 const MIN_SECRET: usize = 32;
 
@@ -164,14 +167,22 @@ impl JsonKey {
         Ok(match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", _) => {
                 let (n, e) = (bytes("n", &self.n)?, bytes("e", &self.e)?);
-                if n.len() > MAX_MODULUS {
-                    return Err(format!("`n` has more than {} bits", 8 * MAX_MODULUS));
+                let is_well = (MIN_MODULUS..=MAX_MODULUS).contains(&n.len()) && n[0] != 0;
+                if !is_well {
+                    let bits = [MIN_MODULUS, MAX_MODULUS].map(|bytes| 8 * bytes);
+                    return Err(format!(
+                        "`n` must have {} to {} bits, without leading zeros",
+                        bits[0], bits[1]
+                    ));
                 }
                 Material::Rsa(rsa::PublicKeyComponents { n, e })
             }
             ("EC", Some("P-256")) => Material::P256(point(32)?),
             ("EC", Some("P-384")) => Material::P384(point(48)?),
-            ("OKP", Some("Ed25519")) => Material::Ed25519(bytes("x", &self.x)?),
+            ("OKP", Some("Ed25519")) => match bytes("x", &self.x)? {
+                x if x.len() == ED25519_BYTES => Material::Ed25519(x),
+                _ => return Err(format!("`x` must have {ED25519_BYTES} bytes")),
+            },
             ("oct", _) => match bytes("k", &self.k)? {
                 secret if secret.len() >= MIN_SECRET => Material::Secret(secret),
                 _ => return Err(format!("`k` must have at least {MIN_SECRET} bytes")),
@@ -221,5 +232,29 @@ impl Material {
             }
         };
         verified.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_with_which_no_signature_can_be_verified_are_left_out() {
+        let encoded = |bytes: &[u8]| Base64UrlUnpadded::encode_string(bytes);
+        let parse =
+            |key: Value| KeySet::parse(json!({ "keys": [key] }).to_string().as_bytes(), true);
+        let rsa = |n: &[u8]| parse(json!({ "kty": "RSA", "n": encoded(n), "e": "AQAB" }));
+        let ed = |x: &[u8]| parse(json!({ "kty": "OKP", "crv": "Ed25519", "x": encoded(x) }));
+        assert!(rsa(&[1; 256]).is_ok() && rsa(&[1; 512]).is_ok() && ed(&[1; 32]).is_ok());
+        let padded = [&[0][..], &[1; 256]].concat();
+        for wrong in [rsa(&[1; 255]), rsa(&[1; 513]), rsa(&padded), rsa(&[])] {
+            assert!(wrong.unwrap_err().contains("`n` must have 2048 to 4096 bits"));
+        }
+        for wrong in [ed(&[1]), ed(&[1; 33])] {
+            assert!(wrong.unwrap_err().contains("`x` must have 32 bytes"));
+        }
     }
 }

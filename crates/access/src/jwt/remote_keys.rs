@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Resolver};
 use phalanx::runtime::report;
+use phalanx::shutdown::is_draining;
 use phalanx::sync::oneshot;
 use phalanx::time::now;
 
@@ -72,14 +73,16 @@ impl fmt::Debug for RemoteKeys {
 }
 
 impl RemoteKeys {
-    /// The keys at the URL of `endpoint`: those of `earlier`, if it has the same URL, until the next login fetches them
-    /// again. If fetches fail, keys are used up to `max_age` after their own fetch.
+    /// The keys at the URL of `endpoint`: those of `earlier`, if it has the same URL and authorities, until the next fetch,
+    /// which may begin at once. If fetches fail, keys are used up to `max_age` after their own fetch.
     pub fn new(endpoint: Endpoint, max_age: Duration, earlier: Option<&Self>) -> Self {
-        let same = earlier.filter(|earlier| earlier.endpoint.url == endpoint.url);
+        let same = earlier.filter(|earlier| earlier.endpoint.is_as(&endpoint));
         let state = same.map(|earlier| earlier.state.clone()).unwrap_or_default();
         let own = Self { endpoint: Arc::new(endpoint), max_age, state };
         let mut state = own.state();
         (state.due, state.not_before) = (Duration::ZERO, Duration::ZERO);
+        // The first failure after a reload is reported.
+        state.failures = 0;
         drop(state);
         own
     }
@@ -122,7 +125,7 @@ impl RemoteKeys {
             (answer, !std::mem::replace(&mut state.is_fetching, true), waits)
         };
         if starts {
-            let result = Err("no fetch could start".into());
+            let result = Err(Some("no fetch could start".into()));
             let guard = Fetching { keys: self.clone(), result, begun: now(), at: now() };
             let own = fetcher.clone();
             // If the stage is full, the guard is dropped and answers.
@@ -147,7 +150,7 @@ impl RemoteKeys {
     }
 
     /// Stores the result of a fetch, and answers those that wait.
-    fn ended(&self, result: Result<(KeySet, Duration), String>, (begun, at): (Duration, Duration)) {
+    fn ended(&self, result: Fetched, (begun, at): (Duration, Duration)) {
         let mut state = self.state();
         state.is_fetching = false;
         let line = match result {
@@ -157,7 +160,8 @@ impl RemoteKeys {
                 let failures = std::mem::take(&mut state.failures);
                 (failures > 0).then(|| format!("fetched again, after {failures} failures"))
             }
-            Err(error) => {
+            Err(None) => None,
+            Err(Some(error)) => {
                 let delay = FIRST_DELAY.saturating_mul(1 << state.failures.min(10)).min(MAX_DELAY);
                 state.not_before = at + delay;
                 state.failures = state.failures.saturating_add(1);
@@ -182,10 +186,13 @@ impl RemoteKeys {
     }
 }
 
+/// The result of a fetch: the keys and their lifetime, or an error. There is none if a shutdown has ended the fetch.
+type Fetched = Result<(KeySet, Duration), Option<String>>;
+
 /// A fetch in progress, which ends also if its operation is dropped.
 struct Fetching {
     keys: RemoteKeys,
-    result: Result<(KeySet, Duration), String>,
+    result: Fetched,
     begun: Duration,
     /// The time of its begin, and then of its end.
     at: Duration,
@@ -193,7 +200,9 @@ struct Fetching {
 
 impl Fetching {
     async fn run(mut self, fetcher: Fetcher) {
-        self.result = self.keys.fetch(&fetcher.resolver).await;
+        self.result = Err(None);
+        let fetched = self.keys.fetch(&fetcher.resolver).await;
+        self.result = fetched.map_err(|error| (!is_draining()).then_some(error));
         self.at = now();
         let counter = if self.result.is_ok() { &fetcher.fetched } else { &fetcher.failed };
         counter.add(1);
@@ -202,8 +211,44 @@ impl Fetching {
 
 impl Drop for Fetching {
     fn drop(&mut self) {
-        let result = std::mem::replace(&mut self.result, Err(String::new()));
+        let result = std::mem::replace(&mut self.result, Err(None));
         // The processor may have ended, and with it the clock.
         self.keys.ended(result, (self.begun, self.at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    /// Keys of a server that other authorities sign are not those of this one.
+    #[test]
+    fn keys_belong_to_a_url_and_its_authorities() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, same, other] = ["first", "same", "other"].map(|name| folder.path().join(name));
+        let authority = || {
+            let params = CertificateParams::new(Vec::new()).unwrap();
+            params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+        };
+        let pem = authority();
+        for (path, text) in [(&first, &pem), (&same, &pem), (&other, &authority())] {
+            std::fs::write(path, text).unwrap();
+        }
+        let keys = |url, path: &std::path::Path, earlier: Option<&RemoteKeys>| {
+            let endpoint = Endpoint::open(url, Some(path)).unwrap();
+            RemoteKeys::new(endpoint, TIMEOUT, earlier)
+        };
+        let (url, elsewhere) = ("https://a.example/keys", "https://a.example/others");
+        let earlier = keys(url, &first, None);
+        earlier.state().failures = 3;
+        for (url, path, is_shared) in
+            [(url, &same, true), (url, &other, false), (elsewhere, &same, false)]
+        {
+            let later = keys(url, path, Some(&earlier));
+            assert_eq!(Arc::ptr_eq(&later.state, &earlier.state), is_shared, "{url} {path:?}");
+            assert_eq!(later.state().failures, 0);
+        }
     }
 }

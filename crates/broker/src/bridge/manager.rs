@@ -51,7 +51,8 @@ impl Running {
     }
 }
 
-/// Runs the bridges of `processor` until shutdown. Each bridge belongs to one processor.
+/// Runs the bridges of `processor` until shutdown. Each bridge belongs to one processor. After a reload, the first
+/// processor also fetches what logins need.
 pub(crate) async fn manage(context: Context, settings: SharedSettings, processor: usize) {
     end_removed(&context, &settings, processor).await;
     let (mut running, mut drained) = (Running::default(), pin!(draining()));
@@ -60,6 +61,9 @@ pub(crate) async fn manage(context: Context, settings: SharedSettings, processor
         apply(&context, &settings, processor, &mut running);
         if let Either::Right(()) = select(changed, drained.as_mut()).await {
             return;
+        }
+        if processor == 0 {
+            context.fetch();
         }
     }
 }

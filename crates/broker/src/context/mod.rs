@@ -68,6 +68,15 @@ impl Context {
         Some((*stages, profile))
     }
 
+    /// Starts to fetch what the policy in force has by URL, so that the first login does not wait for it.
+    pub(crate) fn fetch(&self) {
+        let own = self.clone();
+        // If the stage is full, the first login fetches.
+        let _ = self.stages.control.dispatch(move |_| async move {
+            own.access.load_full().fetch(&own.verifiers).await;
+        });
+    }
+
     /// The traces of operators.
     pub(crate) fn traces(&self) -> &Traces {
         self.events().traces()

@@ -197,10 +197,7 @@ impl Broker {
             }
         }
         if processor == 0 {
-            let own = self.context.clone();
-            let _ = stages.control.dispatch(move |_| async move {
-                own.access.load_full().fetch(&own.verifiers).await;
-            });
+            self.context.fetch();
         }
     }
 

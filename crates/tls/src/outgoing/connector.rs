@@ -15,7 +15,10 @@ use crate::stream::session::TlsStream;
 
 /// The authorities that a client trusts, and its own certificate.
 #[derive(Clone, Debug)]
-pub struct Connector(Arc<ClientConfig>);
+pub struct Connector {
+    config: Arc<ClientConfig>,
+    authorities: Arc<RootCertStore>,
+}
 
 impl Connector {
     /// Loads the authorities in a PEM file, by default those of the system, and the client's certificate and key, if
@@ -28,12 +31,12 @@ impl Connector {
         identity: Option<(&Path, &Path)>,
         protocols: &[&[u8]],
     ) -> Result<Self, CertificateError> {
-        let roots = authorities.map_or_else(of_system, clients::authorities)?;
+        let roots = Arc::new(authorities.map_or_else(of_system, clients::authorities)?);
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder
             .with_safe_default_protocol_versions()
             .expect("the provider supports the default versions")
-            .with_root_certificates(roots);
+            .with_root_certificates(roots.clone());
         let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
@@ -50,12 +53,17 @@ impl Connector {
             }
         };
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        Ok(Self(Arc::new(config)))
+        Ok(Self { config: Arc::new(config), authorities: roots })
+    }
+
+    /// Whether both trust the same authorities, listed in the same order.
+    pub fn trusts_as(&self, other: &Self) -> bool {
+        self.authorities.roots == other.authorities.roots
     }
 
     /// The configuration, for a program that does not use this runtime's sockets.
     pub fn config(&self) -> Arc<ClientConfig> {
-        self.0.clone()
+        self.config.clone()
     }
 
     /// Performs a handshake with the server of this host name or IP address, for at most `timeout`.
@@ -70,7 +78,7 @@ impl Connector {
     ) -> io::Result<Box<TlsStream>> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         let name = ServerName::try_from(host.to_owned()).map_err(invalid)?;
-        TlsStream::connect(stream, self.0.clone(), name, timeout).await.map(Box::new)
+        TlsStream::connect(stream, self.config.clone(), name, timeout).await.map(Box::new)
     }
 }
 

@@ -108,8 +108,15 @@ fn keys_are_fetched_when_they_are_needed() {
             seconds(61).await;
             assert_eq!(service.count(), 6 + n);
         }
+        // After a reload, the first login waits for a fetch.
+        service.answers(200, "", &key_set(&[1]));
+        assert!(by_url(Some(&reloaded)).verify_with(&fetcher, &token(2), 1000).await.is_err());
+        service.answers(200, "", &key_set(&[2]));
+        seconds(301).await;
+        assert_eq!(reloaded.verify_with(&fetcher, &token(2), 1000).await.as_deref(), Ok("eve"));
         // Up to their maximum age.
-        seconds(900).await;
+        service.answers(503, "", "");
+        seconds(901).await;
         assert_eq!(reloaded.verify_with(&fetcher, &token(2), 1000).await, Err(KEYS_MISSING));
         service.answers(200, "", &key_set(&[2]));
         seconds(61).await;
