@@ -1,5 +1,6 @@
 //! Reading a table over existing values.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -63,6 +64,7 @@ impl Reader<'_> {
             Source::Text { text, .. } => text.get(span.clone()).unwrap_or_default().to_owned(),
             Source::Given(_) => words(value.get_ref()),
         };
+        let (found, why) = (without_login(&found), without_login(why));
         let line = found.lines().next().unwrap_or_default();
         let mut found: String = line.chars().take(40).collect();
         if found.len() < line.len() {
@@ -71,6 +73,17 @@ impl Reader<'_> {
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
         let what = format!("found {found}{why}, expected {expected}");
         ConfigError::new(&self.place(span.start, key), key, &what)
+    }
+}
+
+/// A text without what may be a user name and a password, as in `nats://user:password@host`, and without all behind it:
+/// errors are kept in logs.
+fn without_login(text: &str) -> Cow<'_, str> {
+    let Some(before) = text.rfind('@').map(|end| &text[..end]) else { return text.into() };
+    match (before.find("://"), before.contains(':')) {
+        (Some(at), _) => format!("{}…", &text[..at + 3]).into(),
+        (None, true) => "…".into(),
+        (None, false) => text.into(),
     }
 }
 
@@ -342,4 +355,78 @@ fn read_word<F: Value<T>, T>(text: &str) -> Result<T, String> {
         Ok(number @ (DeValue::Integer(_) | DeValue::Float(_))) => F::read(number),
         _ => Err(why),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::path::Path;
+
+    use super::*;
+    use crate::pass::Keys;
+    use crate::{Given, Written, read};
+
+    /// A value whose errors contain it.
+    #[derive(Debug, Default, PartialEq)]
+    struct Talkative;
+
+    impl Value for Talkative {
+        fn kind() -> String {
+            "text".into()
+        }
+
+        fn expected() -> String {
+            "nothing".into()
+        }
+
+        fn read(value: &Given<'_>) -> Result<Self, String> {
+            Err(format!("not {:?}", value.as_str().unwrap_or_default()))
+        }
+
+        fn print(_: &Self) -> Written {
+            "".into()
+        }
+    }
+
+    #[derive(Default)]
+    struct Own {
+        listen: Vec<SocketAddr>,
+        one: Talkative,
+    }
+
+    impl Keys for Own {
+        fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+            pass.key("listen", &mut self.listen, "");
+            pass.key("one", &mut self.one, "");
+        }
+    }
+
+    #[test]
+    fn errors_contain_no_passwords() {
+        let error = |text: &str| {
+            let errors =
+                read(&mut Own::default(), text, "a", Path::new(""), &mut Origins::default());
+            let errors = errors.unwrap_err();
+            assert_eq!(errors.len(), 1, "{text}");
+            errors[0].to_string()
+        };
+        for value in [
+            "nats://user:hidden@host",
+            "user:hidden@host",
+            "nats://hidden@host",
+            "nats://user:hidden/@host",
+        ] {
+            for text in [
+                format!("listen = '{value}'"),
+                format!("listen = ['127.0.0.1:80',\n '{value}']"),
+                format!("one = '{value}'"),
+            ] {
+                let error = error(&text);
+                assert!(!error.contains("hidden") && error.contains("found "), "{error}");
+            }
+        }
+        // Not one of an address.
+        assert!(error("listen = 'eve@example.org'").contains("found 'eve@example.org'"));
+        assert!(error("listen = 'mqtt://a'").contains("found 'mqtt://a'"));
+    }
 }

@@ -58,14 +58,13 @@ impl std::str::FromStr for NatsServer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let server: ServerAddress = text.parse()?;
-        match server.login {
-            // The addresses are shown.
-            Some(_) => Err(
+        // Before the URL is parsed: addresses and errors are shown.
+        match text.contains('@') {
+            true => Err(
                 "set cluster-username and cluster-password-file instead of credentials in the URL"
                     .into(),
             ),
-            None => Ok(Self(server)),
+            false => text.parse().map(Self),
         }
     }
 }
@@ -336,9 +335,13 @@ mod tests {
     fn addresses_and_names_are_checked() {
         let server: NatsServer = "nats://a".parse().unwrap();
         assert_eq!(server.0.to_string(), "nats://a:4222");
-        assert!(
-            "nats://u:p@a".parse::<NatsServer>().unwrap_err().contains("cluster-password-file")
-        );
+        for wrong in ["nats://u:hidden@a", "http://u:hidden@a", "nats://u:hidden@a:0"] {
+            let error = wrong.parse::<NatsServer>().unwrap_err();
+            assert!(
+                error.contains("cluster-password-file") && !error.contains("hidden"),
+                "{error}"
+            );
+        }
         let cluster = Cluster { name: "a.b".into(), node: "c d".into(), ..Cluster::default() };
         let errors: Vec<_> = cluster.check().iter().map(ToString::to_string).collect();
         assert!(

@@ -37,7 +37,11 @@ impl FromStr for Remote {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?}: expected {}", <Self as Value>::expected());
+        let wrong = || {
+            // It may contain a password, and errors are shown.
+            let shown = if text.contains('@') { "the URL" } else { text };
+            format!("{shown:?}: expected {}", <Self as Value>::expected())
+        };
         let (scheme, rest) = text.split_once("://").unwrap_or(("mqtt", text));
         let is_tls = match scheme {
             "mqtt" => false,
