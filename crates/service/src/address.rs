@@ -115,6 +115,21 @@ impl ListenAddress {
         }
     }
 
+    /// Whether a socket at one receives connections to the other, although the addresses differ: at all addresses of the
+    /// machine, and at a single one.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        // A socket at `[::]` also receives IPv4.
+        let is_within = |own: SocketAddr, all: SocketAddr| {
+            all.ip().is_unspecified() && (all.is_ipv6() || own.is_ipv4())
+        };
+        match (self.ip(), other.ip()) {
+            (Some(own), Some(other)) if own.port() == other.port() && own.port() != 0 => {
+                is_within(own, other) || is_within(other, own)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a socket that is bound to one is bound to the other.
     pub(crate) fn is_same(self, other: Self) -> bool {
         self == other || self.collides(other)
@@ -184,6 +199,25 @@ mod tests {
         ] {
             let listen = texts.iter().map(|text| text.parse::<Listen<Tcp>>().unwrap());
             assert_eq!(redirect_port(listen.map(|listen| listen.address)), wanted, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_overlap() {
+        let of = |text: &str| ListenAddress::parse(text, true).unwrap();
+        for (own, other, overlap) in [
+            ("0.0.0.0:1", "127.0.0.1:1", true),
+            ("[::]:1", "127.0.0.1:1", true),
+            ("[::]:1", "0.0.0.0:1", true),
+            ("[::]:1", "[::1]:1", true),
+            ("0.0.0.0:1", "[::1]:1", false),
+            ("0.0.0.0:1", "127.0.0.1:2", false),
+            ("0.0.0.0:0", "127.0.0.1:0", false),
+            ("127.0.0.1:1", "127.0.0.2:1", false),
+            ("unix:/a", "0.0.0.0:1", false),
+        ] {
+            assert_eq!(of(own).overlaps(of(other)), overlap, "{own} {other}");
+            assert_eq!(of(other).overlaps(of(own)), overlap, "{other} {own}");
         }
     }
 }

@@ -58,9 +58,10 @@ struct Bound {
 }
 
 impl Bound {
+    /// Binds `address`, unless a bound address overlaps with it.
     fn new<S: Scheme>(
         address: ListenAddress,
-        processors: usize,
+        (processors, bound): (usize, &[&[BoundAddress<S>]]),
         inherited: &Inherited<S>,
     ) -> io::Result<Self> {
         let address = match address {
@@ -73,10 +74,22 @@ impl Bound {
             }
         };
         let open = inherited.duplicates(address.into(), processors);
-        let sockets = open.unwrap_or_else(|| bind(address, processors))?;
+        let mut bound = bound.iter().copied().flatten();
+        let overlapping = bound.find(|own| own.address.overlaps(address.into()));
+        let sockets = open.unwrap_or_else(|| match overlapping {
+            // The kernel refuses a second socket without `SO_REUSEPORT`, and with it both would be in use.
+            Some(own) => Err(overlap(own.address)),
+            None => bind(address, processors),
+        })?;
         let address = sockets[0].local_addr()?.into();
         Ok(Self { address, sockets: sockets.into_iter().map(OwnedFd::from).collect(), file: None })
     }
+}
+
+fn overlap(own: ListenAddress) -> io::Error {
+    let what =
+        format!("this server listens at {own}, which overlaps; list one of them only, and restart");
+    io::Error::new(io::ErrorKind::AddrInUse, what)
 }
 
 impl<S: Scheme> Listeners<S> {
@@ -127,7 +140,7 @@ impl<S: Scheme> Listeners<S> {
     /// protocol changes.
     ///
     /// # Errors
-    /// If an address is unavailable. Then nothing changes.
+    /// If an address is unavailable, or overlaps with a bound one, even if that is removed. Then nothing changes.
     pub fn prepare(&mut self, listen: &[Listen<S>]) -> Result<ListenerChange<S>, BindError> {
         let mut before = self.bound_addresses.clone();
         let (mut bound_addresses, mut bound) = (Vec::new(), Vec::new());
@@ -141,7 +154,8 @@ impl<S: Scheme> Listeners<S> {
                 bound_addresses.push(BoundAddress { listen, address, ..known });
                 continue;
             }
-            let new = Bound::new(listen.address, self.workers, &self.inherited)
+            let own = [&self.bound_addresses[..], &bound_addresses];
+            let new = Bound::new(listen.address, (self.workers, &own), &self.inherited)
                 .map_err(|source| BindError { address: listen.address, source })?;
             bound_addresses.push(BoundAddress { id: self.next, listen, address: new.address });
             bound.push((self.next, new));
@@ -229,5 +243,18 @@ mod tests {
         };
         let (_, from) = TcpListener::from(socket).accept().unwrap();
         assert_eq!(from, client.local_addr().unwrap());
+    }
+
+    #[test]
+    fn a_change_cannot_widen_an_address() {
+        let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listen =
+            |address: SocketAddr| Listen { address: address.into(), scheme: Tcp, proxied: false };
+        let wide = SocketAddr::from(([0; 4], own.port()));
+        let both = Listeners::bind(&[listen(own), listen(wide)], 1, Inherited::default());
+        assert!(both.err().unwrap().to_string().contains("which overlaps"));
+        let mut listeners = Listeners::bind(&[listen(own)], 1, Inherited::default()).unwrap();
+        let error = listeners.prepare(&[listen(wide)]).err().unwrap().to_string();
+        assert!(error.contains(&own.to_string()) && error.contains("restart"), "{error}");
     }
 }
