@@ -19,7 +19,7 @@ pub(crate) struct Attempt {
 impl Attempt {
     pub(crate) fn login(&self, queue: &CheckQueue<Self>) -> Login {
         // A user of one file is not that of another.
-        let user = (Arc::as_ptr(&self.passwords).addr(), self.credentials.name());
+        let user = (self.passwords.id(), self.credentials.name());
         queue.login(client(self.client), user, self.credentials.as_bytes())
     }
 }

@@ -6,6 +6,7 @@
 //! verification.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ const CACHE_ENTRIES: usize = 1024;
 
 /// The passwords of one file.
 pub(crate) struct Passwords {
+    /// Differs from that of all others, also of those that were dropped.
+    id: u64,
     users: Htpasswd,
     /// Key of the cache; `None` if the system has no randomness, which disables the cache.
     key: Option<hmac::Key>,
@@ -34,8 +37,14 @@ type Tag = [u8; 32];
 
 impl Passwords {
     pub(crate) fn new(users: Htpasswd) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok();
-        Self { users, key, known: Mutex::default() }
+        Self { id, users, key, known: Mutex::default() }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Whether both have the same users.
