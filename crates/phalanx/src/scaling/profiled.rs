@@ -29,8 +29,11 @@ impl Profiled {
 
     fn parse(text: &str) -> Result<Self, String> {
         let admin = text.split_whitespace().find_map(|part| part.strip_prefix("admin="));
-        let admin = admin.and_then(|address| address.parse().ok());
-        let admin = admin.ok_or_else(|| format!("{text:?} has no admin=ADDRESS:PORT"))?;
+        let admin = admin.and_then(|address| address.parse::<SocketAddr>().ok());
+        // The program's own check of its admin address does not apply to this one.
+        let admin = admin.filter(|admin| admin.ip().is_loopback());
+        let admin = admin
+            .ok_or_else(|| format!("{text:?} has no admin=ADDRESS:PORT with a loopback address"))?;
         let setting = text.contains("active=").then(|| text.parse()).transpose()?;
         Ok(Self { setting, admin })
     }
@@ -49,6 +52,7 @@ mod tests {
         let text = format!("{setting} admin=127.0.0.1:9100");
         assert_eq!(parse(&text), Ok(Profiled { setting: Some(setting), admin }));
         assert!(parse("active=2").unwrap_err().contains("admin="));
+        assert!(parse("admin=0.0.0.0:9100").unwrap_err().contains("loopback"));
         assert!(parse("active=2 admin=127.0.0.1:9100").unwrap_err().contains("spin="));
     }
 }
