@@ -23,10 +23,10 @@ pub(crate) fn read(
     origins: &mut Origins,
 ) -> Result<(), Vec<ConfigError>> {
     let mut files = Files { config, origins, seen: HashSet::new(), errors: Vec::new() };
-    let text = fs::read_to_string(path).and_then(|text| Ok((text, fs::canonicalize(path)?)));
-    match text {
-        Ok((text, own)) => {
-            files.seen.insert(own);
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            // A pipe, such as /dev/stdin, has no canonical path; no other file includes it.
+            files.seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
             files.add(path, &text, 0);
         }
         Err(error) => {

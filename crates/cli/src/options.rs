@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use phalanx_config::{Declaration, Table, Written, declarations, variable};
@@ -139,17 +140,22 @@ impl<C: Server> FromArgMatches for Options<C> {
                 continue;
             };
             let Some(values) = matches.get_many::<OsString>(flag) else { continue };
-            let mut texts: Vec<Written> =
-                values.map(|value| value.to_string_lossy().into_owned().into()).collect();
+            let place = match matches.value_source(flag) {
+                Some(ValueSource::EnvVariable) => variable,
+                _ => format!("--{flag}"),
+            };
+            let text = |value: &OsString| {
+                let text = value.to_str().map(Written::from);
+                text.ok_or_else(|| {
+                    Error::raw(ErrorKind::InvalidUtf8, format!("{place}: {value:?} is not UTF-8\n"))
+                })
+            };
+            let mut texts = values.map(text).collect::<Result<Vec<_>, _>>()?;
             let value = if key.list {
                 texts.retain(|text| text.as_str() != Some(""));
                 texts.into()
             } else {
                 texts.swap_remove(0)
-            };
-            let place = match matches.value_source(flag) {
-                Some(ValueSource::EnvVariable) => variable,
-                _ => format!("--{flag}"),
             };
             options.give(&key.key, place, value);
         }

@@ -8,6 +8,8 @@ use clap::{Args, ValueEnum};
 use phalanx_access::passwd::{self, Scheme};
 use phalanx_access::scram::Mechanism;
 
+use crate::stdout;
+
 /// Set a user's password in a password file for the broker
 ///
 /// The password is read twice from the terminal without echo, or as a line of standard input. The file is created
@@ -56,7 +58,7 @@ impl Passwd {
         match set {
             Ok(()) => ExitCode::SUCCESS,
             Err(what) => {
-                eprintln!("phalanx passwd: {what}");
+                stdout::complain(format_args!("phalanx passwd: {what}"));
                 ExitCode::FAILURE
             }
         }

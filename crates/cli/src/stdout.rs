@@ -1,4 +1,4 @@
-//! Output of commands on stdout.
+//! Output of commands on stdout and stderr.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -10,6 +10,11 @@ use phalanx::runtime::report;
 pub(crate) fn print(text: impl Display) -> ExitCode {
     let mut stdout = io::stdout().lock();
     finish(write!(stdout, "{text}").and_then(|()| stdout.flush()))
+}
+
+/// Prints a line to stderr. An error has no effect: a stderr without a reader ends no command.
+pub(crate) fn complain(text: impl Display) {
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// The exit code of a command that has written its output.

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use clap::Args;
+use phalanx::runtime::report;
 
 /// The program with the tools.
 const PROGRAM: &str = "phalanx-stingy";
@@ -29,12 +30,12 @@ impl Stingy {
         // Returns only if it fails.
         let error = Command::new(&program).args(self.arguments).exec();
         if error.kind() == ErrorKind::NotFound {
-            eprintln!(
-                "phalanx: {PROGRAM} is neither in the folder of this program nor in the PATH; \
+            report(format_args!(
+                "{PROGRAM} is neither in the folder of this program nor in the PATH; \
                  install it with `cargo install --path tools/stingy`"
-            );
+            ));
         } else {
-            eprintln!("phalanx: cannot execute {}: {error}", program.display());
+            report(format_args!("cannot execute {}: {error}", program.display()));
         }
         ExitCode::FAILURE
     }

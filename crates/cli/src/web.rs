@@ -45,7 +45,9 @@ impl Web {
             if let Some(why) = self.options.conflict("DIRECTORY", &["host.root"]) {
                 return usage(&why);
             }
-            let path = directory.to_string_lossy().into_owned();
+            let Some(path) = directory.to_str() else {
+                return usage(&format!("DIRECTORY: {directory:?} is not UTF-8"));
+            };
             self.options.give("host.root", "DIRECTORY".into(), path.into());
         }
         self.options.run(|_| ())

@@ -1,8 +1,12 @@
 //! Broker addresses: `mqtt://user@host:port` and its shorter forms.
 
+use std::ffi::OsStr;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Command, Error};
 use phalanx_tls::Authority;
 
 /// A broker's address.
@@ -13,6 +17,27 @@ pub(super) struct Address {
     pub(super) port: u16,
     /// Whether to use TLS.
     pub(super) tls: bool,
+}
+
+/// Parses an address for clap, whose own errors would contain a password in the text.
+#[derive(Clone)]
+pub(super) struct Parser;
+
+impl TypedValueParser for Parser {
+    type Value = Address;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        _: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Address, Error> {
+        let parsed = value.to_str().ok_or("it is not UTF-8".to_owned()).and_then(str::parse);
+        parsed.map_err(|why: String| {
+            let what = format!("invalid address of the broker (--broker, PHALANX_BROKER): {why}\n");
+            Error::raw(ErrorKind::ValueValidation, what).with_cmd(command)
+        })
+    }
 }
 
 const PORT: u16 = 1883;

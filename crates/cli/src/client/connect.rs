@@ -20,9 +20,11 @@ pub(super) struct Accepted {
 /// Connects; `timeout` limits each connection attempt and the wait for CONNACK.
 pub(super) fn connect(to: &To, timeout: Duration) -> Result<Accepted, Failure> {
     let password = password(to)?;
-    if password.is_some() && to.broker.user.is_none() {
-        let why = "a password requires a user name: --broker mqtt://USER@HOST";
-        return Err(Failure::Usage(why.into()));
+    // A token, which names its user, is a password alone.
+    let is_alone = password.is_some() && to.broker.user.is_none();
+    let alone = |why: &str| Err(Failure::Usage(format!("{why}: --broker mqtt://USER@HOST")));
+    if is_alone && to.v311 {
+        return alone("a password requires a user name with MQTT 3.1.1");
     }
     let named = [&to.ca, &to.cert].iter().any(|path| path.is_some());
     if named && !to.broker.tls {
@@ -34,6 +36,9 @@ pub(super) fn connect(to: &To, timeout: Duration) -> Result<Accepted, Failure> {
         Some(granted) => Ok(granted),
         // The broker does not support MQTT 5.
         None if version == Version::V5 => {
+            if is_alone {
+                return alone("the broker has MQTT 3.1.1 only; a password requires a user name");
+            }
             let again = ask(to, timeout, Version::V3, password.as_deref())?;
             again.ok_or_else(|| {
                 Failure::Broker(format!("{} supports neither MQTT 5 nor 3.1.1", to.broker))

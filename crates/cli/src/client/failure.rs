@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use phalanx_mqtt::{Properties, Property, Reason};
 
+use crate::stdout;
+
 /// Why a client ends before it has completed its task.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -36,8 +38,8 @@ impl Failure {
         };
         for line in text.lines() {
             match line.starts_with(' ') {
-                true => eprintln!("{line}"),
-                false => eprintln!("phalanx {command}: {line}"),
+                true => stdout::complain(line),
+                false => stdout::complain(format_args!("phalanx {command}: {line}")),
             }
         }
         ExitCode::from(code)

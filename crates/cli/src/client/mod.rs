@@ -36,7 +36,9 @@ struct To {
         short,
         value_name = "URL",
         default_value = "mqtt://localhost:1883",
-        env = "PHALANX_BROKER"
+        env = "PHALANX_BROKER",
+        hide_env_values = true,
+        value_parser = address::Parser
     )]
     broker: Address,
 

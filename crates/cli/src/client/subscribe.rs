@@ -16,6 +16,7 @@ use super::connect::connect;
 use super::connection::{Connection, Event};
 use super::failure::{Failure, reason_text};
 use super::output::Form;
+use crate::stdout;
 
 /// Subscribe to topics of an MQTT broker and print the messages
 ///
@@ -166,7 +167,8 @@ impl Sub {
             return Err(Failure::Broker(text));
         }
         if !self.quiet {
-            eprintln!("phalanx sub: subscribed to {}", self.topics.join(", "));
+            let topics = self.topics.join(", ");
+            stdout::complain(format_args!("phalanx sub: subscribed to {topics}"));
         }
         Ok(())
     }

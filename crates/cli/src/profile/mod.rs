@@ -20,7 +20,9 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::runtime::{Measured, Mix, ProfileFile, TrafficProfile};
 
+use self::program::end_at_signals;
 use self::search::{Dials, Load, Search};
+use crate::stdout;
 use crate::units::time;
 
 /// The longest name of a mix that is the start of its command.
@@ -93,15 +95,15 @@ fn most(time: Duration, most: Duration) -> Result<Duration, String> {
 impl Profile {
     pub(crate) fn run(self) -> ExitCode {
         match self.measure() {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(code) => code,
             Err(error) => {
-                eprintln!("phalanx profile: {error}");
+                stdout::complain(format_args!("phalanx profile: {error}"));
                 ExitCode::FAILURE
             }
         }
     }
 
-    fn measure(&self) -> Result<(), String> {
+    fn measure(&self) -> Result<ExitCode, String> {
         let refused =
             |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", self.out.display());
         let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -120,11 +122,11 @@ impl Profile {
             rounds: self.rounds,
             start_timeout: self.start_timeout,
         };
+        end_at_signals().map_err(|error| format!("cannot handle signals: {error}"))?;
         let profile = search.run(&dials)?;
         ProfileFile::new(&profile).write(&self.out).map_err(|error| refused(&error))?;
-        print!("{}", table(&profile));
-        println!("written to {}", self.out.display());
-        Ok(())
+        let written = format!("{}written to {}\n", table(&profile), self.out.display());
+        Ok(stdout::print(written))
     }
 
     /// The loads with their names.

@@ -2,15 +2,18 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use phalanx::runtime::{Indicators, Measured, PROFILE_VARIABLE, Setting, Totals};
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::load;
 use crate::admin;
@@ -28,6 +31,31 @@ pub(super) struct Seen {
     pub(super) measured: Measured,
     /// Whether the p99 is the one that the load has printed.
     pub(super) has_printed_p99: bool,
+}
+
+/// The running program, which a signal to this process also ends.
+static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
+
+/// Ends the running program, and this process, at a termination signal. The load ends by itself.
+///
+/// # Errors
+/// If the signals cannot be handled.
+pub(super) fn end_at_signals() -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT])?;
+    thread::spawn(move || {
+        let Some(signal) = signals.forever().next() else { return };
+        // Locked until the process ends, so that no further program starts.
+        let running = running();
+        if let Some(program) = *running {
+            let _ = kill_process(program, Signal::TERM);
+        }
+        std::process::exit(128 + signal)
+    });
+    Ok(())
+}
+
+fn running() -> MutexGuard<'static, Option<Pid>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The running program. Dropping it ends it.
@@ -54,6 +82,7 @@ impl Program {
         let (stderr, child_stderr) =
             stderr.map_err(|error| format!("no temporary file: {error}"))?;
         let setting = setting.map(|setting| format!("{setting} ")).unwrap_or_default();
+        let mut running = running();
         let child = Command::new(&command[0])
             .args(&command[1..])
             .env(PROFILE_VARIABLE, format!("{setting}admin={admin}"))
@@ -62,6 +91,8 @@ impl Program {
             .stderr(child_stderr)
             .spawn()
             .map_err(|error| format!("cannot start {shown}: {error}"))?;
+        *running = Some(Pid::from_child(&child));
+        drop(running);
         let mut program = Self { child, admin, stderr };
         let begin = Instant::now();
         loop {
@@ -167,6 +198,7 @@ fn evaluate(looks: &[Totals]) -> (Indicators, Option<Measured>) {
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        *running() = None;
         let begin = Instant::now();
         while begin.elapsed() < END_TIMEOUT {
             if !matches!(self.child.try_wait(), Ok(None)) {

@@ -17,6 +17,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use launch::Settings;
 
+use crate::stdout;
+
 /// Run an unmodified program with N-to-M threads (experimental)
 ///
 /// The threads of the program run on few kernel threads, the carriers: a thread that waits for a lock, a time or a
@@ -47,9 +49,13 @@ pub(crate) struct Threads {
     /// Resume a thread for each part of a large transfer. By default the carrier that polls sends the parts.
     #[arg(long, conflicts_with = "check")]
     no_large_io: bool,
-    /// Serve counters at /snapshot.json on this address, for `phalanx top`.
+    /// Serve counters at /snapshot.json on this address, for `phalanx top`. Loopback only, since they reveal details of
+    /// the load.
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "check")]
     admin: Option<SocketAddr>,
+    /// Allow an admin address that other machines can reach.
+    #[arg(long, requires = "admin")]
+    admin_public: bool,
     /// The program and its arguments, after `--`.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -66,6 +72,15 @@ enum Order {
 
 impl Threads {
     pub(crate) fn run(self) -> ExitCode {
+        if let Some(admin) = self.admin.filter(|admin| !admin.ip().is_loopback())
+            && !self.admin_public
+        {
+            stdout::complain(format_args!(
+                "phalanx threads: {admin} can be reached by other machines, and the admin pages have no password; use a \
+                 loopback address, or set --admin-public"
+            ));
+            return ExitCode::from(2);
+        }
         let Some(program) = self.check else {
             let processors =
                 || std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
@@ -75,21 +90,21 @@ impl Threads {
                 large_io: !self.no_large_io,
                 admin: self.admin,
             };
-            eprintln!("phalanx threads: {}", launch::launch(&self.command, &settings));
+            let why = launch::launch(&self.command, &settings);
+            stdout::complain(format_args!("phalanx threads: {why}"));
             return ExitCode::FAILURE;
         };
         let checked = match check::check(&program) {
             Ok(checked) => checked,
             Err(error) => {
-                eprintln!("phalanx threads: {error}");
+                stdout::complain(format_args!("phalanx threads: {error}"));
                 return ExitCode::FAILURE;
             }
         };
         let text = if self.json { report::json(&checked) } else { report::plain(&checked) };
-        // The reader may have closed the pipe: `phalanx threads --check redis-server | head`.
-        let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+        let printed = stdout::print(text);
         match checked.refusals.is_empty() {
-            true => ExitCode::SUCCESS,
+            true => printed,
             false => ExitCode::FAILURE,
         }
     }

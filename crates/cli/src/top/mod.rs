@@ -15,7 +15,7 @@ mod view;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::metrics::Interval;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use app::{App, Next};
 use fetch::{Failure, Target};
@@ -39,7 +40,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Rates, means and percentiles are of the last interval, maxima since the program's start. Press `?` for the
 /// keys.
 ///
-/// Exit codes: 0 after `q`; 1 when the address is unreachable or not that of a Phalanx program; 2 for bad
+/// Exit codes: 0 after `q` or a signal; 1 when the address is unreachable or not that of a Phalanx program; 2 for bad
 /// arguments.
 #[derive(Args)]
 pub(crate) struct Top {
@@ -77,7 +78,8 @@ impl Top {
             }
             (true, _) => self.once(&target),
             _ if !std::io::stdout().is_terminal() => {
-                eprintln!("phalanx top: stdout is not a terminal; use --once for a plain table");
+                let what = "phalanx top: stdout is not a terminal; use --once for a plain table";
+                stdout::complain(what);
                 return ExitCode::from(2);
             }
             _ => self.watch(target).map(|()| ExitCode::SUCCESS),
@@ -85,7 +87,7 @@ impl Top {
         match outcome {
             Ok(code) => code,
             Err(failure) => {
-                eprintln!("phalanx top: {failure}");
+                stdout::complain(format_args!("phalanx top: {failure}"));
                 ExitCode::FAILURE
             }
         }
@@ -105,8 +107,13 @@ impl Top {
         app.take(Ok(target.snapshot()?));
         let every = Arc::new(AtomicU64::new(0));
         let snapshots = look(target, every.clone());
+        // Before the terminal is modified, so that it is restored.
+        let ended = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGHUP, SIGINT] {
+            signal_hook::flag::register(signal, ended.clone())?;
+        }
         let mut terminal = ratatui::try_init()?;
-        let outcome = interact(&mut app, &mut terminal, &snapshots, &every);
+        let outcome = interact(&mut app, &mut terminal, &snapshots, (&every, &ended));
         ratatui::restore();
         Ok(outcome?)
     }
@@ -142,9 +149,9 @@ fn interact(
     app: &mut App,
     terminal: &mut ratatui::DefaultTerminal,
     snapshots: &Receiver<Result<phalanx::metrics::Snapshot, Failure>>,
-    every: &AtomicU64,
+    (every, ended): (&AtomicU64, &AtomicBool),
 ) -> std::io::Result<()> {
-    loop {
+    while !ended.load(Ordering::Relaxed) {
         every.store((app.every() * 1000.0) as u64, Ordering::Relaxed);
         terminal.draw(|frame| view::draw(app, frame))?;
         if event::poll(POLL_INTERVAL)?
@@ -158,4 +165,5 @@ fn interact(
             app.take(snapshot);
         }
     }
+    Ok(())
 }

@@ -5,6 +5,7 @@
 
 #![cfg(unix)]
 
+mod arguments;
 mod broker;
 mod chromium;
 mod conformance;

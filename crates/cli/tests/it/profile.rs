@@ -1,9 +1,12 @@
 //! `phalanx profile`, and a server that uses what it measured.
 
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use phalanx_testkit::eventually;
 use phalanx_testkit::http::get;
+use phalanx_testkit::process::{Process, Signal};
 use phalanx_testkit::tcp::own_address;
 use serde_json::Value;
 
@@ -82,6 +85,23 @@ fn mixes_have_names_and_a_missing_p99_is_reported() {
     let output = profile(&["--name", "day", "--name", "night"]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && errors.contains("2 names and 1 loads"), "{errors}");
+}
+
+#[test]
+fn a_signal_ends_the_measured_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("profile.json");
+    let address = format!("{}:8080", own_address());
+    for signal in [Signal::TERM, Signal::HUP] {
+        let mut command = bare();
+        command.args(["profile", "--load", "sleep 5", "--rounds", "1", "--out"]).arg(&out);
+        web(command.arg("--").arg(PHALANX), &address, folder.path());
+        let mut profile = Process::start(command);
+        eventually("the program", || TcpStream::connect(&address).ok());
+        profile.signal(signal);
+        eventually("its end", || TcpStream::connect(&address).err());
+        assert!(!profile.exit().success());
+    }
 }
 
 #[test]

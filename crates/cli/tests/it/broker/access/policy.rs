@@ -344,6 +344,13 @@ fn tokens_are_passwords(driver: &str) {
         }
         assert_eq!(Client::refused(&broker, &begin(None)), Reason::NOT_AUTHORIZED);
     }
+    // A client may send the token alone.
+    for (token, is_right) in [(TOKEN, true), (EXPIRED, false)] {
+        let mut command = crate::server::bare();
+        command.args(["pub", "--broker", &broker.address.to_string(), "-t", "eve/a", "-m", "x"]);
+        let output = command.env("PHALANX_PASSWORD", token).output().unwrap();
+        assert_eq!(output.status.success(), is_right, "{output:?}");
+    }
     // Another audience, and beside users with passwords.
     with("other");
     broker.rereads("reloaded: ");

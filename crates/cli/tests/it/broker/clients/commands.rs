@@ -158,7 +158,10 @@ fn exit_codes(driver: &str) {
         (&["-t", "a/#", "-m", "x"][..], "wildcard"),
         (&["-t", "a", "-m", "x", "--v311", "-U", "k=v"], "3.1.1"),
         (&["-t", "a", "-f", "/no/such/file"], "/no/such/file"),
-        (&["-t", "a", "-m", "x", "--password-file", "/dev/null"], "requires a user name"),
+        (
+            &["-t", "a", "-m", "x", "--v311", "--password-file", "/dev/null"],
+            "requires a user name with MQTT 3.1.1",
+        ),
         (&["-t", "a", "-m", "x", "--broker", "mqtt://ann:pw@localhost"], "PHALANX_PASSWORD"),
         (&["-t", "a"], "--stdin-lines"),
     ] {
