@@ -1,8 +1,13 @@
 //! Fault injection: deliberate scheduler faults, to verify that the checkers detect them.
 //!
 //! Compiled only with the feature `fault-injection`, which only tests enable: no release contains this
-//! code.
+//! code, but a function that returns false.
+#![cfg_attr(
+    not(feature = "fault-injection"),
+    expect(unreachable_pub, reason = "tests use it from outside")
+)]
 
+#[cfg(feature = "fault-injection")]
 use std::cell::Cell;
 
 /// A fault of the scheduler.
@@ -16,21 +21,25 @@ pub enum Fault {
     DoubleRun,
 }
 
+#[cfg(feature = "fault-injection")]
 thread_local! {
     static PLANTED: Cell<Option<(Fault, u32)>> = const { Cell::new(None) };
 }
 
+#[cfg(feature = "fault-injection")]
 /// Injects `fault` on this thread once, after `chances` occasions without it. Replaces the previous
 /// fault, if any.
 pub fn inject(fault: Fault, chances: u32) {
     PLANTED.set(Some((fault, chances)));
 }
 
+#[cfg(feature = "fault-injection")]
 /// Removes the injected fault. True if it has not fired.
 pub fn clear() -> bool {
     PLANTED.take().is_some()
 }
 
+#[cfg(feature = "fault-injection")]
 /// Whether `fault` fires now.
 pub(crate) fn fires(fault: Fault) -> bool {
     match PLANTED.get() {
@@ -44,4 +53,10 @@ pub(crate) fn fires(fault: Fault) -> bool {
         }
         _ => false,
     }
+}
+
+/// No fault fires.
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) const fn fires(_fault: Fault) -> bool {
+    false
 }

@@ -6,7 +6,6 @@
 //! out.
 
 use std::num::NonZeroU64;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicU32;
 
 use crate::mailbox::command::Command;
@@ -16,7 +15,7 @@ use crate::operation::id::OperationId;
 use crate::panic::catch_panic;
 use crate::queue::ring::Ring;
 use crate::stage_set::{MAX_STAGES, StageSet};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// The capacity of the ring of one stage of one processor, in invocations from other processors. When
 /// the ring is full, the sender keeps them in its outbox and retries after its next cohort. Rings are smaller under
@@ -160,21 +159,18 @@ impl Mailbox {
 
     /// Pushes a command from any thread.
     pub(crate) fn push_external_command(&self, command: Command) {
-        let commands = self.external_commands.lock();
-        commands.unwrap_or_else(PoisonError::into_inner).push(command);
+        lock(&self.external_commands).push(command);
         self.mark(Inbox::Commands);
     }
 
     /// The number of waiting commands.
     pub(crate) fn commands_waiting(&self) -> usize {
-        let outside = self.external_commands.lock().unwrap_or_else(PoisonError::into_inner);
-        self.commands.len() + outside.len()
+        self.commands.len() + lock(&self.external_commands).len()
     }
 
     /// Takes the commands pushed by other threads.
     pub(crate) fn take_external_commands(&self) -> Vec<Command> {
-        let commands = self.external_commands.lock();
-        std::mem::take(&mut *commands.unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.external_commands))
     }
 
     /// Marks `inbox` and wakes the processor if it is parked. True if this call woke it.
@@ -196,11 +192,6 @@ impl Mailbox {
         for command in self.take_external_commands() {
             catch_panic(|| drop(command));
         }
-    }
-
-    /// Takes one wake-up by a foreign thread.
-    pub(crate) fn next_wake(&self) -> Option<OperationId> {
-        self.wakes.pop()
     }
 
     /// Whether the wake-up ring has overflowed since the last call.

@@ -1,7 +1,6 @@
 //! The mailbox of a processor: messages from other threads, and parking.
 
 pub(crate) mod command;
-#[cfg(feature = "fault-injection")]
 pub mod fault_injection;
 pub(crate) mod mailbox;
 pub(crate) mod message;

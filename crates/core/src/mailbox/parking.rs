@@ -34,6 +34,7 @@
 
 use std::sync::OnceLock;
 
+use crate::mailbox::fault_injection::{Fault, fires};
 use crate::sync::{AtomicU8, Ordering, fence, spin_loop};
 
 /// Wakes a parked processor, from any thread. It must be sticky: if called before the processor sleeps,
@@ -111,11 +112,7 @@ impl Parking {
                 _ => break false,
             }
         };
-        #[cfg(feature = "fault-injection")]
-        let woke = woke
-            && !crate::mailbox::fault_injection::fires(
-                crate::mailbox::fault_injection::Fault::LostUnpark,
-            );
+        let woke = woke && !fires(Fault::LostUnpark);
         if woke {
             self.unpark();
         }

@@ -1,7 +1,6 @@
 //! The state shared by all processors of one program.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::mailbox::mailbox::{Inbox, Mailbox};
 use crate::memory::chunks::Chunks;
@@ -10,6 +9,7 @@ use crate::operation::envelope::Envelope;
 use crate::panic::catch_panic;
 use crate::stage::declaration::StageDeclaration;
 use crate::stage::settings::Settings;
+use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Mutex, Ordering, lock};
 
 /// The phase of a program's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,7 +93,7 @@ impl Program {
     }
 
     pub(crate) fn keep(&self, remains: Chunks) {
-        self.remains.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
+        lock(&self.remains).push(remains);
     }
 
     pub(crate) fn keep_envelope(&self, envelope: Envelope) {

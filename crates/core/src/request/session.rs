@@ -133,13 +133,13 @@ impl Session {
     /// here counts until its result has returned.
     pub fn operations(&self) -> usize {
         let index = self.0.index;
-        self.0.on(|p| p.waiting.sessions.operations(index)).unwrap_or(0)
+        self.0.on(|p| p.waiting.sessions.with(index, |record| record.operations)).unwrap_or(0)
     }
 
     /// Delays the end of the session until the guard is dropped, on other processors too.
     pub fn guard(&self) -> SessionGuard {
         let index = self.0.index;
-        let counted = self.0.on(|p| p.waiting.sessions.add_guard(index));
+        let counted = self.0.on(|p| p.waiting.sessions.with(index, |record| record.guards += 1));
         SessionGuard { session: self.clone(), counted: counted.is_some() }
     }
 }

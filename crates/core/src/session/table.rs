@@ -25,13 +25,13 @@ pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 pub(crate) struct Record {
     /// The slot index of the youngest operation; the list continues in [`SessionTable::links`].
     youngest: u32,
-    operations: usize,
+    pub(crate) operations: usize,
     pub(crate) guards: usize,
     pub(crate) handles: usize,
     ended: bool,
     /// The deadline, in the clock's nanoseconds.
     pub(crate) deadline: u64,
-    waiting: Vec<Waker>,
+    pub(crate) waiting: Vec<Waker>,
     /// The group of the session, from the first invocation to another processor on.
     pub(crate) group: Option<Arc<Group>>,
     /// Whether this processor has sent the other processors the command to end.
@@ -97,7 +97,7 @@ pub(crate) struct Settled {
 
 /// The session table of one processor.
 pub(crate) struct SessionTable {
-    records: RefCell<Vec<Option<Record>>>,
+    pub(crate) records: RefCell<Vec<Option<Record>>>,
     free: RefCell<Vec<u32>>,
     /// Indexed by slot; meaningless for slots without a session. Not in the headers, because most
     /// operations do not need it.
@@ -206,20 +206,6 @@ impl SessionTable {
         f(self.records.borrow_mut()[session as usize].as_mut().expect("a record with this number"))
     }
 
-    /// Calls `f` with the numbers of operations, guards and waiters of each session that has any, or
-    /// that has no handle.
-    pub(crate) fn each<R>(&self, mut f: impl FnMut(usize, usize, usize) -> R) -> Vec<R> {
-        let records = self.records.borrow();
-        let waiting = |record: &Record| {
-            record.waiting.len() + record.pending_replies + record.awaiting_end.len()
-        };
-        let full = |record: &&Record| {
-            record.operations + record.guards + waiting(record) > 0 || record.handles == 0
-        };
-        let records = records.iter().flatten().filter(full);
-        records.map(|r| f(r.operations, r.guards, waiting(r))).collect()
-    }
-
     pub(crate) fn create(&self, record: Record) -> u32 {
         let mut records = self.records.borrow_mut();
         match self.free.borrow_mut().pop() {
@@ -279,11 +265,6 @@ impl SessionTable {
         f()
     }
 
-    /// Adds a guard to a session.
-    pub(crate) fn add_guard(&self, session: u32) {
-        self.with(session, |record| record.guards += 1);
-    }
-
     /// Registers `waker` to be woken when the session has settled everywhere. False if it already has.
     pub(crate) fn wait(&self, session: u32, waker: Waker) -> bool {
         let (waits, _unused) = self.with(session, |record| {
@@ -296,11 +277,6 @@ impl SessionTable {
             (true, None)
         });
         waits
-    }
-
-    /// The number of live operations of the session on this processor.
-    pub(crate) fn operations(&self, session: u32) -> usize {
-        self.with(session, |record| record.operations)
     }
 
     /// Whether the session's deadline has passed at `now`.

@@ -9,6 +9,7 @@ use crate::operation::slot::Slot;
 use crate::operation::state::{CANCELLED, HELD, QUEUED, SlotState};
 use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
+use crate::session::table::{Record, SessionTable};
 
 /// A leak: something that is left in a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl Processor {
         counted(self.link.outbound(), Leak::Outbox);
         counted(self.waiting.joins.waiting(), Leak::Joins);
         counted(self.waiting.timers.borrow().armed(), Leak::Timers);
-        left.extend(self.waiting.sessions.remnants());
+        left.extend(sessions(&self.waiting.sessions));
         left
     }
 
@@ -203,8 +204,13 @@ fn state(state: SlotState) -> &'static str {
     }
 }
 
-impl crate::session::table::SessionTable {
-    fn remnants(&self) -> Vec<Leak> {
-        self.each(|operations, holds, waiting| Leak::Session { operations, holds, waiting })
-    }
+/// The sessions that have anything left, or no handle.
+fn sessions(table: &SessionTable) -> Vec<Leak> {
+    let left = |record: &Record| {
+        let waiting = record.waiting.len() + record.pending_replies + record.awaiting_end.len();
+        let (operations, holds) = (record.operations, record.guards);
+        let is_left = operations + holds + waiting > 0 || record.handles == 0;
+        is_left.then_some(Leak::Session { operations, holds, waiting })
+    };
+    table.records.borrow().iter().flatten().filter_map(left).collect()
 }

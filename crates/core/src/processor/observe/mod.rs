@@ -2,6 +2,7 @@
 
 pub(crate) mod operation_sizes;
 pub(crate) mod operation_types;
+pub(crate) mod profile;
 pub(crate) mod recording;
 pub(crate) mod report;
 pub(crate) mod running;

@@ -1,7 +1,6 @@
 //! Waking, cancelling and ending operations. Steps 4 to 7 of their [life cycle](super).
 
 use crate::error::CallError;
-#[cfg(feature = "fault-injection")]
 use crate::mailbox::fault_injection::{Fault, fires};
 use crate::operation::id::OperationId;
 use crate::operation::slot::Slot;
@@ -25,13 +24,11 @@ impl Processor {
         } else if flags & (QUEUED | CANCELLED | DYING) == 0
             && slot.state.get() == SlotState::Started
         {
-            #[cfg(feature = "fault-injection")]
             if fires(Fault::LostWakeUp) {
                 return;
             }
             slot.flags.set(flags | QUEUED);
             self.push(slot, usize::from(slot.stage.get()));
-            #[cfg(feature = "fault-injection")]
             if fires(Fault::DoubleRun) {
                 self.push(slot, usize::from(slot.stage.get()));
             }

@@ -237,7 +237,7 @@ impl Processor {
             self.run_commands();
         }
         if marks.contains(Inbox::Wakes) {
-            while let Some(id) = self.link.mailbox().next_wake() {
+            while let Some(id) = self.link.mailbox().wakes.pop() {
                 self.enable(id);
             }
             if self.link.mailbox().take_wake_all() {

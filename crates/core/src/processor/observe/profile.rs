@@ -1,0 +1,37 @@
+//! The counters of a program, read from any thread.
+
+use crate::metrics::view::{ProcessorView, Profile};
+use crate::program::control::Control;
+
+impl Control {
+    /// A snapshot of one processor's counters.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
+    pub fn processor(&self, index: usize) -> ProcessorView {
+        self.0.counters[index].view()
+    }
+
+    /// Nanoseconds that processor number `index` has slept until `now`, a time of the clock in nanoseconds.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
+    pub fn parked(&self, index: usize, now: u64) -> u64 {
+        let counters = &self.0.counters[index];
+        let (ended, since) = (counters.parked.get(), counters.parked_since.get());
+        ended + if since == 0 { 0 } else { now.saturating_sub(since) }
+    }
+
+    /// The stages' names in wavefront order.
+    pub fn stages(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.0.stages.iter().map(|stage| stage.name)
+    }
+
+    /// A snapshot of all counters.
+    pub fn profile(&self) -> Profile {
+        Profile {
+            stages: self.stages().collect(),
+            processors: self.0.counters.iter().map(|counters| counters.view()).collect(),
+        }
+    }
+}
