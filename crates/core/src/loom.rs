@@ -10,14 +10,18 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::gate::Gate;
+use crate::mailbox::command::Command;
 use crate::mailbox::mailbox::{Inbox, ReadyMask};
 use crate::mailbox::parking::Parking;
 use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
 use crate::operation::join_table::Countdown;
 use crate::operation::state::Serial;
 use crate::processor::policy::replication::holders::Holders;
+use crate::program::busy::BusyGuard;
+use crate::program::program::Program;
 use crate::queue::ring::Ring;
 use crate::session::group_flag::Group;
+use crate::stage::settings::Settings;
 use crate::state::exclusive::{ExclusiveState, LocalExclusive};
 use crate::state::rebuildable::Rebuildable;
 use crate::sync::UnsafeCell;
@@ -347,5 +351,71 @@ fn a_revocation_precedes_later_messages() {
             assert!(holders.is_revoked(1), "found after the answer");
         }
         owner.join().unwrap();
+    });
+}
+
+/// A program of two processors without stages, and their guards.
+fn two_processors() -> [BusyGuard; 2] {
+    let program = Program::new(0, Vec::new(), Settings::default(), 2);
+    [0, 1].map(|index| BusyGuard::new(program.clone(), index))
+}
+
+/// Sends a command that counts its end, as a flush of the outbox does.
+fn send(program: &Program, target: usize, dropped: &Arc<AtomicUsize>) {
+    struct OnDrop(Arc<AtomicUsize>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let counted = OnDrop(dropped.clone());
+    let mailbox = &program.mailboxes[target];
+    assert!(mailbox.commands.push(Command::new(move |_| drop(counted))).is_ok());
+    mailbox.mark(Inbox::Commands);
+    if mailbox.parking.is_closed() {
+        program.return_messages(target);
+    }
+}
+
+/// A processor ends, or is never built, while two others send to it: no message stays.
+#[test]
+fn no_message_stays_in_a_closed_mailbox() {
+    loom::model(|| {
+        let [sender, ends] = two_processors();
+        let program = sender.program.clone();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let other = {
+            let (program, dropped) = (program.clone(), dropped.clone());
+            thread::spawn(move || send(&program, 1, &dropped))
+        };
+        let closes = thread::spawn(move || drop(ends));
+        send(&program, 1, &dropped);
+        other.join().unwrap();
+        closes.join().unwrap();
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+    });
+}
+
+/// A processor sends a command and becomes idle. Another one that then finds the program idle finds the command.
+#[test]
+fn the_last_command_precedes_the_end_of_a_program() {
+    loom::model(|| {
+        let [sender, receiver] = two_processors();
+        let program = receiver.program.clone();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        receiver.mark_idle();
+        let sends = thread::spawn(move || {
+            send(&sender.program, 1, &dropped);
+            sender.mark_idle();
+            sender
+        });
+        if program.is_idle() {
+            assert_eq!(
+                program.mailboxes[1].commands_waiting(),
+                1,
+                "idle, and the command is not there"
+            );
+        }
+        drop(sends.join().unwrap());
     });
 }

@@ -30,9 +30,9 @@ impl Command {
 /// and may be stored. Without a reply the sender waits forever, so every `ReplyTo` must be used once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyTo {
-    /// The program's number, unique in the process.
-    pub(crate) program: u64,
-    /// The index of the processor that sent the request.
+    /// The identity of the processor that sent the request.
+    pub(crate) identity: u32,
+    /// Its index in the program.
     pub(crate) home: usize,
     pub(crate) ticket: u32,
 }

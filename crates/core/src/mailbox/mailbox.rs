@@ -17,18 +17,19 @@ use crate::queue::ring::Ring;
 use crate::stage_set::{MAX_STAGES, StageSet};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
+/// The capacity of rings in loom models and under Miri, which takes a second to initialize those of a program.
+const SMALL: usize = if cfg!(loom) { 2 } else { 64 };
 /// The capacity of the ring of one stage of one processor, in invocations from other processors. When
-/// the ring is full, the sender keeps them in its outbox and retries after its next cohort. Rings are smaller under
-/// Miri, which takes a second to initialize those of a program.
-const STAGE_RING: usize = if cfg!(miri) { 64 } else { 1024 };
-const REPLY_RING: usize = if cfg!(miri) { 64 } else { 1024 };
+/// the ring is full, the sender keeps them in its outbox and retries after its next cohort.
+const STAGE_RING: usize = if cfg!(any(miri, loom)) { SMALL } else { 1024 };
+const REPLY_RING: usize = if cfg!(any(miri, loom)) { SMALL } else { 1024 };
 /// The capacity of the ring of commands. Commands are few: one per processor that an ended session has
 /// visited, per cancelled child that has arrived, per partition move, or per processor with a replica of a
 /// revoked value, and one per reply to a request.
-const COMMAND_RING: usize = if cfg!(miri) { 64 } else { 256 };
+const COMMAND_RING: usize = if cfg!(any(miri, loom)) { SMALL } else { 256 };
 /// The capacity of the ring of wake-ups from foreign threads. When it is full, [`Mailbox::wake_all`] is
 /// set and the processor polls every suspended operation: a wake-up may be late, but is never lost.
-const WAKE_RING: usize = if cfg!(miri) { 64 } else { 1024 };
+const WAKE_RING: usize = if cfg!(any(miri, loom)) { SMALL } else { 1024 };
 
 /// One of the inboxes of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +125,9 @@ pub(crate) struct Mailbox {
     /// Each releases the resource of a handle that was dropped elsewhere, so the number of handles
     /// bounds them.
     external_commands: Mutex<Vec<Command>>,
+    /// Envelopes of this processor that came back without the ring: no processor has accepted them, or the one that did
+    /// has ended. The slab bounds them.
+    returned: Mutex<Vec<Envelope>>,
     pub(crate) wakes: Ring<OperationId>,
     wake_all: AtomicBool,
     pub(crate) pending: ReadyMask,
@@ -142,6 +146,7 @@ impl Mailbox {
             replies: Ring::new(REPLY_RING),
             commands: Ring::new(COMMAND_RING),
             external_commands: Mutex::new(Vec::new()),
+            returned: Mutex::new(Vec::new()),
             wakes: Ring::new(WAKE_RING),
             wake_all: AtomicBool::new(false),
             pending: ReadyMask::default(),
@@ -171,6 +176,17 @@ impl Mailbox {
     /// Takes the commands pushed by other threads.
     pub(crate) fn take_external_commands(&self) -> Vec<Command> {
         std::mem::take(&mut *lock(&self.external_commands))
+    }
+
+    /// Returns an envelope of this processor, from any thread.
+    pub(crate) fn push_returned(&self, envelope: Envelope) {
+        lock(&self.returned).push(envelope);
+        self.mark(Inbox::Control);
+    }
+
+    /// Takes the returned envelopes.
+    pub(crate) fn take_returned(&self) -> Vec<Envelope> {
+        std::mem::take(&mut *lock(&self.returned))
     }
 
     /// Marks `inbox` and wakes the processor if it is parked. True if this call woke it.

@@ -30,7 +30,8 @@
 //!
 //! `loom.rs` checks both properties: `park_never_misses_a_wake` and `one_sender_pays_for_the_wake`.
 //!
-//! Another thread may access what belongs to a sleeping owner: see [`crate::mailbox::visit`].
+//! Another thread may access what belongs to a sleeping owner: see [`crate::mailbox::visit`]. The last state of an owner
+//! is `CLOSED`: see [`crate::program::busy`].
 
 use std::sync::OnceLock;
 
@@ -46,6 +47,7 @@ pub(super) const PARKED: u8 = 1;
 pub(super) const NOTIFIED: u8 = 2;
 pub(super) const VISITED: u8 = 3;
 pub(super) const VISITED_NOTIFIED: u8 = 4;
+pub(super) const CLOSED: u8 = 5;
 
 /// The parking state of one processor.
 #[derive(Default)]
@@ -82,6 +84,18 @@ impl Parking {
                 _ => (),
             }
         }
+    }
+
+    /// Records that the owner has ended, or will never begin.
+    pub(crate) fn close(&self) {
+        self.state.store(CLOSED, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the owner has ended. A sender that calls this after [`notify`](Self::notify) finds out, or the owner
+    /// finds its message.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == CLOSED
     }
 
     pub(super) fn exchange(&self, from: u8, to: u8) -> bool {

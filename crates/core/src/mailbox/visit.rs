@@ -10,7 +10,7 @@
 //! (`a_visit_excludes_the_owner` and `a_visit_loses_no_wake` in `loom.rs`). An owner that uses its data without
 //! having woken up visits itself.
 
-use crate::mailbox::parking::{NOTIFIED, PARKED, Parking, RUNNING, VISITED};
+use crate::mailbox::parking::{CLOSED, NOTIFIED, PARKED, Parking, RUNNING, VISITED};
 use crate::sync::{Ordering, spin_loop};
 
 /// A visit. The owner does not wake up before it is dropped.
@@ -27,7 +27,7 @@ impl Parking {
     #[inline]
     pub(crate) fn visit_self(&self) -> Option<Visit<'_>> {
         match self.state.load(Ordering::Relaxed) {
-            RUNNING | NOTIFIED => None,
+            RUNNING | NOTIFIED | CLOSED => None,
             _ => self.wait_for_visit(),
         }
     }
@@ -36,7 +36,7 @@ impl Parking {
     fn wait_for_visit(&self) -> Option<Visit<'_>> {
         loop {
             match self.state.load(Ordering::Relaxed) {
-                RUNNING | NOTIFIED => return None,
+                RUNNING | NOTIFIED | CLOSED => return None,
                 PARKED if self.exchange(PARKED, VISITED) => return Some(Visit(self)),
                 _ => spin_loop(),
             }

@@ -28,6 +28,14 @@ pub(crate) struct Envelope(pub(crate) Slot);
 // this file).
 unsafe impl Send for Envelope {}
 
+impl Envelope {
+    /// The processor of the caller.
+    pub(crate) fn home(&self) -> usize {
+        // SAFETY: written before the envelope left, and by no thread since.
+        usize::from(unsafe { (*self.0.transit()).home })
+    }
+}
+
 /// The record of a slot's journey.
 pub(crate) struct Transit {
     /// The processor of the caller.

@@ -40,7 +40,7 @@ pub struct ProcessorBuilder {
 
 impl ProcessorBuilder {
     pub(crate) fn new(program: Arc<Program>, index: usize) -> Self {
-        Self { busy: BusyGuard::new(program.clone()), program, index, region: None }
+        Self { busy: BusyGuard::new(program.clone(), index), program, index, region: None }
     }
 
     /// Places the processor's operations and [objects](crate::Pooled) in this memory. When the region

@@ -5,10 +5,10 @@
 //! before it uses the index, which would mean something else there. A handle that is dropped elsewhere sends
 //! a command home, which releases the resource.
 
+use crate::mailbox::command::Command;
 use crate::mailbox::registry::while_registered;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::processor::remote::requests::command;
 use crate::program::processor_id::ProcessorId;
 
 impl ProcessorId {
@@ -50,6 +50,11 @@ impl Processor {
     pub fn id(&self) -> ProcessorId {
         ProcessorId(self.identity())
     }
+}
+
+/// A command that runs `act` on its processor.
+pub(crate) fn command(act: impl FnOnce(&Processor) + Send + 'static) -> Command {
+    Command::new(move |processor| act(processor.get()))
 }
 
 /// Runs `act` on the processor with this identity, before its next cohort. Does nothing if the processor has

@@ -12,12 +12,13 @@
 //! 5. The thread drops the processor. The slab is closed first, so that destructors cannot invoke anything
 //!    and each pool is emptied in one pass. The slab's memory is handed to the program.
 //! 6. On the same thread, all operations are cancelled; then the queues, the slots (work, waiter, result) and
-//!    the mailbox are emptied. Invocations that never started are answered with an error. Envelopes that
-//!    cannot be sent any more are kept by the program.
-//! 7. The processor leaves the registry, so wake-ups from other threads find nothing. Then the wakers of
-//!    timers, joins, sessions and capacity waiters are dropped, and last the states of the stages.
-//! 8. The thread that drops the last reference to the program drops the envelopes and commands left in all
-//!    mailboxes and those that the program kept, then the states that processors share, then the slabs'
+//!    the outbox are emptied.
+//! 7. The processor leaves the registry, so wake-ups from other threads find nothing. Other processors get replies
+//!    about the sessions that have not settled. Then the wakers of timers, joins, sessions and capacity waiters are
+//!    dropped, then the states of the stages. Last the mailbox is [closed](crate::program::busy):
+//!    invocations that it contains return and fail.
+//! 8. The thread that drops the last reference to the program drops the contents of the envelopes that returned to
+//!    processors after their end, and the commands for them, then the states that processors share, then the slabs'
 //!    memory. So an envelope's contents are always dropped before the memory that contains them.
 //!
 //! Nothing in a slot outlives the slot's memory. An operation may have registered a waker that points into
@@ -36,6 +37,7 @@ use crate::mailbox::registry;
 use crate::operation::state::SlotState;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
+use crate::processor::remote::requests::reply;
 use crate::queue::local::PopOrder;
 use crate::stage::declaration::LocalState;
 
@@ -51,7 +53,7 @@ impl Drop for Processor {
             self.cancel_all();
             self.cancel_queued();
             self.drop_slots();
-            self.close_mailbox();
+            self.send_the_rest();
         });
         registry::unregister(self.number);
         self.drop_waiters();
@@ -91,7 +93,9 @@ impl Processor {
     fn drop_waiters(&mut self) {
         let mut wakers = self.waiting.timers.get_mut().clear();
         wakers.extend(self.waiting.joins.clear());
-        wakers.extend(self.waiting.sessions.clear());
+        let sessions = self.waiting.sessions.clear();
+        sessions.replies.into_iter().for_each(|to| catch_panic(|| reply(to)));
+        wakers.extend(sessions.wakers);
         wakers.extend(self.stages.iter().flat_map(|stage| stage.runtime.capacity.waiting.take()));
         wakers.into_iter().for_each(|waker| catch_panic(|| drop(waker)));
     }

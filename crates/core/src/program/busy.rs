@@ -1,4 +1,31 @@
-//! Whether a processor has work, as the end of its program needs it.
+//! The part of one processor in its program: whether it has work, and whether it exists.
+//!
+//! A processor is first not built, then open, then closed. A processor that is never built, or fails, is closed as well.
+//! Senders put messages into its mailbox in all three states. Those sent before it is built wait for it. None waits in a
+//! closed mailbox: envelopes return to their callers, whose calls are cancelled, and requests are replied to.
+//!
+//! Closing, on the thread that drops the processor or its builder:
+//!
+//! 1. The thread stores `CLOSED` to the mailbox's parking state.
+//! 2. The thread executes a sequentially consistent fence.
+//! 3. The thread takes all messages out of the mailbox ([`Program::return_messages`]).
+//! 4. The thread marks the processor as idle.
+//!
+//! Sending, on any processor's thread (`processor/remote/outbox.rs`):
+//!
+//! 1. The sender puts messages into inboxes and marks them.
+//! 2. The sender executes a sequentially consistent fence, as a part of
+//!    [`notify`](crate::mailbox::parking::Parking::notify).
+//! 3. The sender loads the parking state. If it is `CLOSED`, the sender takes all messages out of the mailbox.
+//!
+//! No interleaving leaves a message in a closed mailbox. One of the two fences comes first (Dekker's argument): if it is
+//! the sender's, the closing thread finds the message; if it is the other one, the sender finds `CLOSED`. Several threads
+//! may empty a mailbox at once, since a ring gives each message to one taker. A message that a taker does not find because
+//! another sender is still writing an earlier one is found by that sender. `loom.rs` checks this in
+//! `no_message_stays_in_a_closed_mailbox`.
+//!
+//! A returned envelope reaches its caller's processor through a list, so that no full ring delays it. A processor with
+//! operations away, or with outstanding replies, counts as busy, so the program does not end before they return.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,16 +33,17 @@ use std::sync::Arc;
 use crate::program::program::Program;
 
 /// Busy guard: one processor's share of the busy count. The processor counts as busy from the beginning
-/// until it marks itself as idle, and stops counting when the guard is dropped. A processor that is
+/// until it marks itself as idle. Dropping the guard closes its mailbox and stops counting it. A processor that is
 /// never built, or fails, thus does not keep the others from shutting down.
 pub(crate) struct BusyGuard {
-    program: Arc<Program>,
+    pub(crate) program: Arc<Program>,
+    index: usize,
     busy: Cell<bool>,
 }
 
 impl BusyGuard {
-    pub(crate) fn new(program: Arc<Program>) -> Self {
-        Self { program, busy: Cell::new(true) }
+    pub(crate) fn new(program: Arc<Program>, index: usize) -> Self {
+        Self { program, index, busy: Cell::new(true) }
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -38,6 +66,8 @@ impl BusyGuard {
 
 impl Drop for BusyGuard {
     fn drop(&mut self) {
+        self.program.mailboxes[self.index].parking.close();
+        self.program.return_messages(self.index);
         self.mark_idle();
     }
 }

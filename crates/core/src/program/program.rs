@@ -1,11 +1,11 @@
 //! The state shared by all processors of one program.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::mailbox::mailbox::{Inbox, Mailbox};
 use crate::memory::chunks::Chunks;
 use crate::metrics::counters::ProcessorCounters;
-use crate::operation::envelope::Envelope;
+use crate::operation::envelope::{self, Envelope};
 use crate::panic::catch_panic;
 use crate::stage::declaration::StageDeclaration;
 use crate::stage::settings::Settings;
@@ -36,8 +36,6 @@ pub(crate) struct Program {
     /// it sends anything. So when the count is zero after the start, no operation is alive and none is
     /// in transit.
     busy: AtomicUsize,
-    /// Envelopes that could no longer be delivered.
-    strays: Mutex<Vec<Envelope>>,
     remains: Mutex<Vec<Chunks>>,
 }
 
@@ -58,7 +56,6 @@ impl Program {
             traced: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Running as u8),
             busy: AtomicUsize::new(processors),
-            strays: Mutex::new(Vec::new()),
             remains: Mutex::new(Vec::new()),
         })
     }
@@ -96,8 +93,24 @@ impl Program {
         lock(&self.remains).push(remains);
     }
 
-    pub(crate) fn keep_envelope(&self, envelope: Envelope) {
-        self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
+    /// Returns an envelope to its caller's processor, from any thread. If that has ended, the program's end drops the
+    /// contents.
+    pub(crate) fn return_envelope(&self, envelope: Envelope) {
+        let home = &self.mailboxes[envelope.home()];
+        // Unparking is the embedder's code.
+        catch_panic(|| home.push_returned(envelope));
+    }
+
+    /// Takes the messages out of a closed mailbox. Envelopes return, and the requests among the commands are replied to.
+    #[cold]
+    pub(crate) fn return_messages(&self, index: usize) {
+        let mailbox = &self.mailboxes[index];
+        for ring in mailbox.stages.iter().chain([&mailbox.replies]) {
+            while let Some(envelope) = ring.pop() {
+                self.return_envelope(envelope);
+            }
+        }
+        mailbox.drop_commands();
     }
 
     fn tell_all(&self) {
@@ -109,19 +122,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The last processor is gone. The operations in the mailboxes never started, or their caller is
-        // gone: drop their contents while the memory, in `remains`, is still allocated.
+        // The last processor is gone, and so are the callers of all envelopes: drop their contents while the memory, in
+        // `remains`, is still allocated.
         for mailbox in &self.mailboxes {
-            for ring in mailbox.stages.iter().chain([&mailbox.replies]) {
-                while let Some(envelope) = ring.pop() {
-                    crate::operation::envelope::discard(envelope);
-                }
-            }
-            // A command may carry a partition's state, whose destructor is foreign.
+            // A command may carry a partition's state, whose destructor is foreign, or envelopes.
             mailbox.drop_commands();
+            mailbox.take_returned().into_iter().for_each(envelope::discard);
         }
-        let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
-        strays.drain(..).for_each(crate::operation::envelope::discard);
         // The constructors of the stages own the states that processors share.
         for StageDeclaration { make, end_of_cohort, .. } in self.stages.drain(..) {
             catch_panic(|| drop(make));

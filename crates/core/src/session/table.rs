@@ -220,11 +220,14 @@ impl SessionTable {
         }
     }
 
-    /// Returns the wakers of tasks that wait for an end, at shutdown of the processor. Requests of
-    /// other processors are not replied to any more.
-    pub(crate) fn clear(&mut self) -> Vec<Waker> {
-        let records = std::mem::take(self.records.get_mut());
-        records.into_iter().flatten().flat_map(|record| record.waiting).collect()
+    /// Returns all that wait for an end, at shutdown of the processor.
+    pub(crate) fn clear(&mut self) -> Settled {
+        let mut waiting = Settled::default();
+        for record in self.records.get_mut().drain(..).flatten() {
+            waiting.replies.extend(record.awaiting_end);
+            waiting.wakers.extend(record.waiting);
+        }
+        waiting
     }
 
     /// Marks the session as ended. Returns its group if the other processors must still be sent the

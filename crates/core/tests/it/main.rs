@@ -8,6 +8,7 @@ mod cohort_operations;
 mod common;
 mod crossing;
 mod direct;
+mod ended;
 mod every_turn;
 mod home;
 mod looking;

@@ -48,11 +48,15 @@ impl Link {
     }
 
     /// Marks the inboxes that a flush has filled, and wakes their processors if they sleep: once for each
-    /// processor. Returns the number of those it woke.
+    /// processor. Takes messages back from those that have ended. Returns the number of those it woke.
     pub(crate) fn end_flush(&self, mut filled: Vec<(usize, FilledInboxes)>) -> u64 {
         let mut woke = 0;
         for (target, inboxes) in filled.drain(..) {
-            woke += u64::from(self.program.mailboxes[target].mark_all(inboxes));
+            let mailbox = &self.program.mailboxes[target];
+            woke += u64::from(mailbox.mark_all(inboxes));
+            if mailbox.parking.is_closed() {
+                self.program.return_messages(target);
+            }
         }
         self.filled.set(filled);
         woke

@@ -30,7 +30,7 @@
 
 use std::cell::Cell;
 
-use crate::error::Rejection;
+use crate::error::{CallError, Rejection};
 use crate::mailbox::message::Message;
 use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
 use crate::operation::envelope::{Envelope, EnvelopePayload, Transit};
@@ -131,13 +131,17 @@ impl Processor {
         Ok(slot)
     }
 
-    /// Accepts an envelope that has returned, and delivers its result to the waiting call.
+    /// Accepts an envelope that has returned, and delivers its result to the waiting call. An invocation that returns
+    /// unstarted is cancelled: its target has ended.
     pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
         assert_eq!(slot.state.get(), SlotState::Away, "an envelope comes home once");
         // SAFETY: the envelope is here, so no other thread accesses the payload.
         slot.state.set(unsafe { (*slot.transit()).contents.get() });
         let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
-        self.on_behalf_of(there, stage, || self.finish(slot));
+        self.on_behalf_of(there, stage, || match slot.state.get() {
+            SlotState::Unstarted => self.discard(slot, CallError::Cancelled),
+            _ => self.finish(slot),
+        });
     }
 
     /// Cancels the operation of a call of this processor, on whichever processor it is, unless it is over.

@@ -81,24 +81,21 @@ impl Processor {
         }
     }
 
-    /// Closes the mailbox at the end of the processor: answers unaccepted envelopes, sends what can still be
-    /// sent, and gives the remaining envelopes to the program, which drops their contents.
-    pub(crate) fn close_mailbox(&self) {
-        for stage in &self.link.mailbox().stages {
-            while let Some(envelope) = stage.pop() {
-                catch_panic(|| _ = self.accept_remote(envelope));
-            }
-        }
+    /// Runs the last commands and sends the last messages at the end of the processor, also to full rings. The mailbox
+    /// is [closed](crate::program::busy) afterwards, so unaccepted invocations return.
+    pub(crate) fn send_the_rest(&self) {
         self.run_commands();
         // Unparking other processors is the embedder's code.
         catch_panic(|| self.flush_outbox());
-        // A dropped command may send a reply, which is a command too.
-        while let Some(outbound) = self.link.pop_outbound() {
-            match outbound.message {
+        while let Some(Outbound { target, message }) = self.link.pop_outbound() {
+            match message {
                 Message::Invocation(envelope) | Message::Reply(envelope) => {
-                    self.program().keep_envelope(envelope);
+                    self.program().return_envelope(envelope);
                 }
-                Message::Command(command) => catch_panic(|| drop(command)),
+                Message::Command(command) => {
+                    let mailbox = &self.program().mailboxes[target];
+                    catch_panic(|| mailbox.push_external_command(command));
+                }
             }
         }
     }

@@ -3,17 +3,17 @@
 //! The receiver of a request owns a [`Responder`] and may reply at any later time. The sender stores the code
 //! that handles the reply ([`PendingReplies`](crate::mailbox::pending_replies::PendingReplies)) and counts as
 //! busy until all replies have arrived, so no program ends while one is outstanding. A dropped responder
-//! replies, so no sender waits forever. A processor that has ended replies neither to requests
-//! nor to calls.
+//! replies, also if a processor has ended before the request reached it ([`crate::program::busy`]), so no sender waits
+//! forever.
 
-use crate::mailbox::command::{Command, ReplyTo};
+use crate::mailbox::command::ReplyTo;
 use crate::mailbox::message::Message;
 use crate::panic::catch_panic;
 use crate::processor;
+use crate::processor::home::{command, send_home};
 use crate::processor::processor::Processor;
 
-/// The right to reply to a request. Dropping it replies, on any thread that has entered a processor of the
-/// program.
+/// The right to reply to a request. Dropping it replies, on any thread.
 pub(crate) struct Responder(Option<ReplyTo>);
 
 impl Responder {
@@ -29,13 +29,17 @@ impl Drop for Responder {
     }
 }
 
-/// Replies to a request. Does nothing outside the program's processors: the program has ended then.
+/// Replies to a request. Outside the program's processors, not with the rest of an outbox.
 pub(crate) fn reply(to: ReplyTo) {
-    processor::try_current(|processor| {
-        if processor.program().id == to.program {
-            processor.command(to.home, move |home| home.link.replies.take(to.ticket)(home.into()));
-        }
+    let act = move |home: &Processor| home.link.replies.take(to.ticket)(home.into());
+    let sent = processor::try_current(|processor| {
+        let home = processor.program().mailboxes.get(to.home);
+        let is_of_program = home.is_some_and(|home| home.identity == to.identity);
+        is_of_program.then(|| processor.command(to.home, act))
     });
+    if sent.flatten().is_none() {
+        send_home(to.identity, act);
+    }
 }
 
 impl Processor {
@@ -53,7 +57,7 @@ impl Processor {
         then: impl FnOnce(&Processor) + 'static,
     ) {
         let ticket = self.link.replies.add(Box::new(move |processor| then(processor.get())));
-        let to = ReplyTo { program: self.program().id, home: self.index(), ticket };
+        let to = ReplyTo { identity: self.identity(), home: self.index(), ticket };
         let responder = Responder(Some(to));
         self.command(target, move |processor| act(processor, responder));
     }
@@ -68,9 +72,4 @@ impl Processor {
             catch_panic(|| command.run(self.into()));
         }
     }
-}
-
-/// A command that runs `act` on its processor.
-pub(crate) fn command(act: impl FnOnce(&Processor) + Send + 'static) -> Command {
-    Command::new(move |processor| act(processor.get()))
 }

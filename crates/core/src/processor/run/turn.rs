@@ -233,6 +233,10 @@ impl Processor {
                 self.complete_remote(Envelope(slot));
             }
         }
+        if marks.contains(Inbox::Control) {
+            let returned = self.link.mailbox().take_returned();
+            returned.into_iter().for_each(|envelope| self.complete_remote(envelope));
+        }
         if marks.contains(Inbox::Commands) {
             self.run_commands();
         }

@@ -95,10 +95,14 @@ impl<S> Partitions<S> {
         self.table.owners[index].store(self.processor as u16, Relaxed);
     }
 
-    /// Records that the new owner has installed the state.
-    pub(crate) fn left(&self, index: usize) {
+    /// Records that processor `to` has installed the state. If it has ended instead, the state is lost, and the
+    /// partition belongs to it like those that it had.
+    pub(crate) fn left(&self, index: usize, to: usize) {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() - 1);
+        if self.table.owner(index) == self.processor && !self.is_moving(index) {
+            self.table.owners[index].store(to as u16, Relaxed);
+        }
         entry.wake();
     }
 }

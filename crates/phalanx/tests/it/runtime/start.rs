@@ -17,6 +17,7 @@ use crate::runtime::on_each_driver;
 on_each_driver!(
     ready_comes_last,
     one_fails,
+    one_fails_while_another_calls_it,
     one_panics,
     scopes_that_go_wrong,
     the_admin_address_is_taken,
@@ -84,6 +85,27 @@ fn one_fails(driver: DriverChoice) {
     assert_eq!(error.to_string(), "no such luck");
     let error = with_a_fault(driver, || Err(CallError::Cancelled.into()));
     assert_eq!(error.to_string(), CallError::Cancelled.to_string());
+}
+
+/// The others end although their calls were sent to a processor that never runs.
+fn one_fails_while_another_calls_it(driver: DriverChoice) {
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let start = |start: &phalanx::runtime::StartContext| {
+        if start.processor() == 1 {
+            return Err(std::io::Error::other("no such luck").into());
+        }
+        for _ in 0..10 {
+            stage.dispatch(move |_| async move {
+                assert_eq!(stage.call_on(1, |_| async {}).await, Err(CallError::Cancelled));
+            })?;
+        }
+        Ok(())
+    };
+    let begun = Instant::now();
+    let error = runtime(driver, 3).run(graph, start).expect_err("a fault");
+    assert!(begun.elapsed() < TIMEOUT, "the others are ended, not waited for");
+    assert_eq!(error.to_string(), "no such luck");
 }
 
 fn one_panics(driver: DriverChoice) {

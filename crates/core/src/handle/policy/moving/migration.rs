@@ -34,7 +34,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::error::MoveError;
+use crate::error::{CallError, MoveError};
 use crate::future::call::Call;
 use crate::future::cancel_on_drop::CancelOnDrop;
 use crate::future::oneshot;
@@ -139,12 +139,14 @@ pub(crate) enum Outcome {
     Moved,
     NotHere,
     Busy,
+    /// The new owner has ended.
+    Ended,
 }
 
 impl<S: Send + 'static> Stage<Partition<S>> {
     /// Moves a partition, with its state, to the processor numbered `to`. Started operations finish where
     /// they are; later ones wait, and run at the new owner. The move continues if the future is dropped after
-    /// its first poll.
+    /// its first poll. If the new owner ends meanwhile, the state is lost with it.
     ///
     /// ```
     /// # async fn example(table: phalanx_core::PartitionedStage<Vec<u32>>) {
@@ -179,6 +181,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
             match asked.await.map_err(MoveError::Call)? {
                 Outcome::Moved => return Ok(()),
                 Outcome::Busy => return Err(MoveError::Busy),
+                Outcome::Ended => return Err(MoveError::Call(CallError::Cancelled)),
                 // The partition has moved meanwhile; the table will name its owner.
                 Outcome::NotHere => yield_now().await,
             }
@@ -187,7 +190,11 @@ impl<S: Send + 'static> Stage<Partition<S>> {
 
     /// The move, as an operation of the owner.
     pub(crate) async fn leave(self, partition: usize, to: usize) -> Outcome {
-        let closed = processor::current(|p| self.partitions(p).close(partition));
+        let closed = processor::current(|p| {
+            let ended = p.program().mailboxes[to].parking.is_closed();
+            (!ended).then(|| self.partitions(p).close(partition))
+        });
+        let Some(closed) = closed else { return Outcome::Ended };
         match closed {
             Ok(()) => (),
             Err(Refusal::NotHere) => return Outcome::NotHere,
@@ -216,7 +223,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                     drop(responder);
                 },
                 move |here| {
-                    self.partitions(here).left(partition);
+                    self.partitions(here).left(partition, to);
                     sender.send(());
                 },
             );

@@ -30,7 +30,7 @@ fn should_send(cache_affinity: usize, operations: usize) -> bool {
     operations * LINES_PER_OPERATION < cache_affinity.div_ceil(CACHE_LINE_BYTES)
 }
 
-/// Envelopes in a command. The program keeps those that no processor has accepted.
+/// Envelopes in a command. Those that no processor has accepted return.
 struct Envelopes {
     envelopes: std::vec::IntoIter<Envelope>,
     program: Weak<Program>,
@@ -40,7 +40,7 @@ impl Drop for Envelopes {
     fn drop(&mut self) {
         for envelope in self.envelopes.by_ref() {
             match self.program.upgrade() {
-                Some(program) => program.keep_envelope(envelope),
+                Some(program) => program.return_envelope(envelope),
                 // The program is being dropped, and this is in one of its own inboxes.
                 None => crate::operation::envelope::discard(envelope),
             }
