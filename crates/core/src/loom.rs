@@ -276,7 +276,7 @@ fn an_exclusive_stage_lets_one_in() {
 #[test]
 fn a_session_ends_wherever_it_has_been() {
     loom::model(|| {
-        let group = Arc::new(Group::new(2));
+        let group = Arc::new(Group::new(2, u64::MAX));
         assert!(group.visit(0));
         let taker = {
             let group = group.clone();

@@ -42,8 +42,6 @@ pub(crate) struct Transit {
     pub(crate) home: u16,
     /// The stage that was running on the caller's processor.
     pub(crate) from: u8,
-    /// The deadline of the caller's session; the operation is not started after it.
-    pub(crate) deadline: u64,
     pub(crate) site: Site,
     /// The state of the slot once it has returned.
     pub(crate) contents: Cell<SlotState>,

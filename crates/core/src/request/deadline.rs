@@ -1,7 +1,7 @@
 //! Deadlines: the time after which operations of a session are not started any more.
 //!
-//! A deadline is a number in the session's record, checked when one of its operations would start. It is sent
-//! along with invocations to other processors, whose clocks are the same.
+//! A deadline is a number in the session's record, checked when one of its operations would start. Once the session
+//! spans processors, whose clocks are the same, it is a number in their [group](crate::session::group_flag).
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ impl Session {
         session.set_deadline(duration);
         session.on(|p, index| {
             let outer = p.waiting.sessions.deadline(p.waiting.sessions.current());
-            p.waiting.sessions.with(index, |record| record.deadline = record.deadline.min(outer));
+            let deadline = p.waiting.sessions.deadline(index).min(outer);
+            p.waiting.sessions.with(index, |record| record.set_deadline(deadline));
         });
         session
     }
@@ -44,7 +45,7 @@ impl Session {
     pub fn set_deadline(&self, duration: Duration) {
         self.on(|p, index| {
             let deadline = p.deadline_after(duration);
-            p.waiting.sessions.with(index, |record| record.deadline = deadline);
+            p.waiting.sessions.with(index, |record| record.set_deadline(deadline));
         });
     }
 

@@ -50,15 +50,18 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 /// the records keep it alive, so the address is unique.
 pub(crate) struct Group {
     ended: AtomicBool,
+    /// The deadline of the session on all processors, in the clock's nanoseconds.
+    pub(crate) deadline: AtomicU64,
     /// One bit per processor that has accepted an invocation of the session.
     visited: Box<[AtomicU64]>,
 }
 
 impl Group {
-    pub(crate) fn new(processors: usize) -> Self {
+    pub(crate) fn new(processors: usize, deadline: u64) -> Self {
         let words = processors.div_ceil(64);
         Self {
             ended: AtomicBool::new(false),
+            deadline: AtomicU64::new(deadline),
             visited: (0..words).map(|_| AtomicU64::new(0)).collect(),
         }
     }

@@ -17,6 +17,7 @@ use crate::memory::slab::Slab;
 use crate::operation::slot::Slot;
 use crate::operation::state::{NO_SESSION, Serial};
 use crate::session::group_flag::Group;
+use crate::sync::Ordering;
 
 /// No deadline; later than any time.
 pub(crate) const NO_DEADLINE: u64 = u64::MAX;
@@ -29,8 +30,8 @@ pub(crate) struct Record {
     pub(crate) guards: usize,
     pub(crate) handles: usize,
     ended: bool,
-    /// The deadline, in the clock's nanoseconds.
-    pub(crate) deadline: u64,
+    /// The deadline until there is a group, in the clock's nanoseconds.
+    deadline: u64,
     pub(crate) waiting: Vec<Waker>,
     /// The group of the session, from the first invocation to another processor on.
     pub(crate) group: Option<Arc<Group>>,
@@ -69,6 +70,17 @@ impl Record {
     /// Creates the record of a session that began on another processor, without a handle.
     pub(crate) fn of_group(group: Arc<Group>) -> Self {
         Self { group: Some(group), ..Self::default() }
+    }
+
+    fn deadline(&self) -> u64 {
+        self.group.as_ref().map_or(self.deadline, |group| group.deadline.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_deadline(&mut self, deadline: u64) {
+        match &self.group {
+            Some(group) => group.deadline.store(deadline, Ordering::Relaxed),
+            None => self.deadline = deadline,
+        }
     }
 
     /// Whether the session has no operation and no guard on this processor.
@@ -289,18 +301,11 @@ impl SessionTable {
     }
 
     /// The time from which operations of the session are not started, in the clock's nanoseconds;
-    /// [`NO_DEADLINE`] for never. The value may be sent to another processor.
+    /// [`NO_DEADLINE`] for never.
     pub(crate) fn deadline(&self, session: u32) -> u64 {
         match session {
             NO_SESSION => NO_DEADLINE,
-            session => self.with(session, |record| record.deadline),
-        }
-    }
-
-    /// Adopts the deadline that arrived with an invocation into the current session.
-    pub(crate) fn adopt_deadline(&self, deadline: u64) {
-        if deadline != NO_DEADLINE && self.current() != NO_SESSION {
-            self.with(self.current(), |record| record.deadline = deadline);
+            session => self.with(session, |record| record.deadline()),
         }
     }
 }
@@ -311,10 +316,12 @@ impl SessionTable {
     /// `processors`.
     #[cold]
     pub(crate) fn group(&self, session: u32, here: usize, processors: usize) -> Arc<Group> {
-        if let Some(group) = self.with(session, |record| record.group.clone()) {
+        let (group, deadline) =
+            self.with(session, |record| (record.group.clone(), record.deadline));
+        if let Some(group) = group {
             return group;
         }
-        let group = Arc::new(Group::new(processors));
+        let group = Arc::new(Group::new(processors, deadline));
         group.visit(here);
         self.with(session, |record| record.group = Some(group.clone()));
         self.by_address.borrow_mut().insert(group.address(), session);

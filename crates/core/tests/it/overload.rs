@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{Bench, alone, run, settle};
+use crate::common::{Bench, Several, alone, run, settle};
 use phalanx_core::{
     CallError, Cohort, Control, Graph, Ingress, PartitionedStage, Processor, Session, SharedStage,
     Shed, sleep,
@@ -281,4 +281,34 @@ fn external_queue_delay_counts() {
     assert_eq!(limit_after(10, 14 * MS), None);
     assert!(limit_after(5, 16 * MS).is_some());
     assert_eq!(limit_after(20, 0), None);
+}
+
+/// A session has one deadline on all processors, and an operation that returns does not bring an earlier one back.
+#[test]
+fn a_later_deadline_reaches_other_processors() {
+    let seconds = |session: &Session| session.time_left().map(|left| left.as_secs());
+    for later in [Duration::from_secs(10), Duration::MAX] {
+        let mut graph = Graph::new();
+        let work = graph.shared("work", ());
+        let several = Several::new(graph, 2);
+        let session = several.processors[0].enter(Session::new);
+        let there = std::sync::Arc::new(std::sync::Mutex::new(None));
+        several.processors[0].enter(|| {
+            session.set_deadline(Duration::from_millis(100));
+            let there = there.clone();
+            let asks = move |_| async move {
+                sleep(Duration::from_millis(5)).await;
+                let back = work.call_on(0, |_| async {}).await;
+                let left = Session::current().and_then(|session| session.time_left());
+                *there.lock().unwrap() = Some((back, left.map(|left| left.as_secs())));
+            };
+            session.scope(|| work.call_on(1, asks)).detach().unwrap();
+        });
+        (0..4).for_each(|at| _ = several.turn(at));
+        several.processors[0].enter(|| session.set_deadline(later));
+        several.settle(20);
+        let left = (later < Duration::MAX).then_some(9);
+        assert_eq!(*there.lock().unwrap(), Some((Ok(()), left)));
+        assert_eq!(several.processors[0].enter(|| seconds(&session)), left);
+    }
 }

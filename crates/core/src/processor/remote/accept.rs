@@ -108,9 +108,9 @@ pub(crate) unsafe fn receive<F, T>(
     let mut invocation = Some(invocation);
     let mut reply = RemoteReply::<T>::new(slot);
     let joined = processor.in_group(group, || {
-        processor.waiting.sessions.adopt_deadline(transit.deadline);
         // An envelope is accepted when its operation would start, so the deadline is checked now.
-        if transit.deadline <= processor.now() {
+        let sessions = &processor.waiting.sessions;
+        if sessions.is_expired(sessions.current(), processor.now()) {
             processor.stage_counters(stage).shed_deadline.add(1);
             reply.send(Err(CallError::DeadlinePassed));
             return None;

@@ -121,7 +121,6 @@ impl Processor {
             slot.transit().write(Transit {
                 home: self.index() as u16,
                 from: self.running_stage() as u8,
-                deadline: self.waiting.sessions.deadline(self.waiting.sessions.current()),
                 site,
                 contents: Cell::new(SlotState::Unstarted),
                 cancel: CancelFlag::default(),
