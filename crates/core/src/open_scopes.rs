@@ -1,8 +1,9 @@
 //! The scopes in which a fibre of this thread must not suspend.
 //!
-//! A fibre has a stack of its own and may suspend between any two calls. Three kinds of code must return first,
+//! A fibre has a stack of its own and may suspend between any two calls. Four kinds of code must return first,
 //! because their callers hold something that belongs to one cohort or to one turn: the closure of `with`, which
-//! borrows a state; foreign code that the scheduler calls; and the closure of
+//! borrows a state; the closure of [`Session::scope`](crate::Session::scope), which sets the session of the processor's
+//! next invocations; foreign code that the scheduler calls; and the closure of
 //! [`Processor::enter`](crate::Processor::enter). Each is counted while it runs. A fibre compares the count with the
 //! one at which it was resumed.
 
@@ -25,7 +26,7 @@ impl OpenScope {
         Self::open(1)
     }
 
-    /// Code that the scheduler calls.
+    /// Code that the scheduler calls, or the closure of a `Session::scope`.
     #[inline(always)]
     pub(crate) fn scheduler() -> Self {
         Self::open(SCHEDULER)

@@ -140,8 +140,8 @@ impl Block {
             let scope = if now.holds_state_since(before) {
                 "the closure of a `with`, which borrows a state; let the closure return first"
             } else {
-                "code that the scheduler calls, such as the destructor of another operation; wait in the body of the \
-                 fibre only"
+                "the closure of a `Session::scope`, or code that the scheduler calls, such as the destructor of another \
+                 operation; wait in the body of the fibre only"
             };
             panic!("a fibre of stage \"{}\" waits inside {scope}", self.stage_name);
         }

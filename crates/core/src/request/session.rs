@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use crate::open_scopes::OpenScope;
 use crate::operation::state::NO_SESSION;
 use crate::processor;
 use crate::processor::home::{at_home, run_home};
@@ -102,11 +103,12 @@ impl Session {
         .flatten()
     }
 
-    /// Runs `f` so that its invocations belong to this session instead of the caller's.
+    /// Runs `f` so that its invocations belong to this session instead of the caller's. A fibre must not wait inside `f`.
     ///
     /// # Panics
     /// On a processor other than that of the handle.
     pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _scope = OpenScope::scheduler();
         processor::current(|p| {
             let here = self.0.identity == p.identity();
             assert!(here, "a session is used away from the processor that made it; use it there");

@@ -22,6 +22,7 @@ on_each_driver![
     a_panicking_future_continues_in_the_fibre,
     the_end_of_a_session_unwinds_its_fibres,
     waiting_inside_of_with_panics_at_the_wait,
+    waiting_inside_of_the_scope_of_a_session_panics,
     waiting_in_a_future_or_outside_of_a_fibre_panics,
     waiting_in_a_foreign_destructor_panics,
     a_spawned_fibre_runs_on_the_stage_of_its_parent,
@@ -182,6 +183,19 @@ fn waiting_inside_of_with_panics_at_the_wait(driver: DriverChoice) {
         Ok(())
     });
     assert!(ran.unwrap().is_clean());
+}
+
+/// The next operations would join the session.
+fn waiting_inside_of_the_scope_of_a_session_panics(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let call = stage.fibre(move |_, fibre| {
+            let call = || stage.call(|_| async { yield_now().await });
+            Session::new().scope(|| fibre.wait(call())).unwrap();
+        });
+        let error = panic_of(call.await);
+        assert!(error.contains("the closure of a `Session::scope`"), "{error}");
+        assert!(Session::current().is_none());
+    });
 }
 
 fn waiting_in_a_future_or_outside_of_a_fibre_panics(driver: DriverChoice) {
