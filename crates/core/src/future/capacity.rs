@@ -4,16 +4,26 @@
 //! The bound applies to the queue of one stage on one processor. An invocation beyond it is rejected before
 //! any work is done for it. An operation that is re-enabled is never rejected, since it has been admitted
 //! already. Queues become shorter only by cohorts, so waiters are woken at the end of a cohort.
+//!
+//! An invocation may also be rejected because the queue of another processor or the processor itself is full. No cohort
+//! here says when this is over, so a waiter then suspends for one turn.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::panic::catch_panic;
 use crate::processor;
+use crate::processor::home::run_home;
+use crate::processor::processor::Processor;
 use crate::stage::key::Key;
 
 /// Resolves when a stage has capacity: immediately while its queue is below the bound, otherwise when the
 /// queue has fallen below half of the bound, so that a producer does not alternate with every operation.
+///
+/// The queue is that of this processor. After a rejection because the queue of another processor or the processor itself
+/// ([`Graph::max_operations`](crate::Graph::max_operations)) is full, the next wait suspends once and resolves when the
+/// operation runs again. A producer that tries again in a loop thus keeps its processor awake, but lets others run.
 ///
 /// This reserves nothing: all waiters are woken together.
 ///
@@ -21,12 +31,13 @@ use crate::stage::key::Key;
 #[must_use = "futures do nothing unless awaited"]
 pub struct WaitForCapacity {
     key: Key,
-    waiting: bool,
+    /// The identity of the processor where it waits, and its ticket there.
+    waiting: Option<(u32, u64)>,
 }
 
 impl WaitForCapacity {
     pub(crate) fn new(key: Key) -> Self {
-        Self { key, waiting: false }
+        Self { key, waiting: None }
     }
 }
 
@@ -38,15 +49,43 @@ impl Future for WaitForCapacity {
         let waker = context.waker().clone();
         processor::current(|processor| {
             let local = processor.stage(usize::from(processor.check(self.key)));
-            if if self.waiting { local.has_recovered() } else { local.queue.has_room() } {
+            let capacity = &local.runtime.capacity;
+            let has_capacity = match self.waiting {
+                Some(_) => local.has_recovered(),
+                None if capacity.full_elsewhere.take() => {
+                    waker.wake();
+                    return Poll::Pending;
+                }
+                None => local.queue.has_room(),
+            };
+            if has_capacity {
                 return Poll::Ready(());
             }
-            self.waiting = true;
-            let mut waiting = local.runtime.capacity.waiting.borrow_mut();
-            if !waiting.iter().any(|other| other.will_wake(&waker)) {
-                waiting.push(waker);
-            }
+            let here = self.waiting.filter(|(identity, _)| *identity == processor.identity());
+            let (_, ticket) = here.unwrap_or_else(|| (0, capacity.next_ticket()));
+            self.leave();
+            self.waiting = Some((processor.identity(), ticket));
+            capacity.waiting.borrow_mut().push((ticket, waker));
             Poll::Pending
         })
+    }
+}
+
+impl WaitForCapacity {
+    /// Takes its waker out of the list.
+    fn leave(&mut self) {
+        let (Some((identity, ticket)), key) = (self.waiting.take(), self.key) else { return };
+        run_home(identity, move |p: &Processor| {
+            let capacity = &p.stage(usize::from(p.check(key))).runtime.capacity;
+            let waker = capacity.remove(ticket);
+            // Dropped after the borrow: it may be foreign code.
+            catch_panic(|| drop(waker));
+        });
+    }
+}
+
+impl Drop for WaitForCapacity {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

@@ -82,7 +82,7 @@ impl ProcessorBuilder {
         let processors = program.mailboxes.len();
         let stages = program.stages.iter().map(|declared| {
             let local = (declared.make)(index, processors);
-            let runtime = StageRuntime::new(declared, program.settings.ingress.has_budget());
+            let runtime = StageRuntime::new(declared, program.settings, processors);
             let least = stride(0) + runtime.beside;
             LocalStage {
                 queue: StageQueue::new(declared.capacity),

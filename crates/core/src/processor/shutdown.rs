@@ -96,7 +96,7 @@ impl Processor {
         let sessions = self.waiting.sessions.clear();
         sessions.replies.into_iter().for_each(|to| catch_panic(|| reply(to)));
         wakers.extend(sessions.wakers);
-        wakers.extend(self.stages.iter().flat_map(|stage| stage.runtime.capacity.waiting.take()));
+        wakers.extend(self.stages.iter().flat_map(|stage| stage.runtime.capacity.take_waiting()));
         wakers.into_iter().for_each(|waker| catch_panic(|| drop(waker)));
     }
 

@@ -4,17 +4,48 @@ use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
 /// The capacity of a stage on one processor, and the operations that wait for it.
-#[derive(Default)]
 pub(crate) struct CapacityLimit {
     /// The capacity, in operations; the maximum value for none.
     pub(crate) bound: usize,
-    pub(crate) waiting: RefCell<Vec<Waker>>,
-    /// Invocations of the stage in this processor's outbox for other processors.
-    pub(crate) outbound: Cell<usize>,
+    /// The wakers of waiters, with their tickets.
+    pub(crate) waiting: RefCell<Vec<(u64, Waker)>>,
+    tickets: Cell<u64>,
+    /// Invocations of the stage in this processor's outbox, by their targets.
+    pub(crate) outbound: Box<[Cell<usize>]>,
+    /// Whether an invocation was rejected although this processor's queue had room, and no waiter has noticed.
+    pub(crate) full_elsewhere: Cell<bool>,
 }
 
 impl CapacityLimit {
+    pub(crate) fn new(bound: usize, processors: usize) -> Self {
+        Self {
+            bound,
+            waiting: RefCell::default(),
+            tickets: Cell::new(0),
+            outbound: (0..processors).map(|_| Cell::new(0)).collect(),
+            full_elsewhere: Cell::new(false),
+        }
+    }
+
     pub(crate) fn is_some(&self) -> bool {
         self.bound < usize::MAX
+    }
+
+    /// A ticket that no other waiter has.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.tickets.set(self.tickets.get() + 1);
+        self.tickets.get()
+    }
+
+    /// Removes the waker with this ticket, unless it was woken.
+    pub(crate) fn remove(&self, ticket: u64) -> Option<Waker> {
+        let mut waiting = self.waiting.borrow_mut();
+        let at = waiting.iter().position(|(other, _)| *other == ticket)?;
+        Some(waiting.remove(at).1)
+    }
+
+    /// Takes all wakers.
+    pub(crate) fn take_waiting(&self) -> impl Iterator<Item = Waker> + use<> {
+        self.waiting.take().into_iter().map(|(_, waker)| waker)
     }
 }

@@ -9,6 +9,7 @@ use crate::queue::local::{StageQueue, StarvationGuard};
 use crate::stage::capacity::CapacityLimit;
 use crate::stage::declaration::{EndOfCohort, LocalState, StageDeclaration};
 use crate::stage::limits::{HoldPolicy, Threshold};
+use crate::stage::settings::Settings;
 
 /// Stage runtime: the settings and records of a stage that are accessed once per cohort or less.
 pub(crate) struct StageRuntime {
@@ -34,12 +35,13 @@ pub(crate) struct StageRuntime {
 }
 
 impl StageRuntime {
-    pub(crate) fn new(declared: &StageDeclaration, has_budget: bool) -> Self {
+    pub(crate) fn new(declared: &StageDeclaration, settings: Settings, processors: usize) -> Self {
+        let has_budget = settings.ingress.has_budget();
         let largest = declared.objects.iter().map(|(_, bytes)| *bytes).max();
         Self {
             threshold: declared.threshold,
             hold_policy: declared.hold_policy,
-            capacity: CapacityLimit { bound: declared.capacity, ..Default::default() },
+            capacity: CapacityLimit::new(declared.capacity, processors),
             end_of_cohort: declared.end_of_cohort.clone(),
             remote_since: Cell::new(None),
             remote_first: Cell::new(false),
@@ -79,8 +81,8 @@ impl LocalStage {
     #[cold]
     pub(crate) fn wake_capacity_waiters(&self) {
         if self.has_recovered() {
-            let waiting = self.runtime.capacity.waiting.take();
-            waiting.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
+            let waiting = self.runtime.capacity.take_waiting();
+            waiting.for_each(|waker| catch_panic(|| waker.wake()));
         }
     }
 }

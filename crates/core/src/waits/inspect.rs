@@ -194,7 +194,7 @@ impl Processor {
         for stage in 0..self.stages.len() {
             let (local, queue) = (&self.stages[stage], self.queue_of(stage as u8));
             waits.queues.insert(queue, self.stage_name(stage as u8));
-            for waker in &*local.runtime.capacity.waiting.borrow() {
+            for (_, waker) in &*local.runtime.capacity.waiting.borrow() {
                 if let Some(node) = self.operation_of(waker) {
                     waits.graph.entry(node).or_default().push(vec![queue]);
                 }

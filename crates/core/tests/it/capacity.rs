@@ -2,9 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Wake, Waker};
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, Several, alone, settle};
 use phalanx_core::{CallError, Graph, Session, oneshot, yield_now};
 
 #[test]
@@ -192,4 +194,105 @@ fn the_bound_applies_to_remote_invocations() {
             .unwrap();
     });
     assert_eq!((TAKEN.load(Ordering::Relaxed), REFUSED.load(Ordering::Relaxed)), (15, 12));
+}
+
+/// A producer that tries again after each rejection lets the outbox leave, and other operations run.
+#[test]
+fn a_producer_waits_for_the_queue_of_another_processor() {
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    let table = graph.stage("table").partitions(2).capacity(16).partitioned(|_| 0);
+    let (several, rejected) = (Several::new(graph, 2), Rc::new(Cell::new(0)));
+    let counted = rejected.clone();
+    several.processors[0].enter(|| {
+        let key = (0..).find(|key| table.partition_of(*key) == 1).unwrap();
+        let produces = main.dispatch(move |_| async move {
+            for _ in 0..200 {
+                let add = || table.dispatch(key, |part| async move { part.with(|n| *n += 1) });
+                while add().is_err() {
+                    counted.set(counted.get() + 1);
+                    assert!(counted.get() < 100_000, "the wait never suspends");
+                    table.wait_for_capacity().await;
+                }
+            }
+        });
+        produces.unwrap();
+    });
+    several.settle(3);
+    assert!(rejected.get() > 0);
+    assert_eq!(several.live(), [0, 0]);
+    let ran = several.processors[0].control().profile().processors[1].stages[1].completed.count;
+    assert_eq!(ran, 200);
+}
+
+#[test]
+fn a_producer_waits_for_room_on_its_processor() {
+    let mut graph = Graph::new();
+    graph.max_operations(4);
+    let main = graph.shared("main", ());
+    let work = graph.shared("work", ());
+    let (processor, world, ran) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    settle(&processor, &world, || {
+        let ran = ran.clone();
+        let produces = main.dispatch(move |_| async move {
+            let mut rejected = 0;
+            for _ in 0..50 {
+                let counted = ran.clone();
+                let add = || {
+                    let ran = counted.clone();
+                    work.dispatch(move |_| async move { ran.set(ran.get() + 1) })
+                };
+                while add() == Err(CallError::Full { stage: None, bound: 4 }) {
+                    rejected += 1;
+                    assert!(rejected < 100_000, "the wait never suspends");
+                    work.wait_for_capacity().await;
+                }
+            }
+        });
+        produces.unwrap();
+    });
+    assert_eq!((ran.get(), processor.live()), (50, 0));
+}
+
+/// The bound is that of each target.
+#[test]
+fn unsent_invocations_count_for_their_own_target() {
+    let mut graph = Graph::new();
+    let sink = graph.stage("sink").capacity(5).shared(());
+    let several = Several::new(graph, 3);
+    let accepted = several.processors[0].enter(|| {
+        let targets = [1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2];
+        let calls = targets.map(|target| sink.call_on(target, |_| async {}));
+        calls.into_iter().filter_map(|call| call.detach().ok()).count()
+    });
+    assert_eq!(accepted, 10);
+    several.settle(3);
+    assert_eq!(several.live(), [0, 0, 0]);
+}
+
+#[test]
+fn a_wait_that_is_dropped_leaves_no_waker() {
+    struct Nobody;
+    impl Wake for Nobody {
+        fn wake(self: Arc<Self>) {}
+    }
+    let mut graph = Graph::new();
+    let sink = graph.stage("sink").capacity(1).shared(());
+    let (processor, world) = (alone(graph), Bench::default());
+    let nobody = Arc::new(Nobody);
+    let waker = Waker::from(nobody.clone());
+    settle(&processor, &world, || {
+        sink.dispatch(|_| async {}).unwrap();
+        let mut waits = [sink.wait_for_capacity(), sink.wait_for_capacity()].map(Box::pin);
+        for _ in 0..3 {
+            for wait in &mut waits {
+                assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            }
+        }
+        assert_eq!(Arc::strong_count(&nobody), 4);
+        let [one, _two] = waits;
+        drop(one);
+        assert_eq!(Arc::strong_count(&nobody), 3, "the other one waits");
+    });
+    assert_eq!(Arc::strong_count(&nobody), 2);
 }

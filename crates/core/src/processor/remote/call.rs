@@ -102,7 +102,7 @@ impl Processor {
         let capacity = &self.stages[usize::from(key.stage())].runtime.capacity;
         if capacity.is_some() {
             let there = self.program().mailboxes[target].stages[usize::from(key.stage())].len();
-            if there + capacity.outbound.get() >= capacity.bound {
+            if there + capacity.outbound[target].get() >= capacity.bound {
                 let full = Rejection::stage_full(key.stage(), capacity.bound);
                 return Err(self.reject_for(full, key.stage(), invocation));
             }

@@ -14,14 +14,14 @@ use crate::stage_set::StageSet;
 impl Processor {
     /// Puts a message into the outbox; it is sent to `target` after the running cohort.
     pub(crate) fn send(&self, target: usize, message: Message) {
-        self.count_outbound(message.inbox(), 1);
+        self.count_outbound(target, message.inbox(), 1);
         self.link.push_outbound(Outbound { target, message });
     }
 
     /// Counts messages in the outbox against the stage's capacity.
-    fn count_outbound(&self, inbox: Inbox, change: isize) {
+    fn count_outbound(&self, target: usize, inbox: Inbox, change: isize) {
         if let Inbox::Stage(stage) = inbox {
-            let outbound = &self.stages[usize::from(stage)].runtime.capacity.outbound;
+            let outbound = &self.stages[usize::from(stage)].runtime.capacity.outbound[target];
             outbound.set(outbound.get().checked_add_signed(change).expect("sent what was counted"));
         }
     }
@@ -53,7 +53,7 @@ impl Processor {
                 false => message.deliver(&self.program().mailboxes[target]),
             };
             if sent.is_ok() {
-                self.count_outbound(inbox, -1);
+                self.count_outbound(target, inbox, -1);
             }
             match sent {
                 Ok(()) if target != self.index() => {

@@ -49,6 +49,8 @@ impl Processor {
         counters.rejected.add(1);
         if reason.is_full() {
             counters.shed_full.add(1);
+            let local = &self.stages[usize::from(stage)];
+            local.runtime.capacity.full_elsewhere.set(local.queue.has_room());
         }
         catch_panic(|| drop(invocation));
         reason
