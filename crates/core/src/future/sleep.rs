@@ -46,15 +46,27 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// Restarts the timer: `duration` from now.
+    /// Restarts the timer: `duration` from now. An operation that awaits it is woken then, also if it does not poll it
+    /// again.
     ///
     /// # Panics
     /// On a processor other than the one that made it, and outside a processor.
     pub fn reset(&mut self, duration: Duration) {
         processor::current(|p| {
             self.check(p);
-            self.disarm();
             self.deadline = p.deadline_after(duration);
+            let mut wheel = p.waiting.timers.borrow_mut();
+            let waker = self.timer.take().and_then(|key| wheel.disarm(key));
+            match waker {
+                Some(waker) if self.deadline < u64::MAX => {
+                    self.timer = Some(wheel.arm(self.deadline, waker));
+                }
+                never => {
+                    // Dropped after the borrow: it may be foreign code.
+                    std::mem::drop(wheel);
+                    catch_panic(|| drop(never));
+                }
+            }
         });
     }
 

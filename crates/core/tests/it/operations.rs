@@ -1,7 +1,9 @@
 //! Guarantees of operations, on one processor with virtual time.
 
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::common::{Bench, alone, settle};
@@ -317,4 +319,42 @@ fn a_position_belongs_to_its_graph() {
     let (mut graph, mut other) = (Graph::new(), Graph::new());
     let place = graph.reserve("kept");
     other.declare(place).shared(());
+}
+
+/// A future that restarts its timer when something has arrived, and waits again without polling the timer.
+#[test]
+fn a_timer_that_is_reset_wakes_its_operation() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    let woken_at = Rc::new(Cell::new(0));
+    let (sender, mut arrives) = oneshot::local();
+    processor.enter(|| {
+        let told = woken_at.clone();
+        let waits = stage.dispatch(move |_| async move {
+            let mut timer = sleep(Duration::from_millis(10));
+            let mut arrived = false;
+            std::future::poll_fn(|context| {
+                if !arrived && Pin::new(&mut arrives).poll(context).is_ready() {
+                    arrived = true;
+                    timer.reset(Duration::from_millis(20));
+                    return Poll::Pending;
+                }
+                Pin::new(&mut timer).poll(context)
+            })
+            .await;
+            told.set(phalanx_core::now().as_millis());
+        });
+        waits.unwrap();
+    });
+    let mut sender = Some(sender);
+    for at in 0..40u64 {
+        world.now.set(at * 1_000_000);
+        if at == 5 {
+            processor.enter(|| sender.take().into_iter().for_each(|sender| sender.send(())));
+        }
+        processor.turn(&world);
+    }
+    assert!((25..=26).contains(&woken_at.get()), "{}", woken_at.get());
+    assert_eq!((processor.live(), processor.timers()), (0, 0));
 }
