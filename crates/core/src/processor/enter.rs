@@ -67,7 +67,9 @@ impl Drop for Restore {
 impl Processor {
     /// Makes this the thread's current processor while `f` runs: operations may be invoked.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _visit = self.link.mailbox().parking.visit_self();
+        // Inside itself, the visit has begun.
+        let inside = on(self.identity, |_| ()).is_some();
+        let _visit = if inside { None } else { self.link.mailbox().parking.visit_self() };
         let _scope = OpenScope::scheduler();
         let _restore = Restore(CURRENT.replace(Some(NonNull::from(self))));
         f()

@@ -118,3 +118,14 @@ fn waiting_for_completions_counts_as_sleep() {
     assert!(waited >= 5_000_000);
     assert_eq!(control.processor(0).parked_ns, waited + parked);
 }
+
+#[test]
+fn a_sleeping_processor_is_entered_inside_itself() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let processor = alone(graph);
+    assert!(processor.stepping().sleep().is_some());
+    processor.enter(|| processor.enter(|| stage.dispatch(|_| async {}))).unwrap();
+    processor.stepping().wake();
+    assert_eq!(processor.turn(&Record::default()).ran, 1);
+}
