@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Several, run};
-use phalanx_core::{Graph, join};
+use phalanx_core::{Graph, join, oneshot};
 
 #[test]
 fn a_processor_with_little_takes_a_share_of_anothers_oldest() {
@@ -67,4 +67,39 @@ fn each_balanced_operation_runs_once_on_one_of_many_threads() {
         .unwrap();
     });
     assert!(ran.iter().all(|ran| ran.load(Relaxed) == 1));
+}
+
+/// Operations that were admitted on one processor are not rejected by the queue of the one that steals them.
+#[test]
+fn a_processor_steals_no_more_than_its_queue_holds() {
+    let mut graph = Graph::new();
+    let work = graph.stage("work").capacity(3).balanced(());
+    let several = Several::new(graph, 2);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let [first, second] = &several.processors[..] else { unreachable!() };
+    // Two operations of the second one are in its queue again.
+    let (senders, events): (Vec<_>, Vec<_>) = (0..2).map(|_| oneshot::shared()).unzip();
+    second.enter(|| {
+        for event in events {
+            let ran = ran.clone();
+            let waits = work.dispatch(move |_| async move {
+                event.await.unwrap();
+                ran.fetch_add(1, Relaxed);
+            });
+            waits.unwrap();
+        }
+    });
+    several.turn(1);
+    several.turn(1);
+    second.enter(|| senders.into_iter().for_each(|sender| sender.send(())));
+    first.enter(|| {
+        for _ in 0..3 {
+            let ran = ran.clone();
+            work.dispatch(move |_| async move { _ = ran.fetch_add(1, Relaxed) }).unwrap();
+        }
+    });
+    first.stepping().flush();
+    several.turn(1);
+    several.settle(3);
+    assert_eq!((ran.load(Relaxed), several.live()), (5, vec![0, 0]));
 }

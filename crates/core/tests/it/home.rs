@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::common::Several;
-use phalanx_core::{Graph, join};
+use phalanx_core::{Graph, join, oneshot};
 
 #[test]
 fn few_operations_go_to_the_state_and_many_have_it_come() {
@@ -67,4 +67,36 @@ fn a_program_that_ends_drops_envelopes_in_transit() {
     assert_eq!(std::sync::Arc::strong_count(&sent), 2, "under way");
     drop(several);
     assert_eq!((Rc::strong_count(&alive), std::sync::Arc::strong_count(&sent)), (1, 1));
+}
+
+/// Operations that were admitted on one processor are not rejected by the full queue of the one they are sent to.
+#[test]
+fn forwarded_operations_wait_for_the_queue_of_their_home() {
+    let mut graph = Graph::new();
+    let index = graph.stage("index").capacity(2).cache_affinity(1 << 20).exclusive(0);
+    let several = Several::new(graph, 2);
+    let [home, other] = &several.processors[..] else { unreachable!() };
+    // Two operations fill the queue of the home again.
+    let (senders, events): (Vec<_>, Vec<_>) = (0..2).map(|_| oneshot::shared()).unzip();
+    home.enter(|| {
+        for event in events {
+            let waits = index.dispatch(move |state| async move {
+                event.await.unwrap();
+                state.with(|n| *n += 1);
+            });
+            waits.unwrap();
+        }
+    });
+    several.settle(3);
+    home.enter(|| senders.into_iter().for_each(|sender| sender.send(())));
+    other.enter(|| {
+        for _ in 0..2 {
+            index.dispatch(|state| async move { state.with(|n| *n += 1) }).unwrap();
+        }
+    });
+    several.turn(1);
+    several.settle(3);
+    let control = home.control();
+    let completed = |at: usize| control.profile().processors[at].stages[0].completed.count;
+    assert_eq!((completed(0), completed(1), several.live()), (4, 0, vec![0, 0]));
 }

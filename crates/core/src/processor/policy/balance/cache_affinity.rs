@@ -9,8 +9,8 @@
 //! stage's lock protects the state.
 //!
 //! Unstarted operations wait as envelopes in this processor's own ring of the stage, like those of balanced
-//! stages. They are sent in a command, and the home accepts them immediately, so none is sent twice. Once one
-//! has started here, its cohort runs here and includes the rest.
+//! stages. They are sent in a command, and the home accepts them immediately, so none is sent twice, except beyond the
+//! bound of its queue. Once one has started here, its cohort runs here and includes the rest.
 
 use std::sync::Weak;
 
@@ -74,13 +74,24 @@ impl Processor {
         let mut envelopes = Envelopes { envelopes: envelopes.into_iter(), program };
         self.command(home, move |home| {
             for envelope in envelopes.envelopes.by_ref() {
-                catch_panic(|| _ = home.accept_remote(envelope));
+                home.accept_forwarded(stage, envelope);
             }
         });
         if ring.len() == 0 {
             self.stages.clear_ready(stage);
         }
         true
+    }
+
+    /// Accepts an envelope that another processor has forwarded. It was admitted there, so beyond the bound it is not
+    /// rejected but waits in this processor's ring. If that is full as well, it fails.
+    fn accept_forwarded(&self, stage: usize, envelope: Envelope) {
+        let has_room = self.slab().has_room() && self.stage(stage).queue.has_room();
+        let ring = &self.link.mailbox().stages[stage];
+        match if has_room { Err(envelope) } else { ring.push(envelope) } {
+            Ok(()) => self.stages.set_ready(stage),
+            Err(envelope) => catch_panic(|| _ = self.accept_remote(envelope)),
+        }
     }
 }
 

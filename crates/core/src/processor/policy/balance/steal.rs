@@ -50,7 +50,8 @@ impl Processor {
             return;
         };
         for _ in 0..waiting.div_ceil(mailboxes.len()) {
-            if !self.slab().has_room() {
+            // Admitted where it waits, it must not be rejected here.
+            if !self.slab().has_room() || !self.stage(stage).queue.has_room() {
                 break;
             }
             let Some(envelope) = mailboxes[richest].stages[stage].pop() else { break };
