@@ -9,9 +9,7 @@ use crate::handle::local::{ExclusiveStage, SharedStage};
 use crate::handle::partitioned::PartitionedStage;
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
-use crate::stage::declaration::{
-    DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, LocalState, MakeLocal,
-};
+use crate::stage::declaration::{DEFAULT_PARTITIONS_PER_PROCESSOR, LocalState, MakeLocal};
 use crate::stage::key::Key;
 use crate::stage_set::MAX_STAGES;
 use crate::state::exclusive::{ExclusiveState, LocalExclusive};
@@ -102,8 +100,6 @@ impl StageOptions<'_> {
     pub(crate) fn declare(mut self, make: MakeLocal) -> Key {
         let Self { graph, stage, ref mut declaration, .. } = self;
         assert!(stage < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
-        let max_cohort = declaration.max_cohort.unwrap_or(DEFAULT_MAX_COHORT);
-        declaration.hold_policy = declaration.hold_policy.within(max_cohort);
         declaration.make = make;
         let declared = Position::Declared(self.declaration);
         match graph.stages.get_mut(stage) {

@@ -42,9 +42,4 @@ impl HoldPolicy {
     pub(crate) fn is_some(self) -> bool {
         self.count > 1
     }
-
-    /// Limits the count to the maximum cohort size.
-    pub(crate) fn within(self, max_cohort: usize) -> Self {
-        Self { count: self.count.min(max_cohort), ..self }
-    }
 }

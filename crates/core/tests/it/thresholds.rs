@@ -317,3 +317,26 @@ fn held_work_is_done_before_the_program_ends() {
     });
     assert_eq!(RAN.load(Ordering::Relaxed), 10);
 }
+
+/// A stage that declares no cohort size has one that follows from its memory, and does not wait for more.
+#[test]
+fn a_stage_does_not_hold_for_more_than_a_cohort() {
+    let mut graph = Graph::new();
+    graph.cache_bytes(64 << 10);
+    let busy = graph.shared("busy", ());
+    let held = graph.stage("held").hold(200, Duration::from_secs(3600));
+    let held = held.object::<[u8; 4096]>("object").shared(());
+    let (processor, world) = (alone(graph), Bench::default());
+    processor.enter(|| {
+        let always = |_| async {
+            loop {
+                yield_now().await;
+            }
+        };
+        busy.dispatch(always).unwrap();
+        (0..16).for_each(|_| held.dispatch(|_| async {}).unwrap());
+    });
+    (0..3).for_each(|_| _ = processor.turn(&world));
+    let stages = &processor.control().profile().processors[0].stages;
+    assert_eq!((stages[1].completed.count, stages[1].cohorts), (16, 1));
+}

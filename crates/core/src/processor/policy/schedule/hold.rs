@@ -16,7 +16,10 @@ impl Processor {
 
     #[cold]
     fn waits_to_fill(&self, stage: usize) -> bool {
-        let HoldPolicy { count, time } = self.stages[stage].runtime.hold_policy;
+        let local = &self.stages[stage];
+        let HoldPolicy { count, time } = local.runtime.hold_policy;
+        // No cohort takes more than its size.
+        let count = count.min(local.max_cohort.get());
         let waits = self.queued(stage) < count && self.oldest_wait(stage) < time;
         if waits {
             self.stage_counters(stage as u8).hold_skips.add(1);
