@@ -375,3 +375,33 @@ fn a_processor_that_was_dropped_in_its_sleep() {
     assert_eq!(two.owner(), 1);
     two.several.turn(0);
 }
+
+/// Requests that are far apart: in the first turn after each sleep, a processor has been idle.
+#[test]
+fn a_processor_takes_over_in_the_first_turn_after_a_sleep() {
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    let table = graph.stage("table").partitions(8).migrating(|_| 0);
+    let several = Several::new(graph, 2);
+    let [first, second] = &several.processors[..] else { unreachable!() };
+    first.enter(|| {
+        let control = first.control();
+        let requests = move |_| async move {
+            for partition in 0..8 {
+                sleep(Duration::from_millis(50)).await;
+                let call = table.call_partition(partition, |part| async move {
+                    part.with(|n| *n += 1);
+                });
+                call.await.unwrap();
+            }
+            control.drain();
+        };
+        main.dispatch(requests).unwrap();
+    });
+    assert!(!second.stepping().settle() && second.stepping().sleep().is_some());
+    // The second processor is not turned, so a call that crossed would not return.
+    first.run(&several.world, 0);
+    let profile = first.control().profile();
+    assert_eq!((profile.processors[0].take_overs, profile.processors[1].turns), (4, 0));
+    second.stepping().wake();
+}

@@ -45,6 +45,8 @@ impl Processor {
             let mut waits = 0;
             let mut operations = 0;
             loop {
+                // Before the turn, whose invocations may take partitions over.
+                idle.into_iter().for_each(|idle| self.load.take_overs.was_idle(idle));
                 let turn = self.turn(world);
                 operations += turn.ran as u64;
                 if turn.ran > 0 || turn.received {
@@ -62,7 +64,6 @@ impl Processor {
                 }
                 if turn.ran > 0 || turn.received {
                     if let Some(idle) = idle.take() {
-                        self.load.take_overs.was_idle(idle);
                         let idle = u64::saturating_sub(idle, last_work);
                         spinning
                             .came(idle, world.sleep_cost(), operations, || world.thread_cpu_time());
