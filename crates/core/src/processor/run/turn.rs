@@ -49,20 +49,19 @@ impl Processor {
                 idle.into_iter().for_each(|idle| self.load.take_overs.was_idle(idle));
                 let turn = self.turn(world);
                 operations += turn.ran as u64;
-                if turn.ran > 0 || turn.received {
-                    waits = 0;
-                }
+                let mut moved = turn.ran > 0 || turn.received;
                 let phase = self.program().phase();
                 // Repeated whenever something ran: a destructor may have invoked, or other processors sent.
-                if phase == Phase::Ending && (!ended || turn.ran > 0 || turn.received) {
-                    ended = true;
+                if phase == Phase::Ending && (!ended || moved) {
+                    (ended, moved) = (true, true);
                     self.cancel_all();
-                    continue;
+                    self.publish_busy();
                 }
                 if phase > Phase::Running && self.may_end() {
                     return;
                 }
-                if turn.ran > 0 || turn.received {
+                if moved {
+                    waits = 0;
                     if let Some(idle) = idle.take() {
                         let idle = u64::saturating_sub(idle, last_work);
                         spinning
