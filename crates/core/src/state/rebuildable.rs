@@ -59,12 +59,13 @@ impl<S> Rebuildable<S> {
     #[cold]
     fn rebuild(&self) {
         let Some(remake) = &self.remake else { return };
+        // If they reach the state, they find none, and do not rebuild it once more.
+        self.torn.set(false);
         // Both outside the borrow: they are foreign code.
         let torn = self.state.borrow_mut().take();
         catch_panic(|| drop(torn));
-        let state = remake();
+        let state = tearing(&self.torn, remake);
         *self.state.borrow_mut() = Some(state);
-        self.torn.set(false);
     }
 }
 
@@ -81,4 +82,32 @@ fn tearing<R>(torn: &Cell<bool>, f: impl FnOnce() -> R) -> R {
     let result = f();
     std::mem::forget(tear);
     result
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::OnceCell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// A constructor that reaches the state which it makes.
+    #[test]
+    fn a_state_is_not_rebuilt_during_its_rebuild() {
+        thread_local! {
+            static STATE: OnceCell<Rebuildable<u32>> = const { OnceCell::new() };
+            static MADE: Cell<u32> = const { Cell::new(0) };
+        }
+        let reach = |f: fn(&mut u32) -> u32| STATE.with(|state| state.get().unwrap().with(f));
+        let remake = move || {
+            MADE.set(MADE.get() + 1);
+            // The first time, the panic of the inner access leaves the constructor.
+            if MADE.get() == 1 { reach(|n| *n) } else { MADE.get() }
+        };
+        let state = Rebuildable::new("stage", 0, Some(Box::new(remake)));
+        STATE.with(|cell| cell.set(state).ok().unwrap());
+        let panics = |f: fn(&mut u32) -> u32| catch_unwind(AssertUnwindSafe(|| reach(f))).is_err();
+        assert!(panics(|_| panic!("torn")) && panics(|n| *n));
+        assert_eq!((reach(|n| *n), MADE.get()), (2, 2), "made once more");
+    }
 }
