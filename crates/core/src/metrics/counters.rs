@@ -72,8 +72,8 @@ pub(crate) struct ProcessorCounters {
     pub(crate) turns: Counter,
     pub(crate) parks: Counter,
     pub(crate) parked: Counter,
-    /// The time at which the current sleep began; 0 while the processor is awake.
-    pub(crate) parked_since: Counter,
+    /// The time parked in one word, which a reader on another thread sees whole ([`Self::parked_until`]).
+    parked_word: Counter,
     pub(crate) busy: Counter,
     pub(crate) wakes_sent: Counter,
     pub(crate) operations: Counter,
@@ -88,6 +88,25 @@ pub(crate) struct ProcessorCounters {
 }
 
 impl ProcessorCounters {
+    /// Records that the processor falls asleep.
+    pub(crate) fn fell_asleep(&self, now: u64) {
+        // An odd word: when this sleep would have begun if it included all earlier ones.
+        self.parked_word.set(now.saturating_sub(self.parked.get()) << 1 | 1);
+    }
+
+    /// Records the nanoseconds of a sleep that is over.
+    pub(crate) fn has_slept(&self, time: u64) {
+        self.parked.add(time);
+        // An even word: the time of all sleeps.
+        self.parked_word.set(self.parked.get() << 1);
+    }
+
+    /// Nanoseconds parked until `now`, with the current sleep. Callable from any thread.
+    pub(crate) fn parked_until(&self, now: u64) -> u64 {
+        let word = self.parked_word.get();
+        if word & 1 == 0 { word >> 1 } else { now.saturating_sub(word >> 1) }
+    }
+
     pub(crate) fn new(stages: usize, processors: usize) -> Arc<Self> {
         let sources = processors.min(MAX_ARCS / ((stages + 1) * stages.max(1))).max(1);
         Arc::new(Self {
@@ -236,5 +255,25 @@ impl ProcessorCounters {
             overflow_bytes: self.overflow.get(),
             cohort_tuner: self.cohort_tuner.view(),
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_parked_includes_the_current_sleep() {
+        let counters = ProcessorCounters::new(0, 1);
+        let until = |now| counters.parked_until(now);
+        assert_eq!(until(100), 0);
+        counters.fell_asleep(100);
+        assert_eq!((until(100), until(150), counters.parked.get()), (0, 50, 0));
+        counters.has_slept(60);
+        assert_eq!((until(160), until(500), counters.parked.get()), (60, 60, 60));
+        counters.fell_asleep(500);
+        assert_eq!((until(500), until(510)), (60, 70));
+        counters.has_slept(10);
+        assert_eq!((until(510), counters.view().parked_ns), (70, 70));
     }
 }

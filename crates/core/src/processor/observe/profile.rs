@@ -17,9 +17,7 @@ impl Control {
     /// # Panics
     /// If `index` is out of range.
     pub fn parked(&self, index: usize, now: u64) -> u64 {
-        let counters = &self.0.counters[index];
-        let (ended, since) = (counters.parked.get(), counters.parked_since.get());
-        ended + if since == 0 { 0 } else { now.saturating_sub(since) }
+        self.0.counters[index].parked_until(now)
     }
 
     /// The stages' names in wavefront order.

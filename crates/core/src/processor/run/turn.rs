@@ -300,14 +300,13 @@ impl Processor {
             return now;
         }
         // Others may take partitions over meanwhile, so nothing may be invoked here.
-        self.observe.counters.parked_since.set(now);
+        self.observe.counters.fell_asleep(now);
         self.leave(|| world.park(timeout));
         self.link.mailbox().parking.woke(|| world.yield_core());
         self.load.delay.slept();
         self.observe.counters.parks.add(1);
         let woken = world.now();
-        self.observe.counters.parked_since.set(0);
-        self.observe.counters.parked.add(woken.saturating_sub(now));
+        self.observe.counters.has_slept(woken.saturating_sub(now));
         woken
     }
 }

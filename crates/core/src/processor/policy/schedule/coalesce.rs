@@ -9,7 +9,7 @@ impl Processor {
     pub(crate) fn coalesce(&self, world: &impl World) {
         let waited = world.coalesce(self.next_timer());
         if waited > 0 {
-            self.observe.counters.parked.add(waited);
+            self.observe.counters.has_slept(waited);
             self.load.take_overs.was_idle(self.now());
         }
     }
