@@ -5,7 +5,10 @@
 //! - the poll of an operation ([`crate::processor::run::operations`], [`crate::processor::policy::execute::inline`]),
 //! - the handler of a cohort ([`crate::processor::policy::execute::batch`]),
 //! - the hook at a cohort's end ([`crate::processor::run::cohort`]),
-//! - a future that serves another processor ([`crate::processor::remote::reply`]).
+//! - an invocation and a future that serve another processor ([`crate::processor::remote::accept`],
+//!   [`crate::processor::remote::reply`]),
+//! - an operation that runs as a part of its caller ([`crate::handle::policy::run_inline`]),
+//! - the future of an asynchronous cohort handler ([`crate::handle::policy::cohort::serial`]).
 //!
 //! All other user code, such as destructors and foreign wakers, runs in [`catch_panic`].
 

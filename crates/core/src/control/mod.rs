@@ -1,4 +1,4 @@
-//! Control laws as functions of numbers. They measure nothing and have no side effects, so each is
+//! Control laws as functions of numbers. They measure nothing and change only their own records, so each is
 //! tested against a model.
 
 pub(crate) mod adaptive_spin;

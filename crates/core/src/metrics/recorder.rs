@@ -23,6 +23,8 @@ pub struct CohortRecord {
     pub crossed: Option<(u16, u8)>,
 }
 
+const _: () = assert!(size_of::<CohortRecord>() == 40, "documented at `Control::trace`");
+
 #[derive(Default)]
 pub(crate) struct Recording {
     pub(crate) records: Vec<CohortRecord>,

@@ -21,8 +21,8 @@ pub struct ShedView {
     pub deadline: u64,
     /// Rejections by [`Ingress::admit`](crate::Ingress::admit), counted at the stage that requested it.
     pub admission: u64,
-    /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations); included in
-    /// [`StageView::rejected`].
+    /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations) or the stage's
+    /// [capacity](crate::StageOptions::capacity); included in [`StageView::rejected`].
     pub full: u64,
 }
 

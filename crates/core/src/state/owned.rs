@@ -12,11 +12,11 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::task::Waker;
 
 use crate::state::rebuildable::Rebuildable;
+use crate::sync::AtomicUsize;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 /// The state of a partition.
 pub(super) struct Owned<S> {

@@ -30,7 +30,7 @@ use crate::program::program::Program;
 pub struct Trace(Arc<Program>);
 
 impl Control {
-    /// Begins to record every cohort, at most `capacity` records on each processor, of 64 bytes each.
+    /// Begins to record every cohort, at most `capacity` records on each processor, of 40 bytes each.
     /// None while another trace is running.
     pub fn trace(&self, capacity: usize) -> Option<Trace> {
         if self.0.traced.swap(true, std::sync::atomic::Ordering::AcqRel) {

@@ -83,7 +83,10 @@ impl Processor {
     pub(crate) fn oldest_wait(&self, stage: usize) -> u64 {
         let (local, now) = (&self.stages[stage], self.now());
         let remote = match self.link.mailbox().stages[stage].len() {
-            0 => now,
+            0 => {
+                local.runtime.remote_since.set(None);
+                now
+            }
             // Queue times of other processors are not comparable, so their wait counts from the first check.
             _ => local.runtime.remote_since.get().unwrap_or_else(|| {
                 local.runtime.remote_since.set(Some(now));
