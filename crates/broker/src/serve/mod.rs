@@ -232,6 +232,11 @@ impl Broker {
         self.context.kept.as_ref().is_some_and(|kept| kept.lost().is_some())
     }
 
+    /// The number of sessions of lost nodes that this one has adopted. For simulations: it is a metric.
+    pub fn adopted_sessions(&self) -> u64 {
+        self.context.kept.as_ref().map_or(0, |kept| kept.metrics.adopted.count())
+    }
+
     /// Starts to accept MQTT over TCP on this processor, until shutdown.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! consumers and no TLS, and does not close slow clients but drops their messages.
 
 mod gate;
+mod interruption;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::codec::{Bounds, Frame};
 use crate::login::Info;
 use crate::model::gate::Gate;
 pub use crate::model::gate::Passage;
+use crate::model::interruption::{Interruption, Properties};
 use crate::model::streams::Streams;
 use crate::subject::matches;
 
@@ -30,6 +32,7 @@ const NO_RESPONDERS: &[u8] = b"NATS/1.0 503\r\n\r\n";
 pub struct ModelServer {
     model: Arc<Mutex<Model>>,
     gate: Gate,
+    interruption: Interruption,
     max_payload: usize,
 }
 
@@ -51,6 +54,8 @@ struct Model {
 struct Peer {
     /// Filters and queue groups, by number.
     subscriptions: BTreeMap<u64, (String, Option<String>)>,
+    /// As in its CONNECT.
+    name: Arc<str>,
     out: Vec<u8>,
     wake: Option<oneshot::Sender<()>>,
 }
@@ -61,7 +66,8 @@ impl ModelServer {
 
     /// A server that closes the connections of clients with larger messages.
     pub fn with_max_payload(max_payload: usize) -> Self {
-        Self { model: Arc::default(), gate: Gate::default(), max_payload }
+        let (gate, interruption) = (Gate::default(), Interruption::default());
+        Self { model: Arc::default(), gate, interruption, max_payload }
     }
 
     /// Accepts clients until shutdown. Each is an operation of `stage`.
@@ -90,6 +96,17 @@ impl ModelServer {
         let clients = std::mem::take(&mut model.clients);
         // Dropping a sender wakes the operation that sends, which finds that its client is gone.
         clients.len()
+    }
+
+    /// After a client has published to a subject with this end, all that it sends waits, over its later connections, too:
+    /// until [`end_interruption`](Self::end_interruption).
+    pub fn interrupt_publisher(&self, subjects: &str) {
+        self.interruption.arm(subjects);
+    }
+
+    /// Processes again what all clients send.
+    pub fn end_interruption(&self) {
+        self.interruption.end();
     }
 
     /// Loses all streams, as if the disk were replaced.
@@ -137,6 +154,12 @@ impl ModelServer {
                 Ok(decoded) => decoded,
                 Err(_) => return,
             } {
+                let name = self.lock().clients.get(&number).map(|peer| peer.name.clone());
+                let name = name.unwrap_or_default();
+                self.interruption.passed(&name).await;
+                if let Frame::Publish { subject, .. } = &frame {
+                    self.interruption.published(&name, subject);
+                }
                 self.lock().take(number, frame);
                 done += length;
             }
@@ -189,6 +212,10 @@ impl Model {
             frame => {
                 let Some(peer) = self.clients.get_mut(&number) else { return };
                 match frame {
+                    Frame::Connect(json) => {
+                        let properties: Properties = serde_json::from_str(json).unwrap_or_default();
+                        peer.name = properties.name.into();
+                    }
                     Frame::Ping => peer.append(Frame::Pong),
                     Frame::Subscribe { subject, queue, id } => {
                         let own = (subject.to_owned(), queue.map(str::to_owned));

@@ -75,6 +75,8 @@ pub(in crate::cluster) async fn adopt(
     }
     let begun = now();
     let reader = Some(own.to_string());
+    // Otherwise this node may have some of the sessions already.
+    let is_first = known.lease.holder == journal.to_string();
     let record = Record { reader, ..known.lease };
     let lease = Lease::new(streams, &kept.names, journal, record, known_as);
     if lease.renew().await.is_err() {
@@ -141,11 +143,16 @@ pub(in crate::cluster) async fn adopt(
                 kept.leaves(&known.start);
             }
             let _ = release(context, journal).await;
+            let given_back = given_back(journal, &known.start);
             if progress.get() != Progress::Installed
                 && has_stream(streams, &stream).await == Ok(false)
             {
                 // At once: until then, the lost node gives its sessions up when it returns.
-                let _ = lease.passed_to(given_back(journal, &known.start)).renew().await;
+                let _ = lease.passed_to(given_back).renew().await;
+            } else if progress.get() == Progress::Read && is_first && !is_draining() {
+                // No other node takes the lease from this one while it lives.
+                let record = Record { is_incomplete: false, ..given_back };
+                let _ = lease.passed_to(record).renew().await;
             }
             format!("adoption of {journal} ended: {why}")
         }

@@ -167,10 +167,10 @@ impl Leases {
         for (journal, OtherJournal { lease, start, .. }) in missing {
             let has_stream = has_stream(streams, &kept.names.stream(&journal).name).await?;
             let is_incomplete = lease.is_incomplete || !has_stream;
-            // A node that is adopting the journal begins again, or restores the lease as adopted.
+            // Without the stream, a node that is adopting the journal begins again, or restores the lease as adopted.
             let holder = journal.to_string();
-            let record = match lease.is_installed {
-                true => lease,
+            let record = match lease.is_installed || !is_incomplete {
+                true => Record { reader: None, ..lease },
                 false => Record { holder, start, is_incomplete, ..Record::default() },
             };
             let number = put(kept, streams, (&journal, &record), 0).await?;

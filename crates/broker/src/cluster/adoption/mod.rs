@@ -8,6 +8,8 @@
 //! 2. A shows in the lease that it reads, and reads L's stream (`adopt.rs`). L still has the lease: if no node can read the
 //!    stream, only L's disk has the sessions.
 //! 3. A takes the lease. Each change of a lease names the number of the message that it replaces, so only one node succeeds.
+//!    From then on no other node takes it as long as A's own journal is not adopted. So the fence of the adoption is that of
+//!    A's journal: a session that A adds after the seal in its own stream is added nowhere.
 //! 4. A appends the *seal* to L's stream. Each append of L names the number of the message before it, so L cannot append
 //!    after the seal, and acknowledges nothing more. If the stream has more than was read in step 2, A reads it again.
 //! 5. A adds the sessions to its own (`installing.rs`): first those that stand for awaited handovers, then those of clients.
@@ -17,8 +19,9 @@
 //!    then on L, when it returns, begins another journal.
 //! 7. Each P hands over the messages that it has queued for L (`handover.rs`).
 //!
-//! A step that fails is repeated. If A is lost, its own journal is adopted first, with the sessions that it had already
-//! added, and then that of L. If NATS loses the leases, living nodes write them again (`leases.rs`).
+//! A step that fails is repeated, by A only. An A that has added nothing and cannot go on gives the lease back to L. If A
+//! is lost, its own journal is adopted first, with the sessions that it had already added, and then that of L. If NATS
+//! loses the leases, living nodes write them again (`leases.rs`).
 //!
 //! | file | contents |
 //! |---|---|

@@ -296,3 +296,30 @@ fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
         })
     });
 }
+
+/// No other node could take the lease while this one lives.
+#[test]
+fn a_node_that_cannot_adopt_gives_the_lease_back() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let stream = put_unsealed(&program).await;
+            let kept = program.watched();
+            while program.lease().await.unwrap().1.holder == journal().to_string() {
+                renewed(&kept).await;
+            }
+            // The lost node has written something else after it was read.
+            streams.delete(&stream).await.unwrap();
+            streams.create(&names.stream(&journal())).await.unwrap();
+            for _ in 0..2 {
+                let batch = names.subject(&journal(), BATCH);
+                streams.append(&batch, Expected::Any, b"too short").await.unwrap();
+            }
+            for _ in 0..20 {
+                renewed(&kept).await;
+            }
+            assert_eq!(program.lease().await.unwrap().1, lease_of(&journal()));
+            assert!(!kept.has_adopted("1"), "its messages count again");
+        })
+    });
+}

@@ -400,3 +400,27 @@ fn a_lease_shows_whether_the_stream_has_the_whole_journal() {
         })
     });
 }
+
+/// The node that adopts the journal may have some of the sessions.
+#[test]
+fn the_lease_of_an_adoption_outlives_the_loss_of_all_leases() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let (stream, kept, mut leases) = (names.leases(), program.kept("2"), Leases::default());
+            program.put_stream(b"x").await;
+            let adopter = lease_of(&JournalName { node: "c".into(), id: 2 });
+            program.put_lease(&journal(), &adopter).await;
+            let found = leases.look(&kept, streams).await.unwrap();
+            let (number, lease) = found[&journal()].clone();
+            let (start, is_unreadable, since) = ("1".to_owned(), false, Duration::ZERO);
+            let other = OtherJournal { lease, start, is_unreadable, number, since };
+            kept.others(|others| others.insert(journal(), other));
+            streams.delete(&stream.name).await.unwrap();
+            streams.create(&stream).await.unwrap();
+            kept.is_renewed(now());
+            let found = leases.look(&kept, streams).await.unwrap();
+            assert_eq!(found[&journal()].1, adopter);
+        })
+    });
+}

@@ -74,6 +74,12 @@ fn apart(world: &mut World) {
     enter(world, Some(publishers), Loss::Nodes);
 }
 
+/// The node that adopts the sessions does not reach NATS for a while, except with its journal.
+fn interrupted(world: &mut World) {
+    let publishers = (world.draw(2) == 0).then_some(1);
+    enter(world, publishers, Loss::Adopter);
+}
+
 /// NATS loses all streams.
 fn emptied(world: &mut World) {
     let publishers = (world.draw(2) == 0).then_some(1);
@@ -84,6 +90,8 @@ fn emptied(world: &mut World) {
 enum Loss {
     Nodes,
     Streams,
+    /// A node, and then the node that adopts its sessions, except for its journal.
+    Adopter,
 }
 
 fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
@@ -100,6 +108,14 @@ fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
     let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
     let (gates, accept) = Gates::declare(world, &mut graph);
     let listeners = NODES.map(|own| world.listen(own));
+    if loss == Loss::Adopter {
+        let all = brokers.clone();
+        world.at_rest(move || {
+            let adopted = all.each_ref().map(Broker::adopted_sessions);
+            let adopters = adopted.iter().filter(|count| **count > 0).count();
+            assert!(adopters <= 1, "adopted sessions by node: {adopted:?}");
+        });
+    }
     world.program(graph, move |start| {
         accept(start)?;
         for (broker, listeners) in brokers.iter().zip(&listeners) {
@@ -149,6 +165,16 @@ async fn nemesis(
     if loss == Loss::Streams {
         gates.model.lose_streams();
     }
+    if loss == Loss::Adopter {
+        gates.model.interrupt_publisher(".seal");
+        gates.of_nodes[0].set(Passage::Closed);
+        // From the timeout on, others adopt the sessions.
+        net.sleep(TIMEOUT + Duration::from_millis(net.draw(4 * TIMEOUT.as_millis() as u64))).await;
+        gates.model.end_interruption();
+        if net.draw(2) == 0 {
+            gates.of_nodes[0].set(Passage::Open);
+        }
+    }
     let nodes = if loss == Loss::Nodes { 1 + net.draw(2) as usize } else { 0 };
     for number in 0..nodes {
         let at = if number == 0 { 0 } else { net.draw(3) as usize };
@@ -182,6 +208,11 @@ fn acknowledged_messages_survive_the_loss_of_nodes() {
 #[test]
 fn acknowledged_messages_survive_the_loss_of_nats_streams() {
     sim::explore(8, emptied);
+}
+
+#[test]
+fn sessions_are_adopted_once_if_their_adopter_is_interrupted() {
+    sim::explore(4, interrupted);
 }
 
 #[test]

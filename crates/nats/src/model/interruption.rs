@@ -1,0 +1,70 @@
+//! The interruption of what one client sends, after it has published to a subject.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phalanx::select;
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::sync::oneshot;
+use serde::Deserialize;
+
+/// An interruption, on all processors.
+#[derive(Clone, Default)]
+pub(super) struct Interruption(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// The end of the subjects that begin it.
+    subjects: Option<String>,
+    /// The name of the interrupted client.
+    client: Option<String>,
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// The part of CONNECT that the model uses.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Properties {
+    pub(super) name: String,
+}
+
+impl Interruption {
+    /// The next client that publishes to a subject with this end is interrupted.
+    pub(super) fn arm(&self, subjects: &str) {
+        self.change(|state| state.subjects = Some(subjects.to_owned()));
+    }
+
+    pub(super) fn end(&self) {
+        self.change(|state| (state.subjects, state.client) = (None, None));
+    }
+
+    /// A client publishes to a subject.
+    pub(super) fn published(&self, client: &str, subject: &str) {
+        self.change(|state| {
+            if state.subjects.take_if(|end| subject.ends_with(&**end)).is_some() {
+                state.client = Some(client.to_owned());
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        state.waiting.drain(..).for_each(|sender| sender.send(()));
+    }
+
+    /// Completes when messages of the client pass, and during shutdown.
+    pub(super) async fn passed(&self, client: &str) {
+        loop {
+            let receiver = {
+                let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                if state.client.as_deref() != Some(client) || is_draining() {
+                    return;
+                }
+                let (sender, receiver) = oneshot::shared();
+                state.waiting.push(sender);
+                receiver
+            };
+            select(receiver, Box::pin(draining())).await;
+        }
+    }
+}
