@@ -202,12 +202,12 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn acknowledged_messages_survive_the_loss_of_nodes() {
-    sim::explore(24, together);
+    sim::explore(6, together);
 }
 
 #[test]
 fn acknowledged_messages_survive_the_loss_of_nats_streams() {
-    sim::explore(8, emptied);
+    sim::explore(4, emptied);
 }
 
 #[test]
@@ -217,5 +217,5 @@ fn sessions_are_adopted_once_if_their_adopter_is_interrupted() {
 
 #[test]
 fn messages_of_other_nodes_reach_adopted_sessions() {
-    sim::explore(24, apart);
+    sim::explore(6, apart);
 }
