@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
             _ => (),
         }
         let mut out = Vec::new();
-        packet.encode(version, &mut out).expect("the configuration can be printed");
+        packet.encode(version, &mut out).expect("a decoded packet can be encoded");
         let again = Frame::split(&out, 1 << 20).expect("a packet").expect("the whole of it");
         assert_eq!(Packet::decode(again, version).expect("it can be read"), packet);
         bytes = &bytes[length..];

@@ -81,6 +81,8 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Maximum length of a packet's body in bytes: 256 MiB less one.
     pub const MAX_BODY: usize = MAX_VARIABLE;
+    /// Maximum length of a packet in bytes, with a header of five bytes.
+    pub const MAX_PACKET: usize = Self::MAX_BODY + 5;
 
     /// Splits off the packet at the start of `input`. Returns `None` if it is incomplete. A packet of more
     /// than `most` bytes, including its header, is rejected as soon as the header is complete.
@@ -164,7 +166,10 @@ mod tests {
         assert_eq!(Frame::split(&ping, 10).unwrap().unwrap().kind(), Kind::PingReq);
         let long = [0x30, 0xff, 0x7f];
         assert_eq!(Frame::split(&long, 100).unwrap_err().reason, Reason::PACKET_TOO_LARGE);
-        assert!(Frame::split(&long, Frame::MAX_BODY).unwrap().is_none());
+        assert!(Frame::split(&long, Frame::MAX_PACKET).unwrap().is_none());
+        let longest = [0x30, 0xff, 0xff, 0xff, 0x7f];
+        assert!(Frame::split(&longest, Frame::MAX_PACKET).unwrap().is_none());
+        assert!(Frame::split(&longest, Frame::MAX_PACKET - 1).is_err());
     }
 
     #[test]

@@ -19,7 +19,7 @@
 //! };
 //! Packet::Publish(publish).encode(Version::V5, &mut bytes)?;
 //!
-//! let frame = Frame::split(&bytes, Frame::MAX_BODY)?.expect("the packet is complete");
+//! let frame = Frame::split(&bytes, Frame::MAX_PACKET)?.expect("the packet is complete");
 //! assert_eq!(frame.length(), bytes.len());
 //! assert_eq!(Packet::decode(frame, Version::V5)?, Packet::Publish(publish));
 //! # Ok::<(), phalanx_mqtt::Error>(())

@@ -8,10 +8,8 @@ use phalanx_mqtt::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const MAX_BODY: usize = Frame::MAX_BODY;
-
 fn decode(bytes: &[u8], version: Version) -> Result<Packet<'_>, Error> {
-    let frame = Frame::split(bytes, MAX_BODY)?.expect("a complete packet");
+    let frame = Frame::split(bytes, Frame::MAX_PACKET)?.expect("a complete packet");
     assert_eq!(frame.length(), bytes.len());
     Packet::decode(frame, version)
 }
@@ -23,7 +21,8 @@ fn there_and_back(packet: Packet<'_>, version: Version) -> Result<(), TestCaseEr
     let bytes = &bytes[6..];
     prop_assert_eq!(decode(bytes, version), Ok(packet));
     for length in (0..bytes.len()).take(20) {
-        prop_assert!(Frame::split(&bytes[..length], MAX_BODY).expect("a beginning").is_none());
+        let frame = Frame::split(&bytes[..length], Frame::MAX_PACKET);
+        prop_assert!(frame.expect("a beginning").is_none());
     }
     Ok(())
 }
@@ -38,9 +37,50 @@ fn cut_short(packet: Packet<'_>, version: Version) {
     for length in 2..bytes.len() {
         let mut short = bytes[..length].to_vec();
         short[1] = (length - 2) as u8;
-        // Some truncations are valid packets: a payload may end anywhere, acknowledgements may omit fields.
-        let _ = decode(&short, version);
+        if let Ok(short) = decode(&short, version) {
+            assert!(may_be_cut(packet, short), "{short:?} is the beginning of {packet:?}");
+        }
     }
+}
+
+/// Whether a beginning of `packet` is the valid packet `short`.
+fn may_be_cut(packet: Packet<'_>, short: Packet<'_>) -> bool {
+    match (packet, short) {
+        // A payload and a list may end anywhere.
+        (Packet::Publish(whole), Packet::Publish(short)) => {
+            let payload = short.payload;
+            whole.payload.starts_with(payload) && short == Publish { payload, ..whole }
+        }
+        (Packet::SubAck(whole), Packet::SubAck(short)) => {
+            let reasons = short.reasons;
+            whole.reasons.starts_with(reasons) && short == SubAck { reasons, ..whole }
+        }
+        (Packet::UnsubAck(whole), Packet::UnsubAck(short)) => {
+            let reasons = short.reasons;
+            whole.reasons.starts_with(reasons) && short == UnsubAck { reasons, ..whole }
+        }
+        (Packet::Subscribe(whole), Packet::Subscribe(short)) => {
+            let mut both = whole.filters.iter().zip(short.filters.iter());
+            both.all(|(whole, short)| whole == short)
+                && (short.id, short.properties) == (whole.id, whole.properties)
+        }
+        // The properties may be omitted, and a reason that is success.
+        (Packet::PubAck(whole), Packet::PubAck(short))
+        | (Packet::PubRec(whole), Packet::PubRec(short))
+        | (Packet::PubRel(whole), Packet::PubRel(short))
+        | (Packet::PubComp(whole), Packet::PubComp(short)) => {
+            short.id == whole.id && omits((short.reason, short.properties), whole.reason)
+        }
+        (Packet::Disconnect(whole), Packet::Disconnect(short)) => {
+            omits((short.reason, short.properties), whole.reason)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an acknowledgement has no properties, and this reason or none.
+fn omits((own, properties): (Reason, Properties<'_>), reason: Reason) -> bool {
+    properties == Properties::NONE && (own == reason || own == Reason::SUCCESS)
 }
 
 fn text() -> impl Strategy<Value = String> {

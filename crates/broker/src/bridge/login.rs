@@ -141,7 +141,7 @@ impl<'a> Login<'a> {
             is_present: ack.session_present,
             keeps_session: !clean_start && *session_expiry > 0,
             receive_maximum: u16::MAX,
-            most: Frame::MAX_BODY,
+            most: Frame::MAX_PACKET,
             aliases: 0,
             keep_alive: self.bridge.keep_alive,
             retain_available: true,

@@ -20,7 +20,7 @@ impl Link {
     /// Appends the packets in `bytes` to `out`, as the remote broker gets them.
     pub(super) fn put(&self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let mut at = 0;
-        while let Some(frame) = Frame::split(&bytes[at..], Frame::MAX_BODY).map_err(wrong)? {
+        while let Some(frame) = Frame::split(&bytes[at..], Frame::MAX_PACKET).map_err(wrong)? {
             let whole = &bytes[at..at + frame.length()];
             at += frame.length();
             match frame.kind() {

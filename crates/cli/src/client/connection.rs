@@ -38,7 +38,7 @@ impl ReceivedPacket {
     /// # Errors
     /// When the bytes are not a valid packet.
     pub(super) fn packet(&self) -> Result<Packet<'_>, Failure> {
-        let frame = Frame::split(&self.bytes, Frame::MAX_BODY).map_err(wrong)?;
+        let frame = Frame::split(&self.bytes, Frame::MAX_PACKET).map_err(wrong)?;
         Packet::decode(frame.expect("the frame is complete"), self.version).map_err(wrong)
     }
 
@@ -153,7 +153,7 @@ impl Connection {
         input: Option<BorrowedFd<'_>>,
     ) -> Result<Event, Failure> {
         loop {
-            let frame = Frame::split(&self.input, Frame::MAX_BODY).map_err(wrong)?;
+            let frame = Frame::split(&self.input, Frame::MAX_PACKET).map_err(wrong)?;
             if let Some(length) = frame.map(|frame| frame.length()) {
                 let bytes = self.input.drain(..length).collect();
                 let received = ReceivedPacket { bytes, version: self.version };

@@ -31,7 +31,7 @@ pub struct ReceivedPacket {
 impl ReceivedPacket {
     /// The packet.
     pub fn packet(&self) -> Packet<'_> {
-        let frame = Frame::split(&self.bytes, Frame::MAX_BODY).unwrap().unwrap();
+        let frame = Frame::split(&self.bytes, Frame::MAX_PACKET).unwrap().unwrap();
         Packet::decode(frame, self.version).unwrap()
     }
 
@@ -195,7 +195,7 @@ impl Client {
     /// The next packet; `None` at the end of the connection.
     pub fn try_next(&mut self) -> Option<ReceivedPacket> {
         loop {
-            if let Some(frame) = Frame::split(&self.input, Frame::MAX_BODY).unwrap() {
+            if let Some(frame) = Frame::split(&self.input, Frame::MAX_PACKET).unwrap() {
                 let bytes = self.input.drain(..frame.length()).collect();
                 return Some(ReceivedPacket { bytes, version: self.version });
             }

@@ -53,7 +53,7 @@ impl Remote {
     /// Reads packets until one satisfies `is`, and returns the result of that.
     fn find<T>(&mut self, is: impl Fn(&Packet<'_>) -> Option<T>) -> T {
         loop {
-            while let Some(frame) = Frame::split(&self.input, Frame::MAX_BODY).unwrap() {
+            while let Some(frame) = Frame::split(&self.input, Frame::MAX_PACKET).unwrap() {
                 let length = frame.length();
                 let found = is(&Packet::decode(frame, Version::V5).unwrap());
                 self.input.drain(..length);

@@ -22,7 +22,7 @@ const BYTES: usize = 60 << 10;
 pub(super) fn until<T>(stream: &mut TcpStream, is: impl Fn(&Packet<'_>) -> Option<T>) -> Option<T> {
     let mut input = Vec::new();
     loop {
-        while let Some(frame) = Frame::split(&input, Frame::MAX_BODY).unwrap() {
+        while let Some(frame) = Frame::split(&input, Frame::MAX_PACKET).unwrap() {
             let length = frame.length();
             if let Some(found) = is(&Packet::decode(frame, Version::V5).unwrap()) {
                 return Some(found);

@@ -106,7 +106,7 @@ pub(crate) struct Came(Vec<u8>);
 
 impl Came {
     pub(crate) fn packet(&self) -> Packet<'_> {
-        let frame = Frame::split(&self.0, Frame::MAX_BODY).expect("decoded before").unwrap();
+        let frame = Frame::split(&self.0, Frame::MAX_PACKET).expect("decoded before").unwrap();
         Packet::decode(frame, Version::V5).expect("the broker speaks MQTT")
     }
 }
@@ -212,7 +212,7 @@ impl Wire {
     /// The next packet.
     pub(crate) async fn next(&mut self) -> Result<Came, Lost> {
         loop {
-            if let Some(frame) = Frame::split(&self.input, Frame::MAX_BODY).expect("a packet") {
+            if let Some(frame) = Frame::split(&self.input, Frame::MAX_PACKET).expect("a packet") {
                 let length = frame.length();
                 return Ok(Came(self.input.drain(..length).collect()));
             }

@@ -155,7 +155,7 @@ fn packets_in_any_fragments(driver: &str) {
             let (first, payload) = socket.next().expect("a message");
             assert_eq!(first, 0x82, "whole binary messages");
             came.extend_from_slice(&payload);
-            while let Some(frame) = Frame::split(&came, Frame::MAX_BODY).unwrap() {
+            while let Some(frame) = Frame::split(&came, Frame::MAX_PACKET).unwrap() {
                 let length = frame.length();
                 packets.push(came.drain(..length).collect::<Vec<u8>>());
             }
