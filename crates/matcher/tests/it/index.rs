@@ -361,3 +361,23 @@ fn filters_that_never_or_always_match() {
     assert_eq!(matches.subscriptions(), [never]);
     assert!(index.remove(never) && index.remove(absent) && index.is_empty());
 }
+
+#[test]
+fn a_cohort_with_too_many_matches_is_given_up() {
+    for text in ["a = 1", "a = 1 OR b = 1"] {
+        let mut index = Index::new(Options::default());
+        index.insert_all(&vec![Filter::parse(text).unwrap(); 100]);
+        let event = index.event(&[("a", 1.into())]);
+        let mut matches = Matches::new();
+        let mut within = |events: usize, most: usize| {
+            matches.clear();
+            let is_complete =
+                index.match_cohort_within(&vec![event.clone(); events], most, &mut matches);
+            (is_complete, matches.all().len())
+        };
+        assert_eq!(within(10, 1000), (true, 1000), "{text}");
+        let (is_complete, count) = within(10, 999);
+        assert!(!is_complete && count <= 1000, "{text}: {count}");
+        assert_eq!(within(1, 10), (true, 100), "{text}: a single event");
+    }
+}

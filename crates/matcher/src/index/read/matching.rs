@@ -123,15 +123,43 @@ impl Snapshot {
         self.match_part(events, 0, 1, matches);
     }
 
+    /// As [`match_cohort`](Snapshot::match_cohort), but gives up and returns false beyond `most` matches; filters
+    /// with several conjunctions are counted apart from the others. The matches are incomplete then: clear them, and match
+    /// fewer events at once. A single event is matched in any case.
+    ///
+    /// # Panics
+    /// If another snapshot coded an event.
+    #[must_use]
+    pub fn match_cohort_within(
+        &self,
+        events: &[Event],
+        most: usize,
+        matches: &mut Matches,
+    ) -> bool {
+        self.match_some(events, (0, 1), most, matches)
+    }
+
     /// Like [`match_cohort`](Snapshot::match_cohort), for each `parts`-th piece from number `part` on. The
     /// union over all parts is the complete result; use it to divide an index among processors.
     ///
     /// # Panics
     /// If another snapshot coded an event, or `part` is not below `parts`.
     pub fn match_part(&self, events: &[Event], part: u32, parts: u32, matches: &mut Matches) {
+        self.match_some(events, (part, parts), usize::MAX, matches);
+    }
+
+    /// Returns false if there are too many matches.
+    fn match_some(
+        &self,
+        events: &[Event],
+        (part, parts): (u32, u32),
+        most: usize,
+        matches: &mut Matches,
+    ) -> bool {
         assert!(part < parts, "part {part} of {parts}");
         if let ([event], 1) = (events, parts) {
-            return self.matches(event, matches);
+            self.matches(event, matches);
+            return true;
         }
         let state = &*self.0;
         let Matches { found, several, visits, sorted, counts, room, .. } = matches;
@@ -153,10 +181,17 @@ impl Snapshot {
             from = *end as usize;
             if !pairs.is_empty() {
                 state.match_pairs(piece, pairs, line, of, room, &mut |at, id| {
-                    Matches::push(found, several, at, id);
+                    // The rest of the piece is checked, but takes no memory.
+                    if found.len() <= most && several.len() <= most {
+                        Matches::push(found, several, at, id);
+                    }
                 });
+                if found.len() > most || several.len() > most {
+                    return false;
+                }
             }
         }
+        true
     }
 
     /// Calls `piece` for each piece that may hold subscriptions satisfied by the event.
