@@ -69,6 +69,8 @@ pub(crate) struct ContentIndex {
     names: Names,
     /// Whether the index is being adapted.
     is_arranging: bool,
+    /// The work for the current cohort, as the bytes of JSON that take as long to read.
+    work: usize,
 }
 
 /// The attribute that holds the number of a topic filter. No filter can test it, because filters contain no U+0000, and
@@ -80,6 +82,16 @@ const NUMBER: &str = "\0filter";
 const ADAPT_PER_CHANGE: usize = 8;
 /// Adaptation work per cohort, so that an adaptation completes: about 100 µs.
 const ADAPT_PER_COHORT: usize = 128;
+
+/// Work for one cohort, in bytes of JSON: one to three milliseconds. The messages beyond it are routed in the next
+/// cohorts.
+const MAX_WORK: usize = 1 << 20;
+/// An evaluation takes as long as this many bytes of JSON, and a search in a text is faster by this factor.
+const EVALUATION: usize = 256;
+const SEARCH_SPEED: usize = 8;
+
+/// Capacity that the buffers of matches keep.
+const MAX_KEPT: usize = 1 << 16;
 
 impl ContentIndex {
     pub(crate) fn new() -> Self {
@@ -97,6 +109,7 @@ impl ContentIndex {
             candidates: Vec::new(),
             names: Names::default(),
             is_arranging: false,
+            work: 0,
         }
     }
 
@@ -169,11 +182,27 @@ impl ContentIndex {
         Some(json)
     }
 
-    /// Continues an adaptation of the index for a moment.
+    /// Ends a cohort, and continues an adaptation of the index for a moment.
     pub(crate) fn arrange(&mut self) {
+        self.work = 0;
         if self.is_arranging {
             self.is_arranging = self.index.adapt_some(ADAPT_PER_COHORT);
         }
+    }
+
+    /// Counts `bytes` of JSON that were read for the current cohort.
+    pub(crate) fn count_read(&mut self, bytes: usize) {
+        self.work += bytes;
+    }
+
+    /// Whether the current cohort has taken so long that other clients should not wait for further messages.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.work >= MAX_WORK
+    }
+
+    /// The number of events that a cohort has time for, where this one has matched `events`.
+    pub(crate) fn affordable(&self, events: usize) -> usize {
+        events * MAX_WORK / self.work.max(1)
     }
 
     /// Encodes the attributes of a message as an event.
@@ -200,13 +229,26 @@ impl ContentIndex {
         self.messages.push(message);
     }
 
-    /// Matches all events, and calls `found` for each of the `messages` and each filter that it satisfies.
-    pub(crate) fn answer(&mut self, messages: &[Arc<Message>], mut found: impl FnMut(u32, &Owner)) {
-        if self.events.is_empty() {
-            return;
+    /// Matches the events of the first message, and of as many others as have up to `most` matches together.
+    /// Returns the number of these events, and the first message that was not matched.
+    pub(crate) fn match_events(&mut self, most: usize) -> (usize, Option<u32>) {
+        let of_first = self.messages.partition_point(|message| *message <= self.messages[0]);
+        let mut count = self.events.len();
+        loop {
+            self.matches.clear();
+            let most = if count <= of_first { usize::MAX } else { most };
+            if self.index.match_cohort_within(&self.events[..count], most, &mut self.matches) {
+                return (count, self.messages.get(count).copied());
+            }
+            // Fewer messages, but whole ones.
+            let first = self.messages[count / 4];
+            count = self.messages.partition_point(|message| *message < first).max(of_first);
         }
-        self.matches.clear();
-        self.index.match_cohort(&self.events, &mut self.matches);
+    }
+
+    /// Calls `found` for each of the matched `messages` and each filter that it satisfies.
+    pub(crate) fn answer(&mut self, messages: &[Arc<Message>], mut found: impl FnMut(u32, &Owner)) {
+        let count = self.matches.all().len();
         for matched in self.matches.all() {
             let (message, at) =
                 (self.messages[matched.event as usize], matched.subscription.index());
@@ -218,6 +260,9 @@ impl ContentIndex {
         }
         self.events.clear();
         self.messages.clear();
+        if count > MAX_KEPT {
+            self.matches = Matches::new();
+        }
         if !self.candidates.is_empty() {
             self.evaluate(messages, found);
         }
@@ -235,6 +280,9 @@ impl ContentIndex {
             let json = of_one.iter().filter_map(checks).any(|check| check.json);
             let properties = Attributes::of(message, false);
             let with_fields = json.then(|| Attributes::of(message, true));
+            let bytes = message.properties_bytes() + if json { message.payload.len() } else { 0 };
+            let searched = bytes.min(Filter::MAX_SEARCHED) / SEARCH_SPEED;
+            self.work += bytes + of_one.len() * (EVALUATION + searched);
             let lists =
                 [properties.list(), with_fields.as_ref().map(Attributes::list).unwrap_or_default()];
             let by_name = lists.each_ref().map(|list| list.iter().copied().collect::<ByName<'_>>());
@@ -247,6 +295,7 @@ impl ContentIndex {
             }
         }
         self.candidates.clear();
+        self.candidates.shrink_to(MAX_KEPT);
     }
 }
 

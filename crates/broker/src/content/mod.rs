@@ -3,6 +3,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod index;
+mod json;
 pub(crate) mod parse;
 pub(crate) mod path;
 pub(crate) mod size;

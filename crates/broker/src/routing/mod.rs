@@ -6,6 +6,7 @@
 //! | `stage.rs` | the operation of one cohort |
 //! | `routing_batch.rs` | the messages of a cohort, their deliveries and their answers |
 //! | `router.rs` | the table of subscriptions |
+//! | `router/publish.rs` | finds the receivers of messages, and adds the deliveries |
 //! | `retained.rs` | the retained messages |
 //! | `router_wal.rs` | the router's records in the WAL |
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use phalanx_mqtt::Reason;
 
 use crate::model::message::Message;
+pub(super) use crate::routing::retained::scan::Flow;
 use crate::routing::retained::scan::{Scanned, Topics, scan};
 
 /// The retained messages, limited in number and in bytes, including their index.
@@ -39,23 +40,26 @@ const ENTRY_BYTES: usize = 64;
 const MAX_SWEPT: usize = 4;
 
 /// The limits of one cohort for all its SUBSCRIBEs: topics to examine, and bytes for content filters to read. Other
-/// clients wait meanwhile, for about a millisecond.
+/// clients wait meanwhile, for about a millisecond, and for the time to read one message.
 pub(crate) struct RetainedBudget {
     topics: usize,
     bytes: usize,
 }
 
-/// The largest share of one SUBSCRIBE, so that several make progress.
-const MAX_SHARE: RetainedShare = RetainedShare { topics: 1024, bytes: 64 << 10 };
+/// The largest share of one SUBSCRIBE, so that several make progress: topics and bytes.
+const MAX_SHARE: (usize, usize) = (1024, 64 << 10);
 
 /// The share of a new SUBSCRIBE for which nothing is left. Most need no more, and do not wait for large ones.
-const MIN_SHARE: RetainedShare = RetainedShare { topics: 16, bytes: 4 << 10 };
+const MIN_SHARE: (usize, usize) = (16, 4 << 10);
 
 /// The limits of one cohort for one SUBSCRIBE.
-#[derive(Clone, Copy)]
 pub(super) struct RetainedShare {
-    pub(super) topics: usize,
-    pub(super) bytes: usize,
+    topics: usize,
+    bytes: usize,
+    /// Whether the last message may exceed the bytes. Otherwise, none would ever read a long message.
+    may_exceed: bool,
+    /// The bytes read and not yet counted in the budget.
+    read: usize,
 }
 
 impl Default for RetainedBudget {
@@ -67,17 +71,39 @@ impl Default for RetainedBudget {
 impl RetainedBudget {
     /// The share of a SUBSCRIBE, which is new or continued.
     pub(super) fn share(&self, is_new: bool) -> RetainedShare {
-        let least = if is_new { MIN_SHARE } else { RetainedShare { topics: 0, bytes: 0 } };
+        let least = if is_new { MIN_SHARE } else { (0, 0) };
         RetainedShare {
-            topics: self.topics.clamp(least.topics, MAX_SHARE.topics),
-            bytes: self.bytes.clamp(least.bytes, MAX_SHARE.bytes),
+            topics: self.topics.clamp(least.0, MAX_SHARE.0),
+            bytes: self.bytes.clamp(least.1, MAX_SHARE.1),
+            may_exceed: self.bytes > 0,
+            read: 0,
         }
     }
 
-    /// Counts topics examined and bytes read.
-    pub(super) fn spend(&mut self, topics: usize, bytes: usize) {
+    /// Counts topics that were examined for `share`, and the bytes that were read.
+    pub(super) fn spend(&mut self, share: &mut RetainedShare, topics: usize) {
+        share.topics = share.topics.saturating_sub(topics);
         self.topics = self.topics.saturating_sub(topics);
+        self.bytes = self.bytes.saturating_sub(std::mem::take(&mut share.read));
+    }
+}
+
+impl RetainedShare {
+    pub(super) fn topics(&self) -> usize {
+        self.topics
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_spent(&self) -> bool {
+        self.topics == 0 || self.bytes == 0
+    }
+
+    /// Takes the bytes of a message that is to be read. Returns false if they exceed the share, which ends then.
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        let may_read = bytes <= self.bytes || (self.may_exceed && self.bytes > 0);
+        self.read += if may_read { bytes } else { 0 };
         self.bytes = self.bytes.saturating_sub(bytes);
+        may_read
     }
 }
 
@@ -173,17 +199,17 @@ impl Retained {
     }
 
     /// Calls `found` for the messages whose topic matches `filter` and that have not expired at `now`, in the order of the
-    /// topics, behind topic `after`. Examines up to `most` topics, and at least one, and ends early if `found` returns
-    /// false.
+    /// topics, behind topic `after`. Examines up to `most` topics, and at least one, and ends early if `found` says so.
     pub(crate) fn scan<'r>(
         &'r self,
         filter: &str,
         (after, most): (Option<&str>, usize),
         now: Duration,
-        mut found: impl FnMut(&'r Arc<Message>) -> bool,
+        mut found: impl FnMut(&'r Arc<Message>) -> Flow,
     ) -> Scanned<'r> {
-        scan(&self.messages, filter, after, most, |message| {
-            message.has_expired(now) || found(message)
+        scan(&self.messages, filter, after, most, |message| match message.has_expired(now) {
+            true => Flow::Continue,
+            false => found(message),
         })
     }
 }

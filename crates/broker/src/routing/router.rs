@@ -2,6 +2,7 @@
 
 mod clients;
 mod hand_over;
+mod publish;
 mod receivers;
 mod send_retained;
 #[cfg(test)]
@@ -11,27 +12,25 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{QoS, Reason, RetainHandling, topic};
+use phalanx_mqtt::{RetainHandling, topic};
 
 use crate::access::{Covered, Policy};
 use crate::config::Limits;
-use crate::content::attributes;
-use crate::content::index::{ContentIndex, Owner};
+use crate::content::index::ContentIndex;
 use crate::content::path::{has_content, path};
 use crate::durable::recovery::RecoveredRoutes;
 use crate::durable::{Lsn, Wal};
-use crate::events::drops::{DropReason, Drops};
+use crate::events::drops::Drops;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::group_id::group_id;
-use crate::model::message::{Message, Source};
+use crate::model::message::Message;
 use crate::model::subscribers::{ClientIndex, Subscribers, Subscription};
 use crate::model::trie::Trie;
 use crate::peers::Peers;
-use crate::requests::{JOURNAL_FULL, PendingRetained, Subscriber, SubscriptionRequest};
+use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
-use crate::routing::router::clients::{Client, node_of};
-use crate::routing::router::receivers::{RETAINING, choose, dropped, how, is_excluded, is_for};
+use crate::routing::router::clients::Client;
 use crate::routing::router_wal::RouterWal;
 
 /// The table.
@@ -65,9 +64,11 @@ pub(crate) struct Router {
     events_at_once: usize,
 }
 
-/// Maximum and initial number of events matched together. Larger cohorts gain nothing.
-const MAX_EVENTS: usize = 4096;
+/// Initial number of events matched together.
 const INITIAL_EVENTS: usize = 64;
+
+/// Capacity that the buffers of receivers keep.
+const MAX_KEPT_RECEIVERS: usize = 1 << 16;
 
 /// Number of minimal messages that fit a client's output buffer before any is queued.
 const SENT_IMMEDIATELY: usize = 16 * 1024;
@@ -121,199 +122,23 @@ impl Router {
         self.most = most.saturating_add(SENT_IMMEDIATELY);
     }
 
-    /// Performs a bounded step of the index's adaptation: once per cohort, while no other operation can use
-    /// the table.
+    /// Whether the content filters have taken so much time in this cohort that further messages are to be routed in the
+    /// next one.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.content.is_exhausted()
+    }
+
+    /// Performs a bounded step of the index's adaptation, and shrinks buffers: once per cohort, while no other operation
+    /// can use the table.
     pub(crate) fn tend(&mut self) {
         self.content.arrange();
+        self.found.shrink_to(MAX_KEPT_RECEIVERS);
+        self.alone.shrink_to(MAX_KEPT_RECEIVERS);
     }
 
     /// Appends the records of the cohort to the WAL.
     pub(crate) fn end_cohort(&mut self) -> Lsn {
         self.wal.end()
-    }
-
-    /// Adds the deliveries of `messages`, which is not empty, to the batches of their receivers' partitions.
-    /// Routes at least one message, and no more than fit `room` deliveries. Returns the number of messages
-    /// routed, and appends their results to `reasons`.
-    pub(crate) fn publish(
-        &mut self,
-        messages: &[Arc<Message>],
-        batches: &mut [DeliveryBatch],
-        (policy, now): (&Policy, Duration),
-        (room, all_reasons): (usize, &mut Vec<Reason>),
-    ) -> usize {
-        let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
-        let Self { nodes, wal, durable, events_at_once, drops, peers, indices, .. } = self;
-        let (keeps, is_full) = (wal.is_on(), wal.is_full());
-        let before = all_reasons.len();
-        all_reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
-        let reasons = &mut all_reasons[before..];
-        let (mut asked, mut end, mut not_retained) = (0, 0, Vec::new());
-        for (n, message) in messages.iter().enumerate() {
-            if found.len() + alone.len() >= room || asked >= *events_at_once {
-                break;
-            }
-            end = n + 1;
-            if let Source::Mark(_) = message.source {
-                continue;
-            }
-            if is_full && message.wants_keeping() {
-                reasons[n] = JOURNAL_FULL;
-                if !message.is_kept_by_sender {
-                    drops.add(wal.full_reason(), 1, || dropped(message));
-                }
-                continue;
-            }
-            if message.is_to_be_retained() {
-                if message.source == Source::Retained && retained.has(&message.topic) {
-                    continue;
-                }
-                retained.sweep(now, |message| {
-                    wal.forget(message);
-                    drops.add(DropReason::RetainedExpired, 1, || dropped(message));
-                });
-                if let Err(refused) = retained.keep(message) {
-                    drops.add(DropReason::RetainedFull, 1, || dropped(message));
-                    if message.source == Source::Here && !message.is_kept_by_sender {
-                        reasons[n] = refused;
-                        continue;
-                    }
-                    // Its publisher, at another broker, was told that it arrives.
-                    not_retained.push(n);
-                }
-            }
-            let n = n as u32;
-            let is_own = message.source == Source::Here;
-            if message.source == Source::Retained {
-                continue;
-            }
-            if message.retain && is_own {
-                found.extend(nodes.iter().map(|node| (n, *node, RETAINING)));
-            }
-            // Encoded once with and once without the payload's fields, for all topic filters.
-            let mut events = [None, None];
-            subscribers.matching(&message.topic, |here| {
-                if !matches!(message.source, Source::Group(_)) {
-                    found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
-                }
-                for group in here.groups.iter().filter(|group| is_for(message, group)) {
-                    let chosen = choose(group, message, clients, policy);
-                    alone.extend(chosen.map(|(client, own)| (n, client, own)));
-                }
-                for numbered in &here.content {
-                    let event = events[usize::from(numbered.json)]
-                        .get_or_insert_with(|| attributes::code(message, numbered.json, content));
-                    content.ask(n, numbered.number, event.clone());
-                    asked += 1;
-                }
-            });
-        }
-        if asked > 0 {
-            let before = found.len() + alone.len();
-            content.answer(messages, |n, owner| match owner {
-                Owner::Client(client, own) => {
-                    if !matches!(messages[n as usize].source, Source::Group(_)) {
-                        found.push((n, *client, *own));
-                    }
-                }
-                Owner::Group(group) => {
-                    let message = &messages[n as usize];
-                    if !is_for(message, group) {
-                        return;
-                    }
-                    let chosen = choose(group, message, clients, policy);
-                    alone.extend(chosen.map(|(client, own)| (n, client, own)));
-                }
-            });
-            let come_to = found.len() + alone.len() - before;
-            let fit = room / come_to.div_ceil(asked).max(1);
-            *events_at_once = fit.clamp(1, (*events_at_once * 2).min(MAX_EVENTS));
-            found.sort_by_key(|(n, ..)| *n);
-            alone.sort_by_key(|(n, ..)| *n);
-        }
-        let (mut found, mut alone) = (found.drain(..).peekable(), alone.drain(..).peekable());
-        for (n, message) in messages[..end].iter().enumerate() {
-            *routed += 1;
-            let is_handed = matches!(message.source, Source::Handed(_));
-            if let Source::Mark(adoption) = message.source
-                && let Some(peers) = peers
-                && let Some(node) = node_of(message, indices, clients)
-                && let Some(session) = peers.handovers.marked(adoption, node)
-            {
-                wal.handed_over(session);
-            }
-            while let Some((_, client, own)) = found.next_if(|(at, ..)| *at as usize == n) {
-                let client = &clients[client as usize];
-                if own.options.no_local && message.from == Some(client.key) {
-                    continue;
-                }
-                if (client.is_special() || is_handed)
-                    && is_excluded(client, message, node_of(message, indices, clients), peers)
-                {
-                    continue;
-                }
-                if !policy.may_receive(own.covered, &client.identity, &message.topic) {
-                    continue;
-                }
-                reasons[n] = Reason::SUCCESS;
-                let batch = &mut batches[usize::from(client.key.partition)];
-                let (last, at) = client.last.get();
-                if last == *routed {
-                    let how = &mut batch.deliveries[at].how;
-                    how.qos = how.qos.max(own.options.qos.min(message.qos));
-                    how.retain |= own.options.retain_as_published && message.retain;
-                    how.identifiers.add(own.identifier);
-                    continue;
-                }
-                client.last.set((*routed, batch.deliveries.len()));
-                if client.durable_id != 0 {
-                    durable.push((
-                        client.durable_id,
-                        client.key.partition,
-                        batch.deliveries.len() as u32,
-                    ));
-                }
-                batch.add(client.key, message, how(own, message));
-            }
-            // A shared subscription delivers in addition to the member's own subscriptions.
-            while let Some((_, client, own)) = alone.next_if(|(at, ..)| *at as usize == n) {
-                reasons[n] = Reason::SUCCESS;
-                let client = &clients[client as usize];
-                let batch = &mut batches[usize::from(client.key.partition)];
-                if client.durable_id != 0 {
-                    durable.push((
-                        client.durable_id,
-                        client.key.partition,
-                        batch.deliveries.len() as u32,
-                    ));
-                }
-                batch.add(client.key, message, how(own, message));
-            }
-            if matches!(message.source, Source::Group(_)) && reasons[n] != Reason::SUCCESS {
-                drops.add(DropReason::ClusterNoMember, 1, || dropped(message));
-            }
-            if keeps && !reasons[n].is_failure() {
-                if message.is_to_be_retained()
-                    && !not_retained.contains(&n)
-                    && (message.source != Source::Retained || retained.is_current(message))
-                {
-                    // A later message of this cohort may have removed it.
-                    match message.has_expired(now) && !retained.holds(message) {
-                        true => wal.unretain(message),
-                        false => wal.retain(message),
-                    }
-                }
-                for (session, partition, at) in durable.drain(..) {
-                    let delivery = &mut batches[usize::from(partition)].deliveries[at as usize];
-                    if delivery.how.qos != QoS::AtMostOnce {
-                        wal.queue(session, message, delivery);
-                    }
-                }
-                wal.come(message);
-            }
-        }
-        all_reasons.truncate(before + end);
-        end
     }
 
     /// As [`publish`](Self::publish), for messages of the broker's own.

@@ -115,7 +115,7 @@ impl RoutingBatch {
         self.permit.as_ref().map_or(usize::MAX, |permit| permit.available(deliveries))
     }
 
-    /// Routes the added messages, as far as permitted.
+    /// Routes the added messages, as far as permitted and as the work for one cohort allows.
     pub(crate) fn route(&mut self, router: &mut Router, at: (&Policy, Duration)) {
         if self.owed.is_empty() {
             return;
@@ -123,7 +123,7 @@ impl RoutingBatch {
         let before = self.deliveries();
         self.reasons.clear();
         let (mut routed, mut room) = (0, self.room());
-        while room > 0 && routed < self.messages.len() {
+        while room > 0 && routed < self.messages.len() && !router.is_exhausted() {
             let left = &self.messages[routed..];
             routed += router.publish(left, &mut self.batches, at, (room, &mut self.reasons));
             room = self.room();

@@ -21,45 +21,60 @@ enum Step {
     End,
 }
 
+/// Whether a scan goes on after a topic that matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Continue,
+    /// The scan ends. The next one begins behind this topic.
+    EndBehind,
+    /// The scan ends. The next one begins with this topic.
+    EndBefore,
+}
+
 /// The result of a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Scanned<'t> {
-    /// The last examined topic, if there may be more.
+    /// Whether there are no more topics.
+    pub(crate) is_complete: bool,
+    /// The topic behind which the next scan begins, unless it is where this one began.
     pub(crate) last: Option<&'t str>,
     /// The number of examined topics.
     pub(crate) examined: usize,
 }
 
 /// Calls `found` for the topics that match `filter`, in their order, behind topic `after`. Examines up to `most` topics,
-/// and at least one, and ends early if `found` returns false.
+/// and at least one, and ends early if `found` says so.
 pub(super) fn scan<'t, T>(
     topics: &'t Topics<T>,
     filter: &str,
     after: Option<&str>,
     most: usize,
-    mut found: impl FnMut(&'t T) -> bool,
+    mut found: impl FnMut(&'t T) -> Flow,
 ) -> Scanned<'t> {
     let first = Bound::Included(literals(filter));
     let first = after.filter(|after| *after >= literals(filter)).map_or(first, Bound::Excluded);
     let mut rest = topics.range::<str, _>((first, Bound::Unbounded));
-    let mut examined = 0;
+    let (mut last, mut examined) = (None, 0);
     while let Some((topic, value)) = rest.next() {
         examined += 1;
-        let goes_on = match step(filter, topic) {
+        let flow = match step(filter, topic) {
             Step::Matches => found(value),
-            Step::Next => true,
+            Step::Next => Flow::Continue,
             Step::Seek(target) => {
                 let target = Bound::Included(&*target);
                 rest = topics.range::<str, _>((target, Bound::Unbounded));
-                true
+                Flow::Continue
             }
             Step::End => break,
         };
-        if examined >= most || !goes_on {
-            return Scanned { last: Some(topic), examined };
+        if flow != Flow::EndBefore {
+            last = Some(&**topic);
+        }
+        if examined >= most || flow != Flow::Continue {
+            return Scanned { is_complete: false, last, examined };
         }
     }
-    Scanned { last: None, examined }
+    Scanned { is_complete: true, last, examined }
 }
 
 /// The levels of a filter before the first wildcard.
@@ -121,14 +136,21 @@ mod tests {
         let named: Topics<&str> = topics.keys().map(|topic| (topic.clone(), &**topic)).collect();
         let (mut all, mut after) = (Vec::new(), None);
         loop {
+            // Every third matching topic is first left for the next scan.
+            let mut calls = 0;
             let found = |topic: &&str| {
+                calls += 1;
+                if calls % 3 == 0 {
+                    return Flow::EndBefore;
+                }
                 all.push(topic.to_string());
-                true
+                Flow::Continue
             };
-            after = scan(&named, filter, after, most, found).last;
-            if after.is_none() {
+            let scanned = scan(&named, filter, after, most, found);
+            if scanned.is_complete {
                 return all;
             }
+            after = scanned.last.or(after);
         }
     }
 
@@ -152,9 +174,9 @@ mod tests {
             let mut count = 0;
             let end = scan(&topics, filter, None, most, |()| {
                 count += 1;
-                true
+                Flow::Continue
             });
-            assert_eq!((count, end.last), (matching, None), "{filter}");
+            assert!(count == matching && end.is_complete, "{filter}: {count}");
         }
     }
 

@@ -49,6 +49,13 @@ pub(super) fn is_for(message: &Message, group: &Group) -> bool {
     }
 }
 
+/// Whether `client` published the message, with this session or with another one of the same identifier
+/// (MQTT-3.8.3-3).
+pub(super) fn is_by(message: &Message, client: &Client) -> bool {
+    message.from == Some(client.key)
+        || message.publisher.as_deref() == Some(&*client.identity.client)
+}
+
 /// Whether a client does not get a message that it wants, which came from the node with this journal. Another node does
 /// not: the publisher's node has sent it to all that want it. An adopted session gets what that node hands over, and
 /// after that what it sends; other sessions get what it sends.

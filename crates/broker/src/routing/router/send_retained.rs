@@ -1,13 +1,13 @@
 //! Retained messages for a new subscriber, and for operators.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_mqtt::QoS;
 
+use super::Router;
 use super::clients::Client;
-use super::{Router, how};
+use super::receivers::{how, is_by};
 use crate::access::Policy;
 use crate::content::attributes::Attributes;
 use crate::content::path::path;
@@ -16,7 +16,7 @@ use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::Message;
 use crate::model::subscribers::Subscription;
 use crate::requests::{BrowseRequest, FirstIds, PendingRetained, RetainedProgress};
-use crate::routing::retained::RetainedBudget;
+use crate::routing::retained::{Flow, RetainedBudget};
 
 /// Maximum number of topics examined for one SUBSCRIBE, matching or not.
 const MAX_EXAMINED: usize = 1_000_000;
@@ -37,7 +37,8 @@ impl Router {
         budget: &mut RetainedBudget,
     ) -> bool {
         let Some(index) = self.indices.get(client) else { return true };
-        let Client { key, durable_id, identity, .. } = &self.clients[*index as usize];
+        let subscriber = &self.clients[*index as usize];
+        let Client { key, durable_id, identity, .. } = subscriber;
         let is_continued = progress.examined > 0;
         let mut share = budget.share(!is_continued);
         let RetainedProgress { request: current, is_system, after, examined, delivered, left_out } =
@@ -52,7 +53,7 @@ impl Router {
                 *left_out += 1;
                 break;
             }
-            if share.topics == 0 || share.bytes == 0 {
+            if share.is_spent() {
                 return false;
             }
             let own = Subscription {
@@ -60,32 +61,37 @@ impl Router {
                 identifier: request.identifier,
                 covered: request.covered,
             };
-            let bytes = Cell::new(share.bytes);
+            let most = share.topics().min(MAX_EXAMINED - *examined);
             let mut give = |message: &Arc<Message>| {
-                let is_own = message.publisher.as_deref() == Some(&*identity.client);
-                if request.options.no_local && is_own {
-                    return;
+                if request.options.no_local && is_by(message, subscriber) {
+                    return Flow::Continue;
                 }
+                let mut flow = Flow::Continue;
                 if let Some(content) = &request.content {
                     let payload = if content.json { message.payload.len() } else { 0 };
-                    let read = message.properties_bytes() + payload;
-                    bytes.set(bytes.get().saturating_sub(read));
-                    let attributes = Attributes::of(message, content.json);
-                    if !content.filter.matches(&attributes.list()) {
-                        return;
+                    // The text of the filter, too, because each of its conditions looks up an attribute.
+                    let read = request.key.len() + message.properties_bytes() + payload;
+                    if !share.take(read) {
+                        return Flow::EndBefore;
+                    }
+                    if share.is_spent() {
+                        flow = Flow::EndBehind;
+                    }
+                    if !Attributes::of(message, content.json).satisfy(&content.filter) {
+                        return flow;
                     }
                 }
                 if !policy.may_receive(request.covered, identity, &message.topic) {
-                    return;
+                    return flow;
                 }
                 let how = How { retain: true, ..how(own, message) };
                 if request.only_at_most_once && how.qos != QoS::AtMostOnce {
-                    return;
+                    return flow;
                 }
                 // Messages beyond the client's queue limit are omitted here, before they take memory.
                 if *delivered >= self.most {
                     *left_out += 1;
-                    return;
+                    return flow;
                 }
                 *delivered += 1;
                 let is_durable = *durable_id != 0 && how.qos != QoS::AtMostOnce;
@@ -94,19 +100,17 @@ impl Router {
                     self.wal.queue(*durable_id, message, delivery);
                     self.wal.next();
                 }
+                flow
             };
             let table = if *is_system { &self.system } else { &self.retained };
-            let most = share.topics.min(MAX_EXAMINED - *examined);
-            let scanned = table.scan(path.filter, (after.as_deref(), most), now, |message| {
-                give(message);
-                bytes.get() > 0
-            });
+            let scanned = table.scan(path.filter, (after.as_deref(), most), now, &mut give);
             *examined += scanned.examined;
-            budget.spend(scanned.examined, share.bytes - bytes.get());
-            share.topics -= scanned.examined;
-            share.bytes = bytes.get();
-            *after = scanned.last.map(Into::into);
-            if after.is_none() {
+            budget.spend(&mut share, scanned.examined);
+            if let Some(last) = scanned.last {
+                *after = Some(last.into());
+            }
+            if scanned.is_complete {
+                *after = None;
                 *is_system = !*is_system && path.filter.starts_with('$');
                 *current += usize::from(!*is_system);
             }
@@ -130,9 +134,9 @@ impl Router {
         let mut found = Vec::new();
         let scanned = self.retained.scan(filter, (after.as_deref(), *topics), now, |message| {
             found.push(message.clone());
-            found.len() < *most
+            if found.len() < *most { Flow::Continue } else { Flow::EndBehind }
         });
-        let next = scanned.last.map(Into::into);
+        let next = scanned.last.filter(|_| !scanned.is_complete).map(Into::into);
         (found, next)
     }
 }

@@ -15,6 +15,7 @@ crate::on_each_driver!(
     the_message_rate_of_a_client,
     the_oldest_message_is_dropped,
     more_clients_than_descriptors,
+    large_payloads_are_read_one_after_another,
 );
 
 fn subscriptions_of_a_client(driver: &str) {
@@ -136,4 +137,32 @@ fn more_clients_than_descriptors(driver: &str) {
         let came = client.next();
         matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
     });
+}
+
+/// Several clients publish more JSON than the broker reads without a pause.
+fn large_payloads_are_read_one_after_another(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("t/+?$json&n>=0", QoS::AtMostOnce);
+    let text = "x".repeat(600 << 10);
+    let mut writers = [0, 1, 2, 3].map(|n| Client::new(&broker, &format!("writer {n}")));
+    for round in 0..4 {
+        let payload = format!("{{\"text\":\"{text}\",\"n\":{round}}}");
+        for (n, writer) in writers.iter_mut().enumerate() {
+            let delivery = Delivery::AtLeastOnce(id(round + 1));
+            writer.publish_with(&format!("t/{n}"), &payload, delivery, false, &[]);
+        }
+    }
+    let mut received = [0; 4];
+    for _ in 0..16 {
+        let came = reader.next();
+        let message = came.message();
+        let writer: usize = message.topic["t/".len()..].parse().unwrap();
+        let end = format!("\"n\":{}}}", received[writer]);
+        assert!(message.payload.ends_with(end.as_bytes()), "{}: {end}", message.topic);
+        received[writer] += 1;
+    }
+    for writer in &mut writers {
+        (0..4).for_each(|_| assert_eq!(writer.acknowledged(), Reason::SUCCESS));
+    }
 }

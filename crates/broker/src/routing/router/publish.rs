@@ -1,0 +1,266 @@
+//! Routes messages: finds their receivers, retains the messages, and adds the deliveries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_mqtt::{QoS, Reason};
+
+use super::Router;
+use super::clients::node_of;
+use super::receivers::{RETAINING, choose, dropped, how, is_by, is_excluded, is_for};
+use crate::access::Policy;
+use crate::content::attributes;
+use crate::content::index::Owner;
+use crate::events::drops::DropReason;
+use crate::model::delivery::DeliveryBatch;
+use crate::model::message::{Message, Source};
+use crate::requests::JOURNAL_FULL;
+
+/// Maximum number of events matched together. Larger cohorts gain nothing.
+const MAX_EVENTS: usize = 4096;
+
+impl Router {
+    /// Adds the deliveries of `messages`, which is not empty, to the batches of their receivers' partitions.
+    /// Routes at least one message, and no more than fit `room` deliveries or the [work](Self::is_exhausted) of a cohort.
+    /// Returns the number of messages routed, and appends their results to `reasons`.
+    pub(crate) fn publish(
+        &mut self,
+        messages: &[Arc<Message>],
+        batches: &mut [DeliveryBatch],
+        (policy, now): (&Policy, Duration),
+        (room, reasons): (usize, &mut Vec<Reason>),
+    ) -> usize {
+        let messages = &messages[..self.find(messages, policy, room)];
+        let before = reasons.len();
+        reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
+        let reasons = &mut reasons[before..];
+        let not_retained = self.retain(messages, now, reasons);
+        self.deliver(messages, batches, (policy, now), (reasons, &not_retained));
+        messages.len()
+    }
+
+    /// Finds the receivers of messages, as far as they are to be routed now. Returns the number of messages.
+    fn find(&mut self, messages: &[Arc<Message>], policy: &Policy, room: usize) -> usize {
+        let Self { subscribers, content, clients, found, alone, nodes, wal, .. } = self;
+        let is_full = wal.is_full();
+        let (mut asked, mut end) = (0, 0);
+        for (n, message) in messages.iter().enumerate() {
+            let is_enough = found.len() + alone.len() >= room || asked >= self.events_at_once;
+            if end > 0 && (is_enough || content.is_exhausted()) {
+                break;
+            }
+            end = n + 1;
+            if matches!(message.source, Source::Mark(_) | Source::Retained)
+                || (is_full && message.wants_keeping())
+            {
+                continue;
+            }
+            let n = n as u32;
+            if message.retain && message.source == Source::Here {
+                found.extend(nodes.iter().map(|node| (n, *node, RETAINING)));
+            }
+            // Encoded once with and once without the payload's fields, for all topic filters.
+            let mut events = [None, None];
+            subscribers.matching(&message.topic, |here| {
+                if !matches!(message.source, Source::Group(_)) {
+                    found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
+                }
+                for group in here.groups.iter().filter(|group| is_for(message, group)) {
+                    let chosen = choose(group, message, clients, policy);
+                    alone.extend(chosen.map(|(client, own)| (n, client, own)));
+                }
+                for numbered in &here.content {
+                    let event = events[usize::from(numbered.json)]
+                        .get_or_insert_with(|| attributes::code(message, numbered.json, content));
+                    content.ask(n, numbered.number, event.clone());
+                    asked += 1;
+                }
+            });
+        }
+        match asked {
+            0 => end,
+            _ => self.find_by_content(&messages[..end], policy, room),
+        }
+    }
+
+    /// Adds the receivers with content filters, in the order of the messages. Messages that do not fit `room` deliveries
+    /// are left out. Returns the number of the others.
+    #[inline(never)]
+    fn find_by_content(
+        &mut self,
+        messages: &[Arc<Message>],
+        policy: &Policy,
+        room: usize,
+    ) -> usize {
+        let Self { content, clients, found, alone, events_at_once, .. } = self;
+        let before = found.len() + alone.len();
+        let (events, unmatched) = content.match_events(room.saturating_sub(before));
+        let end = unmatched.map_or(messages.len(), |first| first as usize);
+        found.retain(|(n, ..)| (*n as usize) < end);
+        alone.retain(|(n, ..)| (*n as usize) < end);
+        let before = found.len() + alone.len();
+        content.answer(messages, |n, owner| match owner {
+            Owner::Client(client, own) => {
+                if !matches!(messages[n as usize].source, Source::Group(_)) {
+                    found.push((n, *client, *own));
+                }
+            }
+            Owner::Group(group) => {
+                let message = &messages[n as usize];
+                if !is_for(message, group) {
+                    return;
+                }
+                let chosen = choose(group, message, clients, policy);
+                alone.extend(chosen.map(|(client, own)| (n, client, own)));
+            }
+        });
+        let each = (found.len() + alone.len() - before).div_ceil(events).max(1);
+        // Fewer than fit on average, because those that do not fit are matched again.
+        let fit = (room / each).saturating_sub(room / each / 4);
+        let fit = fit.min(content.affordable(events));
+        let fit = if unmatched.is_some() { events.min(fit) } else { fit };
+        *events_at_once = fit.clamp(1, (*events_at_once * 2).min(MAX_EVENTS));
+        found.sort_by_key(|(n, ..)| *n);
+        alone.sort_by_key(|(n, ..)| *n);
+        end
+    }
+
+    /// Retains messages. Those for which the journal or the retained messages have no space are refused. Returns those
+    /// that are delivered although they could not be retained.
+    fn retain(
+        &mut self,
+        messages: &[Arc<Message>],
+        now: Duration,
+        reasons: &mut [Reason],
+    ) -> Vec<usize> {
+        let Self { retained, wal, drops, .. } = self;
+        let (is_full, mut not_retained) = (wal.is_full(), Vec::new());
+        for (n, (message, reason)) in messages.iter().zip(reasons).enumerate() {
+            if let Source::Mark(_) = message.source {
+                continue;
+            }
+            if is_full && message.wants_keeping() {
+                *reason = JOURNAL_FULL;
+                if !message.is_kept_by_sender {
+                    drops.add(wal.full_reason(), 1, || dropped(message));
+                }
+                continue;
+            }
+            let has_other = message.source == Source::Retained && retained.has(&message.topic);
+            if !message.is_to_be_retained() || has_other {
+                continue;
+            }
+            retained.sweep(now, |message| {
+                wal.forget(message);
+                drops.add(DropReason::RetainedExpired, 1, || dropped(message));
+            });
+            if let Err(refused) = retained.keep(message) {
+                drops.add(DropReason::RetainedFull, 1, || dropped(message));
+                match message.source == Source::Here && !message.is_kept_by_sender {
+                    true => *reason = refused,
+                    // Its publisher, at another broker, was told that it arrives.
+                    false => not_retained.push(n),
+                }
+            }
+        }
+        not_retained
+    }
+
+    /// Adds the deliveries to the receivers that were found.
+    fn deliver(
+        &mut self,
+        messages: &[Arc<Message>],
+        batches: &mut [DeliveryBatch],
+        (policy, now): (&Policy, Duration),
+        (reasons, not_retained): (&mut [Reason], &[usize]),
+    ) {
+        let Self { retained, clients, found, alone, routed, .. } = self;
+        let Self { wal, durable, drops, peers, indices, .. } = self;
+        let keeps = wal.is_on();
+        let (mut found, mut alone) = (found.drain(..).peekable(), alone.drain(..).peekable());
+        for (n, message) in messages.iter().enumerate() {
+            *routed += 1;
+            let is_refused = reasons[n].is_failure();
+            let is_handed = matches!(message.source, Source::Handed(_));
+            if let Source::Mark(adoption) = message.source
+                && let Some(peers) = peers
+                && let Some(node) = node_of(message, indices, clients)
+                && let Some(session) = peers.handovers.marked(adoption, node)
+            {
+                wal.handed_over(session);
+            }
+            while let Some((_, client, own)) = found.next_if(|(at, ..)| *at as usize == n) {
+                let client = &clients[client as usize];
+                if is_refused || (own.options.no_local && is_by(message, client)) {
+                    continue;
+                }
+                if (client.is_special() || is_handed)
+                    && is_excluded(client, message, node_of(message, indices, clients), peers)
+                {
+                    continue;
+                }
+                if !policy.may_receive(own.covered, &client.identity, &message.topic) {
+                    continue;
+                }
+                reasons[n] = Reason::SUCCESS;
+                let batch = &mut batches[usize::from(client.key.partition)];
+                let (last, at) = client.last.get();
+                if last == *routed {
+                    let how = &mut batch.deliveries[at].how;
+                    how.qos = how.qos.max(own.options.qos.min(message.qos));
+                    how.retain |= own.options.retain_as_published && message.retain;
+                    how.identifiers.add(own.identifier);
+                    continue;
+                }
+                client.last.set((*routed, batch.deliveries.len()));
+                if client.durable_id != 0 {
+                    durable.push((
+                        client.durable_id,
+                        client.key.partition,
+                        batch.deliveries.len() as u32,
+                    ));
+                }
+                batch.add(client.key, message, how(own, message));
+            }
+            // A shared subscription delivers in addition to the member's own subscriptions.
+            while let Some((_, client, own)) = alone.next_if(|(at, ..)| *at as usize == n) {
+                if is_refused {
+                    continue;
+                }
+                reasons[n] = Reason::SUCCESS;
+                let client = &clients[client as usize];
+                let batch = &mut batches[usize::from(client.key.partition)];
+                if client.durable_id != 0 {
+                    durable.push((
+                        client.durable_id,
+                        client.key.partition,
+                        batch.deliveries.len() as u32,
+                    ));
+                }
+                batch.add(client.key, message, how(own, message));
+            }
+            if matches!(message.source, Source::Group(_)) && reasons[n] != Reason::SUCCESS {
+                drops.add(DropReason::ClusterNoMember, 1, || dropped(message));
+            }
+            if keeps && !reasons[n].is_failure() {
+                if message.is_to_be_retained()
+                    && !not_retained.contains(&n)
+                    && (message.source != Source::Retained || retained.is_current(message))
+                {
+                    // A later message of this cohort may have removed it.
+                    match message.has_expired(now) && !retained.holds(message) {
+                        true => wal.unretain(message),
+                        false => wal.retain(message),
+                    }
+                }
+                for (session, partition, at) in durable.drain(..) {
+                    let delivery = &mut batches[usize::from(partition)].deliveries[at as usize];
+                    if delivery.how.qos != QoS::AtMostOnce {
+                        wal.queue(session, message, delivery);
+                    }
+                }
+                wal.come(message);
+            }
+        }
+    }
+}
