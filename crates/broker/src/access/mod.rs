@@ -208,7 +208,7 @@ pub(crate) fn address_key(address: Option<IpAddr>) -> u64 {
 }
 
 /// Whether only the broker publishes to a topic.
-fn is_system(topic: &str) -> bool {
+pub(crate) fn is_system(topic: &str) -> bool {
     topic == "$SYS" || topic.starts_with("$SYS/")
 }
 

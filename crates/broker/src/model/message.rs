@@ -52,8 +52,8 @@ pub(crate) struct Message {
     expires: Option<Duration>,
     /// The publisher; `None` for the broker's own messages and wills.
     pub(crate) from: Option<ClientKey>,
-    /// The client identifier of the publisher of a retained message; `None` if it is unknown. No Local applies to later
-    /// subscriptions too (MQTT-3.8.3-3), after a restart and in another session of the same client.
+    /// The client identifier of the publisher of a retained message or a will; `None` if it is unknown. No Local applies
+    /// to later subscriptions too (MQTT-3.8.3-3), after a restart and in another session of the same client.
     pub(crate) publisher: Option<Arc<str>>,
     /// The kind of sender, which restricts the receivers.
     pub(crate) source: Source,
@@ -290,7 +290,8 @@ impl Message {
 
     /// A copy, stored until this message is published.
     pub(crate) fn again(&self) -> Self {
-        Self::from_stored(0, &self.stored(), self.expires)
+        let publisher = self.publisher.clone();
+        Self { publisher, ..Self::from_stored(0, &self.stored(), self.expires) }
     }
 
     /// This message, published `later`.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use phalanx_mqtt::{Connect, Property, Reason, Version, topic};
 
-use crate::access::is_reserved;
 use crate::access::login::Login;
+use crate::access::{is_reserved, is_system};
 use crate::config::Protocol;
 use crate::connection::auth_packet::method_and_data;
 use crate::connection::connect::authenticate::Credentials;
@@ -81,7 +81,7 @@ pub(super) fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRe
     }
     let mut will = None;
     if let Some(own) = &connect.will {
-        if !topic::is_name(own.topic) || own.topic.starts_with('$') || !is_shallow(own.topic) {
+        if !topic::is_name(own.topic) || is_system(own.topic) || !is_shallow(own.topic) {
             return refuse(
                 Reason::TOPIC_NAME_INVALID,
                 "clients cannot publish to the will's topic",

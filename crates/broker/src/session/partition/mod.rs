@@ -123,22 +123,24 @@ impl Sessions {
             pending_wills: PendingWills::default(),
             restored: Some(restored),
         };
-        for (number, client, will) in pending_wills {
+        for (number, client, mut will) in pending_wills {
+            will.publisher = Some(client.clone());
             table.pending_wills.restore(number, None, will);
             table.pending_wills.over.insert(number, client);
         }
         for mut session in sessions {
             let pending_wills = std::mem::take(&mut session.pending_wills);
             let session = session.into_session();
-            let number = session.number;
+            let (number, publisher) = (session.number, session.client_id.clone());
             table.load.change(SessionLoad::default(), session.load());
             let client = &session.client_id;
             session.keys.iter().for_each(|key| table.counters.subscribed(client, key));
             let slot = table.add(session);
             let key = Some(table.key(slot));
-            pending_wills
-                .into_iter()
-                .for_each(|will| table.pending_wills.restore(number, key, will));
+            for mut will in pending_wills {
+                will.publisher = Some(publisher.clone());
+                table.pending_wills.restore(number, key, will);
+            }
         }
         table.load.show();
         table
@@ -222,7 +224,10 @@ impl Sessions {
         if session.routed {
             effects.forget.push((key, session.keys.into_iter().collect()));
         }
-        effects.wills.extend(will.map(|will| self.enqueue_will(session.number, None, will)));
+        if let Some(mut will) = will {
+            will.publisher = Some(session.client_id.clone());
+            effects.wills.push(self.enqueue_will(session.number, None, will));
+        }
         if session.number != 0 {
             self.end(session.number, session.client_id);
         }

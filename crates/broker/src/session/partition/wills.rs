@@ -16,8 +16,11 @@ impl Sessions {
         key: ClientKey,
         will: Option<Message>,
     ) -> Option<PendingWill> {
-        let session = self.get(key).map_or(0, |session| session.number);
-        will.map(|will| self.enqueue_will(session, Some(key), will))
+        let mut will = will?;
+        let session = self.get(key);
+        will.publisher = session.as_ref().map(|session| session.client_id.clone());
+        let session = session.map_or(0, |session| session.number);
+        Some(self.enqueue_will(session, Some(key), will))
     }
 
     /// Enqueues a will of the session with this ID; 0 for a session that is not persistent.

@@ -1,6 +1,6 @@
 //! Wills of lost clients.
 
-use phalanx_mqtt::{Disconnect, Packet, Property, QoS, Reason, Version};
+use phalanx_mqtt::{Disconnect, Packet, Property, QoS, Reason, SubscribeOptions, Version};
 use phalanx_testkit::mqtt::{Begin, Client};
 
 use crate::broker::process::Broker;
@@ -12,6 +12,8 @@ crate::on_each_driver!(
     reconnecting_within_the_delay_discards_the_will,
     a_delay_ends_with_the_session,
     a_keep_alive_timeout_publishes_the_will,
+    no_local_applies_to_the_will,
+    wills_have_the_topics_of_messages,
 );
 
 fn with_will<'a>(begin: Begin<'a>, properties: Vec<Property<'a>>) -> Begin<'a> {
@@ -81,4 +83,38 @@ fn a_keep_alive_timeout_publishes_the_will(driver: &str) {
     let mut client = Client::begin(&broker, &with_will(begin, Vec::new())).0;
     assert_eq!(client.ended(), Some(Reason::KEEP_ALIVE_TIMEOUT));
     heir.receives("wills", "gone");
+}
+
+fn no_local_applies_to_the_will(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    for no_local in [true, false] {
+        let begin = with_will(Begin { clean: true, ..Begin::lasting("a") }, Vec::new());
+        let mut client = Client::begin(&broker, &begin).0;
+        let qos = QoS::AtLeastOnce;
+        let options = SubscribeOptions { qos, no_local, ..SubscribeOptions::default() };
+        client.subscribe_with(&[("wills", options)], &[]);
+        client.vanish();
+        heir.receives("wills", "gone");
+        let (mut client, present) = Client::begin(&broker, &Begin::lasting("a"));
+        assert!(present);
+        match no_local {
+            true => client.receives_nothing(),
+            false => client.receives("wills", "gone"),
+        }
+        client.leave();
+    }
+}
+
+fn wills_have_the_topics_of_messages(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    heir.subscribe("$own/#", QoS::AtMostOnce);
+    let begin = |topic| Begin {
+        will: Some((topic, "gone", QoS::AtMostOnce, false, Vec::new())),
+        ..Begin::of(Version::V5, "a")
+    };
+    Client::begin(&broker, &begin("$own/t")).0.vanish();
+    heir.receives("$own/t", "gone");
+    for topic in ["$SYS", "$SYS/t"] {
+        assert_eq!(Client::refused(&broker, &begin(topic)), Reason::TOPIC_NAME_INVALID, "{topic}");
+    }
 }
