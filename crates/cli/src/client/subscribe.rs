@@ -1,11 +1,13 @@
 //! `phalanx sub`: prints messages as they arrive.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::num::NonZero;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use percent_encoding::percent_decode_str;
 use phalanx_mqtt::{
     Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, Subscribe,
     SubscribeOptions, SubscriptionBuffer, Version,
@@ -158,9 +160,9 @@ impl Sub {
         let refused = self.topics.iter().zip(reasons).find(|(_, reason)| **reason >= 0x80);
         if let Some((topic, _)) = refused {
             let mut text = format!("the broker rejected {topic}: {why}");
-            let filter = self.filter.as_deref().or(topic.split_once('?').map(|(_, query)| query));
+            let filter = self.filter.as_deref().map(Cow::Borrowed).or_else(|| condition(topic));
             if let Some(filter) = filter
-                && let Some(shown) = caret(filter, why)
+                && let Some(shown) = caret(&filter, why)
             {
                 text = format!("{text}\n{shown}");
             }
@@ -177,6 +179,19 @@ impl Sub {
 fn first_failure(reasons: &[u8]) -> Reason {
     let failure = reasons.iter().find(|reason| **reason >= 0x80);
     failure.map_or(Reason::SUCCESS, |reason| Reason(*reason))
+}
+
+/// The content filter of `$share/GROUP/$where/CONDITION/TOPIC` or `TOPIC?QUERY`, as the broker counts its columns.
+fn condition(topic: &str) -> Option<Cow<'_, str>> {
+    let own = match topic.strip_prefix("$share/") {
+        Some(shared) => shared.split_once('/')?.1,
+        None => topic,
+    };
+    if let Some(own) = own.strip_prefix("$where/").or_else(|| own.strip_prefix("$where-json/")) {
+        return percent_decode_str(own.split_once('/')?.0).decode_utf8().ok();
+    }
+    let query = own.split_once('?')?.1;
+    Some(query.strip_prefix("$json&").unwrap_or(query).into())
 }
 
 /// The filter with a mark under the column named in the broker's reason; `None` if it names none.
@@ -242,6 +257,21 @@ mod tests {
         assert_eq!(caret("é>", "column 3").unwrap(), "  é>\n    ^");
         for why in ["column 9", "column 0", "column x", "no place"] {
             assert_eq!(caret("n >> 5", why), None, "{why}");
+        }
+    }
+
+    #[test]
+    fn the_condition_is_found_in_the_topic() {
+        for (topic, expected) in [
+            ("t", None),
+            ("$share/g/t", None),
+            ("t?k>>5", Some("k>>5")),
+            ("$share/g/t?$json&k>>5", Some("k>>5")),
+            ("$where/k %2B 1 > '%C3%A9'/a/b?c", Some("k + 1 > 'é'")),
+            ("$share/g/$where-json/k/t", Some("k")),
+            ("$where/k", None),
+        ] {
+            assert_eq!(condition(topic).as_deref(), expected, "{topic}");
         }
     }
 }

@@ -119,7 +119,10 @@ impl Connection {
             };
             let size = well.as_ref().map_or((0, 0), |wanted| (wanted.key.len(), content(wanted)));
             all.push(well.map_err(|(reason, what)| {
-                why = what;
+                // The first one, which belongs to the first rejected filter.
+                if why.is_empty() {
+                    why = what;
+                }
                 reason
             }));
             if chunk.is_full(size.0, size.1) {
