@@ -273,3 +273,23 @@ fn check(asked: &ParsedSubscription) -> Result<(), Why> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Subscriptions in the first chunk, of keys with this size and this number of conditions.
+    fn in_chunk(bytes: usize, conditions: usize) -> usize {
+        let mut chunk = Chunk::default();
+        (1..).find(|_| chunk.is_full(bytes, conditions)).expect("a bound")
+    }
+
+    #[test]
+    fn chunks_are_bounded() {
+        assert_eq!(in_chunk(1, 0), MAX_CHUNK_SUBSCRIPTIONS);
+        assert_eq!(in_chunk(8192, 64), MAX_CHUNK_BYTES / 8192);
+        let most =
+            phalanx_matcher::Filter::MAX_ALTERNATIVES * phalanx_matcher::Filter::MAX_CONDITIONS;
+        assert_eq!(in_chunk(600, most), MAX_CHUNK_CONDITIONS / most);
+    }
+}
