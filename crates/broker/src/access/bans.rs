@@ -33,7 +33,8 @@ pub(crate) struct Bans {
 }
 
 impl Bans {
-    /// Bans someone at `now`, for a time or until the broker ends; a time beyond the range of the clock has no end. Returns false if there are too many bans.
+    /// Bans someone at `now`, for a time or until the broker ends; a time beyond the range of the clock has no end. Returns
+    /// false if there are too many bans.
     pub(crate) fn add(&self, banned: Banned, time: Option<Duration>, now: Duration) -> bool {
         let mut ends = self.ends();
         ends.retain(|_, end| end.is_none_or(|end| end > now));
