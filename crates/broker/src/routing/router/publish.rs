@@ -126,7 +126,7 @@ impl Router {
     }
 
     /// Retains messages. Those for which the journal or the retained messages have no space are refused. Returns those
-    /// that are delivered although they could not be retained.
+    /// that are delivered although they could not be retained, in order.
     fn retain(
         &mut self,
         messages: &[Arc<Message>],
@@ -244,7 +244,7 @@ impl Router {
             }
             if keeps && !reasons[n].is_failure() {
                 if message.is_to_be_retained()
-                    && !not_retained.contains(&n)
+                    && not_retained.binary_search(&n).is_err()
                     && (message.source != Source::Retained || retained.is_current(message))
                 {
                     // A later message of this cohort may have removed it.
