@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use phalanx_broker::Direction;
 use phalanx_mqtt::{Packet, QoS};
@@ -80,13 +81,19 @@ fn a_flapping_bridge_queues_retained_messages_once() {
     let mut publisher = Client::new(local.address, "publisher");
     publish(&mut publisher, "a/0", "x", QoS::AtMostOnce, true);
     publish(&mut publisher, "a/1", "x", QoS::AtLeastOnce, true);
+    let (mut begun, mut is_slow) = (None::<Instant>, false);
     for number in 0..4 {
         await_state(local.address, "b", "0");
+        // A connection of five seconds has sent the retained messages, by the broker's clock.
+        is_slow |= begun.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(5));
+        begun = Some(Instant::now());
         let (mut stream, _) = accept(&listener);
         local.awaits("b");
         let end = format!("a/end/{number}");
         publish(&mut publisher, &end, "x", QoS::AtLeastOnce, false);
         // That of QoS 1 was queued when it was published, too.
-        assert_eq!(counts(&mut stream, &end), [1, 2], "connection {number}");
+        let counts = counts(&mut stream, &end);
+        let is_expected = counts == [1, 2] || (is_slow && counts == [0, 2]);
+        assert!(is_expected, "connection {number}: {counts:?}");
     }
 }
