@@ -6,22 +6,11 @@ use phalanx::Runtime;
 use phalanx::metrics::{Counter, Family, Gauge};
 
 use crate::access::NODE_CLIENTS;
-use crate::content::path::path;
-use crate::content::size;
 use crate::events::EventLog;
 use crate::events::drops::Drops;
 use crate::listen::metrics::ListenerFamilies;
-use crate::model::subscribers::Subscribers;
-use crate::model::trie::Trie;
+use crate::model::subscription_size::SubscriptionSize;
 use crate::peers::Peers;
-
-/// Approximate memory of a subscription with this key, in bytes, if it shares no topic level: in its session,
-/// in the topic tree, and in the index of filters.
-pub(crate) fn cost(key: &str) -> usize {
-    const OWN: usize = 256;
-    let levels = path(key).map_or(1, |path| path.filter.split('/').count());
-    OWN + levels * Trie::<Subscribers>::LEVEL_BYTES + 4 * key.len() + size::bytes(key)
-}
 
 /// The broker's counters and gauges. Each is updated once per cohort or per connection.
 #[derive(Clone)]
@@ -117,18 +106,18 @@ impl Counters {
     }
 
     /// Counts a new subscription of a client with this key, and announces it to the cluster.
-    pub(crate) fn subscribed(&self, client: &str, key: &str) {
+    pub(crate) fn subscribed(&self, client: &str, (key, size): (&str, SubscriptionSize)) {
         self.subscriptions.add(1);
-        self.subscription_bytes.add(cost(key) as i64);
+        self.subscription_bytes.add(size.bytes() as i64);
         if let Some(peers) = self.peers_of(client) {
             peers.interest.add(key);
         }
     }
 
     /// Counts the end of a subscription of a client with this key.
-    pub(crate) fn unsubscribed(&self, client: &str, key: &str) {
+    pub(crate) fn unsubscribed(&self, client: &str, (key, size): (&str, SubscriptionSize)) {
         self.subscriptions.add(-1);
-        self.subscription_bytes.add(-(cost(key) as i64));
+        self.subscription_bytes.add(-(size.bytes() as i64));
         if let Some(peers) = self.peers_of(client) {
             peers.interest.remove(key);
         }

@@ -14,6 +14,7 @@ use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::session::Adoptions;
+use crate::model::subscription_size::Keys;
 
 /// A handle to the routing stage.
 pub(crate) type Routes = CohortStage<Item, Answer>;
@@ -30,8 +31,8 @@ pub(crate) enum Item {
     Retained(PendingRetained, Option<Permit>),
     /// Removes subscriptions of a client.
     Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
-    /// Removes a client with all its subscriptions.
-    Forget { client: ClientKey, keys: Arc<[Box<str>]> },
+    /// Removes subscriptions of a client that has ended, and with the last of them the client.
+    Forget { client: ClientKey, keys: Keys, is_last: bool },
     /// Returns retained messages of a topic filter.
     Browse(BrowseRequest),
     /// Returns those of these messages that are retained still.

@@ -1,6 +1,6 @@
 //! Recovery: restores the state in the store to the sessions' partitions and to the router.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::num::NonZero;
 use std::ops::RangeFrom;
 use std::sync::Arc;
@@ -12,12 +12,14 @@ use phalanx_store::{Delivery, Phase, Recovered, SessionId};
 
 use crate::access::{ADOPTED_CLIENTS, Covered, Identity};
 use crate::content::parse::{self, ParsedSubscription};
+use crate::content::size::size;
 use crate::durable::encode::{Clocks, Extras, of_flags};
 use crate::durable::recovered_messages::RecoveredMessages;
 use crate::model::client_key::{ClientKey, partition_of};
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::session::{Adoptions, Inflight, Queued, Session, Will};
+use crate::model::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
 
 /// The recovered state.
@@ -54,7 +56,7 @@ pub(crate) struct RecoveredSession {
     pub(crate) pending_wills: Vec<Message>,
     /// Its adoptions so far.
     pub(crate) adoptions: Adoptions,
-    keys: BTreeSet<Box<str>>,
+    keys: BTreeMap<Box<str>, SubscriptionSize>,
     queue: VecDeque<Queued>,
     /// In the order in which they were sent.
     inflight: Vec<(PacketId, Inflight)>,
@@ -72,7 +74,7 @@ impl RecoveredSession {
             will: None,
             pending_wills: Vec::new(),
             adoptions: None,
-            keys: BTreeSet::new(),
+            keys: BTreeMap::new(),
             queue: VecDeque::new(),
             inflight: Vec::new(),
             received: Vec::new(),
@@ -153,7 +155,7 @@ impl RecoveredSession {
             expiry,
             left,
             will: will.map(Box::new),
-            shared: keys.iter().filter(|key| key.starts_with("$share/")).count(),
+            shared: keys.keys().filter(|key| key.starts_with("$share/")).count(),
             routed: !keys.is_empty() || is_handover,
             keys,
             adoptions,
@@ -270,7 +272,9 @@ impl RecoveredState {
                 generation: 0,
             };
             let requests = requests_of(stored).map_err(|what| unknown(&what))?;
-            session.keys = requests.iter().map(|requests| requests.key.clone()).collect();
+            let sized =
+                |own: &SubscriptionRequest| (own.key.clone(), size(&own.key, own.content.as_ref()));
+            session.keys = requests.iter().map(sized).collect();
             if !requests.is_empty() || session.client_id.starts_with(ADOPTED_CLIENTS) {
                 let adoptions = session.adoptions.clone();
                 let (user, client) = (session.user.clone(), stored.client.as_str().into());

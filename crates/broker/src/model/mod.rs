@@ -10,4 +10,5 @@ pub(crate) mod qos2;
 pub(crate) mod session;
 pub(crate) mod small_map;
 pub(crate) mod subscribers;
+pub(crate) mod subscription_size;
 pub(crate) mod trie;

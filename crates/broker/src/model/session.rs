@@ -1,6 +1,6 @@
 //! The state of a session.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::small_map::SmallMap;
+use crate::model::subscription_size::SubscriptionSize;
 use phalanx::sync::Notify;
 
 /// The adoptions of a session that another node kept before, oldest first, by number; `None` for most sessions.
@@ -29,8 +30,8 @@ pub(crate) struct Session {
     pub(crate) lasts: bool,
     /// The attached connection, if any.
     pub(crate) attachment: Option<Attachment>,
-    /// The keys of its subscriptions.
-    pub(crate) keys: BTreeSet<Box<str>>,
+    /// The keys of its subscriptions, and their sizes.
+    pub(crate) keys: BTreeMap<Box<str>, SubscriptionSize>,
     /// The number of shared subscriptions.
     pub(crate) shared: usize,
     /// Whether the router may have subscriptions of it.
@@ -151,7 +152,7 @@ impl Session {
             number: 0,
             lasts: false,
             attachment: None,
-            keys: BTreeSet::new(),
+            keys: BTreeMap::new(),
             shared: 0,
             routed: false,
             queue: VecDeque::new(),

@@ -98,7 +98,8 @@ fn route(
                 }
             }
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
-            Item::Forget { client, keys } => router.forget(client, &keys),
+            Item::Forget { client, keys, is_last: false } => router.unsubscribe(client, &keys),
+            Item::Forget { client, keys, is_last: true } => router.forget(client, &keys),
             Item::Presence { client, online } => router.present(client, online),
             Item::Browse(request) => {
                 let (messages, next) = router.browse(&request, now);

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::shutdown::draining;
 use phalanx::stage::Partition;
@@ -21,6 +22,9 @@ use crate::session::state::pending_wills::PendingWill;
 /// Maximum number of wills published at once.
 const MAX_WILLS_AT_ONCE: usize = 256;
 
+/// Time between the chunks of the subscriptions of an ended session: the router takes less to remove one.
+const CHUNK_PAUSE: Duration = Duration::from_millis(10);
+
 impl SessionStage {
     /// Applies the effects of a change of sessions.
     pub(in crate::session) async fn apply_effects(
@@ -30,13 +34,18 @@ impl SessionStage {
         routes: Routes,
     ) {
         let Effects { wills, forget, present } = effects;
-        for (client, keys) in forget {
-            loop {
-                let item = Item::Forget { client, keys: keys.clone() };
-                if routes.dispatch(item).is_ok() {
-                    break;
+        for (client, chunks) in forget {
+            let mut left = chunks.into_iter().peekable();
+            while let Some(keys) = left.next() {
+                let is_last = left.peek().is_none();
+                let item = || Item::Forget { client, keys: keys.clone(), is_last };
+                while routes.dispatch(item()).is_err() {
+                    sleep(RETRY_DELAY).await;
                 }
-                sleep(RETRY_DELAY).await;
+                if !is_last {
+                    // Meanwhile the router serves others.
+                    sleep(CHUNK_PAUSE).await;
+                }
             }
         }
         if let Some((client, online)) = present {

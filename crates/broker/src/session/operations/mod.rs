@@ -29,6 +29,7 @@ use crate::durable::wal::NotDurable;
 use crate::durable::{Lsn, Wal, disk_timeout};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
+use crate::model::subscription_size::SubscriptionSize;
 use crate::requests::{Answer, Item, PendingRetained, Routes, SubscriptionRequest};
 use crate::session::partition::Sessions;
 use crate::session::partition::close::Closing;
@@ -277,33 +278,49 @@ impl SessionStage {
         routes: Routes,
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
-            let reasons = sessions.with(|sessions| sessions.unsubscribe(key, connection_id, &keys));
-            // The subscriptions are those of another connection.
-            let Some(reasons) = reasons else {
-                return vec![Reason::UNSPECIFIED_ERROR; keys.len()];
-            };
-            let limit = sessions.with(|sessions| sessions.wal.timeout());
-            let routed = routes.call(Item::Unsubscribe { client: key, keys: keys.clone() });
-            let routed = soon(routed, limit);
-            let is_routed = routed.await.is_some();
-            let lsn = sessions.with(|sessions| match is_routed {
-                true => sessions.unsubscribed(key, &keys, &reasons),
-                false => sessions.append(),
-            });
-            match is_routed && durable_within_timeout(&sessions, lsn).await.is_ok() {
-                true => reasons,
-                // The router may still have the subscriptions.
-                false => {
-                    let gone = keys.into_iter().zip(&reasons);
-                    let gone = gone.filter(|(_, reason)| **reason == Reason::SUCCESS);
-                    sessions.with(|sessions| {
-                        sessions.restore_subscriptions(key, gone.map(|(name, _)| name))
-                    });
-                    vec![Reason::SERVER_BUSY; reasons.len()]
-                }
+            let (mut reasons, mut left) = (Vec::with_capacity(keys.len()), keys);
+            while !left.is_empty() {
+                let removed =
+                    sessions.with(|sessions| sessions.unsubscribe(key, connection_id, &left));
+                // The subscriptions are those of another connection.
+                let Some(removed) = removed else {
+                    reasons.resize(reasons.len() + left.len(), Reason::UNSPECIFIED_ERROR);
+                    break;
+                };
+                let keys = left.drain(..removed.len()).collect();
+                reasons.extend(route_removed(&sessions, key, (keys, removed), routes).await);
             }
+            reasons
         })
     }
+}
+
+/// Removes subscriptions from the router that were removed from the session `key`. Returns the reason code of each.
+async fn route_removed(
+    sessions: &Partition<Sessions>,
+    key: ClientKey,
+    (keys, removed): (Vec<Box<str>>, Vec<Option<SubscriptionSize>>),
+    routes: Routes,
+) -> Vec<Reason> {
+    let limit = sessions.with(|sessions| sessions.wal.timeout());
+    let routed = routes.call(Item::Unsubscribe { client: key, keys: keys.clone() });
+    let is_routed = soon(routed, limit).await.is_some();
+    let lsn = sessions.with(|sessions| match is_routed {
+        true => sessions.unsubscribed(key, &keys, &removed),
+        false => sessions.append(),
+    });
+    if is_routed && durable_within_timeout(sessions, lsn).await.is_ok() {
+        let reason = |size: &Option<_>| match size {
+            Some(_) => Reason::SUCCESS,
+            None => Reason::NO_SUBSCRIPTION_EXISTED,
+        };
+        return removed.iter().map(reason).collect();
+    }
+    // The router may still have the subscriptions.
+    let reasons = vec![Reason::SERVER_BUSY; removed.len()];
+    let gone = keys.into_iter().zip(removed).filter_map(|(name, size)| Some((name, size?)));
+    sessions.with(|sessions| sessions.restore_subscriptions(key, gone));
+    reasons
 }
 
 /// Waits for the router's answer, with the timeout for the disk. Returns `None` on failure.

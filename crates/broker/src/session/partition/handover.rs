@@ -57,7 +57,7 @@ impl Sessions {
         let taken = TakenMessages {
             key,
             number: session.number,
-            keys: session.keys.iter().cloned().collect(),
+            keys: session.keys.keys().cloned().collect(),
             messages,
             are_all: session.queue.is_empty(),
         };

@@ -80,7 +80,7 @@ impl ClientView {
         let SessionLoad { queued, queued_bytes, inflight } = session.load();
         let attachment = session.attachment.as_ref();
         let origin = attachment.and_then(|own| own.origin);
-        let filters = session.keys.iter().map(|key| key.to_string());
+        let filters = session.keys.keys().map(|key| key.to_string());
         Self {
             client: session.client_id.to_string(),
             user: session.user.as_deref().map(str::to_owned),
@@ -166,7 +166,7 @@ impl Sessions {
     pub(in crate::session) fn subscription_keys(&mut self, client: &str) -> Vec<Box<str>> {
         let slot = self.names.get(client).copied();
         let session = slot.and_then(|slot| self.at(slot));
-        session.map_or_else(Vec::new, |session| session.keys.iter().cloned().collect())
+        session.map_or_else(Vec::new, |session| session.keys.keys().cloned().collect())
     }
 
     /// Ends a session that is meant, connected or not. Returns whether there was one.

@@ -81,8 +81,8 @@ impl Sessions {
         let identity = Identity { user: session.user.clone(), client: session.client_id.clone() };
         self.load.change(SessionLoad::default(), session.load());
         self.load.show();
-        for key in &session.keys {
-            self.counters.subscribed(&session.client_id, key);
+        for (key, size) in &session.keys {
+            self.counters.subscribed(&session.client_id, (key, *size));
         }
         let (durable_id, adoptions) = (session.durable_id(), session.adoptions.clone());
         let slot = self.add(session);

@@ -37,6 +37,7 @@ use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::model::session::{Session, SessionLoad};
+use crate::model::subscription_size::chunks;
 use crate::session::state::directory::Directory;
 use crate::session::state::effects::{Effects, Output, Pulled};
 use crate::session::state::load::PartitionLoad;
@@ -134,7 +135,8 @@ impl Sessions {
             let (number, publisher) = (session.number, session.client_id.clone());
             table.load.change(SessionLoad::default(), session.load());
             let client = &session.client_id;
-            session.keys.iter().for_each(|key| table.counters.subscribed(client, key));
+            let keys = session.keys.iter();
+            keys.for_each(|(key, size)| table.counters.subscribed(client, (key, *size)));
             let slot = table.add(session);
             let key = Some(table.key(slot));
             for mut will in pending_wills {
@@ -220,9 +222,10 @@ impl Sessions {
         self.departed.push(session.client_id.clone());
         self.counters.sessions.add(-1);
         let client = &session.client_id;
-        session.keys.iter().for_each(|key| self.counters.unsubscribed(client, key));
+        let keys = session.keys.iter();
+        keys.for_each(|(key, size)| self.counters.unsubscribed(client, (key, *size)));
         if session.routed {
-            effects.forget.push((key, session.keys.into_iter().collect()));
+            effects.forget.push((key, chunks(session.keys)));
         }
         if let Some(mut will) = will {
             will.publisher = Some(session.client_id.clone());

@@ -8,11 +8,12 @@ use phalanx_mqtt::Reason;
 use phalanx_store::{Record, SessionId};
 
 use crate::access::NODE_CLIENTS;
-use crate::counters::cost;
+use crate::content::size::size;
 use crate::durable::Lsn;
 use crate::events::drops::DropReason;
 use crate::model::client_key::ClientKey;
 use crate::model::session::Session;
+use crate::model::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
 use crate::session::partition::Sessions;
 
@@ -49,20 +50,20 @@ impl Sessions {
                 Ok(request) => request,
                 Err(refused) => return refused,
             };
-            if !session.keys.contains(&request.key) {
+            if !session.keys.contains_key(&request.key) {
                 // Repeating an existing subscription adds nothing, and clients do so after reconnecting.
                 if is_full && durable_id != 0 {
                     refused += 1;
                     return Reason::QUOTA_EXCEEDED;
                 }
-                let bytes =
-                    counters.subscription_bytes.get().max(0) as u64 + cost(&request.key) as u64;
+                let size = size(&request.key, request.content.as_ref());
+                let bytes = counters.subscription_bytes.get().max(0) as u64 + size.bytes() as u64;
                 if !is_node && (session.keys.len() >= most || bytes > most_bytes) {
                     return Reason::QUOTA_EXCEEDED;
                 }
-                counters.subscribed(&session.client_id, &request.key);
+                counters.subscribed(&session.client_id, (&request.key, size));
                 session.shared += usize::from(is_shared(&request.key));
-                session.keys.insert(request.key.clone());
+                session.keys.insert(request.key.clone(), size);
             }
             if durable_id != 0 {
                 records.push(&Record::Subscribe {
@@ -103,40 +104,45 @@ impl Sessions {
         drops.add(reason, count, || session.map(Session::as_receiver).unwrap_or_default());
     }
 
-    /// Removes subscriptions. Returns for each whether it existed; `None`, and none is removed, if connection
-    /// `connection_id` is not attached.
+    /// Removes subscriptions, in order, up to the number of conditions that are removed at once. Returns the sizes of those
+    /// that existed; `None`, and none is removed, if connection `connection_id` is not attached.
     pub(in crate::session) fn unsubscribe(
         &mut self,
         key: ClientKey,
         connection_id: u64,
         keys: &[Box<str>],
-    ) -> Option<Vec<Reason>> {
+    ) -> Option<Vec<Option<SubscriptionSize>>> {
         let counters = self.counters.clone();
         let session = self.get(key).filter(|session| session.is_on(connection_id))?;
-        let mut remove = |key: &str| match session.keys.remove(key) {
-            true => {
-                session.shared -= usize::from(is_shared(key));
-                counters.unsubscribed(&session.client_id, key);
-                Reason::SUCCESS
+        let (mut removed, mut work) = (Vec::with_capacity(keys.len()), 0);
+        for key in keys {
+            if work >= SubscriptionSize::MAX_AT_ONCE {
+                break;
             }
-            false => Reason::NO_SUBSCRIPTION_EXISTED,
-        };
-        Some(keys.iter().map(|key| remove(key)).collect())
+            let size = session.keys.remove(key);
+            if let Some(size) = size {
+                session.shared -= usize::from(is_shared(key));
+                counters.unsubscribed(&session.client_id, (key, size));
+                work += size.work();
+            }
+            removed.push(size);
+        }
+        Some(removed)
     }
 
-    /// Records the removal of subscriptions that existed according to `reasons`.
+    /// Records the removal of subscriptions, of those that existed according to `removed`.
     pub(in crate::session) fn unsubscribed(
         &mut self,
         key: ClientKey,
         keys: &[Box<str>],
-        reasons: &[Reason],
+        removed: &[Option<SubscriptionSize>],
     ) -> Lsn {
         let mut records = std::mem::take(&mut self.records);
         if let Some(session) = self.get(key).filter(|session| session.durable_id() != 0) {
             let session_id = SessionId(session.number);
-            let gone = keys.iter().zip(reasons).filter(|(_, reason)| **reason == Reason::SUCCESS);
+            let gone = keys.iter().zip(removed).filter(|(_, size)| size.is_some());
             // A subscription may have been added again.
-            for (filter, _) in gone.filter(|(filter, _)| !session.keys.contains(*filter)) {
+            for (filter, _) in gone.filter(|(filter, _)| !session.keys.contains_key(*filter)) {
                 records.push(&Record::Unsubscribe { session: session_id, filter });
             }
         }
@@ -148,15 +154,15 @@ impl Sessions {
     pub(in crate::session) fn restore_subscriptions(
         &mut self,
         key: ClientKey,
-        keys: impl Iterator<Item = Box<str>>,
+        keys: impl Iterator<Item = (Box<str>, SubscriptionSize)>,
     ) {
         let counters = self.counters.clone();
         let Some(session) = self.get(key) else { return };
-        for key in keys {
-            if !session.keys.contains(&key) {
+        for (key, size) in keys {
+            if !session.keys.contains_key(&key) {
                 session.shared += usize::from(is_shared(&key));
-                counters.subscribed(&session.client_id, &key);
-                session.keys.insert(key);
+                counters.subscribed(&session.client_id, (&key, size));
+                session.keys.insert(key, size);
             }
         }
     }

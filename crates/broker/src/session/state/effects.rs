@@ -8,6 +8,7 @@ use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::client_key::ClientKey;
 use crate::model::session::Session;
+use crate::model::subscription_size::Keys;
 use crate::session::state::pending_wills::PendingWill;
 
 /// Effects of a change of sessions on other stages.
@@ -15,8 +16,8 @@ use crate::session::state::pending_wills::PendingWill;
 pub(crate) struct Effects {
     /// Wills to publish.
     pub(crate) wills: Vec<PendingWill>,
-    /// Clients whose subscriptions are to be removed.
-    pub(crate) forget: Vec<(ClientKey, Arc<[Box<str>]>)>,
+    /// Clients whose subscriptions are to be removed, in chunks; each has at least one.
+    pub(crate) forget: Vec<(ClientKey, Vec<Keys>)>,
     /// A client with shared subscriptions that connected or disconnected.
     pub(crate) present: Option<(ClientKey, bool)>,
 }

@@ -13,6 +13,7 @@ use phalanx_mqtt::{
 
 use crate::access::Covered;
 use crate::config::{Config, Limits, WhenFull};
+use crate::content::parse::parse_key;
 use crate::counters::Counters;
 use crate::durable::Wal;
 use crate::durable::recovery::RecoveredSessions;
@@ -25,6 +26,7 @@ use crate::model::delivery::{DeliveryBatch, How, Identifiers};
 use crate::model::handed;
 use crate::model::message::{Message, StoredMessage};
 use crate::model::session::{Queued, Will};
+use crate::model::subscription_size::SubscriptionSize;
 use crate::requests::SubscriptionRequest;
 use crate::session::partition::Sessions;
 use crate::session::partition::close::Closing;
@@ -187,13 +189,13 @@ fn messages_without_subscribers_are_not_stored() {
     let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
     let session = sessions.get(key).unwrap();
     (session.number, session.lasts) = (7, true);
-    session.keys.insert("known".into());
+    session.keys.insert("known".into(), SubscriptionSize::default());
     let keys: [Box<str>; 3] = ["known", "unknown", "known"].map(Into::into);
-    let reasons = sessions.unsubscribe(key, connection_id, &keys).unwrap();
+    let removed = sessions.unsubscribe(key, connection_id, &keys).unwrap();
     let before = sessions.records.len();
-    sessions.unsubscribed(key, &keys[1..], &reasons[1..]);
+    sessions.unsubscribed(key, &keys[1..], &removed[1..]);
     assert_eq!(sessions.records.len(), before);
-    sessions.unsubscribed(key, &keys, &reasons);
+    sessions.unsubscribed(key, &keys, &removed);
     assert!(sessions.records.len() > before);
 }
 
@@ -281,11 +283,43 @@ fn a_connection_that_was_taken_over_removes_no_subscription() {
     let mut sessions = sessions();
     let earlier = open(&mut sessions, false, at(0));
     let Opened { key, connection_id, .. } = open(&mut sessions, false, at(1));
-    sessions.get(key).unwrap().keys.insert("t".into());
+    sessions.get(key).unwrap().keys.insert("t".into(), SubscriptionSize::default());
     assert_eq!(sessions.unsubscribe(key, earlier.connection_id, &["t".into()]), None);
     assert_eq!(sessions.get(key).unwrap().keys.len(), 1);
     let removed = sessions.unsubscribe(key, connection_id, &["t".into()]);
-    assert_eq!(removed, Some(vec![Reason::SUCCESS]));
+    assert_eq!(removed, Some(vec![Some(SubscriptionSize::default())]));
+}
+
+/// The text of each filter expands to the largest number of conditions. Keys without a subscription do not count.
+#[test]
+fn subscriptions_are_removed_in_chunks() {
+    let mut sessions = sessions();
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
+    let either: Vec<_> = (0..8).map(|n| format!("(c{n} < 1 OR d{n} > 1)")).collect();
+    let others: Vec<_> = (0..56).map(|n| format!("x{n} > 1")).collect();
+    let text = format!("{} AND {}", either.join(" AND "), others.join(" AND "));
+    let keys: Vec<Box<str>> = (0..5).map(|n| format!("{n}\0\0{text}").into()).collect();
+    let request = |key: &str| {
+        Ok(SubscriptionRequest {
+            key: key.into(),
+            content: parse_key(key).unwrap().content,
+            options: SubscribeOptions::default(),
+            identifier: None,
+            covered: Covered::UNKNOWN,
+            only_at_most_once: false,
+        })
+    };
+    let requests = || keys.iter().map(|key| request(key)).collect();
+    sessions.subscribe(key, connection_id, requests());
+    let removed = sessions.unsubscribe(key, connection_id, &keys).unwrap();
+    assert_eq!(removed.len(), 2, "in the first chunk");
+    let removed = sessions.unsubscribe(key, connection_id, &keys).unwrap();
+    assert_eq!(removed.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true, true]);
+    sessions.subscribe(key, connection_id, requests());
+    let closing = Closing { will: false, expiry: Some(0) };
+    let (_, chunks) = sessions.close(key, connection_id, closing, at(0)).forget.remove(0);
+    assert_eq!(chunks.iter().map(|chunk| chunk.len()).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(sessions.counters.subscription_bytes.get(), 0);
 }
 
 fn will(delay: u64, due: Option<u64>) -> Will {

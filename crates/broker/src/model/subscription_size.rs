@@ -1,0 +1,74 @@
+//! The size of a subscription, which its session keeps: computing it again would parse its content filter.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Keys of subscriptions.
+pub(crate) type Keys = Arc<[Box<str>]>;
+
+/// The size of a subscription.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SubscriptionSize {
+    bytes: u32,
+    conditions: u32,
+}
+
+impl SubscriptionSize {
+    /// Maximum number of subscriptions and conditions that are removed from the index at once. A condition takes about a
+    /// tenth of a microsecond.
+    pub(crate) const MAX_AT_ONCE: usize = 32 * 1024;
+
+    pub(crate) fn new(bytes: usize, conditions: usize) -> Self {
+        let limited = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { bytes: limited(bytes), conditions: limited(conditions) }
+    }
+
+    /// Approximate memory, in bytes, if it shares no topic level: in its session, in the topic tree, and in the index of
+    /// filters.
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes as usize
+    }
+
+    /// The number of conditions in all alternatives of its content filter.
+    pub(crate) fn conditions(self) -> usize {
+        self.conditions as usize
+    }
+
+    /// The work of removing it, in the unit of [`MAX_AT_ONCE`](Self::MAX_AT_ONCE).
+    pub(crate) fn work(self) -> usize {
+        1 + self.conditions()
+    }
+}
+
+/// The keys in chunks that are removed from the index at once; at least one chunk.
+pub(crate) fn chunks(keys: BTreeMap<Box<str>, SubscriptionSize>) -> Vec<Keys> {
+    let (mut chunks, mut chunk, mut work) = (Vec::new(), Vec::new(), 0);
+    for (key, size) in keys {
+        if work >= SubscriptionSize::MAX_AT_ONCE {
+            chunks.push(std::mem::take(&mut chunk).into());
+            work = 0;
+        }
+        chunk.push(key);
+        work += size.work();
+    }
+    chunks.push(chunk.into());
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_bounded() {
+        let lengths = |count: usize, conditions: usize| {
+            let size = SubscriptionSize::new(0, conditions);
+            let chunks = chunks((0..count).map(|n| (n.to_string().into(), size)).collect());
+            chunks.iter().map(|chunk| chunk.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(0, 0), [0]);
+        assert_eq!(lengths(40_000, 0), [32 * 1024, 40_000 - 32 * 1024]);
+        assert_eq!(lengths(5, 256 * 64), [2, 2, 1]);
+        assert_eq!(lengths(2, 256 * 64), [2]);
+    }
+}
