@@ -211,7 +211,10 @@ impl Fetching {
 
 impl Drop for Fetching {
     fn drop(&mut self) {
-        let result = std::mem::replace(&mut self.result, Err(None));
+        let mut result = std::mem::replace(&mut self.result, Err(None));
+        if matches!(result, Err(None)) && !is_draining() {
+            (result, self.at) = (Err(Some("the fetch has ended early".into())), now());
+        }
         // The processor may have ended, and with it the clock.
         self.keys.ended(result, (self.begun, self.at));
     }
@@ -219,9 +222,38 @@ impl Drop for Fetching {
 
 #[cfg(test)]
 mod tests {
+    use phalanx::{Graph, Runtime};
     use rcgen::{CertificateParams, KeyPair};
 
     use super::*;
+
+    /// As if its operation had panicked.
+    #[test]
+    fn a_fetch_that_is_dropped_has_failed() {
+        let endpoint = Endpoint::open("https://a.example/keys", None).unwrap();
+        let keys = RemoteKeys::new(endpoint, TIMEOUT, None);
+        let mut graph = Graph::new();
+        let stage = graph.shared("stage", ());
+        let fetched = keys.clone();
+        let run = Runtime::new().processors(1).signals(false).run(graph, move |start| {
+            let (keys, control) = (fetched.clone(), start.control());
+            let drop_fetches = move |_| async move {
+                let dropped = |result| {
+                    drop(Fetching { keys: keys.clone(), result, begun: now(), at: now() });
+                };
+                dropped(Err(None));
+                control.drain();
+                phalanx::shutdown::draining().await;
+                dropped(Err(None));
+            };
+            stage.dispatch(drop_fetches)?;
+            Ok(())
+        });
+        run.unwrap();
+        let state = keys.state();
+        assert_eq!(state.failures, 1, "a drain is no failure");
+        assert!(state.not_before >= FIRST_DELAY);
+    }
 
     /// Keys of a server that other authorities sign are not those of this one.
     #[test]

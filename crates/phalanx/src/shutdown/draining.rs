@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use phalanx_core::{ProcessorId, catch_panic};
 
-use crate::io::{release, with};
+use crate::io::{release, try_with, with};
 
 /// Resolves when the program begins to drain. Then stop accepting new work and finish current work.
 ///
@@ -82,10 +82,8 @@ impl Drop for Draining {
     }
 }
 
-/// Whether the program drains or ends.
-///
-/// # Panics
-/// Outside of a processor of a running [`Runtime`](crate::Runtime).
+/// Whether the program drains or ends. True outside of a processor of a running [`Runtime`](crate::Runtime): a destructor may
+/// run after its end.
 pub fn is_draining() -> bool {
-    with(|io| io.drain_announced.get())
+    try_with(|io| io.drain_announced.get()).unwrap_or(true)
 }
