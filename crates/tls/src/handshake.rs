@@ -141,22 +141,17 @@ impl TlsStages {
     /// Checks whether certificates or authorities have changed, and reports changes on stderr.
     async fn check_files(self) {
         let time = SystemTime::UNIX_EPOCH + time_of_day();
-        let checked = self.checks.call(move |all| reload_changed(all, time)).await;
-        // No result means that the program is full or shutting down; the next handshake requests another
-        // check.
-        for line in checked.unwrap_or_default() {
-            report(line);
-        }
+        // An error means that the program is full or shutting down; the next handshake requests another check.
+        let _ = self.checks.call(move |all| reload_changed(all, time)).await;
     }
 }
 
-fn reload_changed(profiles: &[Profile], now: SystemTime) -> Vec<String> {
-    let mut told = Vec::new();
+/// Reports changes here, not in the caller, who may have stopped waiting: an error is told only once.
+fn reload_changed(profiles: &[Profile], now: SystemTime) {
     for Profile { certificates, clients } in profiles {
-        told.extend(certificates.reload_changed(now));
-        told.extend(clients.as_ref().and_then(Clients::reload_changed));
+        certificates.reload_changed(now).into_iter().for_each(report);
+        clients.as_ref().and_then(Clients::reload_changed).into_iter().for_each(report);
     }
-    told
 }
 
 impl Handshakes {

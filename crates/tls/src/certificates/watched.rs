@@ -52,3 +52,23 @@ impl Watched {
         is_new
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn files_that_cannot_be_read_have_changed_until_they_are_read() {
+        let stamps = [1, 2].map(|length| Some((SystemTime::UNIX_EPOCH, length)));
+        let mut watched = Watched::default();
+        let source = io::ErrorKind::PermissionDenied.into();
+        let error = CertificateError::Read { path: "a.pem".into(), source };
+        assert!(watched.failed(stamps, &error) && watched.has_changed(stamps));
+        assert!(!watched.failed(stamps, &error) && watched.has_changed(stamps));
+        assert!(!Watched::read(stamps).has_changed(stamps));
+        let error = CertificateError::NoCertificate { path: "a.pem".into() };
+        assert!(watched.failed(stamps, &error) && !watched.has_changed(stamps));
+    }
+}
