@@ -10,8 +10,8 @@ use phalanx::time::{Deadline, now};
 
 use crate::progress::Progress;
 
-/// The time between the end of the limit and that of the connection. A client over HTTP/2 learns in it that the server
-/// serves no more requests.
+/// The time between the end of the limit and that of the connection, if it is not used meanwhile. A client over HTTP/2
+/// learns in it that the server serves no more requests.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The time limit of one connection.
@@ -19,9 +19,13 @@ pub(crate) struct HeaderLimit {
     limit: Duration,
     /// The start of the connection, or its last use.
     since: Duration,
+    /// The time from then to the end.
+    left: Duration,
     /// None without a limit.
     timer: Option<Deadline>,
     is_over: bool,
+    /// The client is told next that the connection ends.
+    says_goodbye: bool,
 }
 
 /// How a connection ends whose limit has passed.
@@ -36,23 +40,27 @@ pub(crate) enum End {
 impl HeaderLimit {
     /// The limit of a connection that begins now.
     pub(crate) fn new(limit: Option<Duration>) -> Self {
-        let (since, is_over) = (now(), false);
+        let (since, is_over, says_goodbye) = (now(), false, false);
         let timer = limit.map(|limit| Deadline::new(since.saturating_add(limit)));
-        Self { limit: limit.unwrap_or(Duration::MAX), since, timer, is_over }
+        let limit = limit.unwrap_or(Duration::MAX);
+        Self { limit, since, left: limit, timer, is_over, says_goodbye }
     }
 
     /// Ready when the limit has passed, and once more if the connection has not ended then.
     pub(crate) fn poll(&mut self, progress: &Progress, context: &mut Context<'_>) -> Poll<End> {
         let Some(timer) = &mut self.timer else { return Poll::Pending };
-        // The messages that end a connection over HTTP/2 do not count.
-        if progress.take_use() && !self.is_over || progress.has_request() {
-            self.since = now();
+        let is_used = progress.take_use() || progress.has_request() || progress.is_sending();
+        // The message that tells a client over HTTP/2 of the end does not count. hyper has sent it since the last call.
+        if !std::mem::take(&mut self.says_goodbye) && is_used {
+            // Also after it, a response has the whole time.
+            (self.since, self.left) = (now(), self.limit);
         }
-        ready!(timer.poll(self.since.saturating_add(self.limit), context));
+        ready!(timer.poll(self.since.saturating_add(self.left), context));
         if self.is_over {
             return Poll::Ready(End::Close);
         }
-        (self.is_over, self.limit, self.since) = (true, GOODBYE, now());
+        (self.is_over, self.says_goodbye) = (true, true);
+        (self.since, self.left) = (now(), GOODBYE);
         Poll::Ready(End::Graceful)
     }
 }

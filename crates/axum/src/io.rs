@@ -22,7 +22,7 @@ pub(crate) fn plain(stream: Offered) -> Io {
 #[cfg(feature = "tls")]
 mod encrypted {
     use std::io::{self, IoSlice};
-    use std::task::{Context, Poll};
+    use std::task::{Context, Poll, ready};
 
     use phalanx::net::PollStream;
     use phalanx_tls::PolledTls;
@@ -69,14 +69,18 @@ mod encrypted {
             parts: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>> {
             let written = self.inner().poll_write(context, parts);
-            if let (Self::Tls(_, progress), Poll::Ready(_)) = (&*self, &written) {
-                progress.note_use();
+            if let Self::Tls(_, progress) = self {
+                progress.wrote(&written);
             }
             written
         }
 
         fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            self.inner().poll_flush(context)
+            ready!(self.inner().poll_flush(context))?;
+            if let Self::Tls(stream, progress) = self {
+                progress.flushed(stream.is_sending());
+            }
+            Poll::Ready(Ok(()))
         }
 
         fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -69,15 +69,13 @@ impl PollStream for Offered {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = self.stream.poll_write(context, parts);
-        if written.is_ready() {
-            self.progress.note_use();
-        }
+        self.progress.wrote(&written);
         written
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.stream.poll_flush(context))?;
-        self.progress.flushed();
+        self.progress.flushed(self.stream.is_sending());
         Poll::Ready(Ok(()))
     }
 

@@ -8,9 +8,10 @@
 //! 2. hyper has dropped the body of its response, so all of it is encoded;
 //! 3. then hyper has flushed: it does so after it has written all encoded bytes.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use axum::body::HttpBody;
 use axum::http::{Method, Request, Version, header};
@@ -23,6 +24,13 @@ const SERVED: u8 = 1;
 const ANSWERED: u8 = 2;
 /// Its response is written.
 const BETWEEN: u8 = 3;
+
+/// The kernel has all bytes that were sent.
+const SENT: u8 = 0;
+/// hyper has flushed, and the kernel has not taken all bytes.
+const FLUSHED: u8 = 1;
+/// hyper has not flushed.
+const WRITTEN: u8 = 2;
 
 /// The progress of one connection. Its parts are on one thread, unless the connection was upgraded, after which it does
 /// not change.
@@ -40,6 +48,8 @@ struct State {
     requests: AtomicUsize,
     /// The number of requests whose content was not dropped. Handlers may drop it on other threads.
     contents: AtomicUsize,
+    /// [`SENT`], [`FLUSHED`] or [`WRITTEN`].
+    sending: AtomicU8,
     /// Bytes were sent, or a request has ended, since the last look.
     was_used: AtomicBool,
 }
@@ -55,8 +65,21 @@ impl Progress {
         self.0.was_used.swap(false, Relaxed)
     }
 
+    /// Whether bytes wait until the client receives others.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.0.sending.load(Relaxed) != SENT
+    }
+
+    /// Notes a write of hyper.
+    pub(crate) fn wrote(&self, written: &Poll<io::Result<usize>>) {
+        self.0.sending.store(WRITTEN, Relaxed);
+        if written.is_ready() {
+            self.note_use();
+        }
+    }
+
     /// Notes that the connection is in use.
-    pub(crate) fn note_use(&self) {
+    fn note_use(&self) {
         self.0.was_used.store(true, Relaxed);
     }
 
@@ -105,10 +128,6 @@ impl Progress {
         self.begin();
         let (is_http2, is_tunnel) =
             (request.version() > Version::HTTP_11, request.method() == Method::CONNECT);
-        if is_http2 && is_tunnel {
-            // A WebSocket, whose end hyper does not tell: the request never ends.
-            self.begin();
-        }
         let stays = is_http2
             || is_tunnel
             || request.headers().contains_key(header::UPGRADE)
@@ -118,7 +137,7 @@ impl Progress {
         }
         let whole = self.0.whole.load(Relaxed);
         self.0.phase.store(if whole { SERVED } else { OTHER }, Relaxed);
-        RequestInProgress(self.clone())
+        RequestInProgress { progress: self.clone(), is_stream: is_http2 && is_tunnel }
     }
 
     /// Notes that the content of a request is read.
@@ -140,18 +159,37 @@ impl Progress {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Notes that hyper has written all that it has encoded.
-    pub(crate) fn flushed(&self) {
+    /// Notes that hyper has written all that it has encoded, and whether a part of it waits for the kernel. hyper flushes
+    /// whenever it is polled.
+    pub(crate) fn flushed(&self, is_sending: bool) {
+        let next = if is_sending { FLUSHED } else { SENT };
+        if self.0.sending.swap(next, Relaxed) == WRITTEN {
+            self.note_use();
+        }
         self.advance(ANSWERED, BETWEEN);
     }
 }
 
 /// A request until its response is encoded, or its handler was dropped.
-pub(crate) struct RequestInProgress(Progress);
+pub(crate) struct RequestInProgress {
+    progress: Progress,
+    /// It is a CONNECT over HTTP/2.
+    is_stream: bool,
+}
+
+impl RequestInProgress {
+    /// Notes that the status is one of success.
+    pub(crate) fn accepted(&self) {
+        if self.is_stream {
+            // A WebSocket, whose end hyper does not tell: the request never ends.
+            self.progress.begin();
+        }
+    }
+}
 
 impl Drop for RequestInProgress {
     fn drop(&mut self) {
-        self.0.answered();
+        self.progress.answered();
     }
 }
 
@@ -176,11 +214,11 @@ mod tests {
         let progress = Progress::default();
         pieces.iter().for_each(|piece| progress.read(piece));
         let request = call(&progress, Request::get("/"), "");
-        progress.flushed();
+        progress.flushed(false);
         assert!(!progress.is_between(), "the response is not encoded");
         drop(request);
         assert!(!progress.is_between(), "the response is not written");
-        progress.flushed();
+        progress.flushed(false);
         progress.is_between()
     }
 
@@ -203,7 +241,7 @@ mod tests {
         let first = call(&progress, Request::get("/"), "");
         progress.read(HEAD);
         drop(first);
-        progress.flushed();
+        progress.flushed(false);
         assert!(!progress.is_between());
     }
 
@@ -215,7 +253,7 @@ mod tests {
             let progress = Progress::default();
             progress.read(HEAD);
             drop(call(&progress, request, content));
-            progress.flushed();
+            progress.flushed(false);
             assert!(!progress.is_between());
         }
     }
@@ -238,10 +276,31 @@ mod tests {
 
     #[test]
     fn a_tunnel_over_http2_is_a_request_that_does_not_end() {
-        for (version, is_over) in [(Version::HTTP_2, false), (Version::HTTP_11, true)] {
+        for (version, accepted, is_over) in [
+            (Version::HTTP_2, true, false),
+            (Version::HTTP_2, false, true),
+            (Version::HTTP_11, true, true),
+        ] {
             let progress = Progress::default();
-            drop(call(&progress, Request::connect("x:80").version(version), ""));
+            let request = call(&progress, Request::connect("x:80").version(version), "");
+            if accepted {
+                request.accepted();
+            }
+            drop(request);
             assert_eq!(progress.has_request(), !is_over);
         }
+    }
+
+    #[test]
+    fn bytes_are_sent_when_the_kernel_has_them() {
+        let progress = Progress::default();
+        progress.wrote(&Poll::Pending);
+        assert!(progress.is_sending() && !progress.take_use());
+        progress.wrote(&Poll::Ready(Ok(1)));
+        assert!(progress.is_sending() && progress.take_use());
+        progress.flushed(true);
+        assert!(progress.is_sending() && progress.take_use());
+        progress.flushed(false);
+        assert!(!progress.is_sending() && !progress.take_use());
     }
 }

@@ -42,6 +42,9 @@ pub(crate) fn requests<S: HttpService>(
                 span.answered(&response);
                 response
             });
+            if response.status().is_success() {
+                in_progress.accepted();
+            }
             Ok(response.map(|body| Answered::new(body, in_progress)))
         })
     })

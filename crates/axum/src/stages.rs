@@ -82,7 +82,13 @@ impl Options {
     /// do not.
     ///
     /// When it has passed, the connection ends within a second: an idle one at once, one over HTTP/2 after a GOAWAY. A
-    /// client gets no response. Requests in progress, streamed responses and WebSockets are not limited.
+    /// client gets no response. A request over HTTP/2 that arrives before the end is served, and the time begins again. Bytes
+    /// that the connection has taken and not sent are sent after its end, for at most 10 seconds.
+    ///
+    /// Requests in progress, streamed responses and WebSockets are not limited, nor is a connection with bytes for which the
+    /// kernel has no room because the client does not receive. Such a connection ends when the client closes it, when the
+    /// kernel gives up a client that does not acknowledge any more (about 15 minutes by default), or with the program. Over
+    /// HTTP/2, a response for whose rest the client opens no window is limited.
     #[must_use]
     pub fn header_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.header_timeout = limit.into();

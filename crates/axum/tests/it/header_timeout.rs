@@ -171,6 +171,45 @@ fn a_slow_reader_gets_the_whole_response() {
 }
 
 #[test]
+fn a_reader_that_pauses_gets_the_whole_response() {
+    simulate(
+        |options| options,
+        |mut client, net| async move {
+            client.write_all(b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+            let mut received = Vec::new();
+            assert!(client.read(&mut received).await.unwrap() > 0);
+            net.sleep(4 * LIMIT).await;
+            while received.len() < LENGTH {
+                assert!(client.read(&mut received).await.unwrap() > 0, "{}", received.len());
+            }
+        },
+    );
+}
+
+/// The client opens the window of a response that it has asked for between the GOAWAY and the end.
+#[test]
+fn a_request_that_crosses_a_goaway_has_its_time() {
+    simulate(
+        |options| options,
+        |mut client, net| async move {
+            client.write_all(PREFACE).await.unwrap();
+            net.sleep(LIMIT + Duration::from_millis(500)).await;
+            let get = b"\0\0\x0c\x01\x05\0\0\0\x01\x82\x86\x04\x05/long\x41\x01x";
+            client.write_all(get).await.unwrap();
+            net.sleep(LIMIT / 2).await;
+            for stream in 0..2 {
+                let update = [0, 0, 4, 8, 0, 0, 0, 0, stream, 0, 15, 0, 0];
+                client.write_all(&update).await.unwrap();
+            }
+            let mut received = Vec::new();
+            while received.len() < LENGTH {
+                assert!(client.read(&mut received).await.unwrap() > 0, "{}", received.len());
+            }
+        },
+    );
+}
+
+#[test]
 fn without_a_limit_a_client_may_wait() {
     simulate(
         |options| options.header_timeout(None),

@@ -156,6 +156,11 @@ impl Polled {
         }
     }
 
+    /// Whether the last write had not ended at the last poll: the kernel has not taken all of its bytes.
+    pub fn is_sending(&self) -> bool {
+        self.writing.is_some()
+    }
+
     fn socket(&self) -> &HomeSocket {
         &self.stream().0
     }

@@ -15,6 +15,9 @@ const OPEN: &str = "the socket is open";
 
 /// A [`TlsStream`](crate::TlsStream) for poll functions, made by [`into_polled`](crate::TlsStream::into_polled). If it is
 /// dropped, the bytes that it has taken are sent, for at most 10 seconds, without an end of the encrypted stream.
+///
+/// A write, flush or shutdown that is pending must be polled again, also if its bytes are not needed any more: until then a
+/// read does not send the answers of the protocol, such as that to a key update.
 pub struct PolledTls {
     /// Taken when this is dropped.
     socket: Option<Polled>,
@@ -40,6 +43,11 @@ impl PolledTls {
     /// The socket.
     pub fn stream(&self) -> &Stream {
         self.socket.as_ref().expect(OPEN).stream()
+    }
+
+    /// Whether the kernel had not taken all encrypted bytes at the last poll.
+    pub fn is_sending(&self) -> bool {
+        self.sent < self.sealed.len() || self.socket.as_ref().expect(OPEN).is_sending()
     }
 
     fn socket(&mut self) -> &mut Polled {
