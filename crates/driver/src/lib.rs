@@ -215,6 +215,24 @@ pub trait Driver {
         }
     }
 
+    /// Enables or disables `TCP_CORK`: bytes that do not fill a segment wait for more, for the end of the stream, or for
+    /// 200 ms. Has no effect in a simulation and on systems other than Linux.
+    ///
+    /// # Errors
+    /// As `setsockopt(2)`.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn set_cork(&mut self, socket: Socket, cork: bool) -> io::Result<()> {
+        let fd = self.fd(socket);
+        #[cfg(target_os = "linux")]
+        if let Some(fd) = &fd {
+            rustix::net::sockopt::set_tcp_cork(fd, cork)?;
+        }
+        let _ = (fd, cork);
+        Ok(())
+    }
+
     /// Enables TCP keepalive, or disables it. Has no effect in a simulation.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use socket2::SockRef;
 
 use crate::harness::Harness;
 
-crate::on_all!(nodelay_is_set_and_cleared, keepalive_is_set_and_cleared);
+crate::on_all!(nodelay_is_set_and_cleared, cork_is_set_and_cleared, keepalive_is_set_and_cleared);
 
 fn nodelay_is_set_and_cleared(io: &mut Harness) {
     let (socket, _peer) = io.pair();
@@ -15,6 +15,17 @@ fn nodelay_is_set_and_cleared(io: &mut Harness) {
         io.driver.set_nodelay(socket, nodelay).unwrap();
         if let Some(fd) = io.driver.fd(socket) {
             assert_eq!(SockRef::from(&fd).tcp_nodelay().unwrap(), nodelay);
+        }
+    }
+}
+
+fn cork_is_set_and_cleared(io: &mut Harness) {
+    let (socket, _peer) = io.pair();
+    for cork in [true, false] {
+        io.driver.set_cork(socket, cork).unwrap();
+        #[cfg(target_os = "linux")]
+        if let Some(fd) = io.driver.fd(socket) {
+            assert_eq!(rustix::net::sockopt::tcp_cork(fd).unwrap(), cork);
         }
     }
 }

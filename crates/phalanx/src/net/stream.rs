@@ -395,6 +395,16 @@ impl Stream {
         self.0.driver(|driver, socket| driver.set_nodelay(socket, nodelay))
     }
 
+    /// Enables or disables `TCP_CORK`: bytes that do not fill a segment wait for more, for the end of the stream, or for
+    /// 200 ms. Enabled before the last write, it lets the end of the stream leave in the segment of the last bytes. Only
+    /// Linux has it; elsewhere nothing changes.
+    ///
+    /// # Errors
+    /// As `setsockopt(2)`; a Unix stream does not have the option.
+    pub fn set_cork(&self, cork: bool) -> io::Result<()> {
+        self.0.driver(|driver, socket| driver.set_cork(socket, cork))
+    }
+
     /// Enables TCP keepalive, or disables it, which is the default.
     ///
     /// # Errors

@@ -256,17 +256,10 @@ impl Connection {
         answered?;
         *taken = after;
         if !reply.keep_alive {
-            out.send().await?;
+            return self.last(body.is_some()).await;
         }
         if out.buffer.is_empty() {
             std::mem::take(waiting).sent(site.metrics.latency());
-        }
-        if !reply.keep_alive {
-            return Ok(if body.is_none() && self.input.len() == after {
-                Next::Close
-            } else {
-                Next::Linger
-            });
         }
         match body {
             None => Ok(Next::Request),
@@ -276,7 +269,7 @@ impl Connection {
 
     /// Sends the last response. `has_body` means that a part of its request may not have been read.
     pub(super) async fn last(&mut self, has_body: bool) -> io::Result<Next> {
-        self.out.send().await?;
+        self.out.send_last().await?;
         std::mem::take(&mut self.answered).sent(self.site.metrics.latency());
         let is_all = !has_body && self.input.len() == self.taken;
         Ok(if is_all { Next::Close } else { Next::Linger })

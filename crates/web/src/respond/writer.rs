@@ -21,6 +21,7 @@ use crate::log::AccessRecorder;
 use crate::metrics::{CLIENT_CLOSED, HttpMetrics};
 use crate::respond::pace::{Pace, Step};
 use crate::site::Place;
+use crate::socket::buffers;
 use crate::socket::disconnected::disconnected;
 use crate::socket::network::send;
 use crate::stages::Stages;
@@ -164,6 +165,21 @@ impl ResponseWriter {
     /// Sends the gathered bytes.
     pub(crate) async fn send(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() { Ok(()) } else { self.send_with(Bytes::new()).await }
+    }
+
+    /// Sends the gathered bytes of a connection that closes next. The last bytes leave together with the end of the
+    /// stream: a segment less for both sides.
+    pub(crate) async fn send_last(&mut self) -> io::Result<()> {
+        if let To::Connection(transport) = &self.to
+            && let Wire::Plain(stream) = &**transport
+            && !self.buffer.is_empty()
+        {
+            // Fails if the connection has ended, as the write does.
+            drop(stream.set_cork(true));
+        }
+        self.send().await?;
+        buffers::recycle(self.buffer.take());
+        Ok(())
     }
 
     /// Sends the gathered bytes if they exceed [`FLUSH_THRESHOLD`].

@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,7 @@ on_each_driver!(
     one_timeout_for_an_exact_read,
     many_parts,
     addresses_and_options,
+    corked_bytes_arrive_with_the_end,
     halves_in_two_operations,
     a_dropped_write_half_ends_the_stream,
     halves_are_reunited,
@@ -122,6 +123,24 @@ fn addresses_and_options(driver: DriverChoice) {
         assert_eq!(read.local_addr().unwrap(), write.local_addr().unwrap());
         assert_eq!(read.peer_addr().unwrap(), write.peer_addr().unwrap());
         write.as_ref().set_nodelay(false).unwrap();
+    });
+}
+
+fn corked_bytes_arrive_with_the_end(driver: DriverChoice) {
+    one(driver, |_| async {
+        for shut_down in [false, true] {
+            let (stream, peer) = pair().await;
+            stream.set_cork(true).unwrap();
+            stream.write(b"last".to_vec(), IoTimeout::after(TIMEOUT)).await.unwrap();
+            let reader = std::thread::spawn(move || rest(&peer));
+            if shut_down {
+                stream.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(elsewhere(|| reader.join().unwrap()).await, b"last");
+            } else {
+                drop(stream);
+                assert_eq!(elsewhere(|| reader.join().unwrap()).await, b"last");
+            }
+        }
     });
 }
 
