@@ -35,8 +35,8 @@
 //! - The end of a session unwinds its suspended fibres like a panic, so destructors run. Code that catches panics must
 //!   not continue after that; a fibre that keeps waiting ends the process with a message.
 //! - A fibre must not wait inside a closure of `with` or of `Session::scope`, nor in a destructor while it unwinds. These
-//!   panic at the place of the wait. A guard of [`std::sync::Mutex`] may be held over a wait, but the next fibre that locks the mutex
-//!   blocks the processor.
+//!   panic at the place of the wait. A guard of [`std::sync::Mutex`] may be held over a wait, but the next fibre that
+//!   locks the mutex blocks the processor.
 //! - Programs are built with `panic = "unwind"`, because stacks cannot be unwound otherwise.
 
 mod block;

@@ -11,7 +11,7 @@ use crate::processor::operation::waker::wake_contained;
 /// A notification for one waiting operation of the same processor. Dropping it notifies.
 ///
 /// It stores no permit: a notification without a waiter has no effect, so the waiter checks its condition
-/// before it waits. A second waiter replaces the first, which is then never notified; polling or dropping the first has no
+/// before it waits. A second waiter replaces the first, which is not woken any more; polling or dropping the first has no
 /// effect on the second.
 ///
 /// ```
@@ -48,12 +48,15 @@ pub struct Notify {
     waiting: Cell<Option<Waker>>,
     /// The number of the last registration, from one.
     registrations: Cell<u64>,
+    /// The last registration that was notified.
+    notified: Cell<u64>,
 }
 
 impl Notify {
     /// Wakes the waiting operation, if any.
     pub fn notify(&self) {
         if let Some(waiting) = self.waiting.take() {
+            self.notified.set(self.registrations.get());
             wake_contained(waiting);
         }
     }
@@ -98,12 +101,13 @@ impl Future for Notified<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.registration != 0 {
-            if !self.is_last() {
-                return Poll::Pending;
-            }
-            if self.notify.waiting.take().is_none() {
+            // Before another waiter came, or when it was notified.
+            if self.registration <= self.notify.notified.get() {
                 self.registration = 0;
                 return Poll::Ready(());
+            }
+            if !self.is_last() {
+                return Poll::Pending;
             }
         }
         self.notify.register(context.waker());
@@ -181,5 +185,21 @@ mod tests {
         notify.notify();
         let woken = counts.map(|count| count.0.load(Ordering::Relaxed));
         assert_eq!((woken, poll(&mut second, &wakers[1])), ([0, 1], Poll::Ready(())));
+    }
+
+    #[test]
+    fn a_waiter_that_was_notified_is_not_replaced() {
+        let notify = Notify::default();
+        let poll = |notified: &mut Notified<'_>| {
+            Pin::new(notified).poll(&mut Context::from_waker(Waker::noop()))
+        };
+        let (mut first, mut second) = (notify.notified(), notify.notified());
+        assert!(poll(&mut first).is_pending());
+        notify.notify();
+        assert!(poll(&mut second).is_pending());
+        assert_eq!(poll(&mut first), Poll::Ready(()));
+        assert!(poll(&mut second).is_pending());
+        notify.notify();
+        assert_eq!(poll(&mut second), Poll::Ready(()));
     }
 }

@@ -114,9 +114,7 @@ impl Program {
     }
 
     fn tell_all(&self) {
-        for mailbox in &self.mailboxes {
-            mailbox.mark(Inbox::Control);
-        }
+        self.mailboxes.iter().for_each(|mailbox| _ = mailbox.mark(Inbox::Control));
     }
 }
 

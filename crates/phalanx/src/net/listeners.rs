@@ -127,21 +127,20 @@ impl Listener {
 
     /// The next connection, or `None` once the program [drains](crate::shutdown::draining). For a program that waits
     /// between two connections, for example for [capacity](crate::SharedStage::wait_for_capacity) in a stage. Skips
-    /// clients that left before they were accepted. If the process is out of descriptors or memory, and after an error of
-    /// the network, it tries again after 50 ms. After any other error, such as [`Elsewhere`](super::Elsewhere), it prints
-    /// the error to stderr and returns `None`. If the future is dropped, no connection is lost, as of
-    /// [`accept`](Self::accept).
+    /// clients that left before they were accepted. After an error that passes, such as too many open files, it tries
+    /// again after 50 ms. After one that stays, such as [`Elsewhere`](super::Elsewhere), it prints the error to stderr and
+    /// returns `None`. If the future is dropped, no connection is lost, as of [`accept`](Self::accept).
     pub async fn accept_next(&self) -> Option<Stream> {
         loop {
             match self.accept().await {
                 Ok(stream) => return Some(stream),
                 Err(_) if is_draining() => return None,
                 Err(error) if was_aborted(&error) => (),
-                Err(error) if is_temporary(&error) => sleep(RETRY_DELAY).await,
-                Err(error) => {
+                Err(error) if stays(&error) => {
                     report(format_args!("a listener accepts no more connections: {error}"));
                     return None;
                 }
+                Err(_) => sleep(RETRY_DELAY).await,
             }
         }
     }
@@ -152,20 +151,8 @@ fn was_aborted(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
 
-/// Whether the process is out of descriptors or memory, or the error is one of the network, which `accept(2)` returns for
-/// the next connection.
-fn is_temporary(error: &io::Error) -> bool {
-    const EXHAUSTED: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    const NETWORK: [Errno; 7] = [
-        Errno::NETDOWN,
-        Errno::NETUNREACH,
-        Errno::HOSTDOWN,
-        Errno::HOSTUNREACH,
-        Errno::NOPROTOOPT,
-        Errno::PROTO,
-        // A firewall has rejected the connection.
-        Errno::PERM,
-    ];
-    let mut errors = EXHAUSTED.into_iter().chain(NETWORK).map(Errno::raw_os_error);
-    error.raw_os_error().is_some_and(|code| errors.any(|own| own == code))
+/// Whether each further attempt fails as well: the socket does not listen, or the error is not one of the kernel.
+fn stays(error: &io::Error) -> bool {
+    let stay = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK].map(Errno::raw_os_error);
+    error.raw_os_error().is_none_or(|code| stay.contains(&code))
 }

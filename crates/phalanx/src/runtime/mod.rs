@@ -245,9 +245,9 @@ impl Runtime {
     }
 
     /// Runs each processor inside of `scope`, on the processor's thread. `scope` must call its argument once, and may hold
-    /// something meanwhile. A second call has no effect; without a call, or if `scope` panics, running fails. Code that needs tokio's reactor, such as reqwest or sqlx, finds the runtime that is entered
-    /// here; that runtime's own threads do the I/O and wake operations of any processor. A second scope runs inside of
-    /// the first.
+    /// something meanwhile. A second call has no effect; without a call, or if `scope` panics, running fails. Code that
+    /// needs tokio's reactor, such as reqwest or sqlx, finds the runtime that is entered here; that runtime's own threads
+    /// do the I/O and wake operations of any processor. A second scope runs inside of the first.
     ///
     /// ```
     /// use std::time::Duration;

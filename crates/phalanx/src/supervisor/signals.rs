@@ -23,7 +23,6 @@ use crate::diagnostics::stuck;
 const SUPERVISOR_LIMIT: Duration = Duration::from_secs(1);
 
 /// The runtimes of this process that handle signals.
-#[derive(Default)]
 struct Handling {
     runtimes: usize,
     /// Whether there is none, so that the default action takes place.
@@ -31,27 +30,32 @@ struct Handling {
     has_default: bool,
 }
 
-static HANDLING: LazyLock<Mutex<Handling>> = LazyLock::new(Mutex::default);
+static HANDLING: LazyLock<Mutex<Handling>> = LazyLock::new(|| {
+    let is_over = Arc::new(AtomicBool::new(true));
+    Mutex::new(Handling { runtimes: 0, is_over, has_default: false })
+});
 
 impl Handling {
     fn lock() -> MutexGuard<'static, Self> {
         HANDLING.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a runtime. Call it before its handlers are registered.
-    fn begin() -> io::Result<()> {
+    /// Counts a runtime and registers its handlers. Until they exist, the default action takes place.
+    fn begin() -> io::Result<Iterator> {
         let mut this = Self::lock();
-        this.is_over.store(false, Ordering::SeqCst);
         if !this.has_default {
             for signal in [SIGINT, SIGTERM].into_iter().filter(|own| has_default_action(*own)) {
                 register_conditional_default(signal, this.is_over.clone())?;
             }
             this.has_default = true;
         }
+        let signals = Iterator::new([SIGINT, SIGTERM])?;
         this.runtimes += 1;
-        Ok(())
+        this.is_over.store(false, Ordering::SeqCst);
+        Ok(signals)
     }
 
+    /// Call it before the handlers are removed.
     fn end() {
         let mut this = Self::lock();
         this.runtimes -= 1;
@@ -67,9 +71,8 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn listen(events: Sender<Event>) -> io::Result<Self> {
-        Handling::begin()?;
+        let mut signals = Handling::begin()?;
         let mut this = Self { handle: None, thread: None };
-        let mut signals = Iterator::new([SIGINT, SIGTERM])?;
         let (handle, open) = (signals.handle(), signals.handle());
         let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
             for (before, _) in signals.forever().enumerate() {
@@ -92,10 +95,10 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
+        Handling::end();
         self.handle.iter().for_each(Handle::close);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        Handling::end();
     }
 }

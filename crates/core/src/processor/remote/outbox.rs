@@ -95,6 +95,9 @@ impl Processor {
                 Message::Command(command) => {
                     let mailbox = &self.program().mailboxes[target];
                     catch_panic(|| mailbox.push_external_command(command));
+                    if mailbox.parking.is_closed() {
+                        self.program().return_messages(target);
+                    }
                 }
             }
         }

@@ -40,6 +40,10 @@ impl Queued {
         send.into_iter().chain(self.receive.as_ref().map(|receive| receive.token))
     }
 
+    fn is_empty(&self) -> bool {
+        self.send.is_none() && self.receive.is_none()
+    }
+
     fn remove(&mut self, token: Token) {
         self.send.take_if(|send| send.token == token);
         self.receive.take_if(|receive| receive.token == token);
@@ -52,12 +56,11 @@ impl Uring {
     pub(crate) fn queue_send(&mut self, socket: Socket, send: QueuedSend) {
         let state = self.sockets.get_mut(socket).expect("the caller has found it");
         let is_cancelled = state.sending.is_some_and(|name| self.inflight.is_cancelled(name));
-        let queued = state.queued.get_or_insert_default();
         let token = send.token;
-        if !is_cancelled || queued.send.is_some() {
+        if !is_cancelled || state.queued.as_ref().is_some_and(|queued| queued.send.is_some()) {
             return self.refuse(token, libc::EBUSY);
         }
-        queued.send = Some(send);
+        state.queued.get_or_insert_default().send = Some(send);
         self.tokens.insert(token, Pending::Queued(socket));
     }
 
@@ -70,23 +73,21 @@ impl Uring {
             self.inflight.receive(name).is_none() && self.inflight.is_cancelled(name)
         });
         let is_busy = !is_cancelled || state.receiving.waiting.is_some();
-        let queued = state.queued.get_or_insert_default();
         let token = receive.token;
-        if is_busy || queued.receive.is_some() {
+        if is_busy || state.queued.as_ref().is_some_and(|queued| queued.receive.is_some()) {
             return self.refuse(token, libc::EBUSY);
         }
-        queued.receive = Some(receive);
+        state.queued.get_or_insert_default().receive = Some(receive);
         self.tokens.insert(token, Pending::Queued(socket));
     }
 
     /// Starts the queued send of `socket`, after the completion of the cancelled one.
     #[cold]
     pub(crate) fn start_queued_send(&mut self, socket: Socket) {
-        let queued = self.sockets.get_mut(socket).and_then(|state| state.queued.as_mut());
-        let Some(QueuedSend { token, content }) = queued.and_then(|queued| queued.send.take())
-        else {
-            return;
-        };
+        let Some(state) = self.sockets.get_mut(socket) else { return };
+        let send = state.queued.as_mut().and_then(|queued| queued.send.take());
+        state.queued.take_if(|queued| queued.is_empty());
+        let Some(QueuedSend { token, content }) = send else { return };
         self.tokens.remove(token);
         match content {
             QueuedContent::Bytes(payload) => self.send(token, socket, payload),
@@ -97,9 +98,10 @@ impl Uring {
     /// Starts the queued receive of `socket`, after the completion of the cancelled one.
     #[cold]
     pub(crate) fn start_queued_receive(&mut self, socket: Socket) {
-        let queued = self.sockets.get_mut(socket).and_then(|state| state.queued.as_mut());
-        let Some(receive) = queued.and_then(|queued| queued.receive.take()) else { return };
-        let QueuedDatagram { token, buffer, max } = receive;
+        let Some(state) = self.sockets.get_mut(socket) else { return };
+        let receive = state.queued.as_mut().and_then(|queued| queued.receive.take());
+        state.queued.take_if(|queued| queued.is_empty());
+        let Some(QueuedDatagram { token, buffer, max }) = receive else { return };
         self.tokens.remove(token);
         self.receive_datagram(token, socket, buffer, max);
     }
@@ -109,6 +111,7 @@ impl Uring {
     pub(crate) fn cancel_queued(&mut self, token: Token, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
         state.queued.iter_mut().for_each(|queued| queued.remove(token));
+        state.queued.take_if(|queued| queued.is_empty());
         self.finish(token, Err(cancelled()));
     }
 }

@@ -336,7 +336,9 @@ unsafe extern "C" fn epoll_pwait2(
     let native = || unsafe { real::epoll_pwait2(epoll, events, count, timeout, mask) };
     let Some(thread) = convertible() else { return native() };
     match after(timeout) {
-        Ok(deadline) if mask.is_null() && deadline.is_none_or(|at| sys::now() < at) => unsafe {
+        // It does not block.
+        Ok(Some(at)) if mask.is_null() && at <= sys::now() => native(),
+        Ok(deadline) if mask.is_null() => unsafe {
             wait_for_epoll(thread, (epoll, events, count), deadline)
         },
         _ => {

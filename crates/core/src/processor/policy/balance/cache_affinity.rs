@@ -61,8 +61,9 @@ impl Processor {
         let cohort = waiting.min(local.max_cohort.get());
         let declared = &self.program().stages[stage];
         let Some(home) = declared.home(self.index()).filter(|home| {
+            let parking = &self.program().mailboxes[*home].parking;
             // Waking it would take longer than moving some 500 lines.
-            !self.program().mailboxes[*home].parking.is_parked()
+            !parking.is_parked() && !parking.is_closed()
         }) else {
             return false;
         };
