@@ -141,7 +141,8 @@ impl Keys for Limits {
         pass.range("max-message-rate", message_rate, Some(1).., help);
         pass.range("max-sessions", sessions, 1.., "number of sessions");
         pass.key("max-subscriptions", subscriptions, "subscriptions of one client");
-        let help = "approximate memory of all subscriptions, each counted as if it shared no memory with others";
+        let help = "approximate memory of all subscriptions, each counted as if it shared no memory with others; a \
+                    content filter counts 16 times its text, and 20 bytes for each condition of its alternatives";
         pass.key_as::<Size, _>("max-subscription-bytes", subscription_bytes, help);
         let help = "size of a packet from a client; with persistence-dir at most 128M";
         let most = phalanx_mqtt::Frame::MAX_BODY;
