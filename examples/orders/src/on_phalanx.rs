@@ -21,7 +21,8 @@ pub(crate) struct Batched {
 /// Creates the table.
 pub(crate) fn create_table(socket: &Path) -> Result<(), Box<dyn Error>> {
     let config = Config::unix(socket);
-    let created = Runtime::new().processors(1).block_on(
+    // The server that follows may handle signals with tokio.
+    let created = Runtime::new().processors(1).signals(false).block_on(
         |graph| Database::declare(graph, config),
         |database| async move { database.execute(&Statement::new(TABLE, &[]), &[]).await },
     );

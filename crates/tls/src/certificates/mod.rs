@@ -291,6 +291,9 @@ mod tests {
         assert_eq!((told, certificates.reload_changed(now)), (Vec::new(), Vec::new()));
         // A folder cannot be read.
         write(&aside, "a");
+        // The clock of files may not have advanced.
+        let renewed = fs::File::options().append(true).open(&aside).unwrap();
+        renewed.set_modified(now + 60 * CHECK_INTERVAL).unwrap();
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
         let told = certificates.reload_changed(now);
