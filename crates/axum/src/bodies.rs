@@ -10,64 +10,35 @@ use crate::progress::{Progress, RequestInProgress};
 
 /// The content of a request. None is noted for a request that has no content.
 pub(crate) fn content(incoming: Incoming, progress: &Progress) -> Body {
-    if incoming.is_end_stream() {
-        return Body::new(incoming);
-    }
-    progress.content_begins();
-    Body::new(Content { incoming, progress: progress.clone() })
-}
-
-struct Content {
-    incoming: Incoming,
-    progress: Progress,
-}
-
-impl Drop for Content {
-    fn drop(&mut self) {
-        self.progress.content_ends();
-    }
-}
-
-impl HttpBody for Content {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.incoming).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+    match incoming.is_end_stream() {
+        true => Body::new(incoming),
+        false => Body::new(Noted::new(incoming, progress.content())),
     }
 }
 
 /// The body of a response.
-pub(crate) struct Answered {
-    body: Body,
-    _request: RequestInProgress,
+pub(crate) type Answered = Noted<Body, RequestInProgress>;
+
+/// A body whose end drops a guard.
+pub(crate) struct Noted<B, G> {
+    body: B,
+    _guard: G,
 }
 
-impl Answered {
-    pub(crate) fn new(body: Body, request: RequestInProgress) -> Self {
-        Self { body, _request: request }
+impl<B, G> Noted<B, G> {
+    pub(crate) fn new(body: B, guard: G) -> Self {
+        Self { body, _guard: guard }
     }
 }
 
-impl HttpBody for Answered {
+impl<B: HttpBody<Data = Bytes> + Unpin, G: Unpin> HttpBody for Noted<B, G> {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         Pin::new(&mut self.body).poll_frame(context)
     }
 

@@ -140,15 +140,10 @@ impl Progress {
         RequestInProgress { progress: self.clone(), is_stream: is_http2 && is_tunnel }
     }
 
-    /// Notes that the content of a request is read.
-    pub(crate) fn content_begins(&self) {
+    /// Notes the content of a request, which is in progress until the result is dropped.
+    pub(crate) fn content(&self) -> ContentInProgress {
         self.0.contents.fetch_add(1, Relaxed);
-    }
-
-    /// Notes that the content was dropped.
-    pub(crate) fn content_ends(&self) {
-        self.0.contents.fetch_sub(1, Relaxed);
-        self.note_use();
+        ContentInProgress(self.clone())
     }
 
     fn answered(&self) {
@@ -167,6 +162,16 @@ impl Progress {
             self.note_use();
         }
         self.advance(ANSWERED, BETWEEN);
+    }
+}
+
+/// The content of a request until it is dropped.
+pub(crate) struct ContentInProgress(Progress);
+
+impl Drop for ContentInProgress {
+    fn drop(&mut self) {
+        self.0.0.contents.fetch_sub(1, Relaxed);
+        self.0.note_use();
     }
 }
 
@@ -263,14 +268,14 @@ mod tests {
         let progress = Progress::default();
         assert!(!progress.has_request() && !progress.take_use());
         let requests = [(); 2].map(|()| call(&progress, Request::get("/"), ""));
-        progress.content_begins();
+        let content = progress.content();
         for request in requests {
             assert!(progress.has_request());
             drop(request);
             assert!(progress.take_use() && !progress.take_use());
         }
         assert!(progress.has_request());
-        progress.content_ends();
+        drop(content);
         assert!(progress.take_use() && !progress.has_request());
     }
 
