@@ -147,12 +147,16 @@ impl Polled {
     /// Closes the stream as its destructor does, and sends more bytes before: those of a write in progress, then `rest`,
     /// then the end. For streams that hold bytes which they have taken.
     pub fn finish(mut self, rest: Vec<u8>) {
+        self.end(rest);
+    }
+
+    fn end(&mut self, rest: Vec<u8>) {
         // A read that is in progress ends with the stream.
         self.reading = None;
         match (self.writing.take(), self.stream.take()) {
             (Some(writing), Some(stream)) => writing.finish_alone(stream.0, rest),
-            (None, Some(stream)) => stream.0.send_last(rest),
-            (_, None) => {}
+            (None, Some(stream)) if !rest.is_empty() => stream.0.send_last(rest),
+            _ => {}
         }
     }
 
@@ -279,10 +283,6 @@ impl PollStream for Polled {
 
 impl Drop for Polled {
     fn drop(&mut self) {
-        // A read that is in progress ends with the stream.
-        self.reading = None;
-        if let (Some(writing), Some(stream)) = (self.writing.take(), self.stream.take()) {
-            writing.finish_alone(stream.0, Vec::new());
-        }
+        self.end(Vec::new());
     }
 }
