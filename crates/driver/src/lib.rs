@@ -224,13 +224,11 @@ pub trait Driver {
     /// # Panics
     /// If `socket` is not open in this driver.
     fn set_cork(&mut self, socket: Socket, cork: bool) -> io::Result<()> {
-        let fd = self.fd(socket);
-        #[cfg(target_os = "linux")]
-        if let Some(fd) = &fd {
-            rustix::net::sockopt::set_tcp_cork(fd, cork)?;
+        match (self.fd(socket), cork) {
+            #[cfg(target_os = "linux")]
+            (Some(fd), cork) => Ok(rustix::net::sockopt::set_tcp_cork(fd, cork)?),
+            _ => Ok(()),
         }
-        let _ = (fd, cork);
-        Ok(())
     }
 
     /// Enables TCP keepalive, or disables it. Has no effect in a simulation.

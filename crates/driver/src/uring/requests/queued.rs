@@ -40,14 +40,17 @@ impl Queued {
         send.into_iter().chain(self.receive.as_ref().map(|receive| receive.token))
     }
 
-    fn is_empty(&self) -> bool {
-        self.send.is_none() && self.receive.is_none()
-    }
-
     fn remove(&mut self, token: Token) {
         self.send.take_if(|send| send.token == token);
         self.receive.take_if(|receive| receive.token == token);
     }
+}
+
+/// Takes something out of a socket's queue, which is freed once it is empty. The default if there is none.
+fn take<T: Default>(queued: &mut Option<Box<Queued>>, part: impl FnOnce(&mut Queued) -> T) -> T {
+    let part = queued.as_mut().map_or_else(T::default, |queued| part(queued));
+    queued.take_if(|queued| queued.send.is_none() && queued.receive.is_none());
+    part
 }
 
 impl Uring {
@@ -85,8 +88,7 @@ impl Uring {
     #[cold]
     pub(crate) fn start_queued_send(&mut self, socket: Socket) {
         let Some(state) = self.sockets.get_mut(socket) else { return };
-        let send = state.queued.as_mut().and_then(|queued| queued.send.take());
-        state.queued.take_if(|queued| queued.is_empty());
+        let send = take(&mut state.queued, |queued| queued.send.take());
         let Some(QueuedSend { token, content }) = send else { return };
         self.tokens.remove(token);
         match content {
@@ -99,8 +101,7 @@ impl Uring {
     #[cold]
     pub(crate) fn start_queued_receive(&mut self, socket: Socket) {
         let Some(state) = self.sockets.get_mut(socket) else { return };
-        let receive = state.queued.as_mut().and_then(|queued| queued.receive.take());
-        state.queued.take_if(|queued| queued.is_empty());
+        let receive = take(&mut state.queued, |queued| queued.receive.take());
         let Some(QueuedDatagram { token, buffer, max }) = receive else { return };
         self.tokens.remove(token);
         self.receive_datagram(token, socket, buffer, max);
@@ -110,8 +111,7 @@ impl Uring {
     #[cold]
     pub(crate) fn cancel_queued(&mut self, token: Token, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
-        state.queued.iter_mut().for_each(|queued| queued.remove(token));
-        state.queued.take_if(|queued| queued.is_empty());
+        take(&mut state.queued, |queued| queued.remove(token));
         self.finish(token, Err(cancelled()));
     }
 }
