@@ -372,9 +372,7 @@ fn send(program: &Program, target: usize, dropped: &Arc<AtomicUsize>) {
     let mailbox = &program.mailboxes[target];
     assert!(mailbox.commands.push(Command::new(move |_| drop(counted))).is_ok());
     mailbox.mark(Inbox::Commands);
-    if mailbox.parking.is_closed() {
-        program.return_messages(target);
-    }
+    program.return_if_closed(target);
 }
 
 /// A processor ends, or is never built, while two others send to it: no message stays.

@@ -1,7 +1,6 @@
 //! Fault injection: deliberate scheduler faults, to verify that the checkers detect them.
 //!
-//! Compiled only with the feature `fault-injection`, which only tests enable: no release contains this
-//! code, but a function that returns false.
+//! Only tests enable the feature `fault-injection`. Without it, [`fires`] is a constant.
 #![cfg_attr(
     not(feature = "fault-injection"),
     expect(unreachable_pub, reason = "tests use it from outside")
@@ -26,21 +25,21 @@ thread_local! {
     static PLANTED: Cell<Option<(Fault, u32)>> = const { Cell::new(None) };
 }
 
-#[cfg(feature = "fault-injection")]
 /// Injects `fault` on this thread once, after `chances` occasions without it. Replaces the previous
 /// fault, if any.
+#[cfg(feature = "fault-injection")]
 pub fn inject(fault: Fault, chances: u32) {
     PLANTED.set(Some((fault, chances)));
 }
 
-#[cfg(feature = "fault-injection")]
 /// Removes the injected fault. True if it has not fired.
+#[cfg(feature = "fault-injection")]
 pub fn clear() -> bool {
     PLANTED.take().is_some()
 }
 
-#[cfg(feature = "fault-injection")]
 /// Whether `fault` fires now.
+#[cfg(feature = "fault-injection")]
 pub(crate) fn fires(fault: Fault) -> bool {
     match PLANTED.get() {
         Some((planted, 0)) if planted == fault => {

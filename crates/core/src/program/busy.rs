@@ -8,7 +8,7 @@
 //!
 //! 1. The thread stores `CLOSED` to the mailbox's parking state.
 //! 2. The thread executes a sequentially consistent fence.
-//! 3. The thread takes all messages out of the mailbox ([`Program::return_messages`]).
+//! 3. The thread takes all messages out of the mailbox ([`Program::return_if_closed`]).
 //! 4. The thread marks the processor as idle.
 //!
 //! Sending, on any processor's thread (`processor/remote/outbox.rs`):
@@ -67,7 +67,7 @@ impl BusyGuard {
 impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.program.mailboxes[self.index].parking.close();
-        self.program.return_messages(self.index);
+        self.program.return_if_closed(self.index);
         self.mark_idle();
     }
 }

@@ -101,10 +101,16 @@ impl Program {
         catch_panic(|| home.push_returned(envelope));
     }
 
-    /// Takes the messages out of a closed mailbox. Envelopes return, and the requests among the commands are replied to.
+    /// Takes the messages out of a mailbox that is closed. Call it after each sending, and after closing.
+    pub(crate) fn return_if_closed(&self, index: usize) {
+        if self.mailboxes[index].parking.is_closed() {
+            self.return_messages(&self.mailboxes[index]);
+        }
+    }
+
+    /// Envelopes return, and the requests among the commands are replied to.
     #[cold]
-    pub(crate) fn return_messages(&self, index: usize) {
-        let mailbox = &self.mailboxes[index];
+    fn return_messages(&self, mailbox: &Mailbox) {
         for ring in mailbox.stages.iter().chain([&mailbox.replies]) {
             while let Some(envelope) = ring.pop() {
                 self.return_envelope(envelope);

@@ -52,11 +52,8 @@ impl Link {
     pub(crate) fn end_flush(&self, mut filled: Vec<(usize, FilledInboxes)>) -> u64 {
         let mut woke = 0;
         for (target, inboxes) in filled.drain(..) {
-            let mailbox = &self.program.mailboxes[target];
-            woke += u64::from(mailbox.mark_all(inboxes));
-            if mailbox.parking.is_closed() {
-                self.program.return_messages(target);
-            }
+            woke += u64::from(self.program.mailboxes[target].mark_all(inboxes));
+            self.program.return_if_closed(target);
         }
         self.filled.set(filled);
         woke

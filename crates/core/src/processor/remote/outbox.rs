@@ -95,9 +95,7 @@ impl Processor {
                 Message::Command(command) => {
                     let mailbox = &self.program().mailboxes[target];
                     catch_panic(|| mailbox.push_external_command(command));
-                    if mailbox.parking.is_closed() {
-                        self.program().return_messages(target);
-                    }
+                    self.program().return_if_closed(target);
                 }
             }
         }
