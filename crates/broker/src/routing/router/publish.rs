@@ -6,13 +6,14 @@ use std::time::Duration;
 use phalanx_mqtt::{QoS, Reason};
 
 use super::Router;
-use super::clients::node_of;
+use super::clients::{Client, node_of};
 use super::receivers::{RETAINING, choose, dropped, how, is_by, is_excluded, is_for};
 use crate::access::Policy;
 use crate::content::attributes;
 use crate::content::index::Owner;
 use crate::events::drops::DropReason;
-use crate::model::delivery::DeliveryBatch;
+use crate::model::client_key::ClientKey;
+use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::{Message, Source};
 use crate::requests::JOURNAL_FULL;
 
@@ -158,7 +159,7 @@ impl Router {
                 drops.add(DropReason::RetainedFull, 1, || dropped(message));
                 match message.source == Source::Here && !message.is_kept_by_sender {
                     true => *reason = refused,
-                    // Its publisher, at another broker, was told that it arrives.
+                    // Its publisher, at another broker, has its acknowledgement.
                     false => not_retained.push(n),
                 }
             }
@@ -213,14 +214,7 @@ impl Router {
                     continue;
                 }
                 client.last.set((*routed, batch.deliveries.len()));
-                if client.durable_id != 0 {
-                    durable.push((
-                        client.durable_id,
-                        client.key.partition,
-                        batch.deliveries.len() as u32,
-                    ));
-                }
-                batch.add(client.key, message, how(own, message));
+                add(batches, durable, client, message, how(own, message));
             }
             // A shared subscription delivers in addition to the member's own subscriptions.
             while let Some((_, client, own)) = alone.next_if(|(at, ..)| *at as usize == n) {
@@ -229,15 +223,7 @@ impl Router {
                 }
                 reasons[n] = Reason::SUCCESS;
                 let client = &clients[client as usize];
-                let batch = &mut batches[usize::from(client.key.partition)];
-                if client.durable_id != 0 {
-                    durable.push((
-                        client.durable_id,
-                        client.key.partition,
-                        batch.deliveries.len() as u32,
-                    ));
-                }
-                batch.add(client.key, message, how(own, message));
+                add(batches, durable, client, message, how(own, message));
             }
             if matches!(message.source, Source::Group(_)) && reasons[n] != Reason::SUCCESS {
                 drops.add(DropReason::ClusterNoMember, 1, || dropped(message));
@@ -263,4 +249,20 @@ impl Router {
             }
         }
     }
+}
+
+/// Adds the delivery of a message to a client. Those of durable sessions are noted for the journal.
+fn add(
+    batches: &mut [DeliveryBatch],
+    durable: &mut Vec<(u64, u16, u32)>,
+    client: &Client,
+    message: &Arc<Message>,
+    how: How,
+) {
+    let ClientKey { partition, .. } = client.key;
+    let batch = &mut batches[usize::from(partition)];
+    if client.durable_id != 0 {
+        durable.push((client.durable_id, partition, batch.deliveries.len() as u32));
+    }
+    batch.add(client.key, message, how);
 }
