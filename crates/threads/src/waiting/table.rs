@@ -173,14 +173,7 @@ pub(crate) fn may_have_waiters(key: usize) -> bool {
 pub(crate) fn mark_closed(key: usize) {
     let _masked = Masked::new();
     let list = bucket(key).list.lock();
-    let mut at = list.head;
-    while !at.is_null() {
-        let waiter = unsafe { node(at) };
-        if waiter.key == key {
-            waiter.is_closed.store(true, Ordering::Relaxed);
-        }
-        at = waiter.next;
-    }
+    waiters(&list, key).for_each(|waiter| waiter.is_closed.store(true, Ordering::Relaxed));
 }
 
 /// Whether a thread waits for `key` with an interest.
@@ -191,15 +184,18 @@ pub(crate) fn has_waiter(key: usize, interest: u32) -> bool {
     }
     let _masked = Masked::new();
     let list = bucket.list.lock();
+    waiters(&list, key).any(|waiter| waiter.interest & interest != 0)
+}
+
+/// The waiters for `key` in a locked list.
+fn waiters(list: &List, key: usize) -> impl Iterator<Item = &Node> {
     let mut at = list.head;
-    while !at.is_null() {
-        let waiter = unsafe { node(at) };
-        if waiter.key == key && waiter.interest & interest != 0 {
-            return true;
-        }
+    let all = std::iter::from_fn(move || {
+        let waiter = unsafe { at.as_ref() }?;
         at = waiter.next;
-    }
-    false
+        Some(waiter)
+    });
+    all.filter(move |waiter| waiter.key == key)
 }
 
 /// Wakes up to `count` waiters for `key`, the oldest first. Returns how many.
@@ -242,15 +238,8 @@ pub(crate) fn notify(key: usize) {
 fn notify_slowly(key: usize) {
     let _masked = Masked::new();
     let list = bucket(key).list.lock();
-    let mut at = list.head;
-    while !at.is_null() {
-        let waiter = unsafe { node(at) };
-        if waiter.key == key {
-            // It takes the lock before it ends its wait.
-            unpark(unsafe { &*waiter.thread });
-        }
-        at = waiter.next;
-    }
+    // Each takes the lock before it ends its wait.
+    waiters(&list, key).for_each(|waiter| unpark(unsafe { &*waiter.thread }));
 }
 
 /// Unlinks up to `count` matching waiters and returns them as a list.
