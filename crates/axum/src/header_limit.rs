@@ -24,7 +24,7 @@ pub(crate) struct HeaderLimit {
     /// None without a limit.
     timer: Option<Deadline>,
     is_over: bool,
-    /// The client is told next that the connection ends.
+    /// hyper sends next that the connection ends.
     says_goodbye: bool,
 }
 

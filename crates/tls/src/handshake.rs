@@ -146,7 +146,8 @@ impl TlsStages {
     }
 }
 
-/// Reports changes here, not in the caller, who may have stopped waiting: an error is told only once.
+/// Reloads changed files, and reports changes and errors. The caller may have stopped waiting, and each error is returned
+/// only once, so the report is made here.
 fn reload_changed(profiles: &[Profile], now: SystemTime) {
     for Profile { certificates, clients } in profiles {
         certificates.reload_changed(now).into_iter().for_each(report);

@@ -54,7 +54,7 @@ impl Bans {
         was_there
     }
 
-    /// Whether a client may not connect at `now`, as far as it is known.
+    /// Whether a ban refuses this client at `now`, judged by the names and the address that are known.
     pub(crate) fn is_banned(
         &self,
         (client, user): (Option<&str>, Option<&str>),

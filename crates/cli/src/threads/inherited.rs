@@ -18,7 +18,7 @@ pub(super) fn was_closed(_: usize) -> bool {
 
 const SIGCHLD: u32 = 17;
 
-/// What the library is to change before the program begins, in words.
+/// The changes that the library makes before the program begins, in words.
 pub(super) fn signals(was_child_pending: bool) -> String {
     let take_child = !was_child_pending && is_child_pending();
     let changes = [(ignored_pipe_signal(), "ignore-pipe"), (take_child, "take-child")].map(

@@ -85,7 +85,7 @@ fn polls_of_sockets() {
     runs_as_natively("polls");
 }
 
-/// A thread that polls a socket is registered for all its later events. One that the monitor has sent home is not.
+/// A thread that polls a socket is registered for all its later events. A thread that the monitor has sent home is not registered.
 #[test]
 fn polled_sockets_remain_registered() {
     let home = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn threads_that_occupy_all_carriers_do_not_stop_others() {
     runs_as_natively("captive");
 }
 
-/// On a busy machine, on which the other carrier stops for a moment, the threads come home in any case.
+/// The threads also return to their kernel threads on a busy machine, where the other carrier may stop for a moment.
 #[test]
 fn threads_behind_one_that_computes_continue_on_another_carrier() {
     runs_as_natively("starved");

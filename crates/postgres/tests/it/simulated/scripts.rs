@@ -169,7 +169,7 @@ fn a_server_may_read_slowly() {
     with_server(|config| config.query_timeout(3 * HOUR), server, main);
 }
 
-/// A pooler that has lost its server does not know what was committed. A server process that is told to end knows it.
+/// A pooler that has lost its server does not know what was committed. A server process that an operator ends does know.
 #[test]
 fn the_end_of_a_connection_repeats_only_what_has_had_no_effect() {
     let server = async |stream: Stream, number| {

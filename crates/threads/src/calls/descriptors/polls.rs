@@ -62,7 +62,7 @@ fn repeat(
                 if let Some(report) = report
                     && is_one_for_bytes(requests)
                     // An event may be noted after another thread has received its bytes. Only a program that does not
-                    // block can be told of bytes that are not there.
+                    // block copes with an event without bytes.
                     && records::is_nonblocking(requests[0].descriptor)
                     && records::has_bytes(requests[0].descriptor)
                 {

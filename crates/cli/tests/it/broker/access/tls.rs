@@ -135,7 +135,7 @@ fn revoked_certificates_are_rejected(driver: &str) {
     let (broker, address) = start(driver, &pair, &more);
     let said = |own| publish(address, &trusted, Some(own), &["-t", "t", "-m", "x"]);
     assert!(said(&eve).status.success() && !said(&adam).status.success());
-    // SIGHUP loads a new list at once. One that expired rejects all.
+    // SIGHUP loads a new list at once. An expired list rejects all clients.
     for (names, until, eve_is_well) in
         [(&["adam", "eve"][..], 2090, false), (&[], 2002, false), (&["adam"], 2090, true)]
     {

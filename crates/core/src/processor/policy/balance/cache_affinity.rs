@@ -30,7 +30,7 @@ fn should_send(cache_affinity: usize, operations: usize) -> bool {
     operations * LINES_PER_OPERATION < cache_affinity.div_ceil(CACHE_LINE_BYTES)
 }
 
-/// Envelopes in a command. Those that no processor has accepted return.
+/// Envelopes in a command. Envelopes that no processor has accepted return to their callers.
 struct Envelopes {
     envelopes: std::vec::IntoIter<Envelope>,
     program: Weak<Program>,
