@@ -35,16 +35,10 @@
 
 #![forbid(unsafe_code)]
 
-mod bodies;
 mod connection;
 #[cfg(doctest)]
 mod docs;
-mod header_limit;
-mod io;
 mod listen;
-mod offered;
-mod progress;
-mod requests;
 mod server;
 mod services;
 mod span;

@@ -29,8 +29,7 @@
 
 mod all_cores;
 mod allocator;
-mod blocking_jobs;
-mod blocking_pool;
+mod blocking;
 mod chunk;
 mod config;
 mod endpoint;

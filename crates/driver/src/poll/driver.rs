@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::datagrams::OutgoingDatagram;
 use super::{Pending, Poll};
-use crate::blocking_pool::Work;
+use crate::blocking::pool::Work;
 use crate::files::sendfile::FileSend;
 use crate::sockets::datagrams::receive_now;
 use crate::sockets::send::{send_now, would_block};

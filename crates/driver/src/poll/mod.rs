@@ -2,7 +2,7 @@
 //!
 //! Sockets are registered once, edge triggered, for both directions, and their readiness is cached. In steady
 //! state a request costs a receive and a send, and each batch one wait. Files, which have no readiness, are
-//! handled by helper threads (`blocking_pool.rs`).
+//! handled by helper threads (`blocking/pool.rs`).
 //!
 //! | file | content |
 //! |---|---|
@@ -30,7 +30,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest};
 
 use self::sockets::State;
-use crate::blocking_jobs::BlockingJobs;
+use crate::blocking::jobs::BlockingJobs;
 use crate::chunk::Pool;
 use crate::files::sendfile::QueueDelays;
 use crate::queue_delay_probe::QueueDelayProbe;

@@ -4,7 +4,7 @@ use std::io;
 
 use super::sockets::{Sending, SendingFile};
 use super::{Pending, Poll};
-use crate::blocking_pool::Work;
+use crate::blocking::pool::Work;
 use crate::files::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
 use crate::{Completion, Done, Socket, Token};

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use io_uring::opcode;
 
-use crate::blocking_jobs::BlockingJobs;
+use crate::blocking::jobs::BlockingJobs;
 use crate::chunk::Pool;
 use crate::queue_delay_probe::QueueDelayProbe;
 use crate::sockets::socket_table::SocketTable;

@@ -5,7 +5,7 @@
 
 use std::ffi::CString;
 
-use crate::blocking_pool::Work;
+use crate::blocking::pool::Work;
 use crate::uring::operation::inflight::cancelled;
 use crate::uring::{Pending, Uring};
 use crate::{File, OpenHow, Token};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use phalanx::net::{PollStream, Polled};
 use phalanx::time::{Sleep, sleep};
 
-use crate::progress::Progress;
+use crate::connection::progress::Progress;
 
 /// The time for which a connection that is to move does not notice that its client has left. A handler that takes longer
 /// is dropped with its client, and the connection stays.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 
-use crate::progress::{Progress, RequestInProgress};
+use crate::connection::progress::{Progress, RequestInProgress};
 
 /// The content of a request. None is noted for a request that has no content.
 pub(crate) fn content(incoming: Incoming, progress: &Progress) -> Body {

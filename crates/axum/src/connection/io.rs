@@ -1,6 +1,6 @@
 //! A connection's bytes, plain or encrypted.
 
-use crate::offered::Offered;
+use crate::connection::offered::Offered;
 
 #[cfg(feature = "tls")]
 pub(crate) use encrypted::Io;
@@ -27,8 +27,8 @@ mod encrypted {
     use phalanx::net::PollStream;
     use phalanx_tls::PolledTls;
 
-    use crate::offered::Offered;
-    use crate::progress::Progress;
+    use crate::connection::offered::Offered;
+    use crate::connection::progress::Progress;
 
     /// A plain or encrypted stream.
     #[allow(clippy::large_enum_variant, reason = "a plain stream, the usual one, needs no box")]

@@ -13,8 +13,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use phalanx::{CallError, SharedStage};
 
-use crate::bodies::{Answered, content};
-use crate::progress::Progress;
+use crate::connection::bodies::{Answered, content};
+use crate::connection::progress::Progress;
 use crate::services::HttpService;
 use crate::span::RequestSpan;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use phalanx::time::{Deadline, now};
 
-use crate::progress::Progress;
+use crate::connection::progress::Progress;
 
 /// The time between the end of the limit and that of the connection, if it is not used meanwhile. A client over HTTP/2
 /// learns in it that the server serves no more requests.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use crate::blocking_pool::{self, Inbox, Work};
+use crate::blocking::pool::{self, Inbox, Work};
 use crate::{Done, Token, Unpark};
 
 pub(crate) struct BlockingJobs {
@@ -26,14 +26,14 @@ impl BlockingJobs {
         let job = self.next;
         self.next += 1;
         self.requests.insert(job, token);
-        blocking_pool::start(work, job, Arc::clone(&self.inbox));
+        pool::start(work, job, Arc::clone(&self.inbox));
         job
     }
 
     /// Cancels a job. Returns true if its request ends now: a job owns its data, so it may continue without the request.
     /// The request of a `lasting` job that a thread has started ends with the job.
     pub(crate) fn cancel(&mut self, job: u64, lasting: bool) -> bool {
-        let is_queued = blocking_pool::cancel(job, &self.inbox);
+        let is_queued = pool::cancel(job, &self.inbox);
         if !is_queued && lasting {
             return false;
         }

@@ -1,5 +1,12 @@
 //! The operation of a connection: hyper's protocols over the processor's socket.
 
+mod bodies;
+mod header_limit;
+mod io;
+mod offered;
+mod progress;
+mod requests;
+
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -12,11 +19,11 @@ use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx_compat::{Compat, OnStage, Timer, portable};
 
-use crate::header_limit::{End, HeaderLimit};
-use crate::io::{Io, plain};
-use crate::offered::Offered;
-use crate::progress::Progress;
-use crate::requests::requests;
+use crate::connection::header_limit::{End, HeaderLimit};
+use crate::connection::io::{Io, plain};
+use crate::connection::offered::Offered;
+use crate::connection::progress::Progress;
+use crate::connection::requests::requests;
 use crate::services::Services;
 use crate::stages::{Stages, peer_of};
 
