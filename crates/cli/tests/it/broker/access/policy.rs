@@ -119,7 +119,14 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
     let count = |reason| reasons.iter().filter(|own| **own == reason).count();
     let looked_at = count(Reason::BAD_USER_NAME_OR_PASSWORD);
     assert!(looked_at < 50, "{looked_at} passwords were looked at");
-    assert!(count(Reason::CONNECTION_RATE_EXCEEDED) > 0, "{reasons:?}");
+    let known =
+        [Reason::BAD_USER_NAME_OR_PASSWORD, Reason::CONNECTION_RATE_EXCEEDED, Reason::SERVER_BUSY];
+    assert!(reasons.iter().all(|reason| known.contains(reason)), "{reasons:?}");
+    // The first lock-out lasts for a second, in which a slow machine may have compared no other password.
+    eventually("a lock-out", || {
+        let begin = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "e") };
+        (Client::refused(&broker, &begin) == Reason::CONNECTION_RATE_EXCEEDED).then_some(())
+    });
     Client::begin(&broker, &eve(Version::V5, "d"));
     eventually("a message", || broker.stderr().contains("logins refused: ").then_some(()));
 }
