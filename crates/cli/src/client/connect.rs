@@ -1,5 +1,6 @@
 //! Connects a client to the broker and opens a session.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,25 @@ pub(super) struct Accepted {
     pub(super) receive_maximum: usize,
 }
 
-/// Connects; `timeout` limits each connection attempt and the wait for CONNACK.
-pub(super) fn connect(to: &To, timeout: Duration) -> Result<Accepted, Failure> {
+/// The limits of waits for a broker.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    /// Of a wait for one answer.
+    pub(super) answer: Duration,
+    /// Of all waits together.
+    pub(super) until: Option<Instant>,
+}
+
+impl Limit {
+    /// The end of a wait that begins now.
+    pub(super) fn end(self) -> Instant {
+        let end = Instant::now() + self.answer;
+        self.until.map_or(end, |until| until.min(end))
+    }
+}
+
+/// Connects. The limit applies to each address of the broker, the TLS handshake, and the wait for CONNACK.
+pub(super) fn connect(to: &To, limit: Limit) -> Result<Accepted, Failure> {
     let password = password(to)?;
     // A token, which names its user, is a password alone.
     let is_alone = password.is_some() && to.broker.user.is_none();
@@ -32,14 +50,14 @@ pub(super) fn connect(to: &To, timeout: Duration) -> Result<Accepted, Failure> {
         return Err(Failure::Usage(why.into()));
     }
     let version = if to.v311 { Version::V3 } else { Version::V5 };
-    match ask(to, timeout, version, password.as_deref())? {
+    match ask(to, limit, version, password.as_deref())? {
         Some(granted) => Ok(granted),
         // The broker does not support MQTT 5.
         None if version == Version::V5 => {
             if is_alone {
                 return alone("the broker has MQTT 3.1.1 only; a password requires a user name");
             }
-            let again = ask(to, timeout, Version::V3, password.as_deref())?;
+            let again = ask(to, limit, Version::V3, password.as_deref())?;
             again.ok_or_else(|| {
                 Failure::Broker(format!("{} supports neither MQTT 5 nor 3.1.1", to.broker))
             })
@@ -63,14 +81,14 @@ fn password(to: &To) -> Result<Option<Vec<u8>>, Failure> {
 /// Sends CONNECT in one version; `None` if the broker does not support that version.
 fn ask(
     to: &To,
-    timeout: Duration,
+    limit: Limit,
     version: Version,
     password: Option<&[u8]>,
 ) -> Result<Option<Accepted>, Failure> {
-    let stream = reach(to, timeout)?;
+    let stream = reach(to, limit)?;
     let wire = match to.broker.tls {
         false => Wire::Plain(stream),
-        true => Wire::handshake(stream, &to.broker.host, wire::config(to)?, timeout)
+        true => Wire::handshake(stream, &to.broker.host, wire::config(to)?, limit.end())
             .map_err(|error| Failure::of_system(&format!("no TLS with {}", to.broker), &error))?,
     };
     let connection = Connection::new(wire, version, to.keep_alive);
@@ -86,10 +104,13 @@ fn ask(
         will: None,
         properties: Properties::NONE,
     }))?;
-    let until = Instant::now() + timeout;
-    let received = match connection.next(Some(until), None)? {
-        Event::Packet(received) => received,
-        _ => return Err(Failure::Timeout(format!("{} does not answer", to.broker))),
+    let end = limit.end();
+    let received = loop {
+        match connection.next(Some(end), None)? {
+            Event::Packet(received) => break received,
+            Event::Sent => (),
+            _ => return Err(Failure::Timeout(format!("{} does not answer", to.broker))),
+        }
     };
     if is_other_version(&received) {
         return Ok(None);
@@ -121,20 +142,27 @@ fn is_other_version(received: &ReceivedPacket) -> bool {
 }
 
 /// Connects to the first reachable address of the broker.
-fn reach(to: &To, timeout: Duration) -> Result<TcpStream, Failure> {
+fn reach(to: &To, limit: Limit) -> Result<TcpStream, Failure> {
     let broker = &to.broker;
     let addresses = (broker.host.as_str(), broker.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses
         .map_err(|error| Failure::Broker(format!("cannot resolve {}: {error}", broker.host)))?
         .collect();
-    let mut why = "no address".to_owned();
+    let mut why = io::Error::other("no address");
     for address in addresses {
-        match TcpStream::connect_timeout(&address, timeout) {
+        let left = limit.end().saturating_duration_since(Instant::now());
+        let connected = match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => TcpStream::connect_timeout(&address, left),
+        };
+        match connected {
             Ok(stream) => return Ok(stream),
-            Err(error) => why = error.to_string(),
+            Err(error) => why = error,
         }
     }
-    Err(Failure::Broker(format!(
-        "cannot reach {broker}: {why}\n  check that a broker is running there"
-    )))
+    let text = format!("cannot reach {broker}: {why}\n  check that a broker is running there");
+    Err(match why.kind() {
+        io::ErrorKind::TimedOut => Failure::Timeout(text),
+        _ => Failure::Broker(text),
+    })
 }

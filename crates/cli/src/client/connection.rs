@@ -2,14 +2,14 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use phalanx_mqtt::{Disconnect, Error, Frame, Packet, Reason, Version};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use rustix::io::Errno;
 
 use super::failure::{Failure, reason_text};
+use super::signals::Signals;
 use super::wire::Wire;
 
 /// Timeout for answers of the broker.
@@ -22,6 +22,8 @@ const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) enum Event {
     /// A packet arrived.
     Packet(ReceivedPacket),
+    /// Queued data was sent; not necessarily all.
+    Sent,
     /// The input is readable.
     Input,
     /// The deadline has passed.
@@ -51,18 +53,6 @@ fn wrong(error: Error) -> Failure {
     Failure::Broker(format!("the broker sent invalid MQTT: {error}"))
 }
 
-/// Termination signals, as a readable socket.
-struct Signals(UnixStream);
-
-impl Signals {
-    fn install() -> io::Result<Self> {
-        let (read, write) = UnixStream::pair()?;
-        signal_hook::low_level::pipe::register(SIGTERM, write.try_clone()?)?;
-        signal_hook::low_level::pipe::register(SIGINT, write)?;
-        Ok(Self(read))
-    }
-}
-
 /// A connection.
 pub(super) struct Connection {
     wire: Wire,
@@ -82,7 +72,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Creates the connection. From here on signals are only noticed by [`next`](Self::next).
+    /// Creates the connection. From here on signals end only [`next`](Self::next) and [`print`](Self::print).
     pub(super) fn new(wire: Wire, version: Version, keep_alive: u16) -> io::Result<Self> {
         wire.set_nonblocking()?;
         let mut connection = Self {
@@ -113,7 +103,16 @@ impl Connection {
     pub(super) fn send(&mut self, packet: &Packet<'_>) -> Result<(), Failure> {
         let encoded = packet.encode(self.version, &mut self.output);
         encoded.map_err(|error| Failure::Usage(error.what().to_owned()))?;
-        self.flush()
+        self.flush();
+        Ok(())
+    }
+
+    /// Writes to stdout.
+    ///
+    /// # Errors
+    /// After a signal, and if stdout is closed or fails.
+    pub(super) fn print(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.signals.print(bytes)
     }
 
     /// Whether all queued data was sent.
@@ -121,7 +120,9 @@ impl Connection {
         self.output.is_empty() && !self.wire.has_unsent()
     }
 
-    fn flush(&mut self) -> Result<(), Failure> {
+    /// Sends as much queued data as the socket takes. Returns whether it took any.
+    fn flush(&mut self) -> bool {
+        let mut took = self.wire.send_buffered();
         let mut sent = 0;
         while sent < self.output.len() {
             match self.wire.write(&self.output[sent..]) {
@@ -133,17 +134,16 @@ impl Connection {
                 Err(_) => {
                     self.lost = true;
                     self.output.clear();
-                    return Ok(());
+                    return true;
                 }
             }
-            self.last_sent = Instant::now();
         }
         self.output.drain(..sent);
-        if self.wire.has_unsent() {
-            // Send as much as possible; the rest follows when the socket is writable.
-            let _ = self.wire.flush();
+        took |= self.wire.send_buffered() | (sent > 0);
+        if took {
+            self.last_sent = Instant::now();
         }
-        Ok(())
+        took
     }
 
     /// Waits for the next event until `until`, and also for `input` if given.
@@ -176,17 +176,18 @@ impl Connection {
                 return Ok(Event::Timeout);
             }
             let next_ping = self.ping_if_due(now)?;
+            let is_silent = self.pinged.is_some() && next_ping <= now;
             let wait = until.map_or(next_ping, |until| until.min(next_ping));
             let timeout = Timespec::try_from(wait.saturating_duration_since(now)).ok();
             let mut sockets = PollFlags::IN;
             if !self.is_flushed() {
                 sockets |= PollFlags::OUT;
             }
-            let mut fds =
-                vec![PollFd::new(&self.signals.0, PollFlags::IN), PollFd::new(&self.wire, sockets)];
+            let mut fds = vec![self.signals.poll_fd(), PollFd::new(&self.wire, sockets)];
             fds.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
             match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => (),
+                Ok(_) => (),
+                Err(Errno::INTR) => continue,
                 Err(error) => return Err(Failure::of_system("cannot wait", &error.into())),
             }
             let woken: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -194,8 +195,13 @@ impl Connection {
                 return Err(Failure::Interrupted);
             }
             if woken[1] {
-                self.flush()?;
+                let took = !self.is_flushed() && self.flush();
                 self.receive()?;
+                if took {
+                    return Ok(Event::Sent);
+                }
+            } else if is_silent {
+                return Err(Failure::Timeout("the broker does not answer a ping".into()));
             }
             if woken.get(2) == Some(&true) {
                 return Ok(Event::Input);
@@ -203,15 +209,10 @@ impl Connection {
         }
     }
 
-    /// Sends a ping if it is due, and returns the time of the next check.
+    /// Sends a ping if it is due, and returns the time of the next one, or the end of the wait for an answer.
     fn ping_if_due(&mut self, now: Instant) -> Result<Instant, Failure> {
         if let Some(pinged) = self.pinged {
-            let until = pinged + TIMEOUT;
-            if until <= now {
-                let why = "the broker does not answer a ping";
-                return Err(Failure::Broker(why.into()));
-            }
-            return Ok(until);
+            return Ok(pinged + TIMEOUT);
         }
         // Ping early, to allow for the transit time.
         let due = self.last_sent + self.keep_alive.map_or(NEVER, |silence| silence * 3 / 4);
@@ -232,7 +233,11 @@ impl Connection {
                     self.closed = true;
                     return Ok(());
                 }
-                Ok(count) => self.input.extend_from_slice(&chunk[..count]),
+                Ok(count) => {
+                    self.input.extend_from_slice(&chunk[..count]);
+                    // The answer to a ping may be behind many messages, whose output takes long.
+                    self.pinged = self.pinged.map(|_| Instant::now());
+                }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
                     _ => return Err(Failure::of_system("the connection is lost", &error)),
@@ -251,7 +256,7 @@ impl Connection {
     pub(super) fn disconnect(mut self) -> Result<(), Failure> {
         let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
         self.send(&goodbye)?;
-        let until = Instant::now() + TIMEOUT;
+        let mut until = Instant::now() + TIMEOUT;
         // The broker closes the connection after reading DISCONNECT. Packets received until then are ignored.
         loop {
             let left = self.is_flushed() && !self.lost;
@@ -260,6 +265,7 @@ impl Connection {
             }
             match self.next(Some(until), None) {
                 Ok(Event::Packet(_)) => (),
+                Ok(Event::Sent) => until = Instant::now() + TIMEOUT,
                 // The broker has read everything.
                 Ok(_) if left => return Ok(()),
                 Err(_) if self.closed && left => return Ok(()),
@@ -277,7 +283,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
 
-    use phalanx_mqtt::{ConnAck, Properties};
+    use phalanx_mqtt::{ConnAck, Delivery, Properties, Publish};
     use rustls::crypto::ring;
     use rustls::pki_types::PrivateKeyDer;
     use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
@@ -309,6 +315,54 @@ mod tests {
         let _ = socket.read_to_end(&mut Vec::new());
     }
 
+    fn connected() -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let connection = Connection::new(Wire::Plain(stream), Version::V5, 1).unwrap();
+        (connection, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn each_progress_of_a_transfer_is_an_event() {
+        let (mut connection, mut broker) = connected();
+        // More than the buffers of both sockets.
+        let payload = vec![0; 64 << 20];
+        connection
+            .send(&Packet::Publish(Publish {
+                topic: "t",
+                payload: &payload,
+                delivery: Delivery::AtMostOnce,
+                retain: false,
+                duplicate: false,
+                properties: Properties::NONE,
+            }))
+            .unwrap();
+        assert!(!connection.is_flushed());
+        let read = std::thread::spawn(move || io::copy(&mut broker, &mut io::sink()).unwrap());
+        while !connection.is_flushed() {
+            let event = connection.next(Some(Instant::now() + TIMEOUT), None);
+            assert!(matches!(event, Ok(Event::Sent)));
+        }
+        drop(connection);
+        assert!(read.join().unwrap() > payload.len() as u64);
+    }
+
+    #[test]
+    fn an_answer_that_has_arrived_counts_however_late_it_is_read() {
+        let (mut connection, mut broker) = connected();
+        let Some(long_ago) = Instant::now().checked_sub(2 * TIMEOUT) else { return };
+        connection.pinged = Some(long_ago);
+        Packet::PingResp.encode(Version::V5, &mut connection.output).unwrap();
+        let answer = std::mem::take(&mut connection.output);
+        broker.write_all(&answer).unwrap();
+        poll(&mut [PollFd::new(&connection.wire, PollFlags::IN)], None).unwrap();
+        let soon = || Some(Instant::now() + Duration::from_millis(10));
+        assert!(matches!(connection.next(soon(), None), Ok(Event::Timeout)));
+        assert_eq!(connection.pinged, None);
+        connection.pinged = Some(long_ago);
+        assert!(matches!(connection.next(soon(), None), Err(Failure::Timeout(_))));
+    }
+
     #[test]
     fn packets_before_the_close_are_received() {
         let key = rcgen::KeyPair::generate().unwrap();
@@ -335,8 +389,9 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| refuses(&listener, Arc::new(server)));
-            let wire = Wire::handshake(stream, "localhost", Arc::new(client), TIMEOUT).unwrap();
-            let mut connection = Connection::new(wire, Version::V5, 0).unwrap();
+            let wire =
+                Wire::handshake(stream, "localhost", Arc::new(client), Instant::now() + TIMEOUT);
+            let mut connection = Connection::new(wire.unwrap(), Version::V5, 0).unwrap();
             let until = Some(Instant::now() + TIMEOUT);
             // Everything has arrived before the client reads.
             std::thread::sleep(Duration::from_millis(100));

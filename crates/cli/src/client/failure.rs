@@ -24,7 +24,13 @@ pub(super) enum Failure {
 
 impl Failure {
     pub(super) fn of_system(what: &str, error: &io::Error) -> Self {
-        Self::Broker(format!("{what}: {error}"))
+        match error.kind() {
+            // A blocking socket with a timeout reports the latter.
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                Self::Timeout(format!("{what}: timeout"))
+            }
+            _ => Self::Broker(format!("{what}: {error}")),
+        }
     }
 
     /// Prints the error to stderr and returns the exit code.

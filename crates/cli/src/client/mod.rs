@@ -2,7 +2,7 @@
 //!
 //! `address.rs` parses broker addresses; `wire.rs` is a socket, optionally with TLS; `connection.rs` a connection that
 //! waits for several events; `connect.rs` opens a session; `publish.rs` and `subscribe.rs` are the commands;
-//! `output.rs` prints messages; `failure.rs` defines errors and exit codes.
+//! `output.rs` formats messages; `signals.rs` prints, unless a signal ends it; `failure.rs` defines errors and exit codes.
 
 mod address;
 mod connect;
@@ -10,6 +10,7 @@ mod connection;
 mod failure;
 mod output;
 mod publish;
+mod signals;
 mod subscribe;
 mod wire;
 

@@ -1,11 +1,7 @@
-//! Prints messages: the payload, or the whole message as a line of JSON.
-
-use std::io::{self, Write};
+//! The text of messages: the payload, or the whole message as a line of JSON.
 
 use phalanx_mqtt::{Property, Publish};
 use serde_json::{Map, Value, json};
-
-use super::failure::Failure;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,25 +15,21 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Prints a message and flushes it, since a reader may be waiting.
-    pub(super) fn print(self, message: &Publish<'_>) -> Result<(), Failure> {
-        let mut line = Vec::new();
+    /// The text of a message.
+    pub(super) fn text(self, message: &Publish<'_>) -> Vec<u8> {
+        let mut text = Vec::new();
         match self {
-            Self::Json => line.extend(to_json(message).to_string().into_bytes()),
+            Self::Json => text.extend(to_json(message).to_string().into_bytes()),
             form => {
                 if form == Self::WithTopic {
-                    line.extend(message.topic.as_bytes());
-                    line.push(b' ');
+                    text.extend(message.topic.as_bytes());
+                    text.push(b' ');
                 }
-                line.extend(message.payload);
+                text.extend(message.payload);
             }
         }
-        line.push(b'\n');
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(&line).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::of_system("cannot print", &error),
-        })
+        text.push(b'\n');
+        text
     }
 }
 

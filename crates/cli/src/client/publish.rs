@@ -1,6 +1,7 @@
 //! `phalanx pub`: publishes a message, a file, or each line of its input.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use phalanx_mqtt::{
-    Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, Version, topic,
+    Ack, Delivery, Frame, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason,
+    Version, topic,
 };
 
 use super::To;
-use super::connect::{Accepted, connect};
+use super::connect::{Accepted, Limit, connect};
 use super::connection::{Connection, Event, ReceivedPacket};
 use super::failure::{Failure, reason_text};
 use crate::units::seconds;
@@ -97,7 +99,8 @@ impl Pub {
         }
         let mut source = self.what.open()?;
         let timeout = self.timeout;
-        let Accepted { connection, receive_maximum } = connect(&self.to, timeout)?;
+        let limit = Limit { answer: timeout, until: None };
+        let Accepted { connection, receive_maximum } = connect(&self.to, limit)?;
         let mut properties = PropertyBuffer::new();
         let user = self.user_properties.iter().map(|(name, value)| Property::User(name, value));
         for property in user.chain(self.expiry.map(Property::MessageExpiry)) {
@@ -145,14 +148,19 @@ impl Sending<'_> {
             }
             let stdin = io::stdin();
             let input = (has_room && !source.is_ended()).then(|| stdin.as_fd());
-            // Waiting for input has no timeout.
+            // Each answer and each progress of the transfer restarts the timeout. Waiting for input has none.
             let until = (!is_done).then(|| Instant::now() + timeout);
             match self.connection.next(until, input)? {
                 Event::Packet(received) => self.answered(&received)?,
                 Event::Input => source.read()?,
+                Event::Sent => (),
                 Event::Timeout => {
-                    let missing = self.in_flight.len();
-                    let why = format!("the broker does not answer; {missing} messages may be lost");
+                    let why = match self.in_flight.len() {
+                        0 => "the broker does not read; the last messages may be lost".to_owned(),
+                        missing => {
+                            format!("the broker does not answer; {missing} messages may be lost")
+                        }
+                    };
                     return Err(Failure::Timeout(why));
                 }
             }
@@ -222,12 +230,14 @@ enum Source {
 
 impl What {
     fn open(&self) -> Result<Source, Failure> {
-        let of_file = |path: &PathBuf| {
-            if path.as_os_str() == "-" {
-                let mut bytes = Vec::new();
-                return io::Read::read_to_end(&mut io::stdin(), &mut bytes).map(|_| bytes);
-            }
-            std::fs::read(path)
+        // One byte more than fits a packet, which is then rejected.
+        let whole = |source: &mut dyn Read| {
+            let mut bytes = Vec::new();
+            source.take(Frame::MAX_PACKET as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
+        };
+        let of_file = |path: &PathBuf| match path.as_os_str() == "-" {
+            true => whole(&mut io::stdin()),
+            false => whole(&mut File::open(path)?),
         };
         Ok(match (&self.message, &self.file) {
             (Some(text), _) => Source::Once(Some(text.clone().into_bytes())),
@@ -277,14 +287,24 @@ impl Source {
 
     /// Reads the available input.
     fn read(&mut self) -> Result<(), Failure> {
-        let Self::Lines { read, ended, .. } = self else { return Ok(()) };
         let mut chunk = [0; 16 * 1024];
         match rustix::io::read(io::stdin(), &mut chunk) {
-            Ok(0) => *ended = true,
-            Ok(count) => read.extend_from_slice(&chunk[..count]),
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => (),
-            Err(error) => return Err(Failure::of_system("cannot read the input", &error.into())),
+            Ok(count) => self.take(&chunk[..count]),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(()),
+            Err(error) => Err(Failure::of_system("cannot read the input", &error.into())),
         }
+    }
+
+    /// Adds input that follows the start of a line; none at the end of the input.
+    fn take(&mut self, input: &[u8]) -> Result<(), Failure> {
+        let Self::Lines { read, ended, .. } = self else { return Ok(()) };
+        if read.len() > Frame::MAX_PACKET {
+            let most = Frame::MAX_PACKET;
+            let why = format!("a line is longer than the largest MQTT packet ({most} bytes)");
+            return Err(Failure::Usage(why));
+        }
+        read.extend_from_slice(input);
+        *ended = input.is_empty();
         Ok(())
     }
 }
@@ -306,6 +326,13 @@ mod tests {
         assert_eq!(source.next().as_deref(), Some(&b"last piece"[..]));
         assert_eq!(source.next().as_deref(), Some(&b"end"[..]));
         assert_eq!((source.next(), source.is_ended()), (None, true));
+    }
+
+    #[test]
+    fn a_line_that_fits_no_packet_is_an_error() {
+        let read = vec![0; Frame::MAX_PACKET + 1];
+        let mut source = Source::Lines { searched: read.len(), read, ended: false };
+        assert!(matches!(source.take(b"more"), Err(Failure::Usage(_))));
     }
 
     #[test]

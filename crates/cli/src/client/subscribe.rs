@@ -14,7 +14,7 @@ use phalanx_mqtt::{
 };
 
 use super::To;
-use super::connect::connect;
+use super::connect::{Limit, connect};
 use super::connection::{Connection, Event};
 use super::failure::{Failure, reason_text};
 use super::output::Form;
@@ -82,9 +82,8 @@ impl Sub {
 
     fn subscribe(&self) -> Result<(), Failure> {
         let until = self.timeout.map(|timeout| Instant::now() + timeout);
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let timeout = left.map_or(TIMEOUT, |left| left.min(TIMEOUT));
-        let connection = connect(&self.to, timeout)?.connection;
+        let limit = Limit { answer: TIMEOUT, until };
+        let connection = connect(&self.to, limit)?.connection;
         if connection.version == Version::V3 && self.filter.is_some() {
             let why = "filters require MQTT 5, but the connection uses MQTT 3.1.1; append the filter to the topic: 'a/b?k>5'";
             return Err(Failure::Usage(why.into()));
@@ -101,11 +100,12 @@ impl Sub {
             filters: self.wanted()?.to_subscribe(),
             properties: self.properties()?.get(),
         }))?;
-        let mut asked = Some(Instant::now() + timeout);
+        let mut asked = Some(limit.end());
         // Retained messages may arrive before SUBACK.
         while listening.left != Some(0) || asked.is_some() {
             let received = match listening.connection.next(asked.or(until), None)? {
                 Event::Packet(received) => received,
+                Event::Sent => continue,
                 _ if asked.is_some() => {
                     return Err(Failure::Timeout("the broker does not answer SUBSCRIBE".into()));
                 }
@@ -126,7 +126,11 @@ impl Sub {
                         &reason_text(first_failure(ack.reasons), ack.properties),
                     )?;
                 }
-                packet => listening.take(packet)?,
+                packet => {
+                    listening.take(packet)?;
+                    // The output may have taken long.
+                    asked = asked.map(|_| limit.end());
+                }
             }
         }
         // All messages were received, so errors of the disconnect do not matter.
@@ -235,7 +239,7 @@ impl Listening {
         };
         if is_new && self.left != Some(0) {
             // Print before acknowledging: an acknowledged message is not sent again.
-            self.form.print(message)?;
+            self.connection.print(&self.form.text(message))?;
             self.left = self.left.map(|left| left - 1);
         }
         match message.delivery {

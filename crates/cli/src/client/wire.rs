@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use phalanx_tls::Connector;
 use rustls::pki_types::ServerName;
@@ -27,25 +27,39 @@ pub(super) fn config(to: &To) -> Result<Arc<ClientConfig>, Failure> {
 }
 
 impl Wire {
-    /// Performs a handshake with `host`, waiting at most `timeout` per read.
+    /// Performs a handshake with `host`, until `until`.
     ///
     /// # Errors
     /// When the broker's certificate or the connection is bad.
     pub(super) fn handshake(
-        stream: TcpStream,
+        mut stream: TcpStream,
         host: &str,
         config: Arc<ClientConfig>,
-        timeout: Duration,
+        until: Instant,
     ) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
-        let mut sealed = StreamOwned::new(session, stream);
-        while sealed.conn.is_handshaking() {
-            sealed.conn.complete_io(&mut sealed.sock)?;
+        let mut session = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        while session.is_handshaking() || session.wants_write() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_read_timeout(Some(left))?;
+            stream.set_write_timeout(Some(left))?;
+            if session.wants_write() {
+                session.write_tls(&mut stream)?;
+                continue;
+            }
+            if session.read_tls(&mut stream)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if let Err(error) = session.process_new_packets() {
+                // The alert tells the broker why.
+                let _ = session.write_tls(&mut stream);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
         }
-        Ok(Self::Tls(Box::new(sealed)))
+        Ok(Self::Tls(Box::new(StreamOwned::new(session, stream))))
     }
 
     fn socket(&self) -> &TcpStream {
@@ -64,6 +78,19 @@ impl Wire {
     /// Whether written data is buffered.
     pub(super) fn has_unsent(&self) -> bool {
         matches!(self, Self::Tls(sealed) if sealed.conn.wants_write())
+    }
+
+    /// Sends as much buffered data as the socket takes. Returns whether it took any. An error shows when reading.
+    pub(super) fn send_buffered(&mut self) -> bool {
+        let mut took = false;
+        if let Self::Tls(sealed) = self {
+            while sealed.conn.wants_write()
+                && matches!(sealed.conn.write_tls(&mut sealed.sock), Ok(sent) if sent > 0)
+            {
+                took = true;
+            }
+        }
+        took
     }
 
     /// Whether decrypted data is buffered; polling the socket does not report it.
@@ -113,5 +140,43 @@ impl Write for Wire {
 impl AsFd for Wire {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket().as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    use rustls::RootCertStore;
+
+    use super::*;
+
+    #[test]
+    fn a_handshake_ends_in_time_although_bytes_arrive() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        // The start of a long record.
+        server.write_all(&[22, 3, 3, 0x40, 0]).unwrap();
+        thread::spawn(move || {
+            for _ in 0..200 {
+                thread::sleep(Duration::from_millis(50));
+                if server.write_all(&[0]).is_err() {
+                    return;
+                }
+            }
+        });
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let until = Instant::now() + Duration::from_millis(500);
+        let error = Wire::handshake(stream, "localhost", Arc::new(config), until).err().unwrap();
+        let expected = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+        assert!(expected.contains(&error.kind()), "{error:?}");
     }
 }

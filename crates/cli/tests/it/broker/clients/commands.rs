@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use phalanx_testkit::authority::Authority;
+use phalanx_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ crate::on_each_driver!(
     a_wrong_filter_is_marked,
     exit_codes,
     retained_messages_have_the_flag,
+    a_signal_ends_a_wait_for_a_reader,
     messages_arrive_over_tls
 );
 
@@ -206,6 +208,20 @@ fn retained_messages_have_the_flag(driver: &str) {
     assert!(nothing.output().unwrap().stdout.is_empty());
 }
 
+fn a_signal_ends_a_wait_for_a_reader(driver: &str) {
+    let broker = Broker::start(driver);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(500_000).unwrap();
+    let mut subscriber = Subscriber::start(&broker, &["-t", "r"]);
+    let stdout = subscriber.0.stdout.take().unwrap();
+    publish(&broker, &["-t", "r", "-q1", "-f", file.path().to_str().unwrap()]);
+    // The message is longer than the pipe.
+    eventually("output", || (rustix::io::ioctl_fionread(&stdout).unwrap() > 0).then_some(()));
+    kill_process(Pid::from_child(&subscriber.0), Signal::INT).unwrap();
+    let code = eventually("its end", || subscriber.0.try_wait().unwrap());
+    assert_eq!(code.code(), Some(130));
+}
+
 fn messages_arrive_over_tls(driver: &str) {
     let authority = Authority::new();
     let pair = authority.sign("a", &["localhost"]);
@@ -272,6 +288,40 @@ fn brokers_of_3_1_1_are_supported() {
     let output = phalanx("pub", &url, &["-t", "a", "-m", "x"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     old.join().unwrap();
+}
+
+/// A broker of 3.1.1 that reads everything, but not at once.
+#[test]
+fn a_message_that_exceeds_the_buffers_of_sockets_is_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mqtt://{}", listener.local_addr().unwrap());
+    let slow = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 14]).unwrap();
+        stream.write_all(&[0x20, 2, 0, 0]).unwrap();
+        std::io::copy(&mut stream, &mut std::io::sink()).unwrap()
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(64 << 20).unwrap();
+    let arguments = ["--v311", "-t", "a", "-f", file.path().to_str().unwrap()];
+    let output = phalanx("pub", &url, &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    // PUBLISH with its header and topic, DISCONNECT.
+    assert_eq!(slow.join().unwrap(), (64 << 20) + 5 + 3 + 2);
+}
+
+#[test]
+fn a_broker_that_is_silent_is_a_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    for (command, arguments) in [("pub", &["-t", "a", "-m", "x"][..]), ("sub", &["-t", "a"])] {
+        for scheme in ["mqtt", "mqtts"] {
+            let arguments = [arguments, &["--timeout", "1s"]].concat();
+            let output = phalanx(command, &format!("{scheme}://{address}"), &arguments).output();
+            let output = output.unwrap();
+            assert_eq!(output.status.code(), Some(3), "{scheme}: {}", said(&output));
+        }
+    }
 }
 
 /// A broker that imposes a shorter keep-alive than the client's.
