@@ -1,9 +1,10 @@
 //! Configuration files, and the files that they include.
 
-use std::collections::HashSet;
-use std::fs;
-use std::io;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use glob::{MatchOptions, Pattern, glob_with};
 use phalanx_config::{ConfigError, Keys, Origins, read_included};
@@ -13,6 +14,31 @@ const MAX_DEPTH: usize = 8;
 /// Files of a configuration.
 const MAX_FILES: usize = 1000;
 
+/// The texts of pipes, which can be read only once: a reload uses them again.
+#[derive(Clone, Default)]
+pub(crate) struct Pipes(Arc<Mutex<HashMap<PathBuf, String>>>);
+
+impl Pipes {
+    /// Whether the text of this path came from a pipe.
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(path)
+    }
+
+    /// The text of a file. A file that is not regular is read once.
+    fn read(&self, path: &Path) -> io::Result<String> {
+        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = texts.get(path) {
+            return Ok(text.clone());
+        }
+        let (mut file, mut text) = (File::open(path)?, String::new());
+        file.read_to_string(&mut text)?;
+        if !file.metadata()?.is_file() {
+            texts.insert(path.to_owned(), text.clone());
+        }
+        Ok(text)
+    }
+}
+
 /// Reads the file at `path`, then the files that it includes, each followed by those that it includes itself.
 ///
 /// # Errors
@@ -21,9 +47,10 @@ pub(crate) fn read(
     config: &mut impl Keys,
     path: &Path,
     origins: &mut Origins,
+    pipes: &Pipes,
 ) -> Result<(), Vec<ConfigError>> {
-    let mut files = Files { config, origins, seen: HashSet::new(), errors: Vec::new() };
-    match fs::read_to_string(path) {
+    let mut files = Files { config, origins, pipes, seen: HashSet::new(), errors: Vec::new() };
+    match pipes.read(path) {
         Ok(text) => {
             // A pipe, such as /dev/stdin, has no canonical path; no other file includes it.
             files.seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
@@ -41,6 +68,7 @@ pub(crate) fn read(
 struct Files<'a, K> {
     config: &'a mut K,
     origins: &'a mut Origins,
+    pipes: &'a Pipes,
     /// The files that were read.
     seen: HashSet<PathBuf>,
     errors: Vec<ConfigError>,
@@ -70,7 +98,7 @@ impl<K: Keys> Files<'_, K> {
         let unreadable =
             |path: &Path, error: io::Error| format!("cannot read {}: {error}", path.display());
         for path in matching(base, pattern)? {
-            let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
+            let text = self.pipes.read(&path).map_err(|error| unreadable(&path, error))?;
             let own = fs::canonicalize(&path).map_err(|error| unreadable(&path, error))?;
             if !self.seen.insert(own) {
                 return Err(format!("{} is included twice", path.display()));

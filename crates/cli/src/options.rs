@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::marker::PhantomData;
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::thread;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use phalanx_config::{Declaration, Table, Written, declarations, variable};
 
+use crate::files::Pipes;
 use crate::server::Server;
 
 /// Source of the configuration, and commands for it.
@@ -21,7 +24,8 @@ pub(crate) struct FileArgs {
     pub(crate) config: Option<PathBuf>,
 
     /// Set a key of the configuration in the syntax of the file: `runtime.shutdown-timeout="5s"`. May be
-    /// given several times, and a value may have several lines.
+    /// given several times, and a value may have several lines. If it is given, the environment variable, which may set
+    /// one or several keys in lines, is not read.
     #[arg(long, value_name = "key=value", env)]
     pub(crate) set: Vec<String>,
 
@@ -39,6 +43,10 @@ pub(crate) struct FileArgs {
 #[derive(Clone)]
 pub(crate) struct Options<C> {
     pub(crate) file: FileArgs,
+    pub(crate) pipes: Pipes,
+    /// Cores that the process may use. A reload does not determine them again, so it does not change the default number
+    /// of workers.
+    pub(crate) cores: usize,
     /// The values of flags and variables.
     pub(crate) given: Table,
     /// The flag or the variable of each key that is given.
@@ -132,9 +140,10 @@ fn argument<C: Server>(key: &Declaration) -> Option<Arg> {
 
 impl<C: Server> FromArgMatches for Options<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let (given, places) = Default::default();
+        let (pipes, given, places) = Default::default();
         let file = FileArgs::from_arg_matches(matches)?;
-        let mut options = Self { file, given, places, server: PhantomData };
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let mut options = Self { file, pipes, cores, given, places, server: PhantomData };
         for key in declarations(&mut C::default()) {
             let (Some(flag), Some(variable)) = (&key.flag, key.variable(C::COMMAND)) else {
                 continue;

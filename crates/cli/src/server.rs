@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::num::NonZero;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -99,17 +98,15 @@ impl<C: Server> Options<C> {
     /// All errors of all sources; if there are none, all semantic errors.
     pub(crate) fn load(&self, given: Option<&[Listen<C::Scheme>]>) -> Result<C, Vec<ConfigError>> {
         let (mut config, mut origins, mut errors) = (C::default(), Origins::default(), Vec::new());
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        config.parts().1.workers = cores.min(1024);
+        config.parts().1.workers = self.cores.min(1024);
         let here = Path::new("");
         if let Some(path) = &self.file.config {
-            errors.extend(files::read(&mut config, path, &mut origins).err());
+            errors.extend(files::read(&mut config, path, &mut origins, &self.pipes).err());
         }
         for set in &self.file.set {
-            let place = match set.split_once('\n') {
-                Some((first, _)) => format!("--set {first}…"),
-                None => format!("--set {set}"),
-            };
+            // Without the value, which may be a secret.
+            let key = set.lines().next().unwrap_or_default().split('=').next().unwrap_or_default();
+            let place = format!("--set {}", key.trim_end());
             errors.extend(read(&mut config, set, &place, here, &mut origins).err());
         }
         for (_, place) in origins.take_includes() {

@@ -26,7 +26,12 @@ impl<R: Reload<Config: Server>> Operator<R> for Service<R::Config> {
     }
 
     fn reload(&self, reloader: &mut R) {
-        status::reload(self.options.file.config.as_deref(), || {
+        let config = self.options.file.config.as_deref();
+        let piped = config.filter(|path| self.options.pipes.contains(path));
+        if let Some(path) = piped {
+            report(format_args!("{}: a pipe, which is read only at the start", path.display()));
+        }
+        status::reload(config.filter(|_| piped.is_none()), || {
             let config = self.options.load(self.inherited.as_deref());
             reloader
                 .reload(config.map_err(|errors| errors.iter().for_each(report))?)

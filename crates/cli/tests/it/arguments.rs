@@ -67,6 +67,18 @@ fn passwords_in_addresses_are_not_printed() {
         let flag = format!("--{key}={url}");
         let (code, said) = run(bare().args(["broker", "--ephemeral", "--check", &flag]));
         assert!(code == Some(2) && said.contains(key) && !said.contains("hidden"), "{said}");
+        // A value of another type, and a text that is not TOML.
+        for set in [format!("{key} = ['{url}', 1]"), format!("{key} = '{url}' more")] {
+            let of_flag = run(bare().args(["broker", "--ephemeral", "--check", "--set", &set]));
+            let mut command = bare();
+            command.args(["broker", "--ephemeral", "--check"]).env("PHALANX_BROKER_SET", &set);
+            for (code, said) in [of_flag, run(&mut command)] {
+                assert!(
+                    code == Some(2) && said.contains(key) && !said.contains("hidden"),
+                    "{said}"
+                );
+            }
+        }
     }
 }
 

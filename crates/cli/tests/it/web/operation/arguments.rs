@@ -147,7 +147,7 @@ fn the_environment_is_named_too() {
         .env("PHALANX_WEB_WORKERS", "none"));
     let errors: Vec<_> = stderr.lines().collect();
     assert_eq!((code, errors.len()), (Some(2), 3), "{stderr}");
-    for place in ["--set cash=1:1:1: ", "--spin: ", "PHALANX_WEB_WORKERS: runtime.workers: "] {
+    for place in ["--set cash:1:1: ", "--spin: ", "PHALANX_WEB_WORKERS: runtime.workers: "] {
         let start = format!("phalanx: {place}");
         assert!(errors.iter().any(|line| line.starts_with(&start)), "{place}: {stderr}");
     }

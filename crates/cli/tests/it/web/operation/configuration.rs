@@ -177,7 +177,7 @@ fn a_check_reports_all_errors() {
     let (code, _, stderr) = run(bare().args(["web", "--config", "/nowhere/at/all"]));
     assert!(code == Some(2) && stderr.contains("/nowhere/at/all"), "{stderr}");
     let (code, _, stderr) = run(bare().args(["web", "--set", "cash=1"]));
-    assert!(code == Some(2) && stderr.contains("--set cash=1") && stderr.contains("`cache`"));
+    assert!(code == Some(2) && stderr.contains("--set cash:1:1: ") && stderr.contains("`cache`"));
 }
 
 #[test]

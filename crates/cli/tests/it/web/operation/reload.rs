@@ -1,10 +1,12 @@
 //! Reloading the configuration with SIGHUP while requests are served.
 
 use std::fs;
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -15,7 +17,8 @@ use phalanx_testkit::process::{curl, curl_well};
 use phalanx_testkit::site::Site;
 use phalanx_testkit::tcp::own_address;
 use phalanx_testkit::{TIMEOUT, eventually};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::on_each_driver;
 use crate::server::{Server, bare};
@@ -27,6 +30,8 @@ on_each_driver!(
     certificates_are_replaced,
     servers_of_the_proxy_are_checked,
     systemd_is_notified,
+    a_configuration_from_a_pipe_stays,
+    the_number_of_workers_stays,
 );
 
 /// A server whose configuration file changes.
@@ -88,6 +93,66 @@ fn servers_of_the_proxy_are_checked(driver: &'static str) {
     command.arg("web").arg(site.root()).args(["--workers", "1", "--listen", &address.to_string()]);
     let _backend = Server::launch(command);
     says("up again\n");
+}
+
+/// A named pipe, which nobody writes again, and an anonymous one.
+fn a_configuration_from_a_pipe_stays(driver: &'static str) {
+    let site = Site::new();
+    site.file("file", "content");
+    let text = format!("{LISTEN}host.root = '{}'\n", site.root().display());
+    let fifo = site.outside().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(text.as_bytes()).unwrap();
+    drop(writer);
+    for (path, stdin) in [(PathBuf::from("/dev/stdin"), reader.into()), (fifo, Stdio::null())] {
+        let named = path.clone();
+        let text = text.clone();
+        let writer = thread::spawn(move || {
+            if named.ends_with("fifo") {
+                fs::write(named, text).unwrap();
+            }
+        });
+        let mut command = bare();
+        command.args(["web", "--workers", "2", "--driver", driver, "--config"]).arg(path);
+        let mut server = Server::launch_with(command, stdin);
+        writer.join().unwrap();
+        server.signal(Signal::HUP);
+        let said = eventually("a reload", || {
+            let said = server.stderr();
+            said.contains("phalanx: reloaded").then_some(said)
+        });
+        assert!(said.contains("a pipe, which is read only at the start"), "{said}");
+        assert_eq!(get(server.address, "/file").body, b"content");
+        // No further address was opened.
+        server.ends_well();
+    }
+}
+
+/// The cores of the process change, as with a container's quota.
+fn the_number_of_workers_stays(driver: &'static str) {
+    let site = Site::new();
+    let mut command = bare();
+    command.args(["web", "--listen", "127.0.0.1:0", "--driver", driver]).arg(site.root());
+    let mut server = Server::launch(command);
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+    let reload = tasks
+        .map(|task| task.unwrap().path())
+        .find(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "reload\n"));
+    let reload: i32 = reload.unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap();
+    let reload = Pid::from_raw(reload);
+    let allowed = sched_getaffinity(reload).unwrap();
+    let first = (0..CpuSet::MAX_CPU).find(|core| allowed.is_set(*core)).unwrap();
+    let mut one = CpuSet::new();
+    one.set(first);
+    sched_setaffinity(reload, &one).unwrap();
+    server.signal(Signal::HUP);
+    let said = eventually("a reload", || {
+        let said = server.stderr();
+        said.contains("phalanx: reloaded").then_some(said)
+    });
+    assert!(!said.contains("runtime.workers"), "{said}");
+    server.ends_well();
 }
 
 const LISTEN: &str = "listen = '127.0.0.1:0'\n";
