@@ -89,8 +89,14 @@ fn time(text: &str) -> Option<f64> {
         "s" | "sec" | "secs" | "seconds" => Some(1e9),
         _ => None,
     };
+    // wrk's minutes and hours. As a part of a name, such letters mean something else.
+    let long = match &after[..] {
+        "m" => Some(60e9),
+        "h" => Some(3600e9),
+        _ => None,
+    };
     let named = before.split(|next: char| !next.is_alphabetic()).find_map(unit);
-    Some(number * unit(&after).or(named).unwrap_or(1e6))
+    Some(number * long.or_else(|| unit(&after)).or(named).unwrap_or(1e6))
 }
 
 #[cfg(test)]
@@ -110,6 +116,7 @@ mod tests {
             ("p99: 1,234,567.5 ns", Some(1_234_567.5)),
             ("p99: 2, p50: 1, unit ms", Some(2e6)),
             ("\"p99_us\":12,\"requests\":100", Some(12e3)),
+            ("     99%    1.50m\n", Some(90e9)),
             ("99.9% 5ms\n", None),
             ("nothing", None),
         ] {

@@ -13,7 +13,9 @@ mod progress;
 mod search;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -32,7 +34,8 @@ const MAX_NAME: usize = 60;
 ///
 /// Starts PROGRAM once for each setting, runs the load, and measures the processor time per operation and the p99: the
 /// one that the load prints (wrk, oha, hey, ab, phalanx-bench, or a line such as `p99 1.2 ms`), otherwise that of the
-/// waits in the program. After each round the worse half of the settings is left out. The file then contains, for each
+/// waits in the program. A p99 without a unit is taken for milliseconds; settings are compared by ratios. A run that
+/// fails is repeated once. After each round the worse half of the settings is left out. The file then contains, for each
 /// load, the settings that are worth choosing, for `phalanx web --profile FILE` or `phalanx broker --profile FILE`.
 ///
 /// PROGRAM is a Phalanx server: phalanx web, phalanx broker, or a program that calls `Runtime::profiled`.
@@ -104,13 +107,12 @@ impl Profile {
     }
 
     fn measure(&self) -> Result<ExitCode, String> {
+        // A link is kept, and its target replaced.
+        let out = fs::canonicalize(&self.out).unwrap_or_else(|_| self.out.clone());
         let refused =
-            |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", self.out.display());
-        let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if folder.is_some_and(|folder| !folder.is_dir()) {
-            // Before a measurement of several minutes.
-            return Err(refused(&"its folder does not exist"));
-        }
+            |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", out.display());
+        // Before a measurement of several minutes.
+        check_writable(&out).map_err(|error| refused(&error))?;
         let dials = Dials {
             active: self.active.clone(),
             spin: self.spin.clone(),
@@ -124,9 +126,11 @@ impl Profile {
         };
         end_at_signals().map_err(|error| format!("cannot handle signals: {error}"))?;
         let profile = search.run(&dials)?;
-        ProfileFile::new(&profile).write(&self.out).map_err(|error| refused(&error))?;
-        let written = format!("{}written to {}\n", table(&profile), self.out.display());
-        Ok(stdout::print(written))
+        // First the table, which would be lost if the file could not be written.
+        let printed = stdout::print(table(&profile));
+        ProfileFile::new(&profile).write(&out).map_err(|error| refused(&error))?;
+        stdout::print(format_args!("written to {}\n", self.out.display()));
+        Ok(printed)
     }
 
     /// The loads with their names.
@@ -144,6 +148,17 @@ impl Profile {
         });
         Ok(loads.collect())
     }
+}
+
+/// Creates and removes the file that [`ProfileFile::write`] renames to `out`.
+fn check_writable(out: &Path) -> io::Result<()> {
+    if out.exists() && !out.is_file() {
+        return Err(io::Error::other("it exists and is no regular file"));
+    }
+    let mut new = out.as_os_str().to_owned();
+    new.push(".new");
+    fs::write(&new, "")?;
+    fs::remove_file(&new)
 }
 
 /// The profile for people: the chosen setting of each mix is marked.

@@ -197,8 +197,14 @@ fn evaluate(looks: &[Totals]) -> (Indicators, Option<Measured>) {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        *running() = None;
+        {
+            let mut running = running();
+            // The number of a process that has been waited for may belong to another one.
+            if matches!(self.child.try_wait(), Ok(None)) {
+                let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            }
+            *running = None;
+        }
         let begin = Instant::now();
         while begin.elapsed() < END_TIMEOUT {
             if !matches!(self.child.try_wait(), Ok(None)) {

@@ -133,7 +133,7 @@ impl Search<'_> {
     /// # Errors
     /// If the program or a load fails.
     pub(super) fn run(&self, dials: &Dials) -> Result<TrafficProfile, String> {
-        let peak = self.start(None)?.setting()?;
+        let peak = repeated(|| self.start(None)?.setting(), |_| ())?;
         let settings = dials.settings(peak)?;
         let halved = std::iter::successors(Some(settings.len()), |left| Some(left.div_ceil(2)));
         let total: usize = halved.take(self.rounds as usize).sum();
@@ -167,7 +167,10 @@ impl Search<'_> {
             for index in order {
                 let setting = candidates[index].setting;
                 progress.begin(&format!("{name}, {setting}"));
-                let seen = self.start(Some(setting))?.measure(load.command)?;
+                let seen = repeated(
+                    || self.start(Some(setting))?.measure(load.command),
+                    |why| progress.warn(&format!("{why}\nrepeating this run")),
+                )?;
                 if round == 0 && setting == settings[0] && !seen.has_printed_p99 {
                     progress.warn(&format!(
                         "the load of mix {name:?} prints no p99 (wrk needs --latency); that of the waits in the \
@@ -181,6 +184,18 @@ impl Search<'_> {
         let points: Vec<Point> = candidates.iter().map(Candidate::point).collect();
         Ok(Mix { name, peak: points[0], points: pareto(&points) })
     }
+}
+
+/// Repeats a run that fails once: the load may fail by chance, or another process may take the port of the admin pages
+/// before the program does. All measurements before it would be lost.
+fn repeated<T>(
+    mut run: impl FnMut() -> Result<T, String>,
+    warn: impl FnOnce(&str),
+) -> Result<T, String> {
+    run().or_else(|why| {
+        warn(&why);
+        run()
+    })
 }
 
 #[cfg(test)]

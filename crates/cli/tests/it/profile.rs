@@ -87,6 +87,23 @@ fn mixes_have_names_and_a_missing_p99_is_reported() {
     assert!(!output.status.success() && errors.contains("2 names and 1 loads"), "{errors}");
 }
 
+/// The load fails once.
+#[test]
+fn a_run_that_fails_is_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, marker) = (folder.path().join("profile.json"), folder.path().join("marker"));
+    let address = format!("{}:8080", own_address());
+    std::fs::write(folder.path().join("file"), "content").unwrap();
+    let load = format!(
+        "test -e {0} || {{ touch {0}; exit 9; }}; curl -sf -o /dev/null 'http://{address}/file?[1-300]'",
+        marker.display()
+    );
+    let output = profile(&load, &out, &address, folder.path());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && out.exists(), "{errors}");
+    assert!(errors.contains("exit status: 9") && errors.contains("repeating"), "{errors}");
+}
+
 #[test]
 fn a_signal_ends_the_measured_program() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,8 +133,11 @@ fn failures_say_what_to_do() {
     assert!(said.contains("no route") && said.contains("exit status: 7"), "{said}");
     let said = error(profile("true", &out, &address, folder.path()));
     assert!(said.contains("fewer than 50 operations"), "{said}");
-    let said = error(profile("true", &folder.path().join("missing/file"), &address, folder.path()));
-    assert!(said.contains("its folder does not exist"), "{said}");
+    // Before the first run, which would fail.
+    for place in [&folder.path().join("missing/file"), folder.path(), Path::new("/dev/null")] {
+        let said = error(profile("true", place, &address, folder.path()));
+        assert!(said.contains("cannot write") && !said.contains("operations"), "{said}");
+    }
     let mut command = bare();
     command.args(["profile", "--load", "true", "--out"]).arg(&out).args(["--", "false"]);
     let said = error(command.output().unwrap());
