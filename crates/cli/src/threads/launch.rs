@@ -1,7 +1,7 @@
 //! Executes a program with the preloaded library. The library is part of this program; the dynamic linker reads it from
 //! a file in memory, so nothing needs to be installed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::iter;
@@ -68,12 +68,13 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
     }
     // The library restores the variables, so programs that this one executes do not load it.
     let mut add = |name: &str, value: &str, saved: &str| {
-        let old = std::env::var(name).ok().filter(|old| !old.is_empty());
+        let old = std::env::var_os(name).filter(|old| !old.is_empty());
         // Of several tunables with one name, the last one counts; of several libraries, the first one.
+        let colon = OsStr::new(":");
         let all = match &old {
-            Some(old) if name == "GLIBC_TUNABLES" => format!("{old}:{value}"),
-            Some(old) => format!("{value}:{old}"),
-            None => value.to_owned(),
+            Some(old) if name == "GLIBC_TUNABLES" => [old, OsStr::new(value)].join(colon),
+            Some(old) => [OsStr::new(value), old].join(colon),
+            None => value.into(),
         };
         command.env(name, all);
         if let Some(old) = old {

@@ -41,7 +41,12 @@ pub(crate) struct Threads {
     #[arg(long, requires = "check")]
     json: bool,
     /// The number of carriers [default: the processors that this process may use].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1024),
+        conflicts_with = "check"
+    )]
     carriers: Option<u32>,
     /// The order of runnable threads. A cohort is the threads that wait at the same place of the program.
     #[arg(long, value_name = "ORDER", default_value = "cohort", conflicts_with = "check")]

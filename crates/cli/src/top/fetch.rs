@@ -1,17 +1,19 @@
 //! Fetches snapshots from a program's admin address.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 
 use phalanx::metrics::{SNAPSHOT_VERSION, Snapshot};
 
-use crate::admin::get;
+use crate::admin::{TIMEOUT, get};
 
 /// Why there is no snapshot.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The address is unreachable.
     Unreachable(String, io::Error),
+    /// The program does not answer.
+    Silent(String),
     /// The response is not that of a compatible Phalanx program.
     Incompatible(String, String),
     /// The program was restarted between two snapshots.
@@ -27,6 +29,10 @@ impl std::fmt::Display for Failure {
                 f,
                 "cannot reach {name}: {error}; start the program with its admin address, as in \
                  `phalanx web --admin 127.0.0.1:8081`"
+            ),
+            Self::Silent(name) => write!(
+                f,
+                "{name} does not answer within {TIMEOUT:?}; the program may be blocked: its stderr reports stalls"
             ),
             Self::Incompatible(name, why) => {
                 write!(f, "{name} is not the admin address of a Phalanx program: {why}")
@@ -60,21 +66,21 @@ impl Target {
     /// Fetches a snapshot. Requests it with the IP address as host; a name would need `--admin-hosts`.
     pub(super) fn snapshot(&self) -> Result<Snapshot, Failure> {
         let unreachable = |error| Failure::Unreachable(self.0.clone(), error);
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "no such address");
+        let mut last = unreachable(io::Error::new(io::ErrorKind::NotFound, "no such address"));
         for address in self.0.to_socket_addrs().map_err(unreachable)? {
-            // Without the scope of an IPv6 address, which is not part of `Host`.
-            match get(SocketAddr::new(address.ip(), address.port()), "/snapshot.json") {
+            match get(address, "/snapshot.json") {
                 Ok(body) => {
                     return parse(&body).map_err(|why| Failure::Incompatible(self.0.clone(), why));
                 }
-                Err(ureq::Error::Io(error)) => last = error,
-                Err(error @ (ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed)) => {
-                    last = io::Error::other(error);
+                Err(ureq::Error::Io(error)) => last = unreachable(error),
+                Err(error @ ureq::Error::ConnectionFailed) => {
+                    last = unreachable(io::Error::other(error));
                 }
+                Err(ureq::Error::Timeout(_)) => last = Failure::Silent(self.0.clone()),
                 Err(error) => return Err(Failure::Incompatible(self.0.clone(), error.to_string())),
             }
         }
-        Err(unreachable(last))
+        Err(last)
     }
 }
 
@@ -101,6 +107,29 @@ mod tests {
         for text in ["localhost:81", "http://localhost:81", "http://localhost:81/metrics"] {
             assert_eq!(Target::new(text).name(), "localhost:81");
         }
+    }
+
+    #[test]
+    fn a_program_that_does_not_answer_is_not_taken_for_a_wrong_address() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::new(&listener.local_addr().unwrap().to_string());
+        let failure = target.snapshot().unwrap_err();
+        assert!(matches!(failure, Failure::Silent(_)), "{failure}");
+    }
+
+    /// On a machine with such an address.
+    #[test]
+    fn the_scope_of_an_address_is_used() {
+        let interfaces = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+        let Some(line) = interfaces.lines().find(|line| line.starts_with("fe80")) else { return };
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let ip = std::net::Ipv6Addr::from_bits(u128::from_str_radix(fields[0], 16).unwrap());
+        let scope = u32::from_str_radix(fields[1], 16).unwrap();
+        let listener = std::net::TcpListener::bind("[::]:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let failure = Target::new(&format!("[{ip}%{scope}]:{port}")).snapshot().unwrap_err();
+        assert!(failure.to_string().contains("refused"), "{failure}");
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) struct Top {
     once: bool,
 
     /// Print the memory of each type of operation in bytes and exit.
-    #[arg(long, conflicts_with_all = ["once", "sum"])]
+    #[arg(long, conflicts_with_all = ["once", "sum", "every"])]
     bytes: bool,
 }
 
