@@ -7,7 +7,8 @@ use crate::hpack::decoder::Field;
 
 /// Overhead of a field in SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
 const OVERHEAD: usize = 32;
-/// Largest field list that is decoded, in bytes. A larger one consists mostly of references to the tables.
+/// Largest field list that is decoded, in bytes, unless the server's limit is larger. A larger one consists mostly of
+/// references to the tables.
 const MAX_DECODED_BYTES: usize = 512 * 1024;
 
 /// The head of a request. [`Connection::recycle`](crate::Connection::recycle) reuses its memory.
@@ -105,7 +106,7 @@ impl Head {
         self.is_malformed |= !field.valid;
         if self.is_malformed || self.size > limit {
             self.is_large |= self.size > limit;
-            return (!self.is_excessive()).then_some(());
+            return (!is_excessive(self.size, limit)).then_some(());
         }
         if field.name.starts_with(b":") {
             self.is_malformed |= self.add_pseudo(field).is_none();
@@ -115,9 +116,9 @@ impl Head {
         Some(())
     }
 
-    /// Whether the field list is larger than any that is decoded as a whole.
-    pub(crate) fn is_excessive(&self) -> bool {
-        self.size > MAX_DECODED_BYTES
+    /// Whether the field list is larger than any that is decoded as a whole, for a server with this `limit`.
+    pub(crate) fn is_excessive(&self, limit: usize) -> bool {
+        is_excessive(self.size, limit)
     }
 
     /// Returns `None` if the field is unknown, repeated, invalid, or behind another field (RFC 9113 §8.3).
@@ -215,15 +216,15 @@ pub(crate) struct Trailers {
 
 impl Trailers {
     /// Adds a field. Returns `None` if the list [is excessive](Self::is_excessive).
-    pub(crate) fn add(&mut self, field: Field<'_>) -> Option<()> {
+    pub(crate) fn add(&mut self, field: Field<'_>, limit: usize) -> Option<()> {
         self.size += field.name.len() + field.value.len() + OVERHEAD;
         self.is_malformed |= !is_trailer(field);
-        (!self.is_excessive()).then_some(())
+        (!self.is_excessive(limit)).then_some(())
     }
 
     /// As for a [`Head`].
-    pub(crate) fn is_excessive(&self) -> bool {
-        self.size > MAX_DECODED_BYTES
+    pub(crate) fn is_excessive(&self, limit: usize) -> bool {
+        is_excessive(self.size, limit)
     }
 
     /// Whether the list has more than `limit` bytes.
@@ -235,6 +236,11 @@ impl Trailers {
     pub(crate) fn is_valid(&self) -> bool {
         !self.is_malformed
     }
+}
+
+/// Whether a field list of `size` bytes is not decoded to its end by a server with this `limit`.
+fn is_excessive(size: usize, limit: usize) -> bool {
+    size > limit.max(MAX_DECODED_BYTES)
 }
 
 /// Whether a field may be in a trailer section: valid, and no pseudo-header field (RFC 9113 §8.1).

@@ -46,7 +46,7 @@
 //! |---|---|
 //! | streams | [`Limits::streams`] |
 //! | head of a request | [`Limits::head`] |
-//! | a field block that spans several frames | 128 KiB |
+//! | a field block that spans several frames | 128 KiB, or [`Limits::head`] if that is more |
 //! | dynamic table of the decoder | 4 KiB, and as much for evicted entries |
 //! | content of requests that was not taken | 64 KiB for each stream, 256 KiB once something was taken |
 //! | output | 64 KiB of content, the response heads of all streams, and the responses to the frames of one read |

@@ -9,7 +9,8 @@ use crate::hpack::decoder::Invalid;
 use crate::streams::{Absent, Stream};
 use crate::window::{ReceiveWindow, SendWindow};
 
-/// Largest field block, in bytes. The limit for a decoded request is lower.
+/// Largest field block, in bytes, unless the limit for a decoded request is larger. No encoding is longer than the size that
+/// this limit counts.
 const MAX_BLOCK_BYTES: usize = 128 * 1024;
 /// Length of the deprecated priority fields of a HEADERS frame.
 const PRIORITY_LENGTH: usize = 5;
@@ -60,7 +61,7 @@ impl Connection {
         let Some(mut block) = self.block.take().filter(|block| block.stream == frame.stream) else {
             return Err(Error::Connection(Code::PROTOCOL_ERROR));
         };
-        if block.bytes.len() + payload.len() > MAX_BLOCK_BYTES {
+        if block.bytes.len() + payload.len() > self.limits.head.max(MAX_BLOCK_BYTES) {
             self.flood.exceeded(Excess::FieldBlock);
             return Ok(None);
         }
@@ -89,7 +90,7 @@ impl Connection {
         let mut head = self.heads.pop().unwrap_or_default();
         let limit = self.limits.head;
         if let Err(Invalid) = self.decoder.decode(block, |field| head.add(field, limit)) {
-            return self.undecoded(head.is_excessive());
+            return self.undecoded(head.is_excessive(limit));
         }
         if head.is_large() {
             self.flood.costly(1, Excess::FieldBlock);
@@ -139,11 +140,11 @@ impl Connection {
         ends_stream: bool,
         block: &[u8],
     ) -> Result<Option<Request>, Error> {
-        let mut trailers = Trailers::default();
-        if let Err(Invalid) = self.decoder.decode(block, |field| trailers.add(field)) {
-            return self.undecoded(trailers.is_excessive());
+        let (mut trailers, limit) = (Trailers::default(), self.limits.head);
+        if let Err(Invalid) = self.decoder.decode(block, |field| trailers.add(field, limit)) {
+            return self.undecoded(trailers.is_excessive(limit));
         }
-        if trailers.is_larger_than(self.limits.head) {
+        if trailers.is_larger_than(limit) {
             self.flood.costly(1, Excess::FieldBlock);
         }
         if !is_receiving {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::peer::*;
-use phalanx_http2::Excess;
+use phalanx_http2::{Excess, Limits};
 
 const ENHANCE_YOUR_CALM: Option<u32> = Some(11);
 
@@ -70,5 +70,29 @@ fn a_block_of_references_ends_the_connection() {
             server.feed(&frame(HEADERS, WHOLE, 1, &block));
             assert_eq!(server.connection.excess(), excess, "{reference:x?}");
         }
+    }
+}
+
+/// The limit that the server announces holds, however large it is.
+#[test]
+fn a_head_within_a_large_limit_is_accepted() {
+    let limits = Limits { head: 1 << 20, ..LIMITS };
+    // 160 KiB in literal fields, which take several frames, and 800 KiB in references to one field.
+    let literal = [&b"\x00\x01a\x7f\xfe\x7e"[..], &[b'v'; 16_381]].concat();
+    let indexed = [&b"\x40\x01a\x7f\xa1\x1e"[..], &[b'v'; 4000]].concat();
+    let references = [&indexed[..], &b"\xbe".repeat(200)].concat();
+    for fields in [literal.repeat(10), references] {
+        let block = [GET, &fields].concat();
+        let mut server = Server::new(limits);
+        let mut pieces = block.chunks(16_384).peekable();
+        let mut kind = HEADERS;
+        let mut requests = Vec::new();
+        while let Some(piece) = pieces.next() {
+            let flags = END_STREAM | if pieces.peek().is_none() { END_HEADERS } else { 0 };
+            requests.extend(server.feed(&frame(kind, flags, 1, piece)));
+            kind = CONTINUATION;
+        }
+        assert_eq!(server.connection.excess(), None);
+        assert!(!requests[0].head.is_large() && requests[0].head.is_valid());
     }
 }
