@@ -45,7 +45,8 @@ pub struct Limits {
     /// Bytes that all connections of a processor keep. If they are many, each gets its share, and at least
     /// [`min_send_window`](Self::min_send_window).
     pub send_memory: usize,
-    /// Time without a datagram after which a connection is forgotten.
+    /// Time without a datagram after which a connection is forgotten, unless it was accepted with another one
+    /// ([`Incoming::accept`](crate::Incoming::accept)).
     pub idle: Duration,
 }
 
@@ -65,11 +66,9 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    /// Time without a datagram after which a client is sent a PING.
-    pub(crate) fn ping_interval(&self) -> Duration {
-        (self.idle / 3).min(MAX_PING_INTERVAL)
-    }
+/// Time without a datagram after which the client of a connection with this idle timeout is sent a PING.
+pub(crate) fn ping_interval(idle: Duration) -> Duration {
+    (idle / 3).min(MAX_PING_INTERVAL)
 }
 
 /// The configuration of the endpoints of all processors.
@@ -119,6 +118,17 @@ impl Config {
     pub fn seeded(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
+    }
+
+    /// The configuration of connections with this idle timeout.
+    pub(crate) fn with_idle(
+        server: &ServerConfig,
+        limits: Limits,
+        idle: Duration,
+    ) -> Arc<ServerConfig> {
+        let mut server = server.clone();
+        server.transport_config(Arc::new(transport(Limits { idle, ..limits })));
+        Arc::new(server)
     }
 
     /// The counters of all endpoints.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use phalanx::time::{Deadline, now};
 use quinn_proto::{ConnectionStats, Dir, StreamEvent, StreamId};
 
+use crate::config::ping_interval;
 use crate::frames::ReceivedFrames;
 use crate::state::{Shared, State};
 use crate::stream::{ReceiveStream, SendStream};
@@ -186,7 +187,7 @@ impl Connection {
             return Poll::Ready(Driven::Ended);
         }
         self.transmit(state, context);
-        let ping = self.is_kept_alive.then(|| state.heard + shared.core.limits.ping_interval());
+        let ping = self.is_kept_alive.then(|| state.heard + ping_interval(shared.idle));
         let timeout = state.quic.poll_timeout();
         let Some(at) = timeout.into_iter().chain(ping).min() else { return Poll::Pending };
         let left = shared.core.clock.until(at);

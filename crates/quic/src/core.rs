@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use phalanx::net::UdpSocket;
-use quinn_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent};
+use quinn_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, ServerConfig};
 
 use crate::clock::Clock;
 use crate::config::{Config, Limits};
@@ -23,6 +24,8 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) metrics: QuicMetrics,
     pub(crate) limits: Limits,
+    /// The configuration of the latest connections, and their idle timeout.
+    server: RefCell<(Duration, Arc<ServerConfig>)>,
     socket: Rc<UdpSocket>,
     /// Handshakes in progress.
     pub(crate) handshakes: Cell<usize>,
@@ -38,6 +41,7 @@ impl Core {
             clock: Clock::new(),
             metrics: config.metrics.clone(),
             limits: config.limits,
+            server: RefCell::new((config.limits.idle, config.server.clone())),
             socket: Rc::new(socket),
             handshakes: Cell::new(0),
             last_ended: Cell::default(),
@@ -68,6 +72,15 @@ impl Core {
         self.quic.borrow_mut()
     }
 
+    /// The configuration of connections with this idle timeout.
+    pub(crate) fn server(&self, idle: Duration) -> Arc<ServerConfig> {
+        let mut server = self.server.borrow_mut();
+        if server.0 != idle {
+            *server = (idle, Config::with_idle(&server.1, self.limits, idle));
+        }
+        server.1.clone()
+    }
+
     /// Processes an event of a connection. The result is for the same connection.
     pub(crate) fn handle(
         &self,
@@ -81,11 +94,11 @@ impl Core {
     pub(crate) fn add(
         self: &Rc<Self>,
         handle: ConnectionHandle,
-        remote: SocketAddr,
+        (remote, idle): (SocketAddr, Duration),
         quic: quinn_proto::Connection,
     ) -> Rc<Shared> {
         self.handshakes.set(self.handshakes.get() + 1);
-        let shared = Rc::new(Shared::new(self.clone(), handle, remote, quic));
+        let shared = Rc::new(Shared::new(self.clone(), handle, (remote, idle), quic));
         self.connections.borrow_mut().insert(handle, shared.clone());
         shared
     }

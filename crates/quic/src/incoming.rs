@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use quinn_proto::Transmit;
 
@@ -69,13 +70,15 @@ impl Incoming<'_> {
         *self.transmit = self.core.quic().retry(incoming, self.response).ok();
     }
 
-    /// Begins the handshake. Returns `None` if the client's first message is invalid.
-    pub fn accept(mut self) -> Option<Connection> {
+    /// Begins the handshake of a connection that is forgotten after the time `idle` without a datagram. Returns `None` if
+    /// the client's first message is invalid.
+    pub fn accept(mut self, idle: Duration) -> Option<Connection> {
         let incoming = self.incoming.take()?;
         let (core, remote) = (self.core, incoming.remote_address());
-        let accepted = core.quic().accept(incoming, core.now(), self.response, None);
+        let server = Some(core.server(idle));
+        let accepted = core.quic().accept(incoming, core.now(), self.response, server);
         match accepted {
-            Ok((handle, quic)) => Some(Connection::new(core.add(handle, remote, quic))),
+            Ok((handle, quic)) => Some(Connection::new(core.add(handle, (remote, idle), quic))),
             Err(error) => {
                 core.metrics.handshakes_failed.add(1);
                 *self.transmit = error.response;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
 
@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     pub(crate) core: Rc<Core>,
     pub(crate) handle: ConnectionHandle,
     pub(crate) remote: SocketAddr,
+    /// Time without a datagram after which the connection is forgotten.
+    pub(crate) idle: Duration,
     pub(crate) state: RefCell<State>,
     /// Wakes the operation that drives the connection.
     driver: Cell<Option<Waker>>,
@@ -50,7 +52,7 @@ impl Shared {
     pub(crate) fn new(
         core: Rc<Core>,
         handle: ConnectionHandle,
-        remote: SocketAddr,
+        (remote, idle): (SocketAddr, Duration),
         quic: quinn_proto::Connection,
     ) -> Self {
         let (sends, heard, written) = (core.sends(), core.now(), 0);
@@ -58,7 +60,7 @@ impl Shared {
         let (is_lost, is_drained) = (false, false);
         let state =
             State { quic, waiting, sends, heard, written, is_handshaking, is_lost, is_drained };
-        Self { core, handle, remote, state: RefCell::new(state), driver: Cell::new(None) }
+        Self { core, handle, remote, idle, state: RefCell::new(state), driver: Cell::new(None) }
     }
 
     /// Processes a datagram for the connection.

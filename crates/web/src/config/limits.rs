@@ -26,6 +26,16 @@ pub struct Timeouts {
     pub revalidate: Duration,
 }
 
+/// Time for which the connection of a lost client with HTTP/3 is kept, in addition to the limit for idle connections.
+const QUIC_IDLE_GRACE: Duration = Duration::from_secs(5);
+
+impl Timeouts {
+    /// Time without a datagram after which QUIC forgets a connection. HTTP/3 closes idle ones before.
+    pub(crate) fn quic_idle(&self) -> Duration {
+        self.idle.max(self.request) + QUIC_IDLE_GRACE
+    }
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {

@@ -49,7 +49,8 @@ impl AcceptContext {
             // This handshake does not wait for a changed certificate; later ones get it.
             tls.check_if_due();
         }
-        let Some(connection) = incoming.accept() else { return };
+        // A reload may have changed the limit.
+        let Some(connection) = incoming.accept(site.timeouts.quic_idle()) else { return };
         let alt_svc = site.alt_svc().place(|| Some(local));
         let peer = Peer { pools: Some(self.pools.clone()), alt_svc, ..peer };
         http3::connection::dispatch(connection, self.stages, self.current.clone(), peer);

@@ -4,7 +4,6 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use phalanx::net::bind_quic;
 use phalanx_http3::ALPN;
@@ -13,9 +12,6 @@ use phalanx_service::BindError;
 use phalanx_tls::Certificates;
 
 use crate::config::{Config, Listen, has_http3};
-
-/// The longest time that a lost client's connection is kept, in addition to the limit for idle connections.
-const IDLE_GRACE: Duration = Duration::from_secs(5);
 
 /// The sockets of HTTP/3.
 pub(super) struct QuicSockets {
@@ -49,8 +45,8 @@ pub(super) struct QuicSocket {
 
 /// The configuration of QUIC for a server.
 pub(super) fn quic_config(config: &Config, certificates: Arc<Certificates>) -> QuicConfig {
-    let idle = config.timeouts.idle.max(config.timeouts.request) + IDLE_GRACE;
-    let quic = QuicConfig::new(certificates, ALPN, Limits { idle, ..Limits::default() });
+    let limits = Limits { idle: config.timeouts.quic_idle(), ..Limits::default() };
+    let quic = QuicConfig::new(certificates, ALPN, limits);
     config.hash_seed.into_iter().fold(quic, QuicConfig::seeded)
 }
 

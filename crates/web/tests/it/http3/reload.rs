@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use phalanx::runtime::DriverChoice;
 use phalanx_testkit::TIMEOUT;
@@ -36,6 +37,44 @@ fn config(home: &Path, driver: DriverChoice, version: &str, pair: Pair) -> Confi
 fn reload(is_reloaded: &Receiver<Result<(), String>>) {
     raise(SIGHUP).unwrap();
     is_reloaded.recv_timeout(TIMEOUT).unwrap().unwrap();
+}
+
+/// A connection that begins after a reload is kept for as long as the new limit says.
+#[test]
+fn a_longer_limit_of_idle_connections() {
+    const SHORT: Duration = Duration::from_millis(100);
+    let _alone = RELOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    for driver in [DriverChoice::Uring, DriverChoice::Poll] {
+        let (home, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+        let mut first = config(home.path(), driver, "one", authority.sign("one", &["sim.test"]));
+        let second = first.clone();
+        (first.timeouts.idle, first.timeouts.request) = (SHORT, SHORT);
+        let (reloaded, is_reloaded) = channel();
+        let mut started = None;
+        let start = || {
+            let next = VecDeque::from([second]).into();
+            let serve =
+                |up| operate(first, Inherited::default(), Arc::new(Reloads { up, next, reloaded }));
+            run(serve).map(|server| started = Some(server))
+        };
+        if !is_tested(&driver.to_string(), start) {
+            continue;
+        }
+        let (server, thread) = started.expect("it is tested");
+        let authority = std::fs::read(authority.certificate()).unwrap();
+        let tls = client_config(CertificateDer::from_pem_slice(&authority).unwrap());
+        let udp = announced_by(&tls, server.address);
+        reload(&is_reloaded);
+        block_on(async {
+            let mut client = Client::over(connect_trusting(&tls, udp).await.unwrap()).await;
+            assert_eq!(client.get("/version").await.1, b"one");
+            // Longer than the first limit, which is five seconds more than the time for idle connections.
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            assert_eq!(client.get("/version").await.1, b"one");
+        });
+        server.control.drain();
+        thread.join().unwrap().unwrap();
+    }
 }
 
 #[test]
