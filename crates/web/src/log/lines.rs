@@ -30,6 +30,8 @@ pub(crate) struct Lines {
     flush: SharedStage<()>,
     /// Logs with lines that are not written yet.
     pending: RefCell<Vec<Pending>>,
+    /// Bytes of lines that are being written.
+    in_flight: Cell<usize>,
     spare: RefCell<Vec<u8>>,
     time: RefCell<LogTime>,
     /// Whether an operation is writing the buffers.
@@ -50,6 +52,7 @@ impl Lines {
             file,
             flush,
             pending: RefCell::default(),
+            in_flight: Cell::default(),
             spare: RefCell::default(),
             time: RefCell::default(),
             writing: Cell::new(false),
@@ -59,7 +62,7 @@ impl Lines {
     /// Formats the lines of these records.
     fn add(&self, records: &LogRecords, day: Duration) {
         let (pending, time) = (&mut *self.pending.borrow_mut(), &mut *self.time.borrow_mut());
-        let mut buffered: usize = pending.iter().map(|log| log.buffer.len()).sum();
+        let mut buffered = self.in_flight.get() + length(pending);
         records.each(day, |output, access| {
             let own = pending.iter().position(|log| Arc::ptr_eq(&log.output, output));
             let own = own.unwrap_or_else(|| {
@@ -77,6 +80,11 @@ impl Lines {
             buffered += log.buffer.len() - before;
         });
     }
+}
+
+/// Bytes of the lines of all logs.
+fn length(logs: &[Pending]) -> usize {
+    logs.iter().map(|log| log.buffer.len()).sum()
 }
 
 /// Handler of the stage's cohort operation.
@@ -102,7 +110,9 @@ async fn write_all(lines: Rc<Lines>) {
     while !lines.pending.borrow().is_empty() {
         // Do not wait during shutdown.
         select(draining(), sleep(FLUSH_INTERVAL)).await;
-        for Pending { output, buffer, dropped } in lines.pending.take() {
+        let logs = lines.pending.take();
+        let _in_flight = InFlight::new(&lines.in_flight, length(&logs));
+        for Pending { output, buffer, dropped } in logs {
             let count = buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
             let written = output.clone();
             let call = lines.file.call(move |()| {
@@ -122,11 +132,57 @@ async fn write_all(lines: Rc<Lines>) {
     }
 }
 
+/// Counts bytes until they are written, or the operation is dropped.
+struct InFlight<'a>(&'a Cell<usize>);
+
+impl<'a> InFlight<'a> {
+    fn new(count: &'a Cell<usize>, bytes: usize) -> Self {
+        count.set(bytes);
+        Self(count)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.set(0);
+    }
+}
+
 /// Clears the flag when the operation ends, also if it is dropped.
 struct WritingGuard<'a>(&'a Cell<bool>);
 
 impl Drop for WritingGuard<'_> {
     fn drop(&mut self) {
         self.0.set(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx::Graph;
+    use phalanx::blocking::blocking;
+
+    use super::*;
+    use crate::config::{AccessLog, Config};
+    use crate::log::outputs::Logs;
+
+    /// Lines that a slow file has not taken yet count as well.
+    #[test]
+    fn lines_that_are_being_written_are_buffered() {
+        let mut graph = Graph::new();
+        let file = blocking(&mut graph, "log file").threads(1).state(());
+        let lines = Lines::new(file, graph.shared("flush", ()));
+        let config = Config { access_log: Some(AccessLog::default()), ..Config::new() };
+        let logs = Logs::open(&config, None).unwrap();
+        let mut records = LogRecords::pooled(&logs);
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        records.push(0, address, Duration::ZERO, &[b"GET / HTTP/1.1"], [b"", b"", b""]);
+        records.finish(200, 0);
+        let in_flight = InFlight::new(&lines.in_flight, MAX_BUFFERED_BYTES);
+        lines.add(&records, Duration::ZERO);
+        drop(in_flight);
+        lines.add(&records, Duration::ZERO);
+        let pending = lines.pending.take();
+        assert_eq!((pending[0].dropped, pending[0].buffer.is_empty()), (1, false));
     }
 }

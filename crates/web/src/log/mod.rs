@@ -24,6 +24,7 @@ use phalanx_http::Request;
 use crate::log::lines::{Lines, LogStage};
 pub(crate) use crate::log::outputs::{Logs, Unopened};
 use crate::log::records::LogRecords;
+pub(crate) use crate::log::sink::handle_reopen_signal;
 
 /// Largest cohort of answered requests; records are small.
 const COHORT: usize = 256;

@@ -47,6 +47,8 @@ struct State {
     unreported: u64,
     /// Time of the last report.
     reported: Option<Instant>,
+    /// Why the file was not reopened, if the last attempt has failed.
+    unopened: Option<io::ErrorKind>,
 }
 
 enum Target {
@@ -84,7 +86,7 @@ impl Sink {
         let register = || signal_hook::flag::register(SIGUSR1, Arc::clone(&reopen));
         // Registration fails only for signals that cannot be handled, which this is not.
         let signal = if signals { register().ok() } else { None };
-        let state = State { target, unreported: 0, reported: None };
+        let state = State { target, unreported: 0, reported: None, unopened: None };
         Ok(Self { state: Mutex::new(state), reopen, signal, lost })
     }
 
@@ -114,16 +116,21 @@ impl Sink {
     /// Appends complete lines. Reports lost lines on stderr.
     pub(super) fn append(&self, lines: &[u8], mut lost: u64) {
         let mut state = self.locked();
-        let State { target, unreported, reported } = &mut *state;
+        let State { target, unreported, reported, unopened } = &mut *state;
         let mut why = String::from("the log file is too slow");
         if let Target::File { path, file } = target
             && (self.reopen.swap(false, Ordering::Relaxed) || !file.is(path))
         {
             match Stream::append_to(path) {
-                Ok(new) => *file = new,
-                // Continue with the file that is open.
+                Ok(new) => (*file, *unopened) = (new, None),
+                // Continue with the file that is open. Each write tries again, and one message is enough.
                 Err(error) => {
-                    report(format_args!("access log: cannot reopen {}: {error}", path.display()));
+                    if unopened.replace(error.kind()) != Some(error.kind()) {
+                        report(format_args!(
+                            "access log: cannot reopen {}, so the old file gets the lines: {error}",
+                            path.display()
+                        ));
+                    }
                 }
             }
         }
@@ -144,6 +151,13 @@ impl Sink {
             }
         }
     }
+}
+
+/// Handles SIGUSR1 from now on, also without a log: scripts that rotate logs may still send it, and it would end the
+/// process.
+pub(crate) fn handle_reopen_signal() {
+    // It fails only for signals that cannot be handled, which this is not.
+    let _ = signal_hook::flag::register(SIGUSR1, Arc::default());
 }
 
 /// The destination in messages.
@@ -271,6 +285,24 @@ mod tests {
         sink.reopen();
         sink.append(b"five\n", 0);
         assert_eq!(lines(&path), "four\nfive\n");
+    }
+
+    /// Each write tries again, but the message is not repeated.
+    #[test]
+    fn a_file_that_cannot_be_reopened() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, old) = (home.path().join("log"), home.path().join("old"));
+        let sink = open(&path);
+        std::fs::rename(&path, &old).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        for line in ["one\n", "two\n"] {
+            sink.append(line.as_bytes(), 0);
+            assert_eq!(sink.locked().unopened, Some(io::ErrorKind::IsADirectory));
+        }
+        std::fs::remove_dir(&path).unwrap();
+        sink.append(b"three\n", 0);
+        assert_eq!((&*lines(&old), &*lines(&path)), ("one\ntwo\n", "three\n"));
+        assert_eq!(sink.locked().unopened, None, "the next failure is reported");
     }
 
     #[test]

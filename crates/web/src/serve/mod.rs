@@ -27,7 +27,7 @@ use crate::conn::AcceptContext;
 use crate::conn::accept::accept;
 use crate::conn::quic::serve_quic;
 use crate::error::ServeError;
-use crate::log::Logs;
+use crate::log::{Logs, handle_reopen_signal};
 use crate::serve::health_checks::check_all;
 use crate::serve::quic_sockets::{QuicSocket, QuicSockets, quic_config};
 use crate::serve::reload::Reloader;
@@ -231,6 +231,9 @@ fn run(
     let listeners = Listeners::bind(&config.listen, config.runtime.workers, inherited)?;
     let quic = QuicSockets::bind(&config, &listeners.addresses())?.map(Arc::new);
     let logs = Logs::open(&config, None)?;
+    if config.runtime.signals {
+        handle_reopen_signal();
+    }
 
     let mut graph = Graph::new();
     let ports = quic.as_ref().map(|quic| quic.ports()).unwrap_or_default();

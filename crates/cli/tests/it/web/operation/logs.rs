@@ -10,7 +10,12 @@ use phalanx_testkit::site::Site;
 use crate::on_each_driver;
 use crate::server::{Server, bare};
 
-on_each_driver!(each_host_has_its_log, logs_change_at_a_reload, every_log_is_reopened);
+on_each_driver!(
+    each_host_has_its_log,
+    logs_change_at_a_reload,
+    every_log_is_reopened,
+    a_server_without_a_log_ignores_the_signal,
+);
 
 const MAIN: &str = "listen = 'http://127.0.0.1:0'\nh2c = true\n\
                     access-log = { target = './all', format = '$host $status' }\n";
@@ -137,6 +142,16 @@ fn every_log_is_reopened(driver: &'static str) {
     server.signal(Signal::USR1);
     ask(1);
     assert_eq!(lines(&site, "a.1", 1), ["a"]);
+}
+
+/// The signal of a script that rotates logs does not end a server that has none.
+fn a_server_without_a_log_ignores_the_signal(driver: &'static str) {
+    let site = Site::new();
+    site.file("a", "a");
+    let mut server = Server::start(driver, &site.root());
+    server.signal(Signal::USR1);
+    assert_eq!(Client::connect(server.address).get("/a").status, 200);
+    server.shut_down();
 }
 
 /// Templates with errors, and logs without a directory.
