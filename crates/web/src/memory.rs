@@ -124,7 +124,7 @@ impl Memory {
             compressing: Budget::new(MAX_COMPRESSING),
             uncompressed: Counter::new(
                 "phalanx_web_compressions_rejected",
-                "Files sent uncompressed because too many wait for compression or too much content is in memory.",
+                "Files sent uncompressed because too many wait for compression, too much content is in memory, or the result is too large for the cache.",
             ),
             abandoned: Counter::new(
                 "phalanx_web_compressions_abandoned",

@@ -101,7 +101,11 @@ impl Config {
         pass.range("max-headers", &mut limits.headers, 1.., help);
         let help = "bytes of a request body, which is read and discarded; longer ones get 413";
         pass.key_as::<Size, _>("max-request-body", &mut limits.body, help);
-        pass.key("max-open-files", &mut self.open_files, "large files kept open");
+        pass.key(
+            "max-open-files",
+            &mut self.open_files,
+            "files above 64 KiB and their precompressed files kept open",
+        );
     }
 
     fn timeouts(&mut self, pass: &mut Pass<'_, '_>) {

@@ -37,15 +37,20 @@ impl Value {
         Self::File { published, local }
     }
 
-    /// Whether the value keeps a file open.
-    fn is_open(&self) -> bool {
-        matches!(self, Self::File { local, .. } if local.is_open())
+    /// The number of files that the value keeps open.
+    fn open_files(&self) -> usize {
+        match self {
+            Self::File { local, .. } => local.open_files(),
+            Self::Block { .. } => 0,
+        }
     }
 }
 
 struct Record {
     value: Value,
     bytes: usize,
+    /// Files that it keeps open.
+    open_files: usize,
     /// Whether the block was used since the hand passed it; a file has a mark of its own.
     used: bool,
 }
@@ -75,8 +80,10 @@ pub(crate) struct FileCache {
     hand: VecDeque<u64>,
     used: usize,
     budget: usize,
-    /// Keys of values that keep a file open, oldest first. Descriptors are scarcer than memory.
+    /// Keys of values that keep files open, oldest first. Descriptors are scarcer than memory.
     open: VecDeque<u64>,
+    /// Files that they keep open.
+    open_files: usize,
     max_open: usize,
     pub(crate) loads: Loads,
 }
@@ -97,6 +104,7 @@ impl FileCache {
             used: 0,
             budget,
             open: VecDeque::new(),
+            open_files: 0,
             max_open,
             loads: Loads::default(),
         }
@@ -154,26 +162,38 @@ impl FileCache {
         }
     }
 
-    /// Inserts `value`, replacing the value with the same key. A value that exceeds the budget is not
-    /// inserted.
+    /// Inserts `value`, replacing the value with the same key. A value that exceeds the budget or the number of open files
+    /// is not inserted.
     pub(crate) fn insert(&mut self, key: u64, value: Value) {
         self.remove(key);
-        let bytes = Record::bytes(&value);
-        if bytes > self.budget || self.max_open == 0 && value.is_open() {
+        let (bytes, open_files) = (Record::bytes(&value), value.open_files());
+        if bytes > self.budget || open_files > self.max_open {
             return;
         }
-        if value.is_open() {
-            while self.open.len() >= self.max_open {
-                self.remove(self.open[0]);
-            }
-            self.open.push_back(key);
-        }
+        self.count_open(key, open_files);
         self.used += bytes;
-        self.records.insert(key, Record { value, bytes, used: false });
+        self.records.insert(key, Record { value, bytes, open_files, used: false });
         while self.used > self.budget {
             self.evict();
         }
         self.hand.push_back(key);
+    }
+
+    /// Counts files that the value of a key keeps open from now on, and removes the oldest values with others if these are
+    /// too many.
+    fn count_open(&mut self, key: u64, more: usize) {
+        if more == 0 {
+            return;
+        }
+        self.open_files += more;
+        while self.open_files > self.max_open
+            && let Some(oldest) = self.open.iter().copied().find(|other| *other != key)
+        {
+            self.remove(oldest);
+        }
+        if !self.open.contains(&key) {
+            self.open.push_back(key);
+        }
     }
 
     /// Whether `file` is the cached value of this key.
@@ -182,27 +202,25 @@ impl FileCache {
         matches!(value, Some(Value::File { published, .. }) if published.is(file))
     }
 
-    /// Whether the value of one key may grow by `bytes` without displacing most other values.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        bytes <= self.budget / 4 && self.max_open > 0
+    /// Whether the value of a key may grow by `bytes` without displacing most other values, and keep `open_files` more
+    /// files open.
+    pub(crate) fn has_room(&self, key: u64, bytes: usize, open_files: usize) -> bool {
+        let own = self.records.get(&key).map_or(0, |record| record.open_files);
+        bytes <= self.budget / 2 && own + open_files <= self.max_open
     }
 
     /// Updates the size of a value that has grown.
     pub(crate) fn weigh(&mut self, key: u64) {
         let Some(record) = self.records.get_mut(&key) else { return };
-        let bytes = Record::bytes(&record.value);
+        let (bytes, open_files) = (Record::bytes(&record.value), record.value.open_files());
         self.used = self.used - record.bytes + bytes;
         record.bytes = bytes;
+        let more = open_files - std::mem::replace(&mut record.open_files, open_files);
         // It was just requested.
         if let Value::File { local, .. } = &record.value {
             local.touch();
         }
-        if record.value.is_open() && !self.open.contains(&key) {
-            while self.open.len() >= self.max_open {
-                self.remove(self.open[0]);
-            }
-            self.open.push_back(key);
-        }
+        self.count_open(key, more);
         while self.used > self.budget {
             self.evict();
         }
@@ -231,7 +249,8 @@ impl FileCache {
     }
 
     fn forget_open(&mut self, key: u64, record: &Record) {
-        if record.value.is_open() {
+        if record.open_files > 0 {
+            self.open_files -= record.open_files;
             self.open.retain(|other| *other != key);
         }
     }
@@ -299,5 +318,12 @@ mod tests {
         assert!(cache.block(1, FileId::of_length(2), 0).is_none());
         assert!(cache.block(1, FileId::of_length(1), 1).is_none());
         assert!(cache.file(1, HostId(0), b"x", Duration::ZERO, Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn values_may_grow_to_half_of_the_budget() {
+        let cache = FileCache::new(1000, 0);
+        assert!(cache.has_room(1, 500, 0) && !cache.has_room(1, 501, 0));
+        assert!(!cache.has_room(1, 500, 1) && FileCache::new(1000, 1).has_room(1, 500, 1));
     }
 }

@@ -154,20 +154,22 @@ impl Entry {
         self.variants.iter().flat_map(|variants| variants.made())
     }
 
-    /// Whether a file whose content is still to be read was written to; its content would then not match its
-    /// tag. Whether the path names another file by now is checked elsewhere.
+    /// Whether a file whose content is still to be read was written to, or one of its precompressed files; its content
+    /// would then not match its tag. Whether the path names another file by now is checked elsewhere.
     pub(crate) fn has_changed(&self) -> bool {
-        match &self.content {
+        let is_other = match &self.content {
             Content::Whole(_) => false,
             Content::Blocks(file) => {
                 file.metadata().map_or(true, |metadata| FileId::from(metadata) != self.id)
             }
-        }
+        };
+        is_other || self.variants.is_some() && self.others().any(|variant| variant.has_changed())
     }
 
-    /// Whether the entry keeps a file open.
-    pub(crate) fn is_open(&self) -> bool {
-        matches!(self.content, Content::Blocks(_)) || self.others().any(|variant| variant.is_open())
+    /// The number of files that the entry keeps open.
+    pub(crate) fn open_files(&self) -> usize {
+        let own = usize::from(matches!(self.content, Content::Blocks(_)));
+        own + self.others().map(|variant| variant.open_files()).sum::<usize>()
     }
 
     /// Approximate memory of the entry, in bytes.

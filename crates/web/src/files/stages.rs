@@ -1,6 +1,6 @@
 //! The stages of files, in wavefront order.
 
-use phalanx::stage::PartitionedCohortStage;
+use phalanx::stage::{DEFAULT_PARTITIONS_PER_PROCESSOR, PartitionedCohortStage};
 use phalanx::{Graph, PartitionedStage, SharedStage};
 
 use crate::config::Config;
@@ -10,6 +10,9 @@ use crate::files::cached::FileIndex;
 
 /// Cache bytes for each replica of a file that a processor may have: most files of a site are larger.
 const BYTES_PER_REPLICA: usize = 4096;
+/// Cache bytes of a partition for which there are fewer than the usual number: no value is larger than its partition, and a
+/// compressed file may take half of one.
+const MIN_PARTITION_BYTES: usize = 4 << 20;
 /// Replicas on each processor, at about 50 bytes each.
 const MIN_REPLICAS: usize = 256;
 const MAX_REPLICAS: usize = 16 * 1024;
@@ -27,15 +30,15 @@ pub(crate) struct FileStages {
 impl FileStages {
     /// Declares the stages.
     pub(crate) fn declare(graph: &mut Graph, config: &Config) -> Self {
-        let partitions = config.runtime.workers * phalanx::stage::DEFAULT_PARTITIONS_PER_PROCESSOR;
+        let partitions = partitions(config.cache_bytes, config.runtime.workers);
         let budget = config.cache_bytes / partitions;
-        let open = config.open_files.div_ceil(partitions);
+        let (files, rest) = (config.open_files / partitions, config.open_files % partitions);
         let replicas = (config.cache_bytes / BYTES_PER_REPLICA).clamp(MIN_REPLICAS, MAX_REPLICAS);
         let index = graph.stage("file index").replicated(replicas);
         let cache = graph
             .stage("file cache")
             .partitions(partitions)
-            .partitioned(move |_| FileCache::new(budget, open));
+            .partitioned(move |n| FileCache::new(budget, files + usize::from(n < rest)));
         let aggregator = graph.reserve("aggregator");
         let disk = graph.shared("disk", ());
         let aggregator = graph
@@ -45,5 +48,30 @@ impl FileStages {
         graph.calls(aggregator, disk);
         graph.calls(disk, ());
         Self { index, cache, aggregator, disk }
+    }
+}
+
+/// The number of partitions of a cache with this many bytes: at least one for each worker, so that all load files.
+fn partitions(cache_bytes: usize, workers: usize) -> usize {
+    (cache_bytes / MIN_PARTITION_BYTES).clamp(workers, workers * DEFAULT_PARTITIONS_PER_PROCESSOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_of_small_caches_are_few() {
+        for (megabytes, workers, wanted) in [
+            (256, 1, 4),
+            (256, 8, 32),
+            (256, 32, 64),
+            (256, 64, 64),
+            (2, 64, 64),
+            (0, 2, 2),
+            (2, 1, 1),
+        ] {
+            assert_eq!(partitions(megabytes << 20, workers), wanted, "{megabytes} {workers}");
+        }
     }
 }

@@ -5,6 +5,7 @@ mod common;
 mod compression;
 mod configuration;
 mod dates;
+mod files;
 mod guard;
 mod http2;
 mod http3;

@@ -155,13 +155,15 @@ async fn create(
         Source::Compressed | Source::None => return Err(Failure::Missing),
     };
     cache.with(|cache| {
-        let bytes = made.as_ref().map_or(0, |variant| variant.bytes());
-        if cache.holds(lookup.key, file) && cache.has_room(bytes) {
+        let size = |variant: &Arc<Entry>| (variant.bytes(), variant.open_files());
+        let (bytes, open_files) = made.as_ref().map_or((0, 0), size);
+        if cache.holds(lookup.key, file) && cache.has_room(lookup.key, bytes, open_files) {
             variants.set(coding, made.clone());
             cache.weigh(lookup.key);
         } else if cache.holds(lookup.key, file) && !waited_for {
             // Too large to cache: record it as unavailable, so that it is not created again and again.
             variants.set(coding, None);
+            lookup.site.memory.uncompressed.add(1);
         }
     });
     made.ok_or(Failure::Missing)

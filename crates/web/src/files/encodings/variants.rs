@@ -210,6 +210,6 @@ mod tests {
         let (own, gzip) = (entry(None), entry(Some(Coding::Gzip)));
         assert_eq!(own.validators().etag, "\"0-4\"");
         assert_eq!(gzip.validators().etag, "\"0-4-4-gzip\"");
-        assert!(own.bytes() > 4 && !own.is_open());
+        assert!(own.bytes() > 4 && own.open_files() == 0);
     }
 }

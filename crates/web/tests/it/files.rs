@@ -1,0 +1,89 @@
+//! Files that change in place, and their encodings.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use phalanx_testkit::eventually;
+use phalanx_testkit::http::Client;
+use phalanx_web::Config;
+
+use crate::common::{metric, on_each_driver};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Creates the directory `root` in `home` with these files.
+fn site(home: &Path, files: &[(&str, &[u8])]) -> Config {
+    let root = home.join("root");
+    fs::create_dir(&root).unwrap();
+    for (name, content) in files {
+        fs::write(root.join(name), content).unwrap();
+    }
+    let mut config = Config::of(&root);
+    config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
+    config
+}
+
+/// Although the file itself has not changed, and its next check is due in an hour.
+#[test]
+fn a_precompressed_file_is_overwritten() {
+    let configure = |home: &Path| {
+        let files = [("app.js", &[b' '; 100_000][..]), ("app.js.br", &[1; 70_000])];
+        let mut config = site(home, &files);
+        (config.hosts[0].precompressed, config.timeouts.revalidate) = (true, HOUR);
+        config
+    };
+    on_each_driver(configure, |server, home| {
+        let mut client = Client::connect(server.address);
+        let mut ask = |byte, length| {
+            let response = client.get_with("/app.js", "Accept-Encoding: br\r\n");
+            assert_eq!((response.status, response.first("Content-Encoding")), (200, Some("br")));
+            assert!(response.body == vec![byte; length], "{} bytes", response.body.len());
+            response.first("ETag").unwrap().to_owned()
+        };
+        let tags = [ask(1, 70_000), ask(1, 70_000)];
+        fs::write(home.join("root/app.js.br"), [2; 80_000]).unwrap();
+        assert!(!tags.contains(&ask(2, 80_000)));
+    });
+}
+
+/// Lines of digits, half of whose bits are random.
+fn digits(lines: u64) -> Vec<u8> {
+    let line = |n: u64| format!("{:016x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (0..lines).map(line).collect::<String>().into_bytes()
+}
+
+#[test]
+fn no_open_file_is_needed_for_compression() {
+    let configure = |home: &Path| {
+        let mut config = site(home, &[("a.txt", &digits(1000))]);
+        (config.hosts[0].compress, config.open_files) = (true, 0);
+        config
+    };
+    on_each_driver(configure, |server, _| {
+        let mut client = Client::connect(server.address);
+        eventually("a compressed file", || {
+            let response = client.get_with("/a.txt", "Accept-Encoding: gzip\r\n");
+            (response.first("Content-Encoding") == Some("gzip")).then_some(())
+        });
+    });
+}
+
+#[test]
+fn results_that_the_cache_cannot_hold_are_counted() {
+    let configure = |home: &Path| {
+        let mut config = site(home, &[("a.txt", &digits(20_000))]);
+        (config.hosts[0].compress, config.cache_bytes) = (true, 64 << 10);
+        config
+    };
+    on_each_driver(configure, |server, _| {
+        let mut client = Client::connect(server.address);
+        let name = "phalanx_web_compressions_rejected_total";
+        eventually(name, || {
+            let response = client.get_with("/a.txt", "Accept-Encoding: gzip\r\n");
+            assert_eq!((response.status, response.first("Content-Encoding")), (200, None));
+            metric(server, name).filter(|count| *count == 1)
+        });
+    });
+}
