@@ -38,7 +38,7 @@ mod version;
 
 pub use access::{Access, LogFormat, LogTemplate, LogTime};
 pub use limits::{Limits, MAX_FIELDS};
-pub use mime::{ContentType, content_type};
+pub use mime::{ContentType, content_type, is_compressible, is_text};
 pub use negotiate::accept::{accepts, names};
 pub use negotiate::conditional::{Outcome, Validators, evaluate};
 pub use negotiate::encoding::{Accepted, Coding};

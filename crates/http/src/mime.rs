@@ -27,21 +27,7 @@ impl ContentType {
 
     /// Whether compression pays for this type: text, and formats without compression of their own.
     pub fn is_compressible(self) -> bool {
-        self.utf8
-            || matches!(
-                self.essence,
-                "application/wasm"
-                    | "application/x-javascript"
-                    | "application/rtf"
-                    | "application/vnd.ms-fontobject"
-                    | "font/ttf"
-                    | "font/otf"
-                    | "application/x-font-ttf"
-                    | "application/font-sfnt"
-                    | "image/bmp"
-                    | "image/x-icon"
-                    | "image/vnd.microsoft.icon"
-            )
+        is_compressible(self.essence)
     }
 
     fn parameter(self) -> &'static str {
@@ -111,7 +97,27 @@ pub fn content_type(path: &[u8]) -> ContentType {
     ContentType { essence, utf8: is_text(essence) }
 }
 
-fn is_text(essence: &str) -> bool {
+/// Whether compression pays for a type and subtype, in lower case: text, and formats without compression of their own.
+pub fn is_compressible(essence: &str) -> bool {
+    is_text(essence)
+        || matches!(
+            essence,
+            "application/wasm"
+                | "application/x-javascript"
+                | "application/rtf"
+                | "application/vnd.ms-fontobject"
+                | "font/ttf"
+                | "font/otf"
+                | "application/x-font-ttf"
+                | "application/font-sfnt"
+                | "image/bmp"
+                | "image/x-icon"
+                | "image/vnd.microsoft.icon"
+        )
+}
+
+/// Whether a type and subtype, in lower case, are those of text.
+pub fn is_text(essence: &str) -> bool {
     essence.starts_with("text/")
         || essence.ends_with("+xml")
         || essence.ends_with("+json")

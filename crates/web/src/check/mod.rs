@@ -134,7 +134,7 @@ impl Config {
                     let expected = "expected a host such as \"example.org\" or \"*.example.org\"";
                     wrong(
                         key("server-names"),
-                        format!("found {name:?}, {expected}, without a port"),
+                        format!("found {name:?}, {expected}, without a port and a dot at the end"),
                     );
                 }
                 if let Some(other) = seen.insert(name.to_ascii_lowercase(), n) {
@@ -191,6 +191,12 @@ fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => !name.is_empty() && !name.starts_with('.') && name.chars().all(plain),
+        // The requested name is compared without the dot of the root.
+        None => {
+            !name.is_empty()
+                && !name.starts_with('.')
+                && !name.ends_with('.')
+                && name.chars().all(plain)
+        }
     }
 }

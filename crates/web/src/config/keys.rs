@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use phalanx_config::{Keys, Pass, Size};
+use phalanx_http::MAX_FIELDS;
 
 use crate::config::values::{
     AcmeChallenges, ErrorPages, ForwardedFields, LogFormats, MaxQueueDelay, Networks,
@@ -97,8 +98,8 @@ impl Config {
         pass.range_as::<Size, _>("max-request-line", &mut limits.request_line, 1.., help);
         let help = "bytes of a request head; longer ones get 431";
         pass.range_as::<Size, _>("max-request-head", &mut limits.head, 1.., help);
-        let help = "header fields of a request; more get 431";
-        pass.range("max-headers", &mut limits.headers, 1.., help);
+        let help = "header fields of a request, of which all Cookie fields count as one over HTTP/2 and HTTP/3; more get 431";
+        pass.range("max-headers", &mut limits.headers, 1..=MAX_FIELDS, help);
         let help = "bytes of a request body, which is read and discarded; longer ones get 413";
         pass.key_as::<Size, _>("max-request-body", &mut limits.body, help);
         pass.key(
@@ -153,7 +154,7 @@ impl Keys for HostConfig {
         let help = "file to send with status 200 for page requests that match no file, for single-page applications \
                     with client-side routing";
         pass.key("fallback", &mut self.fallback, help);
-        let help = "files to send with an error status, as in 404=404.html";
+        let help = "files to send with an error status of this server, as in 404=404.html";
         pass.key_as::<ErrorPages, _>("error-pages", &mut self.error_pages, help);
         let help = "symbolic links that are followed; none leads outside the root";
         pass.key("symlinks", &mut self.symlinks, help);

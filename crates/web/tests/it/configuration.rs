@@ -53,7 +53,8 @@ fn errors_name_their_position() {
         ("max-connections = 0", "1:19: max-connections: ", "at least 1"),
         ("max-request-line = 0", "1:20: max-request-line: ", "at least 1"),
         ("max-request-head = 0", "1:20: max-request-head: ", "at least 1"),
-        ("max-headers = 0", "1:15: max-headers: ", "at least 1"),
+        ("max-headers = 0", "1:15: max-headers: ", "1 to 128"),
+        ("max-headers = 129", "1:15: max-headers: ", "1 to 128"),
         ("max-connections-per-address = 0", "1:31: max-connections-per-address: ", "at least 1"),
         ("max-request-rate = 0", "1:20: max-request-rate: found 0.0, expected at least 0.001", ""),
         (
@@ -75,6 +76,12 @@ fn errors_name_their_position() {
         ("health = 'up'", "1:10: health: ", "slash"),
         ("[host]\nlisting = 'yes'", "2:11: host.listing: ", "true or false"),
         ("[host]\nerror-pages = '200=a'", "2:15: host.error-pages: ", "200"),
+        ("[host]\nerror-pages = '418=a'", "2:15: host.error-pages: ", "502, 503, 504"),
+        (
+            "[[host]]\nserver-names = 'a.'",
+            "2:16: host[0].server-names: found \"a.\"",
+            "a dot at the end",
+        ),
         ("[[host]]\nserver-names = 'a'\n[x]", "3:2: x: unknown key", ""),
         ("[host]\nroot = ''", "2:8: host.root: ", ""),
         ("[[host]]\nserver-names = ['a:80']", "2:16: host[0].server-names: ", "without a port"),
@@ -105,6 +112,22 @@ fn errors_name_their_position() {
             "[[host.header]]\npath = '*'\nname = 'Date'\nvalue = 'x'",
             "3:8: host.header[0].name: ",
             "the server itself",
+        ),
+        (
+            "[[host.header]]\npath = '*'\nname = 'Server'\nvalue = 'x'",
+            "3:8: host.header[0].name: ",
+            "the server itself",
+        ),
+        (
+            "[[host.header]]\npath = '*'\nname = 'accept-ranges'\nvalue = 'none'",
+            "3:8: host.header[0].name: ",
+            "the server itself",
+        ),
+        (
+            "[host]\nsecurity-headers.strict-transport-security = 'max-age=1'\n\
+             header = [{ path = '*', name = 'Strict-Transport-Security', value = 'max-age=2' }]",
+            "3:",
+            "remove this rule",
         ),
         (
             "[[host.cache-control]]\npath = '['\nvalue = 'x'",
@@ -221,7 +244,11 @@ fn host() -> impl Strategy<Value = HostConfig> {
         prop::collection::vec(text(), 0..3),
         (text(), prop::option::of(text())),
         any::<[bool; 3]>(),
-        prop::collection::btree_map(400..600u16, text(), 0..3),
+        prop::collection::btree_map(
+            prop::sample::select(vec![400_u16, 404, 413, 502]),
+            text(),
+            0..3,
+        ),
         0..3usize,
     );
     (own, rules).prop_map(|((names, (root, fallback), flags, errors, links), rules)| {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use phalanx_http::{ContentType, content_type};
+use phalanx_http::{ContentType, content_type, is_compressible, is_text};
 
 use crate::config::HostConfig;
 use crate::site::rules::pattern::Pattern;
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     /// By file extension, with the default charset.
     Known(ContentType),
     /// By a rule.
-    Configured { value: Arc<str>, text: bool },
+    Configured { value: Arc<str>, is_compressible: bool },
 }
 
 impl Kind {
@@ -23,7 +23,7 @@ impl Kind {
     pub(crate) fn is_compressible(&self) -> bool {
         match self {
             Self::Known(known) => known.is_compressible(),
-            Self::Configured { text, .. } => *text,
+            Self::Configured { is_compressible, .. } => *is_compressible,
         }
     }
 }
@@ -85,7 +85,7 @@ impl Kinds {
         match &self.charset {
             Some(charset) if known.utf8 => {
                 let value = with_charset(known.essence, charset.as_deref()).into();
-                Kind::Configured { value, text: true }
+                Kind::Configured { value, is_compressible: true }
             }
             _ => known.into(),
         }
@@ -103,13 +103,9 @@ fn configured(value: &str, charset: Option<&str>) -> Result<Kind, String> {
         return Err(format!("found {value:?}, expected a type such as \"text/plain\""));
     }
     let lower = essence.to_ascii_lowercase();
-    let text = lower.starts_with("text/")
-        || lower.ends_with("+xml")
-        || lower.ends_with("+json")
-        || matches!(&lower[..], "application/json" | "application/xml" | "application/javascript");
-    let bare = text && !parameters.to_ascii_lowercase().contains("charset=");
+    let bare = is_text(&lower) && !parameters.to_ascii_lowercase().contains("charset=");
     let value = if bare { with_charset(value, charset) } else { value.to_owned() };
-    Ok(Kind::Configured { value: value.into(), text })
+    Ok(Kind::Configured { value: value.into(), is_compressible: is_compressible(&lower) })
 }
 
 fn with_charset(value: &str, charset: Option<&str>) -> String {
@@ -149,6 +145,7 @@ mod tests {
             ("*.{log,md}", "text/plain"),
             ("LICENSE", "text/plain"),
             ("*.wasm2", "application/wasm"),
+            ("*.raw", "image/png"),
         ];
         let (usual, wrong) = kinds(Some("utf-8"), &rules);
         assert!(wrong.is_empty());
@@ -171,7 +168,8 @@ mod tests {
         }
         let own = none.of(b"old/a.log");
         assert_eq!(own.to_string(), "text/html; charset=iso-8859-1", "the first that matches");
-        assert!(own.is_compressible() && !none.of(b"a.wasm2").is_compressible());
+        assert!(own.is_compressible() && !none.of(b"a.raw").is_compressible());
+        assert!(none.of(b"a.wasm2").is_compressible(), "as by its extension");
         assert!(none.of(b"a.html").is_compressible());
     }
 

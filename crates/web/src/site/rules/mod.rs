@@ -111,6 +111,8 @@ impl Rules {
                 Err((key, what)) => note(format!("rewrite[{n}].{key}"), what),
             }
         }
+        let own_hsts = host.security_headers.as_ref();
+        let own_hsts = own_hsts.and_then(|own| own.strict_transport_security.as_ref());
         for (n, rule) in host.headers.iter().enumerate() {
             match (Pattern::new(&rule.path), is_field(&rule.name, &rule.value)) {
                 (Ok(_), Ok(()))
@@ -118,6 +120,13 @@ impl Rules {
                 {
                     let what = "errors have a `Cache-Control` of their own; remove `errors = true`";
                     note(format!("header[{n}].errors"), what.into());
+                }
+                (Ok(_), Ok(()))
+                    if own_hsts.is_some()
+                        && rule.name.eq_ignore_ascii_case("strict-transport-security") =>
+                {
+                    let what = "`security-headers` sets `Strict-Transport-Security` for all paths; remove this rule";
+                    note(format!("header[{n}].name"), what.into());
                 }
                 (Ok(pattern), Ok(())) => {
                     let (name, value) = (rule.name.clone(), rule.value.clone());
@@ -148,8 +157,7 @@ impl Rules {
             }
             rules.security.push(name, value.as_bytes());
         }
-        let transport = host.security_headers.as_ref();
-        if let Some(value) = transport.and_then(|own| own.strict_transport_security.as_ref()) {
+        if let Some(value) = own_hsts {
             match is_hsts(value) {
                 Ok(()) => rules.tls.push("Strict-Transport-Security", value.as_bytes()),
                 Err(what) => note("security-headers.strict-transport-security".into(), what),

@@ -16,7 +16,8 @@ pub(super) fn is_value(value: &str) -> Result<(), String> {
 }
 
 /// Fields that only the server may set.
-const OWN: [&str; 14] = [
+const OWN: [&str; 16] = [
+    "accept-ranges",
     "allow",
     "connection",
     "content-encoding",
@@ -28,6 +29,7 @@ const OWN: [&str; 14] = [
     "keep-alive",
     "last-modified",
     "location",
+    "server",
     "trailer",
     "transfer-encoding",
     "upgrade",
