@@ -66,6 +66,8 @@ impl<'a> Request<'a> {
     /// The stream frames the content, so the caller sets [`body`](Self::body) and
     /// [`expect_continue`](Self::expect_continue), and for HTTP/3 the [`version`](Self::version).
     ///
+    /// All `cookie` fields count as one, since clients divide what is one field in HTTP/1.1 (RFC 9113, 8.2.3).
+    ///
     /// # Errors
     /// [`Reject`] if the target or the authority is invalid, or if the head exceeds a limit.
     pub fn from_fields(
@@ -85,9 +87,13 @@ impl<'a> Request<'a> {
         }
         request.host = request.host.or(Some(authority));
         request.keep_alive = true;
-        let (mut gathered, mut count) = (Gathered::default(), 0);
+        let (mut gathered, mut count, mut has_cookie) = (Gathered::default(), 0, false);
         for (name, value) in fields {
-            count += 1;
+            let is_cookie = name == b"cookie";
+            if !(is_cookie && has_cookie) {
+                count += 1;
+            }
+            has_cookie |= is_cookie;
             if !matches!(name, b"host" | b"content-length" | b"expect") {
                 gathered.take(&mut request, name, value)?;
             }

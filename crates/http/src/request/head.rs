@@ -1,7 +1,7 @@
 //! A parsed request head.
 
 use crate::request::framing::Body;
-use crate::request::host::Target;
+use crate::request::host::{Target, strip_prefix};
 use crate::request::line::{Line, Method};
 use crate::syntax::bytes::field_lines;
 use crate::version::Version;
@@ -111,6 +111,12 @@ impl<'a> Request<'a> {
     /// Names and values of all field lines, in order.
     pub fn fields(&self) -> impl DoubleEndedIterator<Item = (&'a str, &'a [u8])> + use<'a> {
         field_lines(self.fields)
+    }
+
+    /// Whether the target is a URL with `https`, which only a connection with TLS may request (RFC 9110, 7.4).
+    #[inline]
+    pub fn has_https_target(&self) -> bool {
+        !self.target.starts_with('/') && strip_prefix(self.target, "https://").is_some()
     }
 
     /// Whether this is `OPTIONS *`, which concerns the server rather than a resource.

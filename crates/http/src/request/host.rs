@@ -77,7 +77,8 @@ fn split_query(target: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn strip_prefix<'a>(target: &'a str, scheme: &str) -> Option<&'a str> {
+/// Removes a scheme, whose case is ignored.
+pub(crate) fn strip_prefix<'a>(target: &'a str, scheme: &str) -> Option<&'a str> {
     let (start, rest) = target.split_at_checked(scheme.len())?;
     start.eq_ignore_ascii_case(scheme).then_some(rest)
 }

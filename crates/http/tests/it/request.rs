@@ -350,4 +350,20 @@ fn decoded_fields_are_limited_and_checked() {
         assert_eq!(http2(parts, &vec![field; count], "", &limits), Err(status), "{parts:?}: {why}");
     }
     assert!(http2(["OPTIONS", "*", "h"], &[field; 2], "", &limits).is_ok());
+    // RFC 9113, 8.2.3: a client may divide one field.
+    let cookies = [("cookie", "c=d"); 200];
+    assert!(http2(["GET", "/", "h"], &[&[field][..], &cookies].concat(), "", &limits).is_ok());
+    let more = [&[field; 2][..], &cookies].concat();
+    assert_eq!(http2(["GET", "/", "h"], &more, "", &limits), Err(431));
+}
+
+/// RFC 9110, 7.4
+#[test]
+fn targets_that_require_tls() {
+    for (target, is_https) in
+        [("/", false), ("http://a/", false), ("https://a/", true), ("HTTPS://a", true)]
+    {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(request(&head).unwrap().has_https_target(), is_https, "{target}");
+    }
 }

@@ -143,7 +143,7 @@ impl Connection {
             stages,
             path,
             permit,
-            peer: Peer { admission, recorder, proxy, pools, .. },
+            peer: Peer { admission, recorder, proxy, pools, is_named, .. },
             https,
             answered: waiting,
             transport,
@@ -205,6 +205,7 @@ impl Connection {
                     recounted,
                     https: *https,
                     is_tls,
+                    is_named: *is_named,
                 },
                 group,
                 (&request, reply),
@@ -244,6 +245,7 @@ impl Connection {
                 recounted,
                 https: *https,
                 is_tls,
+                is_named: *is_named,
             };
             admit(&mut out.buffer, &context, permit, &request, reply)
         };

@@ -111,19 +111,23 @@ pub(crate) struct StreamClosed;
 /// A body on a stream of HTTP/2 or HTTP/3.
 pub(crate) struct StreamBody {
     content: Rc<dyn StreamContent>,
+    /// Content that has arrived before.
+    first: Vec<u8>,
     is_done: bool,
     max_length: u64,
     arrival: Arrival,
 }
 
 impl StreamBody {
-    /// The body of `job`.
-    pub(crate) fn new(content: Rc<dyn StreamContent>, job: &Job) -> Self {
+    /// The body of `job`, which begins with the bytes `first`.
+    pub(crate) fn new(content: Rc<dyn StreamContent>, job: &Job, first: Vec<u8>) -> Self {
         let (is_done, max_length) = (job.body == Body::None, job.group.rule.max_body);
-        Self { content, is_done, max_length, arrival: Arrival::new(job) }
+        Self { content, first, is_done, max_length, arrival: Arrival::new(job) }
     }
 
     async fn next(&mut self, out: &mut Vec<u8>, idle: Duration) -> Result<(), BodyError> {
+        self.arrival.received += self.first.len() as u64;
+        out.append(&mut self.first);
         while out.is_empty() && !self.is_done {
             let (begun, limit) = (now(), self.arrival.limit(idle)?);
             let piece = poll_fn(|context| self.content.poll_content(context, out));
@@ -135,11 +139,11 @@ impl StreamBody {
                 Ok(Err(StreamClosed)) => return Err(BodyError::Gone),
                 Err(_) => return Err(BodyError::Refused(Status::RequestTimeout)),
             }
-            if self.arrival.received > self.max_length {
-                return Err(BodyError::Refused(Status::ContentTooLarge));
-            }
         }
-        Ok(())
+        match self.arrival.received > self.max_length {
+            true => Err(BodyError::Refused(Status::ContentTooLarge)),
+            false => Ok(()),
+        }
     }
 }
 

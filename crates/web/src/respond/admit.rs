@@ -27,6 +27,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) https: Option<u16>,
     /// Whether the connection uses TLS.
     pub(crate) is_tls: bool,
+    /// Whether a PROXY header has named the client of the connection.
+    pub(crate) is_named: bool,
 }
 
 impl RequestContext<'_> {
@@ -43,10 +45,34 @@ impl RequestContext<'_> {
         }
     }
 
+    /// Whether the connection is that of a trusted proxy or load balancer, which may have received the request over TLS.
+    fn is_of_gateway(&self) -> bool {
+        self.named.is_some() || self.is_named
+    }
+
     /// The fields of all responses of the host.
     fn fields(&self, request: &Request<'_>) -> Option<&FieldBlock> {
         self.site.transport_fields(self.site.host(request.host)?, self.is_tls)
     }
+}
+
+/// Counts a request that is refused with an error page before [`admit`]. Returns false if that response is already written,
+/// because there are too many, or because its client is not admitted.
+pub(crate) fn admit_refused(
+    out: &mut ResponseBuffer,
+    context: &RequestContext<'_>,
+    reply: Reply,
+    fields: Option<&FieldBlock>,
+) -> bool {
+    if context.named.is_some_and(|named| !context.site.admits(named)) {
+        host_error_page(out, Status::Forbidden, reply, fields);
+        return false;
+    }
+    if let Err(wait) = context.count() {
+        refuse_for(out, wait, reply, fields);
+        return false;
+    }
+    true
 }
 
 /// Decides whether to admit a request. Returns true if it is admitted, with a permit in `permit`; the caller then calls
@@ -81,6 +107,10 @@ pub(crate) fn admit(
     if let Some(port) = context.https {
         let port = context.site.https_port.unwrap_or(port);
         redirect_to_https(out, context.site, request, port, reply);
+        return false;
+    }
+    if request.has_https_target() && !context.is_tls && !context.is_of_gateway() {
+        host_error_page(out, Status::MisdirectedRequest, reply, context.fields(request));
         return false;
     }
     if permit.is_none() {

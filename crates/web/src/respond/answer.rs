@@ -63,6 +63,27 @@ fn options(out: &mut ResponseWriter, ask: Ask<'_>) {
     }
 }
 
+/// Responds to a request with a method that files do not support. Redirects apply to it, since with 307 and 308 the client
+/// repeats it at the target.
+async fn respond_to_other(
+    out: &mut ResponseWriter,
+    ask: Ask<'_>,
+    path: &mut Vec<u8>,
+    method: &str,
+) -> io::Result<()> {
+    let (rules, request) = (&ask.host().rules, ask.request);
+    if !matches!(method, "CONNECT" | "TRACE")
+        && let Ok(resolved) = path::resolve(request.path.as_bytes(), path)
+        && let Some((status, location)) = rules.redirect(path, resolved.directory, request.query)
+    {
+        if check_access(out, ask, path, resolved.directory).await? {
+            redirect(out, ask, status, &location);
+        }
+        return Ok(());
+    }
+    fail(out, ask, refused_method(method), None).await
+}
+
 /// Writes the response to one request into `out`.
 pub(crate) async fn respond(
     out: &mut ResponseWriter,
@@ -87,9 +108,8 @@ pub(crate) async fn respond(
             }
             return Ok(());
         }
-        Method::Other(method) => {
-            return fail(out, ask, refused_method(method), None).await;
-        }
+        // Boxed because it is rare: a connection always reserves the memory of its largest state.
+        Method::Other(method) => return Box::pin(respond_to_other(out, ask, path, method)).await,
     }
     let mut resolved = match path::resolve(request.path.as_bytes(), path) {
         Ok(resolved) => resolved,
@@ -97,7 +117,7 @@ pub(crate) async fn respond(
     };
     let directory = &mut resolved.directory;
     let route = if here.rules.has_protected() {
-        // Boxed because it is rare: a connection always reserves the memory of its largest state.
+        // Boxed, as above.
         Box::pin(route_protected(out, ask, path, directory)).await?
     } else {
         here.rules.route(path, directory, request.query)
@@ -124,8 +144,12 @@ pub(crate) async fn respond(
         }
         path.extend_from_slice(index.as_bytes());
     }
-    let result: LookupResult;
+    let mut result: LookupResult;
     (*path, result) = look_up(ask.stages.files, ask.site, ask.host, std::mem::take(path)).await;
+    // A path with a slash at its end names a directory, not this file.
+    if resolved.directory && here.config.index.is_empty() && matches!(result, Ok(Found::File(_))) {
+        result = Err(Failure::Missing);
+    }
     let found = match result {
         Ok(Found::File(entry)) => Ok(entry),
         Ok(Found::Directory) if !resolved.directory => {

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use phalanx::overload::Permit;
 use phalanx::time::now;
@@ -20,7 +21,7 @@ use crate::proxy::{
     Exchange, Finished, Job, Origin, Prepared, RequestBody, StreamBody, StreamClosed,
     StreamContent, lost_status, prepare,
 };
-use crate::respond::admit::{RequestContext, admit};
+use crate::respond::admit::{RequestContext, admit, admit_refused};
 use crate::respond::refusal::host_error_page;
 use crate::respond::respond;
 use crate::respond::writer::{ResponseStream, ResponseWriter};
@@ -30,6 +31,9 @@ use crate::socket::buffers;
 use crate::socket::peer::{Claims, Peer, named};
 use crate::stages::Stages;
 use crate::upstream::{Failure, Group};
+
+/// Time for the end of a request without content, after its head.
+const MAX_END_DELAY: Duration = Duration::from_millis(50);
 
 /// The protocol's side of the stream of one request.
 pub(crate) trait RequestStream {
@@ -82,6 +86,9 @@ pub(crate) async fn serve<S: RequestStream>(
         Some(Status::FieldsTooLarge)
     } else if !has_body || head.method() == "CONNECT" || group.is_some() {
         None
+    } else if parsed.is_ok_and(|request| request.expect_continue) {
+        // The client sends the body only if it is asked to, or after a while.
+        None
     } else {
         let body = poll_fn(|context| stream.poll_body(context));
         // Boxed: few requests have a body, and each would reserve memory for it.
@@ -97,7 +104,9 @@ pub(crate) async fn serve<S: RequestStream>(
         }
     };
     // A request that is not refused finds its host later.
-    let host = refused.and_then(|_| site.host(parsed.as_ref().ok()?.host));
+    let request = parsed.as_ref().ok();
+    let host = refused.and_then(|_| site.host(request?.host));
+    let named = request.and_then(|request| named(peer.proxy.as_deref(), request, site));
     let timeouts = &site.timeouts;
     let mut out = ResponseWriter::stream(answer, stages, timeouts, buffers::get());
     out.set_begun(true);
@@ -105,9 +114,17 @@ pub(crate) async fn serve<S: RequestStream>(
     let mut recorder = peer.recorder.as_deref().map(AccessRecorder::for_stream);
     // Held until the connection has all of the response.
     let (mut permit, mut path) = (None, Vec::new());
+    let own = || {
+        let named = peer.pools.as_ref().and_then(|pools| pools.named);
+        named.or_else(|| stream.address())
+    };
+    let admission = peer.admission.as_deref();
+    let recounted = admission.filter(|_| named.is_none());
+    let recounted = recounted.and_then(|admission| admission.recounted(site, own));
+    let (https, is_tls, is_named) = (None, out.is_tls(), peer.is_named);
+    let context = RequestContext { site, admission, named, recounted, https, is_tls, is_named };
     let answered = match refused.map_or(parsed, Err) {
         Ok(request) => {
-            let named = named(peer.proxy.as_deref(), &request, site);
             if let Some(recorder) = &mut recorder {
                 recorder.request(site.logs(&request), &request, named, began);
             }
@@ -118,18 +135,10 @@ pub(crate) async fn serve<S: RequestStream>(
                 Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
                 return;
             }
-            let own = || {
-                let named = peer.pools.as_ref().and_then(|pools| pools.named);
-                named.or_else(|| stream.address())
-            };
             if site.has_protected {
                 out.client = named.or_else(own).map(Box::new);
             }
-            let (reply, admission) = (Reply::to(&request), peer.admission.as_deref());
-            let recounted = admission.filter(|_| named.is_none());
-            let recounted = recounted.and_then(|admission| admission.recounted(site, own));
-            let (https, is_tls) = (None, out.is_tls());
-            let context = RequestContext { site, admission, named, recounted, https, is_tls };
+            let reply = Reply::to(&request);
             if let Some(group) = group {
                 // Boxed, so that streams without such requests do not reserve its memory.
                 let proxied = Box::pin(proxied(
@@ -169,7 +178,9 @@ pub(crate) async fn serve<S: RequestStream>(
             let head_only = head.method() == "HEAD";
             let reply = Reply { version: S::VERSION, keep_alive: true, head_only };
             let fields = host.and_then(|host| site.transport_fields(host, out.is_tls()));
-            host_error_page(&mut out.buffer, status, reply, fields);
+            if admit_refused(&mut out.buffer, &context, reply, fields) {
+                host_error_page(&mut out.buffer, status, reply, fields);
+            }
             Ok(())
         }
     };
@@ -195,7 +206,17 @@ async fn proxied<S: RequestStream>(
     group: &Arc<Group>,
 ) -> Result<(ResponseWriter, io::Result<()>), u16> {
     let begun = (&mut out, &mut *permit, path);
-    let request = (request, reply);
+    let content = stream.content();
+    let mut request = *request;
+    let may_end = request.body == Framing::Chunked && !request.expect_continue;
+    let first = match request.method.reads() && may_end {
+        true => first_content(&*content).await,
+        false => First::default(),
+    };
+    if first.is_last {
+        (request.body, request.expect_continue) = (Framing::None, false);
+    }
+    let request = (&request, reply);
     let pools = peer.pools.as_ref().ok_or(CLIENT_CLOSED)?;
     let named = (peer.proxy.as_deref(), context.named);
     let claims = Claims::of(named, Some(pools), request.0, site);
@@ -208,7 +229,7 @@ async fn proxied<S: RequestStream>(
     // Waiting for a server is no work of this one.
     *permit = None;
     let (counters, site, pools) = (&site.upstreams, site.clone(), pools.pools.clone());
-    let body = RequestBody::Stream(StreamBody::new(stream.content(), &job));
+    let body = RequestBody::Stream(StreamBody::new(content, &job, first.bytes));
     // Until its operation begins, no server gets the request.
     out.set_begun(false);
     let exchange = Exchange { job, site, pools, out, body, reply };
@@ -222,6 +243,23 @@ async fn proxied<S: RequestStream>(
             Err(lost_status(&error))
         }
     }
+}
+
+/// The content of a request that has arrived before it is passed to a server.
+#[derive(Default)]
+struct First {
+    bytes: Vec<u8>,
+    /// There is no content.
+    is_last: bool,
+}
+
+/// Waits briefly for the first content of a request whose method usually has none: its end may arrive in a frame of its
+/// own. A server would get an empty body otherwise, and the request could not be repeated.
+async fn first_content(content: &dyn StreamContent) -> First {
+    let mut bytes = Vec::new();
+    let first = poll_fn(|context| content.poll_content(context, &mut bytes));
+    let is_last = matches!(timeout(MAX_END_DELAY, first).await, Ok(Ok(false)));
+    First { is_last: is_last && bytes.is_empty(), bytes }
 }
 
 /// The request with this head.

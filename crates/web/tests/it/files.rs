@@ -1,4 +1,4 @@
-//! Files that change in place, and their encodings.
+//! Files that change in place, other methods than GET, and paths that no file has.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
-use phalanx_web::Config;
+use phalanx_web::{Access, Config, Redirect, RedirectStatus};
 
 use crate::common::{metric, on_each_driver};
 
@@ -86,4 +86,81 @@ fn results_that_the_cache_cannot_hold_are_counted() {
             metric(server, name).filter(|count| *count == 1)
         });
     });
+}
+
+/// Without a name of an index, too.
+#[test]
+fn a_file_is_no_directory() {
+    for index in [vec![], vec!["index.html".to_owned()]] {
+        let configure = |home: &Path| {
+            let mut config = site(home, &[("page.html", b"page")]);
+            config.hosts[0].index.clone_from(&index);
+            config
+        };
+        on_each_driver(configure, |server, _| {
+            let mut client = Client::connect(server.address);
+            assert_eq!(client.get("/page.html").status, 200);
+            assert_eq!(client.get("/page.html/").status, 404, "{index:?}");
+            assert_eq!(client.get("/").status, 404, "{index:?}");
+        });
+    }
+}
+
+#[test]
+fn redirects_apply_to_all_methods() {
+    let configure = |home: &Path| {
+        let mut config = site(home, &[("a", b"a")]);
+        let rule = |from: &str, to: &str| Redirect {
+            from: from.into(),
+            to: to.into(),
+            status: RedirectStatus::Permanent,
+        };
+        let host = &mut config.hosts[0];
+        host.redirects =
+            vec![rule("/old/**", "https://new.example/$rest"), rule("/in/**", "/out/$rest")];
+        let allow = vec!["10.0.0.0/8".parse().unwrap()];
+        host.access = vec![Access { path: "/in/**".into(), allow, deny: vec![] }];
+        config
+    };
+    on_each_driver(configure, |server, _| {
+        let mut client = Client::connect(server.address);
+        let mut ask = |method: &str, path: &str| {
+            let head =
+                format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
+            client.send(head);
+            let response = client.response();
+            (response.status, response.first("Location").map(str::to_owned))
+        };
+        for method in ["POST", "PUT", "DELETE", "PATCH", "PROPFIND", "GET"] {
+            let target = Some("https://new.example/b?c".to_owned());
+            assert_eq!(ask(method, "/old/b?c"), (308, target), "{method}");
+        }
+        assert_eq!(ask("TRACE", "/old/b"), (405, None));
+        assert_eq!(ask("OPTIONS", "/old/b"), (204, None));
+        assert_eq!(ask("POST", "/in/b"), (403, None), "no other client learns the target");
+        assert_eq!(ask("POST", "/a"), (405, None));
+        assert_eq!(ask("PROPFIND", "/a"), (501, None));
+    });
+}
+
+/// RFC 9110 §7.4: a resource with `https` is not served without TLS, unless a trusted proxy may have received the request
+/// over TLS.
+#[test]
+fn targets_with_https_require_tls() {
+    for (trusted, wanted) in [(false, 421), (true, 200)] {
+        let configure = |home: &Path| {
+            let mut config = site(home, &[("a", b"a")]);
+            if trusted {
+                config.real_ip_from = vec!["127.0.0.0/8".parse().unwrap()];
+            }
+            config
+        };
+        on_each_driver(configure, |server, _| {
+            let mut client = Client::connect(server.address);
+            for (target, wanted) in [("http://h/a", 200), ("https://h/a", wanted), ("/a", 200)] {
+                client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+                assert_eq!(client.response().status, wanted, "{target} {trusted}");
+            }
+        });
+    }
 }

@@ -84,6 +84,56 @@ fn a_window_of_large_parts() {
     );
 }
 
+/// A client that waits for 100 gets its response without having sent anything.
+#[test]
+fn a_client_that_holds_its_content_back() {
+    on_each_driver(
+        |home| site(home, |config| config.timeouts.body = 2 * TIMEOUT),
+        |server, _| {
+            let mut client = Connection::open(server.address, &[]);
+            let head = |method, path| {
+                let [scheme, authority] = [(":scheme", "http"), (":authority", "a")];
+                let expects = ("expect", "100-continue");
+                [(":method", method), scheme, (":path", path), authority, expects]
+            };
+            client.headers(1, false, &head("POST", "/small"));
+            assert_eq!(client.answer(1).0, 405);
+            client.headers(3, false, &head("GET", "/small"));
+            assert_eq!(client.answer(3), (200, b"small".to_vec()));
+            client.get(5, "/small");
+            assert_eq!(client.answer(5).0, 200, "the connection stays open");
+        },
+    );
+}
+
+/// Requests that are refused by their heads or by the length of their content count as well.
+#[test]
+fn refused_requests_have_a_rate() {
+    let limited = |home: &std::path::Path| {
+        site(home, |config| {
+            config.limits.body = 10;
+            let limits = &mut config.per_address;
+            (limits.requests_per_second, limits.burst) = (Some(0.001), 2);
+        })
+    };
+    on_each_driver(limited, |server, _| {
+        let mut client = Connection::open(server.address, &[]);
+        let wrong = [":method", ":scheme", ":path", ":authority"].into_iter();
+        let wrong: Vec<_> = wrong.zip(["GET", "http", "/", "user@a"]).collect();
+        client.headers(1, true, &wrong);
+        assert_eq!(client.answer(1).0, 400);
+        client.post(3, "/small");
+        client.data(3, true, &[0; 11]);
+        assert_eq!(client.answer(3).0, 413);
+        client.headers(5, true, &wrong);
+        assert_eq!(client.answer(5).0, 400);
+        client.headers(7, true, &wrong);
+        client.post(9, "/small");
+        client.data(9, true, &[0; 11]);
+        assert_eq!([7, 9].map(|stream| client.answer(stream).0), [429; 2]);
+    });
+}
+
 /// The first bytes of the preface look like a request.
 #[test]
 fn a_preface_in_two_pieces() {

@@ -200,22 +200,10 @@ impl Rules {
 
     #[cold]
     fn routed(&self, path: &mut Vec<u8>, directory: &mut bool, query: Option<&str>) -> Route {
-        let asked = absolute(path, *directory);
-        for (pattern, target, status) in &self.redirects {
-            if let Some(rest) = pattern.matches(&asked) {
-                let mut location = target.before.as_bytes().to_vec();
-                if let Some(behind) = &target.behind {
-                    path::encode(rest, &mut location);
-                    location.extend_from_slice(behind.as_bytes());
-                }
-                if let Some(query) = query
-                    && !location.contains(&b'?')
-                {
-                    path::encode_query(query, &mut location);
-                }
-                return Route::Redirect(*status, location);
-            }
+        if let Some((status, location)) = self.redirect(path, *directory, query) {
+            return Route::Redirect(status, location);
         }
+        let asked = absolute(path, *directory);
         for (pattern, target) in &self.rewrites {
             if let Some(rest) = pattern.matches(&asked) {
                 let mut to = target.before.as_bytes().to_vec();
@@ -239,6 +227,34 @@ impl Rules {
             Some(location) => Route::Redirect(Status::MovedPermanently, location),
             None => Route::Here,
         }
+    }
+
+    /// The status and the target of a redirect for a resolved path; `None` if no rule redirects it.
+    pub(crate) fn redirect(
+        &self,
+        path: &[u8],
+        directory: bool,
+        query: Option<&str>,
+    ) -> Option<(Status, Vec<u8>)> {
+        if self.redirects.is_empty() {
+            return None;
+        }
+        let asked = absolute(path, directory);
+        let mut rules = self.redirects.iter();
+        let (rest, target, status) = rules.find_map(|(pattern, target, status)| {
+            Some((pattern.matches(&asked)?, target, *status))
+        })?;
+        let mut location = target.before.as_bytes().to_vec();
+        if let Some(behind) = &target.behind {
+            path::encode(rest, &mut location);
+            location.extend_from_slice(behind.as_bytes());
+        }
+        if let Some(query) = query
+            && !location.contains(&b'?')
+        {
+            path::encode_query(query, &mut location);
+        }
+        Some((status, location))
     }
 
     /// Whether any path requires a password or an address.

@@ -127,6 +127,40 @@ fn bodies_in_frames() {
     );
 }
 
+/// The end of a request may arrive in a frame of its own, behind its head. Servers get no body then.
+#[test]
+fn the_end_of_a_get_in_a_frame_of_its_own() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while let Some(head) = peer.head() {
+                let is_chunked = head.contains("Transfer-Encoding: chunked\r\n");
+                assert!(is_chunked == head.starts_with("GET /api/content "), "{head}");
+                if is_chunked {
+                    assert_eq!(peer.until("\r\n0\r\n\r\n").unwrap(), "3\r\nabc\r\n0\r\n\r\n");
+                }
+                peer.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, _| {
+            let mut client = Connection::open(server.address, &[]);
+            let head = |path| {
+                [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "a")]
+            };
+            client.headers(1, false, &head("/api/none"));
+            client.data(1, true, b"");
+            assert_eq!(client.answer(1), (200, vec![]));
+            client.headers(3, false, &head("/api/content"));
+            client.data(3, false, b"a");
+            client.data(3, true, b"bc");
+            assert_eq!(client.answer(3), (200, vec![]));
+        },
+    );
+}
+
 #[test]
 fn wrong_bodies_are_refused() {
     let backend = || {
