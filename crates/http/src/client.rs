@@ -1,5 +1,9 @@
 //! The client side: for load generators and tests, and for a proxy.
 
+mod repair;
+
+pub use repair::parse_and_repair;
+
 use crate::limits::MAX_FIELDS;
 use crate::request::framing::Body;
 use crate::request::framing::Framing;

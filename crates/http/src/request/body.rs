@@ -31,6 +31,8 @@ pub struct BodyParser {
     spare: usize,
     /// Bytes of chunk extensions still allowed.
     extensions: usize,
+    /// Whether white space may follow the size of a chunk.
+    is_padded: bool,
     /// Start of the current trailer's name, compared with [`FORBIDDEN`].
     name: [u8; MAX_FORBIDDEN_NAME],
     name_length: usize,
@@ -90,9 +92,17 @@ impl BodyParser {
             budget: limits.body,
             spare: limits.head,
             extensions: limits.chunk_extensions,
+            is_padded: false,
             name: [0; MAX_FORBIDDEN_NAME],
             name_length: 0,
         })
+    }
+
+    /// Accepts white space between the size of a chunk and the end of its line, as some old servers send it.
+    #[must_use]
+    pub fn padded(mut self) -> BodyParser {
+        self.is_padded = true;
+        self
     }
 
     /// Whether the body is complete. No further bytes are consumed after that.
@@ -175,7 +185,9 @@ impl BodyParser {
             (State::Size { size, .. }, _) => {
                 self.extension(size, Extension::begin(byte), "invalid chunk size")
             }
-            (State::Extension(size, extension), b'\r') if extension.may_end() => {
+            (State::Extension(size, extension), b'\r')
+                if extension.may_end() || self.is_padded && extension.is_gap() =>
+            {
                 Ok(State::SizeEnd(size))
             }
             (State::Extension(size, extension), _) => {

@@ -53,6 +53,11 @@ impl Extension {
         }
     }
 
+    /// Whether this is white space behind a size, a name or a value.
+    pub(crate) fn is_gap(self) -> bool {
+        matches!(self, Extension::Gap | Extension::NameGap)
+    }
+
     /// Whether the size line may end here.
     pub(crate) fn may_end(self) -> bool {
         matches!(self, Extension::Name | Extension::Token | Extension::QuotedEnd)

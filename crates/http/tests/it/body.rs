@@ -127,6 +127,23 @@ fn limits() {
     assert_eq!(reject.status.code(), 413, "RFC 9110, 15.5.14: at once");
 }
 
+/// Some old servers fill the line of a size with spaces.
+#[test]
+fn padded_sizes() {
+    let read = |bytes: &str| {
+        let parser = BodyParser::new(Body::Chunked, &Limits::default()).unwrap();
+        let (mut parser, mut content) = (parser.padded(), Vec::new());
+        let taken = parser.copy(bytes.as_bytes(), &mut content).map_err(|e| e.status.code())?;
+        Ok((parser.is_done().then_some(taken), content))
+    };
+    for body in ["5  \r\nhello\r\n0 \r\n\r\n", "5\t;a \r\nhello\r\n0;b=c  \r\n\r\n"] {
+        assert_eq!(read(body), Ok((Some(body.len()), b"hello".to_vec())), "{body:?}");
+    }
+    for body in [" 5\r\nhello\r\n", "5 5\r\n", "5 \rhello"] {
+        assert_eq!(read(body), Err(400), "{body:?}");
+    }
+}
+
 #[test]
 fn known_lengths() {
     let limits = Limits { body: u64::MAX, ..Limits::default() };

@@ -30,6 +30,8 @@ pub struct Proxy {
     pub min_body_rate: u64,
     /// Requests in progress at each server, of all workers together.
     pub max_requests: usize,
+    /// Tunnels at each server, of all workers together, that do not count as requests in progress.
+    pub max_tunnels: usize,
     /// Requests that wait while each server has [`max_requests`](Self::max_requests).
     pub max_queue: usize,
     /// Unused connections kept to each server.
@@ -99,6 +101,7 @@ impl Proxy {
             max_body: 100 << 20,
             min_body_rate: 500,
             max_requests: 256,
+            max_tunnels: 1024,
             max_queue: 256,
             max_idle: 32,
             keep_alive: Duration::from_secs(30),
@@ -112,7 +115,7 @@ impl Proxy {
     /// Connections to all servers of this many workers: those in use, unused ones and those of health checks.
     pub(crate) fn max_connections(&self, workers: usize) -> usize {
         // Each worker may have one in use.
-        let in_use = self.max_requests.max(workers);
+        let in_use = self.max_requests.max(workers).saturating_add(self.max_tunnels);
         let of_server = in_use.saturating_add(self.max_idle.saturating_mul(workers));
         of_server.saturating_add(1).saturating_mul(self.to.len())
     }
@@ -141,6 +144,9 @@ impl Keys for Proxy {
         pass.key("min-body-rate", &mut self.min_body_rate, help);
         let help = "requests in progress at each server, of all workers together; each worker may have at least one";
         pass.range("max-requests", &mut self.max_requests, 1.., help);
+        let help = "tunnels at each server, such as WebSockets, of all workers together, that do not count as requests in \
+                    progress; further ones do";
+        pass.key("max-tunnels", &mut self.max_tunnels, help);
         let help =
             "requests that wait while all servers are busy, of all workers together; more get 503";
         pass.key("max-queue", &mut self.max_queue, help);
@@ -348,10 +354,10 @@ mod tests {
     #[test]
     fn connections_take_descriptors() {
         let to = ["http://a", "http://b"].map(|url| url.parse().unwrap()).to_vec();
-        let rule = Proxy { max_requests: 5, max_idle: 3, to, ..Proxy::new() };
-        // Five requests, two workers with 3 unused connections each, and one health check.
-        assert_eq!(rule.max_connections(2), 24);
-        assert_eq!(rule.max_connections(7), 58);
+        let rule = Proxy { max_requests: 5, max_tunnels: 2, max_idle: 3, to, ..Proxy::new() };
+        // Five requests, two tunnels, two workers with 3 unused connections each, and one health check.
+        assert_eq!(rule.max_connections(2), 28);
+        assert_eq!(rule.max_connections(7), 62);
         assert_eq!(Proxy { max_requests: usize::MAX, ..rule }.max_connections(2), usize::MAX);
         let mut config = crate::Config::of(".");
         let before = config.kept_files();

@@ -1,13 +1,14 @@
 //! The head of a server's response: received, checked and passed on.
 
 use phalanx::net::IoTimeout;
-use phalanx_http::client::{Content, Response, parse_response};
+use phalanx_http::client::{Content, Response, parse_and_repair};
 use phalanx_http::{Body, Reply, Version};
 use phalanx_tls::Wire;
 
 use crate::clock;
 use crate::proxy::fields::{Named, is_for_client};
 use crate::proxy::job::Job;
+use crate::proxy::location::location;
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
 use crate::site::rules::private;
@@ -31,7 +32,7 @@ pub(super) async fn receive_head(
     let mut has_line = false;
     loop {
         if has_line {
-            match parse_response(&input[start..], job.head_only) {
+            match parse_and_repair(&mut input[start..], job.head_only) {
                 Ok(Some(response)) if response.head > MAX_HEAD => return Err(Failure::Malformed),
                 Ok(Some(response)) if is_final(&response, &input[start..], job)? => {
                     input.drain(..start);
@@ -99,7 +100,10 @@ pub(super) fn relay_head(
             || transport.is_some() && is("strict-transport-security")
             || job.is_private && is("cache-control");
         if is_for_client(name, &named) && !is_replaced {
-            head = head.field(name, value);
+            head = match is("location") {
+                true => head.field(name, &location(&job.group, value)),
+                false => head.field(name, value),
+            };
         }
     }
     if let Some(transport) = transport {
@@ -111,11 +115,15 @@ pub(super) fn relay_head(
     if let Some(alt_svc) = alt_svc {
         head = head.fields(alt_svc.all());
     }
-    if response.status == 101 {
+    // A client of HTTP/1.1 learns which protocol the server requires (RFC 9110 §15.5.22).
+    let requires = response.status == 426 && reply.version == Version::Http11;
+    if response.status == 101 || requires {
         head = head.field("Connection", b"upgrade");
         for (_, value) in upgrade(response, input) {
             head = head.field("Upgrade", value);
         }
+    }
+    if response.status == 101 {
         return head.finish();
     }
     let head = match response.content {

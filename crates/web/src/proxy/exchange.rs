@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use phalanx::task::Either;
 use phalanx::{Call, CallError, select};
-use phalanx_http::{Reply, Status};
+use phalanx_http::{FieldBlock, Reply, Status, error_fields};
 
 use crate::metrics::CLIENT_CLOSED;
 use crate::proxy::attempt::{Outcome, attempt};
 use crate::proxy::body::RequestBody;
 use crate::proxy::job::Job;
 use crate::proxy::tunnel::{TunnelEnd, tunnel};
+use crate::respond::fail_for_server;
 use crate::respond::refusal::{host_error_page, refuse};
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
@@ -113,13 +114,13 @@ impl Exchange {
     async fn respond(&mut self) -> io::Result<Step> {
         let Self { job, site, pools, out, body, reply } = self;
         let counters = &site.upstreams;
-        let Some(blocking) = site.blocking() else { return Ok(self.fail(Failure::Connect)) };
+        let Some(blocking) = site.blocking() else { return self.fail(Failure::Connect).await };
         let mut search = Search::new(pools, counters, blocking.resolver);
         let mut is_fresh = false;
         loop {
-            let lease = match search.connect(&job.group, job.may_repeat(), is_fresh).await {
+            let mut lease = match search.connect(&job.group, job.may_repeat(), is_fresh).await {
                 Ok(lease) => lease,
-                Err(failure) => return Ok(self.fail(failure)),
+                Err(failure) => return self.fail(failure).await,
             };
             counters.request();
             match attempt(job, &lease, body, (out, site), *reply).await {
@@ -130,20 +131,23 @@ impl Exchange {
                     }
                     return Ok(Step::End(if keep_alive { End::KeepAlive } else { End::Close }));
                 }
-                Outcome::Upgraded { received } => return Ok(Step::Tunnel(lease, received)),
+                Outcome::Upgraded { received } => {
+                    lease.begin_tunnel();
+                    return Ok(Step::Tunnel(lease, received));
+                }
                 Outcome::Stale if job.may_repeat() && !is_fresh => {
                     counters.retry();
                     is_fresh = true;
                 }
-                Outcome::Stale => return Ok(self.fail(Failure::Closed)),
+                Outcome::Stale => return self.fail(Failure::Closed).await,
                 Outcome::Failed(failure) => {
                     search.failed_at(&lease, failure);
-                    return Ok(self.fail(failure));
+                    return self.fail(failure).await;
                 }
-                Outcome::GivenUp => return Ok(self.fail(Failure::Closed)),
+                Outcome::GivenUp => return self.fail(Failure::Closed).await,
                 Outcome::Refused(status) => {
-                    let fields = job.transport_fields(site, out.is_tls());
-                    host_error_page(&mut out.buffer, status, reply.closing(), fields);
+                    let reply = (status, reply.closing());
+                    self.error(reply, &error_fields(status, None)).await?;
                     return Ok(Step::End(End::Close));
                 }
                 Outcome::Broken(failure, error) => {
@@ -158,22 +162,40 @@ impl Exchange {
     }
 
     /// Responds with an error.
-    fn fail(&mut self, failure: Failure) -> Step {
+    async fn fail(&mut self, failure: Failure) -> io::Result<Step> {
         self.site.upstreams.failure(failure);
         let is_done = self.body.is_done();
         let reply = if is_done { self.reply } else { self.reply.closing() };
-        let fields = self.job.transport_fields(&self.site, self.out.is_tls());
-        let out = &mut self.out.buffer;
-        match failure {
+        let mut fields = FieldBlock::default();
+        let status = match failure {
             Failure::Busy | Failure::Exhausted => {
-                refuse(out, Status::ServiceUnavailable, reply, fields);
+                fields.push("Retry-After", b"1");
+                Status::ServiceUnavailable
             }
-            Failure::ConnectTimeout | Failure::ResponseTimeout => {
-                host_error_page(out, Status::GatewayTimeout, reply, fields);
-            }
-            _ => host_error_page(out, Status::BadGateway, reply, fields),
+            Failure::ConnectTimeout | Failure::ResponseTimeout => Status::GatewayTimeout,
+            _ => Status::BadGateway,
+        };
+        self.error((status, reply), &fields).await?;
+        Ok(Step::End(if reply.keep_alive { End::KeepAlive } else { End::Close }))
+    }
+
+    /// Responds with the error page of the host, which gets these `fields`, or with the built-in one.
+    async fn error(
+        &mut self,
+        (status, reply): (Status, Reply),
+        fields: &FieldBlock,
+    ) -> io::Result<()> {
+        let (job, site, out) = (&self.job, &self.site, &mut self.out);
+        let host = (site, job.host_index);
+        if Box::pin(fail_for_server(out, host, (status, reply), fields)).await? {
+            return Ok(());
         }
-        Step::End(if reply.keep_alive { End::KeepAlive } else { End::Close })
+        let transport = job.transport_fields(site, out.is_tls());
+        match status {
+            Status::ServiceUnavailable => refuse(&mut out.buffer, status, reply, transport),
+            _ => host_error_page(&mut out.buffer, status, reply, transport),
+        }
+        Ok(())
     }
 }
 

@@ -143,12 +143,18 @@ fn fields(
         out.extend_from_slice(b"\r\n");
     };
     let named = Named::of(request.fields());
+    let hops = max_forwards(request);
     // HTTP/2 may divide cookies among several fields, HTTP/1.1 may not (RFC 9113 §8.2.3).
     let cookies: Vec<&[u8]> = request.values("cookie").collect();
     for (name, value) in request.fields() {
-        if is_for_server(name, &named) && !name.eq_ignore_ascii_case("cookie") {
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        let is_changed = is("cookie") || hops.is_some() && is("max-forwards");
+        if is_for_server(name, &named) && !is_changed {
             line(name, &[value]);
         }
+    }
+    if let Some(hops) = hops {
+        line("Max-Forwards", &[hops.saturating_sub(1).to_string().as_bytes()]);
     }
     if !cookies.is_empty() && is_for_server("cookie", &named) {
         line("Cookie", &[&cookies.join(&b"; "[..])]);
@@ -191,6 +197,13 @@ fn fields(
     }
     out.extend_from_slice(b"\r\n");
     out
+}
+
+/// The number of servers that may pass an OPTIONS request on (RFC 9110 §7.6.2).
+pub(super) fn max_forwards(request: &Request<'_>) -> Option<u64> {
+    let mut values = request.values("max-forwards").filter(|_| request.method == Method::Options);
+    let value = str::from_utf8(values.next()?).ok()?;
+    value.parse().ok().filter(|_| value.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a path contains a segment of dots, in any spelling that a server might decode. Clients resolve these before
@@ -296,6 +309,22 @@ mod tests {
         assert!(some.ends_with("Connection: upgrade\nUpgrade: websocket, a/1\n\n"), "{some}");
         let none = head("h2c, HTTP/2.0");
         assert!(!none.contains("pgrade"), "{none}");
+    }
+
+    #[test]
+    fn hops_are_counted() {
+        for (method, value, wanted) in [
+            ("OPTIONS", "5", "4"),
+            ("OPTIONS", "0", "0"),
+            ("OPTIONS", "+5", "+5"),
+            ("OPTIONS", "many", "many"),
+            ("GET", "5", "5"),
+        ] {
+            let text = format!("{method} /api HTTP/1.1\nHost: a\nMax-Forwards: {value}\n\n");
+            let head = job(&text, false).unwrap();
+            let found: Vec<_> = head.lines().filter(|line| line.starts_with("Max-")).collect();
+            assert_eq!(found, [format!("Max-Forwards: {wanted}")], "{method}");
+        }
     }
 
     #[test]

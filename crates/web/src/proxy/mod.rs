@@ -17,6 +17,7 @@
 //! | `exchange.rs` | one request at a server: connect, repeat, fail |
 //! | `attempt.rs` | one attempt: request and response at the same time |
 //! | `answer.rs` | the head of a response, received and relayed |
+//! | `location.rs` | redirects to a server's own URL |
 //! | `relay.rs` | the body of a response |
 //! | `tunnel.rs` | bytes in both directions after a change of protocol |
 //!
@@ -34,6 +35,7 @@ mod client;
 mod exchange;
 mod fields;
 mod job;
+mod location;
 mod prepare;
 mod protocols;
 mod relay;

@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use phalanx::overload::Permit;
-use phalanx_http::{Body, Reply, Request};
+use phalanx_http::{Body, Reply, Request, Status, error_fields};
 
-use crate::proxy::job::{Job, Origin};
+use crate::clock;
+use crate::proxy::job::{Job, Origin, max_forwards};
 use crate::respond::admit::{RequestContext, admit};
-use crate::respond::is_permitted;
 use crate::respond::refusal::host_error_page;
 use crate::respond::writer::ResponseWriter;
+use crate::respond::{fail_for_server, is_permitted};
 use crate::stages::Stages;
 use crate::upstream::Group;
 
@@ -46,7 +47,16 @@ pub(crate) fn prepare<'a>(
             && is_permitted(out, stages, context.site, path, request, here).await?
         {
             let host = context.site.host(request.host);
+            let transport = host.and_then(|host| context.site.transport_fields(host, out.is_tls()));
             match Job::new(group, request, request.body, origin) {
+                // No other server may get the request, so this one answers for its own part.
+                Ok(_) if max_forwards(request) == Some(0) => {
+                    let head = clock::head(&mut out.buffer, Status::NoContent, here);
+                    transport
+                        .into_iter()
+                        .fold(head, |head, fields| head.fields(fields.all()))
+                        .finish();
+                }
                 Ok(mut job) => {
                     job.host_index = host;
                     job.is_private = host.is_some_and(|host| {
@@ -55,9 +65,10 @@ pub(crate) fn prepare<'a>(
                     return Ok(Prepared::Job(job));
                 }
                 Err(status) => {
-                    let is_tls = out.is_tls();
-                    let fields = host.and_then(|host| context.site.transport_fields(host, is_tls));
-                    host_error_page(&mut out.buffer, status, here, fields);
+                    let (host, fields) = ((context.site, host), error_fields(status, None));
+                    if !fail_for_server(out, host, (status, here), &fields).await? {
+                        host_error_page(&mut out.buffer, status, here, transport);
+                    }
                 }
             }
         }

@@ -37,7 +37,9 @@ pub(super) async fn relay_body(
     let truncated = || Broken::Server(Failure::Truncated);
     let mut parser = match content {
         Content::UntilClose => None,
-        Content::Framed(body) => Some(BodyParser::new(body, &limits).map_err(|_| truncated())?),
+        Content::Framed(body) => {
+            Some(BodyParser::new(body, &limits).map_err(|_| truncated())?.padded())
+        }
     };
     // The end of the last write that the client delayed.
     let (mut piece, mut slow_until) = (Vec::new(), None);

@@ -1,15 +1,20 @@
 //! Error responses: the host's own error page, or the built-in one.
 
 use std::io;
+use std::sync::Arc;
 
-use phalanx_http::{FieldBlock, Status, error_fields};
+use phalanx_http::{FieldBlock, Reply, Status, error_fields};
 
+use crate::clock;
+use crate::files::cached::FileRef;
 use crate::files::failure::Failure;
 use crate::files::found::Found;
 use crate::files::lookup::look_up;
 use crate::respond::ask::Ask;
 use crate::respond::content::Part;
 use crate::respond::writer::ResponseWriter;
+use crate::site::{HostIndex, Site};
+use crate::stages::Stages;
 
 /// Responds with `status`. `whole` is the length of the requested representation, if it is known.
 pub(super) async fn fail(
@@ -28,10 +33,8 @@ pub(super) async fn fail_with(
     status: Status,
     fields: &FieldBlock,
 ) -> io::Result<()> {
-    let pages = &ask.host().config.error_pages;
-    let page = pages.iter().find(|(code, _)| *code == status.code());
-    if let Some((_, page)) = page
-        && Box::pin(own_page(out, ask, status, fields, page)).await?
+    if error_page(ask.site, ask.host, status).is_some()
+        && Box::pin(own_page(out, ask, status, fields)).await?
     {
         return Ok(());
     }
@@ -45,11 +48,9 @@ async fn own_page(
     ask: Ask<'_>,
     status: Status,
     fields: &FieldBlock,
-    page: &str,
 ) -> io::Result<bool> {
-    let path = page.trim_start_matches('/').as_bytes().to_vec();
-    let (_, result) = look_up(ask.stages.files, ask.site, ask.host, path).await;
-    let Ok(Found::File(entry)) = result else { return Ok(false) };
+    let page = load_error_page(ask.stages, ask.site, ask.host, status).await;
+    let Some(entry) = page else { return Ok(false) };
     // The error may be temporary.
     let ask = Ask { caching: ask.caching.shared(), ..ask };
     let head = ask.head(out, status).fields(fields.all()).field("Cache-Control", b"no-store");
@@ -58,6 +59,53 @@ async fn own_page(
         out.content(ask.site, &entry, Part::all(&entry)).await?;
     }
     Ok(true)
+}
+
+/// Responds with the host's error page to a request that another server should have answered; other rules of the host do not
+/// apply. Returns false if there is no page.
+///
+/// # Errors
+/// If the response cannot be sent.
+pub(crate) async fn fail_for_server(
+    out: &mut ResponseWriter,
+    (site, host): (&Arc<Site>, Option<HostIndex>),
+    (status, reply): (Status, Reply),
+    fields: &FieldBlock,
+) -> io::Result<bool> {
+    let Some(host) = host else { return Ok(false) };
+    let Some(entry) = load_error_page(out.stages, site, host, status).await else {
+        return Ok(false);
+    };
+    let transport = site.transport_fields(host, out.is_tls());
+    let mut head = clock::head(&mut out.buffer, status, reply);
+    if let Some(transport) = transport {
+        head = head.fields(transport.all());
+    }
+    head = head.fields(fields.all()).field("Cache-Control", b"no-store");
+    head.fields(entry.entity.content_type()).length(entry.length).finish();
+    if !reply.head_only {
+        out.content(site, &entry, Part::all(&entry)).await?;
+    }
+    Ok(true)
+}
+
+/// The path of the host's error page for this status.
+fn error_page(site: &Site, host: HostIndex, status: Status) -> Option<&str> {
+    let mut pages = site[host].config.error_pages.iter();
+    pages.find(|(code, _)| *code == status.code()).map(|(_, page)| &page[..])
+}
+
+async fn load_error_page(
+    stages: Stages,
+    site: &Arc<Site>,
+    host: HostIndex,
+    status: Status,
+) -> Option<FileRef> {
+    let path = error_page(site, host, status)?.trim_start_matches('/').as_bytes().to_vec();
+    match look_up(stages.files, site, host, path).await.1 {
+        Ok(Found::File(entry)) => Some(entry),
+        _ => None,
+    }
 }
 
 /// Maps a lookup failure to a status.

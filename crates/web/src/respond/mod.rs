@@ -32,3 +32,4 @@ pub(crate) mod refusal;
 pub(crate) mod writer;
 
 pub(crate) use answer::{is_permitted, respond};
+pub(crate) use fail::fail_for_server;

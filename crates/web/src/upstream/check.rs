@@ -9,7 +9,7 @@ use phalanx::shutdown::draining;
 use phalanx::task::Either;
 use phalanx::time::timeout;
 use phalanx::{select, sleep};
-use phalanx_http::client::parse_response;
+use phalanx_http::client::parse_and_repair;
 use phalanx_tls::dial;
 
 use crate::config::HealthCheck;
@@ -82,8 +82,8 @@ async fn probe(member: &Member, check: &HealthCheck, resolver: &Resolver) -> io:
         if wire.read(&mut input, IoTimeout::NONE).await? == 0 {
             return Err(Error::other("it closed the connection before the head of its response"));
         }
-        while let Some(response) =
-            parse_response(&input, false).map_err(|_| Error::other("its response is malformed"))?
+        while let Some(response) = parse_and_repair(&mut input, false)
+            .map_err(|_| Error::other("its response is malformed"))?
         {
             match response.status {
                 100..200 => drop(input.drain(..response.head)),

@@ -33,6 +33,8 @@ pub(crate) struct Member {
     pub(crate) health: Health,
     /// Requests in progress.
     pub(super) in_use: SharedLimit,
+    /// Tunnels that are no requests in progress.
+    pub(super) tunnels: SharedLimit,
     /// Set if it speaks TLS.
     pub(crate) connector: Option<Connector>,
 }
@@ -49,6 +51,7 @@ impl Group {
             upstream: upstream.clone(),
             health: Health::default(),
             in_use: SharedLimit::new(rule.max_requests, workers, 1),
+            tunnels: SharedLimit::new(rule.max_tunnels, workers, 0),
             connector: upstream
                 .is_tls
                 .then(|| connector.expect("a connector for servers with TLS").clone()),

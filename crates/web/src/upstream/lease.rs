@@ -135,6 +135,11 @@ impl Lease {
         &self.group.members[self.slot.member]
     }
 
+    /// Continues as a tunnel: if there are not too many, another request gets the slot.
+    pub(crate) fn begin_tunnel(&mut self) {
+        self.slot.begin_tunnel(&self.group);
+    }
+
     /// Keeps the connection for a later request.
     pub(crate) fn give_back(self, pools: &Rc<Pools>) {
         self.slot.local.keep(self.slot.member, self.wire);

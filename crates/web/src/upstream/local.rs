@@ -28,6 +28,8 @@ pub(crate) struct Local {
 #[derive(Default)]
 struct Slots {
     in_use: Cell<usize>,
+    /// Tunnels that are not among those in use.
+    tunnels: Cell<usize>,
     /// Unused connections with the times since when, the latest last.
     idle: RefCell<Vec<(Wire, Duration)>>,
 }
@@ -66,13 +68,13 @@ impl Local {
         // A server may have recovered meanwhile; those that wait are first.
         self.serve_waiting(group);
         if let Some(member) = self.occupy(group, tried) {
-            return Ok(Slot { local: self.clone(), member });
+            return Ok(Slot::new(self, member));
         }
         let _place = Place::take(self, group).ok_or(Busy)?;
         let recover = || self.serve_waiting(group);
         let waiting = self.queue.wait(tried, recover, |member| self.release(member));
         match timeout(limit, waiting).await {
-            Ok(member) => Ok(Slot { local: self.clone(), member }),
+            Ok(member) => Ok(Slot::new(self, member)),
             Err(_) => Err(Busy),
         }
     }
@@ -114,6 +116,15 @@ impl Local {
         if let Some(group) = self.group.upgrade() {
             group.members[member].in_use.give_back(count);
             self.serve_waiting(&group);
+        }
+    }
+
+    /// Frees the place of a tunnel.
+    fn release_tunnel(&self, member: usize) {
+        let slots = &self.members[member];
+        let count = slots.tunnels.replace(slots.tunnels.get() - 1);
+        if let Some(group) = self.group.upgrade() {
+            group.members[member].tunnels.give_back(count);
         }
     }
 
@@ -193,11 +204,32 @@ impl Drop for Place<'_> {
 pub(super) struct Slot {
     pub(super) local: Rc<Local>,
     pub(super) member: usize,
+    /// It has become a tunnel's, and another request may have the slot.
+    is_tunnel: bool,
+}
+
+impl Slot {
+    fn new(local: &Rc<Local>, member: usize) -> Self {
+        Self { local: local.clone(), member, is_tunnel: false }
+    }
+
+    /// Frees the slot if `group` may have another tunnel.
+    pub(super) fn begin_tunnel(&mut self, group: &Group) {
+        let tunnels = &self.local.members[self.member].tunnels;
+        if !self.is_tunnel && group.members[self.member].tunnels.try_take(tunnels.get()) {
+            tunnels.set(tunnels.get() + 1);
+            self.is_tunnel = true;
+            self.local.release(self.member);
+        }
+    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.local.release(self.member);
+        match self.is_tunnel {
+            true => self.local.release_tunnel(self.member),
+            false => self.local.release(self.member),
+        }
     }
 }
 
@@ -256,6 +288,40 @@ mod tests {
                 assert_eq!(slot.member, 0);
                 assert!(now() - begun < 2 * RECOVERY_INTERVAL);
                 drop((one, other));
+            },
+        );
+    }
+
+    /// Tunnels leave their slots to requests, up to their own limit.
+    #[test]
+    fn tunnels_have_a_limit_of_their_own() {
+        sim::block_on(
+            1,
+            Some(1),
+            |_| (),
+            |()| async {
+                let to = vec!["http://a".parse().unwrap()];
+                let rule = Proxy { to, max_requests: 1, max_tunnels: 2, ..Proxy::new() };
+                let group = Group::new(&rule, 1, None);
+                let local = Rc::new(Local::new(&group));
+                let take = || local.take_slot(&group, Tried::default(), Duration::MAX);
+                let mut tunnels = Vec::new();
+                for _ in 0..2 {
+                    let mut slot = granted(pin!(take())).await.expect("a slot");
+                    slot.begin_tunnel(&group);
+                    tunnels.push(slot);
+                }
+                let mut third = granted(pin!(take())).await.expect("a slot");
+                third.begin_tunnel(&group);
+                let mut waiting = pin!(take());
+                assert!(granted(waiting.as_mut()).await.is_none(), "the third one has the slot");
+                tunnels.pop();
+                assert!(granted(waiting.as_mut()).await.is_none(), "a tunnel has no slot");
+                third.begin_tunnel(&group);
+                let slot = granted(waiting.as_mut()).await.expect("the slot of the third");
+                drop((tunnels, third, slot));
+                let slots = &local.members[0];
+                assert_eq!((slots.in_use.get(), slots.tunnels.get()), (0, 0));
             },
         );
     }

@@ -37,6 +37,41 @@ fn a_server_that_is_down_is_502() {
     );
 }
 
+/// Errors that the proxy makes itself have the error pages of the host.
+#[test]
+fn failures_have_error_pages() {
+    let configure = |home: &std::path::Path| {
+        let mut config = passing(down(), |proxy| proxy.max_body = 10);
+        for page in ["502.html", "413.html"] {
+            std::fs::write(home.join(page), format!("own {page}")).unwrap();
+        }
+        let host = &mut config.hosts[0];
+        host.root = home.into();
+        host.error_pages = vec![(502, "502.html".into()), (413, "/413.html".into())];
+        config.h2c = true;
+        config
+    };
+    on_each_driver(configure, |server, _| {
+        let mut client = Client::connect(server.address);
+        for _ in 0..2 {
+            let response = client.get("/api");
+            assert_eq!((response.status, response.text()), (502, "own 502.html"));
+            assert_eq!(response.first("Content-Type"), Some("text/html; charset=utf-8"));
+            assert_eq!(response.first("Cache-Control"), Some("no-store"));
+        }
+        let head = client.head_with("/api", "");
+        assert_eq!((head.status, head.first("Content-Length")), (502, Some("12")));
+        let text = all(server, "POST /api HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n");
+        assert!(
+            text.starts_with("HTTP/1.1 413 ") && text.ends_with("\r\n\r\nown 413.html"),
+            "{text}"
+        );
+        let mut other = phalanx_testkit::http2::Connection::open(server.address, &[]);
+        other.get(1, "/api");
+        assert_eq!(other.answer(1), (502, b"own 502.html".to_vec()));
+    });
+}
+
 #[test]
 fn a_slow_server_is_504() {
     let backend = || Backend::new(|mut peer, _| peer.drain());

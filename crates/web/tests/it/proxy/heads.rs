@@ -145,6 +145,93 @@ fn responses_of_every_framing() {
     );
 }
 
+/// RFC 9112 §5.1 and §5.2, and white space behind the sizes of chunks.
+#[test]
+fn heads_of_old_servers_are_repaired() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while peer.head().is_some() {
+                peer.say(
+                    "HTTP/1.1 200 OK\r\nX-Folded: a\r\n  b\r\nX-Spaced : c\r\nTransfer-Encoding: chunked\r\n\r\n\
+                     2  \r\nhi\r\n0     \r\n\r\n",
+                );
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, backend| {
+            let mut client = Client::connect(server.address);
+            for _ in 0..4 {
+                client.send("GET /api HTTP/1.1\r\nHost: a\r\n\r\n");
+                let response = client.try_response(false).unwrap();
+                assert_eq!((response.status, response.text()), (200, "hi"));
+                assert_eq!(response.first("X-Folded"), Some("a    b"));
+                assert_eq!(response.first("X-Spaced"), Some("c"));
+            }
+            assert_eq!(backend.accepted(), 1);
+        },
+    );
+}
+
+/// RFC 9110 §15.5.22
+#[test]
+fn a_required_protocol_is_named() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while peer.head().is_some() {
+                peer.say(
+                    "HTTP/1.1 426 Upgrade Required\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+                     Content-Length: 2\r\n\r\nno",
+                );
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, _| {
+            let mut client = Client::connect(server.address);
+            for _ in 0..2 {
+                client.send("GET /api HTTP/1.1\r\nHost: a\r\n\r\n");
+                let response = client.try_response(false).unwrap();
+                assert_eq!((response.status, response.text()), (426, "no"));
+                assert_eq!(response.first("Upgrade"), Some("websocket"));
+                assert_eq!(response.first("Connection"), Some("upgrade"));
+            }
+        },
+    );
+}
+
+/// RFC 9110 §7.6.2
+#[test]
+fn a_request_for_this_server() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while let Some(head) = peer.head() {
+                assert!(head.contains("\r\nMax-Forwards: 0\r\n"), "{head}");
+                peer.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, backend| {
+            let mut client = Client::connect(server.address);
+            let mut ask = |hops| {
+                let head =
+                    format!("OPTIONS /api HTTP/1.1\r\nHost: a\r\nMax-Forwards: {hops}\r\n\r\n");
+                client.send(head);
+                client.response().status
+            };
+            assert_eq!((ask(0), backend.accepted()), (204, 0));
+            assert_eq!((ask(1), backend.accepted()), (200, 1));
+        },
+    );
+}
+
 #[test]
 fn the_prefix_and_the_host_may_be_replaced() {
     let backend = || {

@@ -64,7 +64,7 @@ fn what_is_no_response_is_502() {
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab".to_owned(),
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n".to_owned(),
-        "HTTP/1.1 200 OK\r\nA : b\r\n\r\n".to_owned(),
+        "HTTP/1.1 200 OK\r\nA b: c\r\n\r\n".to_owned(),
         "HTTP/1.1 200 OK\r\n folded: b\r\n\r\n".to_owned(),
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".to_owned(),
         "HTTP/1.1 100 Continue\r\n\r\n".repeat(3000),

@@ -52,6 +52,32 @@ fn a_tunnel_passes_bytes_in_both_directions() {
     );
 }
 
+/// A tunnel lasts for long, so it does not take the slot of a request.
+#[test]
+fn a_tunnel_leaves_its_slot_to_requests() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while let Some(head) = peer.head() {
+                if head.contains("Upgrade: echo\r\n") {
+                    peer.say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\n\r\nhello");
+                    return peer.drain();
+                }
+                peer.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+            }
+        })
+    };
+    let change = |proxy: &mut phalanx_web::Proxy| {
+        (proxy.max_requests, proxy.connect_timeout) = (1, std::time::Duration::from_millis(50));
+    };
+    with(backend, change, |server, _| {
+        let mut client = connect(server);
+        client.write_all(ASK.as_bytes()).unwrap();
+        until(&mut client, "hello");
+        let text = all(server, "GET /api HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    });
+}
+
 #[test]
 fn a_server_may_decline() {
     let backend = || {

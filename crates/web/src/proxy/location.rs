@@ -1,0 +1,77 @@
+//! Targets of the redirects that servers send.
+
+use std::borrow::Cow;
+
+use crate::upstream::Group;
+
+/// The value of `Location` for a client: a URL of one of the group's servers becomes the path that this server passes to it.
+/// Other URLs, and paths, stay as they are.
+pub(super) fn location<'a>(group: &Group, value: &'a [u8]) -> Cow<'a, [u8]> {
+    let path = group.members.iter().find_map(|member| {
+        let url = member.upstream.to_string();
+        let (start, path) = value.split_at_checked(url.len())?;
+        // Otherwise it is another port or host, whose text begins with the server's.
+        let is_whole = matches!(path, [] | [b'/' | b'?' | b'#', ..]);
+        (is_whole && start.eq_ignore_ascii_case(url.as_bytes())).then_some(path)
+    });
+    let prefix = match group.rule.strip_prefix && group.rule.prefix != "/" {
+        true => group.rule.prefix.as_bytes(),
+        false => b"",
+    };
+    match path {
+        // Clients would read the path as a host and another path.
+        Some([b'/', b'/' | b'\\', ..]) => value.into(),
+        Some(path @ [b'/', ..]) => [prefix, path].concat().into(),
+        Some(rest) => [prefix, b"/", rest].concat().into(),
+        None => value.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Proxy;
+
+    #[test]
+    fn urls_of_servers_become_paths() {
+        let found = |prefix: &str, strip_prefix, value: &str| {
+            let to = ["http://10.0.0.1:3000", "https://b"].map(|url| url.parse().unwrap());
+            let mut rule =
+                Proxy { prefix: prefix.into(), to: to.to_vec(), strip_prefix, ..Proxy::new() };
+            // Without TLS there is no need for a connector.
+            rule.to[1].is_tls = false;
+            let group = Group::new(&rule, 1, None);
+            String::from_utf8(location(&group, value.as_bytes()).into_owned()).unwrap()
+        };
+        for (value, whole, stripped) in [
+            ("http://10.0.0.1:3000/a?b", "/a?b", "/api/a?b"),
+            ("HTTP://10.0.0.1:3000/a", "/a", "/api/a"),
+            ("http://10.0.0.1:3000", "/", "/api/"),
+            ("http://10.0.0.1:3000?b", "/?b", "/api/?b"),
+            ("http://b:443/a", "/a", "/api/a"),
+            (
+                "http://10.0.0.1:3000//evil/",
+                "http://10.0.0.1:3000//evil/",
+                "http://10.0.0.1:3000//evil/",
+            ),
+            (
+                r"http://10.0.0.1:3000/\evil",
+                r"http://10.0.0.1:3000/\evil",
+                r"http://10.0.0.1:3000/\evil",
+            ),
+            ("http://10.0.0.1:30001/", "http://10.0.0.1:30001/", "http://10.0.0.1:30001/"),
+            (
+                "http://10.0.0.1:3000@evil/",
+                "http://10.0.0.1:3000@evil/",
+                "http://10.0.0.1:3000@evil/",
+            ),
+            ("https://c/a", "https://c/a", "https://c/a"),
+            ("/a", "/a", "/a"),
+            ("a", "a", "a"),
+        ] {
+            assert_eq!(found("/api", false, value), whole, "{value}");
+            assert_eq!(found("/api", true, value), stripped, "{value}");
+            assert_eq!(found("/", true, value), whole, "{value}");
+        }
+    }
+}
