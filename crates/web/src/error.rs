@@ -46,6 +46,9 @@ pub enum ServeError {
     /// The new configuration contains a change that requires a restart.
     #[error("{0} requires a restart")]
     NeedsRestart(&'static str),
+    /// Files, directories or addresses that the new configuration names are unavailable; one line for each.
+    #[error("{}", .0.join("\n"))]
+    Unavailable(Vec<String>),
     /// The runtime failed.
     #[error(transparent)]
     Run(#[from] RunError),

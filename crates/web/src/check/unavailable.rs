@@ -25,7 +25,7 @@ impl Config {
                 Some(parent) if parent != Path::new("") => parent,
                 _ => Path::new("."),
             };
-            if let Err(error) = fs::read_dir(directory) {
+            if let Err(error) = fs::metadata(directory.join(".")) {
                 missing.push(format!("cannot write the access log {}: {error}", path.display()));
             }
         }
@@ -94,7 +94,9 @@ fn servable(host: &HostConfig, page: &str) -> Result<(), String> {
         Err(error) => error,
     };
     Err(match (Errno::from_io_error(&error), host.symlinks) {
-        (Some(Errno::XDEV), _) => "it is outside the root".to_owned(),
+        (Some(Errno::XDEV), _) => {
+            "it is outside the root, or its path contains a symbolic link with an absolute target".to_owned()
+        }
         (Some(Errno::LOOP), Symlinks::Deny) => {
             "its path contains a symbolic link, which `symlinks` denies".to_owned()
         }

@@ -54,10 +54,15 @@ impl Reload for Reloader {
         if self.certificates.is_none() && config.listen.iter().any(Listen::is_tls) {
             return Err(ServeError::NeedsRestart("listen: adding the first address with TLS"));
         }
-        let roots = Root::open_all(&config)?;
+        let mut unavailable = config.unavailable();
+        let change = self.listeners.prepare(&config.listen);
+        unavailable.extend(change.as_ref().err().map(ToString::to_string));
+        if !unavailable.is_empty() {
+            return Err(ServeError::Unavailable(unavailable));
+        }
+        let (change, roots) = (change?, Root::open_all(&config)?);
         let old = self.current.load();
         let logs = Logs::open(&config, Some(&old.logs))?;
-        let change = self.listeners.prepare(&config.listen)?;
         let mut warnings = match &self.certificates {
             Some(certificates) => certificates.replace(sources(&config), SystemTime::now())?,
             None => Vec::new(),

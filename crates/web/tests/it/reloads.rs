@@ -13,7 +13,9 @@ use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::http::Client;
 use phalanx_testkit::http2::Connection;
 use phalanx_testkit::{TIMEOUT, eventually, tcp};
-use phalanx_web::{Config, HealthCheck, Inherited, Scheme, operate};
+use phalanx_web::{
+    AccessLog, Config, HealthCheck, HostConfig, Inherited, LogTarget, Scheme, Tls, operate,
+};
 use signal_hook::consts::SIGHUP;
 use signal_hook::low_level::raise;
 
@@ -26,6 +28,17 @@ fn reloading(
     before: impl Fn(&Path) -> Config,
     after: impl Fn(&mut Config, &Path),
     test: impl Fn(&Server, &Path, &dyn Fn()),
+) {
+    trying_to_reload(before, after, |server, home, reload| {
+        test(server, home, &|| reload().unwrap());
+    });
+}
+
+/// As [`reloading`], with a function that returns the errors of the reload.
+fn trying_to_reload(
+    before: impl Fn(&Path) -> Config,
+    after: impl Fn(&mut Config, &Path),
+    test: impl Fn(&Server, &Path, &dyn Fn() -> Result<(), String>),
 ) {
     let _alone = RELOADING.lock().unwrap_or_else(PoisonError::into_inner);
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
@@ -52,7 +65,7 @@ fn reloading(
         let (server, thread) = started.expect("it is tested");
         test(&server, home.path(), &|| {
             raise(SIGHUP).unwrap();
-            is_reloaded.recv_timeout(TIMEOUT).unwrap().unwrap();
+            is_reloaded.recv_timeout(TIMEOUT).unwrap()
         });
         server.control.drain();
         thread.join().unwrap().unwrap();
@@ -63,6 +76,33 @@ fn two_workers(home: &Path) -> Config {
     let mut config = small_and_large(home);
     config.runtime.workers = 2;
     config
+}
+
+/// As `--check` reports them. The previous configuration stays in use.
+#[test]
+fn a_reload_reports_all_errors() {
+    trying_to_reload(
+        two_workers,
+        |next, home| {
+            next.hosts[0].fallback = Some("no-page.html".into());
+            next.hosts[0].server_names = vec!["a".into()];
+            next.hosts.push(HostConfig::new(home.join("no-root")));
+            let target = LogTarget::File(home.join("no-folder/log"));
+            next.hosts[1].access_log = Some(AccessLog { target, ..AccessLog::default() });
+            next.listen.push(Scheme::Http.at(([192, 0, 2, 1], 1)));
+            let file = |name| home.join(name);
+            next.hosts[0].tls = Some(Tls { certificate: file("no-cert"), key: file("no-key") });
+        },
+        |server, _, reload| {
+            let errors = reload().unwrap_err();
+            for name in ["no-page.html", "no-root", "no-cert", "192.0.2.1:1"] {
+                assert!(errors.lines().any(|line| line.contains(name)), "{name}: {errors}");
+            }
+            let mut client = Client::connect(server.address);
+            assert_eq!(client.get("/small").status, 200);
+            assert_eq!(client.get("/missing").status, 404);
+        },
+    );
 }
 
 /// Files and directories that this process has open.
