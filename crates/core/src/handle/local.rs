@@ -12,7 +12,7 @@ use crate::future::call::Call;
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::stage::key::Invocation;
+use crate::stage::key::CallSite;
 use crate::state::exclusive::{Exclusive, LocalExclusive, Shared};
 
 /// A stage whose operations run on the processor that invokes them, on all processors at once.
@@ -83,8 +83,8 @@ macro_rules! invoke_locally {
                 Fut: Future<Output = T> + 'static,
                 T: 'static,
             {
-                let from = self.key().invoked();
-                processor::current(move |p| Call::new(p, p.call(from, invocation(operation))))
+                let call_site = self.key().call_site();
+                processor::current(move |p| Call::new(p, p.call(call_site, invocation(operation))))
             }
 
             /// Invokes an operation whose result nobody awaits (an *orphan* of tr2001 §5.2.1). It starts after the caller
@@ -99,21 +99,21 @@ macro_rules! invoke_locally {
                 F: FnOnce($policy<S>) -> Fut + 'static,
                 Fut: Future<Output = ()> + 'static,
             {
-                self.dispatch_from(self.key().invoked(), operation)
+                self.dispatch_from(self.key().call_site(), operation)
             }
 
-            /// As [`dispatch`](Self::dispatch), in the name of `from`.
+            /// As [`dispatch`](Self::dispatch), invoked at `call_site`.
             #[inline(always)]
             pub(crate) fn dispatch_from<F, Fut>(
                 &self,
-                from: Invocation,
+                call_site: CallSite,
                 operation: F,
             ) -> Result<(), CallError>
             where
                 F: FnOnce($policy<S>) -> Fut + 'static,
                 Fut: Future<Output = ()> + 'static,
             {
-                processor::current(move |p| p.dispatch(from, invocation(operation)))
+                processor::current(move |p| p.dispatch(call_site, invocation(operation)))
             }
         }
     };
@@ -134,7 +134,7 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        let from = self.key().invoked();
-        processor::current(|p| Call::new(p, p.call_on(from, processor, invocation(operation))))
+        let call_site = self.key().call_site();
+        processor::current(|p| Call::new(p, p.call_on(call_site, processor, invocation(operation))))
     }
 }

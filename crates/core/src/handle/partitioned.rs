@@ -11,7 +11,7 @@ use crate::handle::policy::moving::migration::RoutedCall;
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::stage::key::Invocation;
+use crate::stage::key::CallSite;
 use crate::state::partition::{Partition, Partitions};
 
 /// A stage whose state is divided among the processors by key.
@@ -44,7 +44,7 @@ impl<S: 'static> Stage<Partition<S>> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        self.call_from(self.key().invoked(), key, operation)
+        self.call_from(self.key().call_site(), key, operation)
     }
 
     /// Invokes an operation on the partition numbered `partition`. Numbers from zero to
@@ -68,21 +68,28 @@ impl<S: 'static> Stage<Partition<S>> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        let from = self.key().invoked();
+        let call_site = self.key().call_site();
         processor::current(|p| {
             let count = self.partitions(p).table().count();
             assert!(partition < count, "no partition {partition} among {count}");
-            self.call_at(p, from, partition, operation)
+            self.call_at(p, call_site, partition, operation)
         })
     }
 
-    pub(crate) fn call_from<F, Fut, T>(&self, from: Invocation, key: u64, operation: F) -> Call<T>
+    pub(crate) fn call_from<F, Fut, T>(
+        &self,
+        call_site: CallSite,
+        key: u64,
+        operation: F,
+    ) -> Call<T>
     where
         F: FnOnce(Partition<S>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        processor::current(|p| self.call_at(p, from, self.partitions(p).of_key(key), operation))
+        processor::current(|p| {
+            self.call_at(p, call_site, self.partitions(p).of_key(key), operation)
+        })
     }
 
     /// Invokes an operation on the owner according to the table.
@@ -90,7 +97,7 @@ impl<S: 'static> Stage<Partition<S>> {
     pub(crate) fn call_at<F, Fut, T>(
         &self,
         processor: &Processor,
-        from: Invocation,
+        call_site: CallSite,
         partition: usize,
         operation: F,
     ) -> Call<T>
@@ -111,11 +118,11 @@ impl<S: 'static> Stage<Partition<S>> {
                 Some(state) => RoutedCall::Running(operation(state)),
                 None => {
                     let operation = Some(operation);
-                    RoutedCall::Waiting { stage, from, partition, operation, round: 0 }
+                    RoutedCall::Waiting { stage, call_site, partition, operation, round: 0 }
                 }
             }
         };
-        Call::new(processor, processor.call_on(from, owner, invocation))
+        Call::new(processor, processor.call_on(call_site, owner, invocation))
     }
 
     /// Invokes an operation whose result nobody awaits.

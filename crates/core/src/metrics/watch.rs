@@ -10,13 +10,13 @@
 //! - The pointer to a header is null, or comes from a [`Slot`]. The memory of slots stays allocated
 //!   until the program is dropped ([`crate::memory::slab`]); the reader's [`Control`](crate::Control)
 //!   keeps the program alive.
-//! - The reader accesses only the header's two [`Published`](crate::operation::published::Published)
+//! - The reader accesses only the header's two [`StaticRef`](crate::operation::static_ref::StaticRef)
 //!   cells, which are atomic and hold a `&'static` at all times. If the slot is reused meanwhile, the
 //!   two may belong to different operations.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::operation::published::Site;
+use crate::operation::slot::Site;
 use crate::operation::slot::{Header, Slot};
 use crate::panic::catch_panic;
 

@@ -14,8 +14,8 @@
 use std::cell::Cell;
 
 use crate::operation::cancel_flag::CancelFlag;
-use crate::operation::published::Site;
 use crate::operation::size_class::CLASSES;
+use crate::operation::slot::Site;
 use crate::operation::slot::{Payload, Slot};
 use crate::operation::state::SlotState;
 use crate::panic::catch_panic;
@@ -41,7 +41,7 @@ pub(crate) struct Transit {
     /// The processor of the caller.
     pub(crate) home: u16,
     /// The stage that was running on the caller's processor.
-    pub(crate) from: u8,
+    pub(crate) caller_stage: u8,
     pub(crate) site: Site,
     /// The state of the slot once it has returned.
     pub(crate) contents: Cell<SlotState>,

@@ -34,21 +34,25 @@ use std::task::Waker;
 use crate::error::CallError;
 use crate::operation::id::OperationId;
 use crate::operation::processor_ref::ProcessorRef;
-use crate::operation::published::{Published, Site};
 use crate::operation::sizes::OperationSizes;
 use crate::operation::state::*;
+use crate::operation::static_ref::StaticRef;
+
+/// Where the program invoked an operation.
+pub(crate) type Site = &'static Location<'static>;
 
 /// The first cache line of a slot.
 #[repr(C, align(64))]
 pub(crate) struct Header {
-    pub(crate) vtable: Published<VTable>,
+    pub(crate) vtable: StaticRef<VTable>,
     /// Where the operation was invoked.
-    pub(crate) site: Published<Location<'static>>,
+    pub(crate) site: StaticRef<Location<'static>>,
     /// The id of the operation, for wakers. It changes when the slot is freed, and repeats after 2²⁴
     /// uses.
     pub(crate) id: Cell<OperationId>,
-    /// When the operation was last queued, in the clock's nanoseconds.
-    pub(crate) queued_at: Cell<u64>,
+    /// When the operation was last queued, in the clock's nanoseconds; see also [`Header::sent_to`] and
+    /// [`Header::cohort`].
+    queued_since: Cell<u64>,
     // One store writes these four when a slot is filled.
     pub(crate) stage: Cell<u8>,
     pub(crate) state: Cell<SlotState>,
@@ -74,10 +78,10 @@ const _: () = {
 impl Header {
     pub(crate) fn new(id: OperationId, class: u8) -> Self {
         Self {
-            vtable: Published::new(&VTable::NONE),
-            site: Published::new(Location::caller()),
+            vtable: StaticRef::new(&VTable::NONE),
+            site: StaticRef::new(Location::caller()),
             id: Cell::new(id),
-            queued_at: Cell::new(0),
+            queued_since: Cell::new(0),
             stage: Cell::new(0),
             state: Cell::new(SlotState::Free),
             flags: Cell::new(0),
@@ -98,6 +102,35 @@ impl Header {
 
     pub(crate) fn clear(&self, flag: u8) {
         self.flags.set(self.flags.get() & !flag);
+    }
+
+    /// Records when the operation was queued, in the clock's nanoseconds.
+    #[inline(always)]
+    pub(crate) fn set_queued(&self, now: u64) {
+        self.queued_since.set(now);
+    }
+
+    #[inline(always)]
+    pub(crate) fn queued_since(&self) -> u64 {
+        self.queued_since.get()
+    }
+
+    /// Records the processor that an envelope is sent to. The envelope is in no queue, so it has no other time.
+    pub(crate) fn set_sent_to(&self, processor: usize) {
+        self.queued_since.set(processor as u64);
+    }
+
+    pub(crate) fn sent_to(&self) -> usize {
+        self.queued_since.get() as usize
+    }
+
+    /// Records the number of the cohort that has taken the operation's item out of the queue.
+    pub(crate) fn set_cohort(&self, number: u64) {
+        self.queued_since.set(number);
+    }
+
+    pub(crate) fn cohort(&self) -> u64 {
+        self.queued_since.get()
     }
 }
 

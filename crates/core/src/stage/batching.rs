@@ -67,7 +67,7 @@ impl BatchState {
 
     /// Marks an item as part of the cohort being assembled.
     pub(crate) fn mark(&self, slot: Slot) {
-        slot.queued_at.set(self.cohort.get());
+        slot.set_cohort(self.cohort.get());
     }
 
     pub(crate) fn begin(&self) {
@@ -87,7 +87,7 @@ impl BatchState {
     }
 
     fn is_handling(&self, slot: Slot) -> bool {
-        self.handling.get() && slot.queued_at.get() == self.cohort.get()
+        self.handling.get() && slot.cohort() == self.cohort.get()
     }
 
     /// Records a reply to an item. A reply within the handler's own cohort is added to the handler's

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::gate::Gate;
 use crate::operation::processor_ref::ProcessorRef;
-use crate::operation::published::Site;
+use crate::operation::slot::Site;
 use crate::stage::batching::Batch;
 use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
 use crate::stage_set::StageSet;

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use crate::operation::published::Site;
+use crate::operation::slot::Site;
 
 /// The stage and its graph, in one word, since every invocation carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +26,17 @@ impl Key {
         self.0 as u8
     }
 
-    /// An invocation of the stage at the caller's place in the program.
+    /// A call of the stage by the caller of this function.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn invoked(self) -> Invocation {
-        Invocation { key: self, site: Location::caller() }
+    pub(crate) fn call_site(self) -> CallSite {
+        CallSite { stage: self, location: Location::caller() }
     }
 }
 
-/// The invoked stage, and the place of the invocation in the program.
+/// The invoked stage, and the source line that invokes it.
 #[derive(Clone, Copy)]
-pub(crate) struct Invocation {
-    pub(crate) key: Key,
-    pub(crate) site: Site,
+pub(crate) struct CallSite {
+    pub(crate) stage: Key,
+    pub(crate) location: Site,
 }

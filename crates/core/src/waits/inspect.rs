@@ -249,9 +249,7 @@ fn destination(slot: Slot) -> Node {
     let cancel = unsafe { &(*slot.transit()).cancel };
     match cancel.place.load(Ordering::Acquire) {
         // On its way, or cancelled.
-        CANCELLED.. => {
-            Node::Queue { processor: slot.queued_at.get() as usize, stage: slot.stage.get() }
-        }
+        CANCELLED.. => Node::Queue { processor: slot.sent_to(), stage: slot.stage.get() },
         place => Node::Operation {
             processor: (place >> 32) as usize,
             index: place as u32,

@@ -159,12 +159,12 @@ impl<P: Policy> Stage<P> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        let from = self.key().invoked();
+        let call_site = self.key().call_site();
         processor::current(|p| {
             let target = p.part(self).place(&key, p);
             let stage = *self;
             let invocation = move |p: &Processor, _| operation(p.part(&stage).access(key));
-            Call::new(p, p.call_on(from, target, invocation))
+            Call::new(p, p.call_on(call_site, target, invocation))
         })
     }
 

@@ -23,12 +23,12 @@ use crate::future::cancel_on_drop::CancelOnDrop;
 use crate::handle::local::invocation;
 use crate::handle::stage::Stage;
 use crate::metrics::type_name::display_name;
-use crate::operation::published::Site;
+use crate::operation::slot::Site;
 use crate::operation::state::NO_SESSION;
 use crate::panic::discard_panic;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::stage::key::{Invocation, Key};
+use crate::stage::key::{CallSite, Key};
 use crate::state::exclusive::Shared;
 use crate::state::partition::Partition;
 
@@ -60,7 +60,7 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        Run::new(self.key().invoked(), invocation::<Shared<S>, _, _>(operation))
+        Run::new(self.key().call_site(), invocation::<Shared<S>, _, _>(operation))
     }
 }
 
@@ -83,7 +83,7 @@ impl<S: 'static> Stage<Partition<S>> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        let (stage, from) = (*self, self.key().invoked());
+        let (stage, call_site) = (*self, self.key().call_site());
         async move {
             let entered = processor::current(|p| {
                 let here = stage.partitions(p);
@@ -93,9 +93,9 @@ impl<S: 'static> Stage<Partition<S>> {
                 p.may_run_inside(stage.key()).map(|_| part)
             });
             let Some(part) = entered else {
-                return CancelOnDrop(stage.call_from(from, key, operation)).await;
+                return CancelOnDrop(stage.call_from(call_site, key, operation)).await;
             };
-            inside(from, async move { operation(part).await }).await
+            inside(call_site, async move { operation(part).await }).await
         }
     }
 
@@ -155,7 +155,7 @@ impl<S: 'static> Stage<Partition<S>> {
 
 /// The future of [`SharedStage::run`](crate::SharedStage::run).
 struct Run<F, Fut, T> {
-    from: Invocation,
+    call_site: CallSite,
     state: State,
     place: Place<F, Fut, T>,
     _pinned: PhantomPinned,
@@ -183,9 +183,9 @@ union Place<F, Fut, T> {
 
 impl<F, Fut, T> Run<F, Fut, T> {
     #[inline(always)]
-    fn new(from: Invocation, invocation: F) -> Self {
+    fn new(call_site: CallSite, invocation: F) -> Self {
         let place = Place { invocation: ManuallyDrop::new(invocation) };
-        Self { from, state: State::Begun, place, _pinned: PhantomPinned }
+        Self { call_site, state: State::Begun, place, _pinned: PhantomPinned }
     }
 
     #[cold]
@@ -224,30 +224,31 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: nothing moves out of it but an invocation, which is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        let from = this.from;
+        let call_site = this.call_site;
         processor::current(|processor| {
             if this.state == State::Begun {
                 this.state = State::Over;
                 // SAFETY: `Begun` said that the invocation is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.place.invocation) };
-                if let Some(stage) = processor.may_run_inside(from.key) {
-                    return processor.poll_inside::<Fut, _, _>(stage, from.site, || {
+                if let Some(stage) = processor.may_run_inside(call_site.stage) {
+                    return processor.poll_inside::<Fut, _, _>(stage, call_site.location, || {
                         let future = invocation(processor, stage);
                         this.place.future = ManuallyDrop::new(future);
                         this.state = State::Inside;
                         this.poll_inside(context)
                     });
                 }
-                let call = Call::new(processor, processor.call(from, invocation));
+                let call = Call::new(processor, processor.call(call_site, invocation));
                 this.place.call = ManuallyDrop::new(CancelOnDrop(call));
                 this.state = State::Called;
             }
             match this.state {
                 State::Inside => {
                     // The future may have moved to another processor since its first poll.
-                    let stage = processor.check(from.key);
-                    processor
-                        .poll_inside::<Fut, _, _>(stage, from.site, || this.poll_inside(context))
+                    let stage = processor.check(call_site.stage);
+                    processor.poll_inside::<Fut, _, _>(stage, call_site.location, || {
+                        this.poll_inside(context)
+                    })
                 }
                 _ => this.poll_call(context),
             }
@@ -278,12 +279,17 @@ impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
 }
 
 /// Runs an operation of a stage as a part of the operation that awaits this.
-async fn inside<Fut: Future>(from: Invocation, operation: Fut) -> Result<Fut::Output, CallError> {
+async fn inside<Fut: Future>(
+    call_site: CallSite,
+    operation: Fut,
+) -> Result<Fut::Output, CallError> {
     let mut operation = pin!(operation);
     poll_fn(|context: &mut Context<'_>| {
         processor::current(|p| {
-            let stage = p.check(from.key);
-            p.poll_inside::<Fut, _, _>(stage, from.site, || operation.as_mut().poll(context))
+            let stage = p.check(call_site.stage);
+            p.poll_inside::<Fut, _, _>(stage, call_site.location, || {
+                operation.as_mut().poll(context)
+            })
         })
     })
     .await

@@ -50,9 +50,9 @@ impl Stage<Stateless> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        let from = self.key().invoked();
+        let call_site = self.key().call_site();
         let invocation = move |_: &Processor, _: u8| operation();
-        processor::current(move |p| Call::new(p, p.call(from, invocation)))
+        processor::current(move |p| Call::new(p, p.call(call_site, invocation)))
     }
 
     /// The stage's name.

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use crate::error::{CallError, Rejection};
-use crate::operation::published::Site;
+use crate::operation::slot::Site;
 use crate::panic::{PanicReport, catch_panic, panic_error};
 use crate::processor::part::Unreported;
 use crate::processor::processor::Processor;

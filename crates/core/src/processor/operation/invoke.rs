@@ -11,13 +11,13 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::error::{CallError, Rejection};
-use crate::operation::published::Site;
 use crate::operation::size_class::{assert_fits, class_of};
+use crate::operation::slot::Site;
 use crate::operation::slot::{Payload, Slot, VTable};
 use crate::operation::state::{HELD, NO_SESSION, QUEUED};
 use crate::processor::operation::harness::{Invoke, local_vtable};
 use crate::processor::processor::Processor;
-use crate::stage::key::Invocation;
+use crate::stage::key::CallSite;
 use crate::stage::local::LocalStage;
 
 /// The slot of an invocation, held for the caller; or why the invocation was rejected.
@@ -40,11 +40,13 @@ impl Processor {
     /// Invokes on this processor.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn call<F: Invoke>(&self, from: Invocation, invocation: F) -> Placed<F::Result> {
-        let invocation = self.check_for(from.key, invocation);
+    pub(crate) fn call<F: Invoke>(&self, call_site: CallSite, invocation: F) -> Placed<F::Result> {
+        let invocation = self.check_for(call_site.stage, invocation);
         let invocation = ManuallyDrop::into_inner(invocation);
         // SAFETY: the slot is filled with the result type of `F`, and held for one call.
-        unsafe { Placed::new(self.place(from.site, from.key.stage(), HELD, invocation)) }
+        unsafe {
+            Placed::new(self.place(call_site.location, call_site.stage.stage(), HELD, invocation))
+        }
     }
 
     /// Invokes on this processor; the result is dropped.
@@ -52,11 +54,11 @@ impl Processor {
     #[track_caller]
     pub(crate) fn dispatch<F: Invoke>(
         &self,
-        from: Invocation,
+        call_site: CallSite,
         invocation: F,
     ) -> Result<(), CallError> {
-        let invocation = ManuallyDrop::into_inner(self.check_for(from.key, invocation));
-        self.dispatched(self.place(from.site, from.key.stage(), 0, invocation))
+        let invocation = ManuallyDrop::into_inner(self.check_for(call_site.stage, invocation));
+        self.dispatched(self.place(call_site.location, call_site.stage.stage(), 0, invocation))
     }
 
     /// The result of a dispatch.
@@ -117,7 +119,7 @@ impl Processor {
         unsafe {
             slot.fill::<F, Fut, T>(vtable, site, stage, flags | QUEUED, class, invocation);
         }
-        slot.queued_at.set(self.now());
+        slot.set_queued(self.now());
         // SAFETY: room was made above; nothing foreign has run since.
         unsafe { local.queue.append(slot) };
         self.stages.set_ready(usize::from(stage));
@@ -157,7 +159,7 @@ impl Processor {
     /// Queues the slot of an operation that continues, on behalf of the running stage.
     #[inline(always)]
     pub(super) fn push(&self, slot: Slot, stage: usize) {
-        slot.queued_at.set(self.now());
+        slot.set_queued(self.now());
         self.stages.set_ready(stage);
         let resumptions = 2 * self.stages.inline.beyond + stage;
         // SAFETY: see the top of the file.

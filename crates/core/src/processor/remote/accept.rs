@@ -11,8 +11,8 @@ use crate::error::{CallError, Rejection};
 use crate::operation::cancel_flag::RemotePlace;
 use crate::operation::envelope::Envelope;
 use crate::operation::processor_ref::ProcessorRef;
-use crate::operation::published::Site;
 use crate::operation::sizes::OperationSizes;
+use crate::operation::slot::Site;
 use crate::operation::slot::{Slot, VTable, output_drop};
 use crate::operation::state::{CANCELLED, SlotState};
 use crate::panic::catch_panic;
@@ -123,7 +123,7 @@ pub(crate) unsafe fn receive<F, T>(
         }
         let reply = std::mem::replace(&mut reply, RemoteReply::EMPTY);
         let place = || place(transit.site, stage, invocation, reply);
-        let operation = processor.arriving_from(transit.home, transit.from, place).ok()?;
+        let operation = processor.arriving_from(transit.home, transit.caller_stage, place).ok()?;
         let (index, serial) = (operation.id.get().index(), operation.serial.get());
         if transit.cancel.arrive(RemotePlace { processor: processor.index(), index, serial }) {
             operation.set(CANCELLED);

@@ -40,19 +40,19 @@ use crate::processor::operation::harness::Invoke;
 use crate::processor::operation::invoke::Placed;
 use crate::processor::processor::Processor;
 use crate::processor::remote::accept::{Sent, operation_vtable};
-use crate::stage::key::Invocation;
+use crate::stage::key::CallSite;
 
 impl Processor {
     /// Invokes on the processor numbered `target`.
     #[track_caller]
-    pub(crate) fn call_on<F>(&self, from: Invocation, target: usize, f: F) -> Placed<F::Result>
+    pub(crate) fn call_on<F>(&self, call_site: CallSite, target: usize, f: F) -> Placed<F::Result>
     where
         F: Invoke + Send,
         F::Result: Send,
     {
         match self.is_here(target) {
-            true => self.call(from, f),
-            false => self.call_by_envelope(from, target, f),
+            true => self.call(call_site, f),
+            false => self.call_by_envelope(call_site, target, f),
         }
     }
 
@@ -61,7 +61,7 @@ impl Processor {
     #[track_caller]
     pub(crate) fn call_by_envelope<F>(
         &self,
-        from: Invocation,
+        call_site: CallSite,
         target: usize,
         f: F,
     ) -> Placed<F::Result>
@@ -71,7 +71,12 @@ impl Processor {
     {
         // SAFETY: the vtable is for envelopes of these types.
         unsafe {
-            Placed::new(self.call_remote::<F, F::Result>(from, target, operation_vtable::<F>(), f))
+            Placed::new(self.call_remote::<F, F::Result>(
+                call_site,
+                target,
+                operation_vtable::<F>(),
+                f,
+            ))
         }
     }
 
@@ -93,7 +98,7 @@ impl Processor {
     #[track_caller]
     pub(crate) unsafe fn call_remote<F: Send, T: Send>(
         &self,
-        Invocation { key, site }: Invocation,
+        CallSite { stage: key, location: site }: CallSite,
         target: usize,
         vtable: &'static VTable,
         invocation: F,
@@ -114,13 +119,13 @@ impl Processor {
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
         slot.state.set(SlotState::Away);
-        slot.queued_at.set(target as u64); // in no queue while it is away: where it is
+        slot.set_sent_to(target);
         // SAFETY: the slot is fresh, its class was chosen for this payload, and no other thread has it yet.
         unsafe {
             slot.payload::<Sent<F>>().write(Sent { group: self.leaving_group(), invocation });
             slot.transit().write(Transit {
                 home: self.index() as u16,
-                from: self.running_stage() as u8,
+                caller_stage: self.running_stage() as u8,
                 site,
                 contents: Cell::new(SlotState::Unstarted),
                 cancel: CancelFlag::default(),
@@ -136,7 +141,7 @@ impl Processor {
         assert_eq!(slot.state.get(), SlotState::Away, "an envelope comes home once");
         // SAFETY: the envelope is here, so no other thread accesses the payload.
         slot.state.set(unsafe { (*slot.transit()).contents.get() });
-        let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
+        let (there, stage) = (slot.sent_to() as u16, slot.stage.get());
         self.on_behalf_of(there, stage, || match slot.state.get() {
             SlotState::Unstarted => self.discard(slot, CallError::Cancelled),
             _ => self.finish(slot),

@@ -96,7 +96,7 @@ impl Processor {
                 self.note_type(slot, world);
             }
         }
-        let oldest = oldest.map(|slot| slot.queued_at.get());
+        let oldest = oldest.map(|slot| slot.queued_since());
         local.runtime.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
         let order = match local.lifo {
             true => local.starvation_guard.order(start, oldest),

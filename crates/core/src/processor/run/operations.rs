@@ -144,7 +144,7 @@ impl Processor {
             bump(&stats.ended);
             return self.discard(slot, CallError::Cancelled);
         }
-        let wait = start.saturating_sub(slot.queued_at.get());
+        let wait = start.saturating_sub(slot.queued_since());
         match slot.state.get() {
             SlotState::Unstarted => stats.started.add(wait),
             _ => {
@@ -238,7 +238,7 @@ impl Processor {
     /// Requeues an operation that woke itself (it is still marked as queued) behind all others of its stage.
     pub(crate) fn requeue(&self, slot: Slot) {
         let local = self.stage(usize::from(slot.stage.get()));
-        slot.queued_at.set(self.now());
+        slot.set_queued(self.now());
         match local.lifo {
             true => local.queue.push_behind(slot),
             false => local.queue.push(slot),

@@ -50,9 +50,9 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
     /// [`CallError::Unanswered`] if the reply was dropped.
     #[track_caller]
     pub fn call(&self, item: I) -> Call<O> {
-        let from = self.key().invoked();
+        let call_site = self.key().call_site();
         // SAFETY: the key is this handle's (top of the file).
-        processor::current(|p| Call::new(p, unsafe { p.call_item(from, item) }))
+        processor::current(|p| Call::new(p, unsafe { p.call_item(call_site, item) }))
     }
 
     /// Passes an item whose reply nobody awaits.
@@ -61,9 +61,9 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
     /// [`CallError::Full`] or [`CallError::Cancelled`] if the item was rejected.
     #[track_caller]
     pub fn dispatch(&self, item: I) -> Result<(), CallError> {
-        let from = self.key().invoked();
+        let call_site = self.key().call_site();
         // SAFETY: the key is this handle's (top of the file).
-        processor::current(|p| unsafe { p.dispatch_item::<I, O>(from, item) })
+        processor::current(|p| unsafe { p.dispatch_item::<I, O>(call_site, item) })
     }
 
     /// As [`call`](Self::call), on the processor numbered `processor`.
@@ -76,9 +76,9 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
         I: Send,
         O: Send,
     {
-        let from = self.key().invoked();
+        let call_site = self.key().call_site();
         // SAFETY: the key is this handle's (top of the file).
-        processor::current(|p| Call::new(p, unsafe { p.call_item_on(from, processor, item) }))
+        processor::current(|p| Call::new(p, unsafe { p.call_item_on(call_site, processor, item) }))
     }
 }
 

@@ -16,8 +16,8 @@ use crate::future::cohort::{Cohort, Entry};
 use crate::future::reply::Reply;
 use crate::gate::OperationName;
 use crate::operation::processor_ref::ProcessorRef;
-use crate::operation::published::Site;
 use crate::operation::sizes::OperationSizes;
+use crate::operation::slot::Site;
 use crate::operation::slot::{NOT_SENT, Payload, Slot, VTable, output_drop};
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
@@ -26,7 +26,7 @@ use crate::processor::processor::Processor;
 use crate::processor::remote::accept::{envelope_vtable, receive};
 use crate::processor::remote::reply::RemoteReply;
 use crate::stage::batching::{Batch, CohortInProgress};
-use crate::stage::key::Invocation;
+use crate::stage::key::CallSite;
 
 /// The handler with its state, and the vector that all cohorts reuse.
 pub(crate) struct LocalBatch<I, O> {
@@ -152,7 +152,7 @@ impl Processor {
     #[track_caller]
     pub(crate) unsafe fn call_item<I: 'static, O: 'static>(
         &self,
-        Invocation { key, site }: Invocation,
+        CallSite { stage: key, location: site }: CallSite,
         item: I,
     ) -> Placed<O> {
         self.check(key);
@@ -167,7 +167,7 @@ impl Processor {
     #[track_caller]
     pub(crate) unsafe fn dispatch_item<I: 'static, O: 'static>(
         &self,
-        Invocation { key, site }: Invocation,
+        CallSite { stage: key, location: site }: CallSite,
         item: I,
     ) -> Result<(), CallError> {
         self.check(key);
@@ -182,16 +182,16 @@ impl Processor {
     #[track_caller]
     pub(crate) unsafe fn call_item_on<I: Send + 'static, O: Send + 'static>(
         &self,
-        from: Invocation,
+        call_site: CallSite,
         target: usize,
         item: I,
     ) -> Placed<O> {
         if self.is_here(target) {
             // SAFETY: by the caller's promise.
-            return unsafe { self.call_item(from, item) };
+            return unsafe { self.call_item(call_site, item) };
         }
         let vtable = const { &envelope_vtable::<I, O>(accept_item::<I, O>, type_name::<I>) };
         // SAFETY: the vtable is for envelopes of these types.
-        unsafe { Placed::new(self.call_remote::<I, O>(from, target, vtable, item)) }
+        unsafe { Placed::new(self.call_remote::<I, O>(call_site, target, vtable, item)) }
     }
 }

@@ -28,7 +28,7 @@ use crate::processor;
 use crate::processor::processor::Processor;
 use crate::stage::batching::{CohortInProgress, Lost};
 use crate::stage::declaration::LocalState;
-use crate::stage::key::Invocation;
+use crate::stage::key::CallSite;
 use crate::state::exclusive::Shared;
 
 /// A stage's state on one processor while no handler uses it.
@@ -102,7 +102,7 @@ impl StageOptions<'_> {
         self.declaration.lifo = false;
         self.declaration.runner = Some(runner.key().stage());
         let (stage, site) = (self.number(), Location::caller());
-        let from = Invocation { key: runner.key(), site };
+        let call_site = CallSite { stage: runner.key(), location: site };
         let (make, handler) = (Arc::new(make), Arc::new(handler));
         let key = self.declare(Box::new(move |processor, _| {
             let in_progress = Rc::new(CohortInProgress::default());
@@ -119,7 +119,7 @@ impl StageOptions<'_> {
                     answering_for(stage, served).await;
                 };
                 // A rejected dispatch drops the cohort, which answers its callers.
-                let _ = runner.dispatch_from(from, operation);
+                let _ = runner.dispatch_from(call_site, operation);
             };
             let batch = Rc::new(LocalBatch::new(begin).one_after_the_other(in_progress));
             LocalState { state: Rc::new(()), gate: None, batch: Some(batch) }

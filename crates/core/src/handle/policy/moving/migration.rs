@@ -45,7 +45,7 @@ use crate::operation::state::NO_SESSION;
 use crate::panic::Forwarded;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::stage::key::Invocation;
+use crate::stage::key::CallSite;
 use crate::state::partition::Partition;
 use crate::state::policy::moving::Refusal;
 
@@ -57,7 +57,7 @@ pub(crate) enum RoutedCall<S, F, Fut, T> {
     Running(Fut),
     Waiting {
         stage: PartitionedStage<S>,
-        from: Invocation,
+        call_site: CallSite,
         partition: usize,
         operation: Option<F>,
         round: u32,
@@ -75,10 +75,10 @@ where
 {
     #[cold]
     fn advance(&mut self, context: &Context<'_>) -> Poll<()> {
-        let Self::Waiting { stage, from, partition, operation, round } = self else {
+        let Self::Waiting { stage, call_site, partition, operation, round } = self else {
             return Poll::Ready(());
         };
-        let (stage, from, partition) = (*stage, *from, *partition);
+        let (stage, call_site, partition) = (*stage, *call_site, *partition);
         let waker = context.waker().clone();
         let next = processor::current(|p| {
             let partitions = stage.partitions(p);
@@ -90,7 +90,7 @@ where
                 return None;
             }
             let operation = operation.take()?;
-            Some(Self::Away(CancelOnDrop(stage.call_at(p, from, partition, operation))))
+            Some(Self::Away(CancelOnDrop(stage.call_at(p, call_site, partition, operation))))
         });
         match next {
             None => Poll::Pending,
@@ -173,9 +173,9 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                 p.is_here(to);
                 // The end of a session must not stop it halfway.
                 p.waiting.sessions.within(NO_SESSION, || {
-                    let from = stage.key().invoked();
+                    let call_site = stage.key().call_site();
                     let leave = move |_: &Processor, _| stage.leave(partition, to);
-                    Call::new(p, p.call_on(from, owner, leave))
+                    Call::new(p, p.call_on(call_site, owner, leave))
                 })
             });
             match asked.await.map_err(MoveError::Call)? {

@@ -44,9 +44,9 @@ impl<A: LocalAccess> Stage<Roaming<A>> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        let from = self.key().invoked();
+        let call_site = self.key().call_site();
         processor::current(|p| {
-            Call::new(p, p.call_by_envelope(from, p.index(), invocation(operation)))
+            Call::new(p, p.call_by_envelope(call_site, p.index(), invocation(operation)))
         })
     }
 

@@ -126,7 +126,7 @@ fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
         if table.owner(index) == processor.index() && home != processor.index() {
             let invoked = processor.waiting.sessions.within(NO_SESSION, || {
                 let leave = move |_: &Processor, _| go_home(stage, index, home);
-                Call::new(processor, processor.call(key.invoked(), leave)).detach()
+                Call::new(processor, processor.call(key.call_site(), leave)).detach()
             });
             if invoked.is_err() {
                 processor.load.take_overs.stays(key.stage());

@@ -44,7 +44,7 @@ impl Processor {
                 self.shed_expired(slot, stats);
                 continue;
             }
-            stats.started.add(start.saturating_sub(slot.queued_at.get()));
+            stats.started.add(start.saturating_sub(slot.queued_since()));
             slot.clear(QUEUED);
             self.scratch.batching.mark(slot);
             self.observe.counters.watch.operation(slot);

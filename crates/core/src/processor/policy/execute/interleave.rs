@@ -76,7 +76,7 @@ impl Processor {
         if over {
             while let Some(slot) = self.scratch.interleaved.pop() {
                 bump(&stats.suspended);
-                slot.queued_at.set(self.now());
+                slot.set_queued(self.now());
                 cohort.local.queue.push(slot);
             }
         }

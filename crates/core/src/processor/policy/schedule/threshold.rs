@@ -93,7 +93,7 @@ impl Processor {
                 now
             }),
         };
-        let queued = local.queue.oldest().map_or(now, |slot| slot.queued_at.get());
+        let queued = local.queue.oldest().map_or(now, |slot| slot.queued_since());
         now.saturating_sub(remote.min(queued))
     }
 }

@@ -4,13 +4,12 @@
 //! Each write stores a pointer made from a `&'static`, and nothing writes through it.
 
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A `&'static` that one thread writes and any thread reads. It costs no more than a plain cell.
-pub(crate) struct Published<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
+pub(crate) struct StaticRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
 
-impl<T> Published<T> {
+impl<T> StaticRef<T> {
     pub(crate) fn new(value: &'static T) -> Self {
         Self(AtomicPtr::new(std::ptr::from_ref(value).cast_mut()), PhantomData)
     }
@@ -26,6 +25,3 @@ impl<T> Published<T> {
         unsafe { &*self.0.load(Ordering::Relaxed) }
     }
 }
-
-/// Where the program invoked an operation.
-pub(crate) type Site = &'static Location<'static>;
