@@ -5,6 +5,6 @@ pub mod fault_injection;
 pub(crate) mod mailbox;
 pub(crate) mod message;
 pub(crate) mod parking;
-pub(crate) mod pending_replies;
+pub(crate) mod pending_requests;
 pub(crate) mod registry;
 pub(crate) mod visit;

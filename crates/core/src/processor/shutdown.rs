@@ -37,7 +37,7 @@ use crate::mailbox::registry;
 use crate::operation::state::SlotState;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
-use crate::processor::remote::requests::reply;
+use crate::processor::remote::commands::reply;
 use crate::queue::local::PopOrder;
 use crate::stage::declaration::LocalState;
 

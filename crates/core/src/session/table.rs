@@ -38,9 +38,9 @@ pub(crate) struct Record {
     /// Whether this processor has sent the other processors the command to end.
     end_sent: bool,
     /// Other processors that have not yet replied that their part has settled.
-    pub(crate) pending_replies: usize,
+    pub(crate) unconfirmed_processors: usize,
     /// Requests to be replied to when this part has settled.
-    pub(crate) awaiting_end: Vec<ReplyTo>,
+    pub(crate) end_waiters: Vec<ReplyTo>,
 }
 
 impl Default for Record {
@@ -55,8 +55,8 @@ impl Default for Record {
             waiting: Vec::new(),
             group: None,
             end_sent: false,
-            pending_replies: 0,
-            awaiting_end: Vec::new(),
+            unconfirmed_processors: 0,
+            end_waiters: Vec::new(),
         }
     }
 }
@@ -191,8 +191,8 @@ impl SessionTable {
             if !record.has_settled() {
                 return (Settled::default(), false);
             }
-            let replies = std::mem::take(&mut record.awaiting_end);
-            match record.pending_replies {
+            let replies = std::mem::take(&mut record.end_waiters);
+            match record.unconfirmed_processors {
                 0 => (
                     Settled { replies, wakers: std::mem::take(&mut record.waiting) },
                     record.handles == 0,
@@ -236,7 +236,7 @@ impl SessionTable {
     pub(crate) fn clear(&mut self) -> Settled {
         let mut waiting = Settled::default();
         for record in self.records.get_mut().drain(..).flatten() {
-            waiting.replies.extend(record.awaiting_end);
+            waiting.replies.extend(record.end_waiters);
             waiting.wakers.extend(record.waiting);
         }
         waiting
@@ -283,7 +283,7 @@ impl SessionTable {
     /// Registers `waker` to be woken when the session has settled everywhere. False if it already has.
     pub(crate) fn wait(&self, session: u32, waker: Waker) -> bool {
         let (waits, _unused) = self.with(session, |record| {
-            let waits = !record.has_settled() || record.pending_replies > 0;
+            let waits = !record.has_settled() || record.unconfirmed_processors > 0;
             if !waits || record.waiting.iter().any(|waiting| waiting.will_wake(&waker)) {
                 // Dropped after the borrow: a waker may be foreign code.
                 return (waits, Some(waker));

@@ -121,8 +121,7 @@ impl Processor {
         };
         counted(self.link.mailbox().replies.len(), Leak::Replies);
         counted(
-            self.link.mailbox().commands_waiting()
-                + usize::from(self.link.replies.are_outstanding()),
+            self.link.mailbox().commands_waiting() + usize::from(self.link.requests.any()),
             Leak::Commands,
         );
         counted(self.link.outbound(), Leak::Outbox);
@@ -207,7 +206,8 @@ fn state(state: SlotState) -> &'static str {
 /// The sessions that have anything left, or no handle.
 fn sessions(table: &SessionTable) -> Vec<Leak> {
     let left = |record: &Record| {
-        let waiting = record.waiting.len() + record.pending_replies + record.awaiting_end.len();
+        let waiting =
+            record.waiting.len() + record.unconfirmed_processors + record.end_waiters.len();
         let (operations, holds) = (record.operations, record.guards);
         let is_left = operations + holds + waiting > 0 || record.handles == 0;
         is_left.then_some(Leak::Session { operations, holds, waiting })

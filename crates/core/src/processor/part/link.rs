@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::mailbox::mailbox::{FilledInboxes, Mailbox};
 use crate::mailbox::message::Outbound;
-use crate::mailbox::pending_replies::PendingReplies;
+use crate::mailbox::pending_requests::PendingRequests;
 use crate::program::busy::BusyGuard;
 use crate::program::program::Program;
 
@@ -16,14 +16,14 @@ pub(crate) struct Link {
     outbox: RefCell<VecDeque<Outbound>>,
     /// Memory of a flush, kept for the next one.
     filled: Cell<Vec<(usize, FilledInboxes)>>,
-    pub(crate) replies: PendingReplies,
+    pub(crate) requests: PendingRequests,
     pub(crate) busy: BusyGuard,
 }
 
 impl Link {
     pub(crate) fn new(program: Arc<Program>, mailbox: Arc<Mailbox>, busy: BusyGuard) -> Self {
-        let (outbox, filled, replies) = Default::default();
-        Self { program, mailbox, outbox, filled, replies, busy }
+        let (outbox, filled) = (RefCell::default(), Cell::default());
+        Self { program, mailbox, outbox, filled, requests: PendingRequests::default(), busy }
     }
 
     #[inline(always)]

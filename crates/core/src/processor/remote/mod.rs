@@ -2,7 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod call;
+pub(crate) mod commands;
 pub(crate) mod outbox;
 pub(crate) mod reply;
-pub(crate) mod requests;
 pub(crate) mod session_group;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::operation::state::NO_SESSION;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
-use crate::processor::remote::requests::{Responder, reply};
+use crate::processor::remote::commands::{Responder, reply};
 use crate::session::group_flag::Group;
 use crate::session::table::{Record, Settled};
 
@@ -61,17 +61,17 @@ impl Processor {
         self.cancel_each(&self.waiting.sessions.close(self.slab(), session));
     }
 
-    /// Ends the group on all other processors that take part; [`Record::pending_replies`] counts them.
+    /// Ends the group on all other processors that take part; [`Record::unconfirmed_processors`] counts them.
     #[cold]
     fn end_group_elsewhere(&self, session: u32, group: &Arc<Group>) {
         for target in group.end().into_iter().filter(|target| *target != self.index()) {
-            self.waiting.sessions.with(session, |record| record.pending_replies += 1);
+            self.waiting.sessions.with(session, |record| record.unconfirmed_processors += 1);
             let group = group.clone();
             self.request(
                 target,
                 move |there, responder| there.end_group_here(&group, responder),
                 move |here| {
-                    here.release_session(session, |record| record.pending_replies -= 1);
+                    here.release_session(session, |record| record.unconfirmed_processors -= 1);
                 },
             );
         }
@@ -84,7 +84,7 @@ impl Processor {
             return drop(responder);
         };
         self.waiting.sessions.with(session, |record| {
-            record.awaiting_end.push(responder.into_address());
+            record.end_waiters.push(responder.into_address());
             // Keeps the record alive while its operations are cancelled.
             record.handles += 1;
         });

@@ -188,7 +188,7 @@ impl Processor {
 
     /// Publishes whether anything is alive on this processor.
     pub(crate) fn publish_busy(&self) {
-        if self.live() > 0 || self.link.replies.are_outstanding() {
+        if self.live() > 0 || self.link.requests.any() {
             self.link.busy.mark_busy();
         } else if self.link.busy.is_busy() && self.link.outbound() == 0 {
             self.link.busy.mark_idle();

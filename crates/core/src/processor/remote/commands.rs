@@ -1,7 +1,7 @@
 //! Commands to other processors, and requests: commands that are replied to.
 //!
 //! The receiver of a request owns a [`Responder`] and may reply at any later time. The sender stores the code
-//! that handles the reply ([`PendingReplies`](crate::mailbox::pending_replies::PendingReplies)) and counts as
+//! that handles the reply ([`PendingRequests`](crate::mailbox::pending_requests::PendingRequests)) and counts as
 //! busy until all replies have arrived, so no program ends while one is outstanding. A dropped responder
 //! replies, also if a processor has ended before the request reached it ([`crate::program::busy`]), so no sender waits
 //! forever.
@@ -31,7 +31,7 @@ impl Drop for Responder {
 
 /// Replies to a request. Outside the program's processors, not with the rest of an outbox.
 pub(crate) fn reply(to: ReplyTo) {
-    let act = move |home: &Processor| home.link.replies.take(to.ticket)(home.into());
+    let act = move |home: &Processor| home.link.requests.take(to.ticket)(home.into());
     let sent = processor::try_current(|processor| {
         let home = processor.program().mailboxes.get(to.home);
         let is_of_program = home.is_some_and(|home| home.identity == to.identity);
@@ -56,7 +56,7 @@ impl Processor {
         act: impl FnOnce(&Processor, Responder) + Send + 'static,
         then: impl FnOnce(&Processor) + 'static,
     ) {
-        let ticket = self.link.replies.add(Box::new(move |processor| then(processor.get())));
+        let ticket = self.link.requests.add(Box::new(move |processor| then(processor.get())));
         let to = ReplyTo { identity: self.identity(), home: self.index(), ticket };
         let responder = Responder(Some(to));
         self.command(target, move |processor| act(processor, responder));
