@@ -108,11 +108,19 @@ impl Processor {
     fn lose(&self, slot: Slot, serial: Serial) {
         // While a handler runs, the reason is not known yet: it may be panicking.
         if is_awaited(slot, serial) && !self.scratch.batching.lost(slot, serial) {
-            let counters = self.stage_counters(slot.stage.get());
-            counters.cancelled.add(1);
-            counters.cancelled_suspended.add(1);
             let stage = self.stage_name(slot.stage.get());
-            self.fail_taken(slot, serial, CallError::Unanswered { stage });
+            self.fail_suspended(slot, serial, CallError::Unanswered { stage });
+        }
+    }
+
+    /// Fails a call whose item counts as suspended and will not be answered, unless it has been answered already.
+    pub(crate) fn fail_suspended(&self, slot: Slot, serial: Serial, error: CallError) {
+        let counters = self.stage_counters(slot.stage.get());
+        let panicked = matches!(error, CallError::Panicked { .. });
+        if self.fail_taken(slot, serial, error) {
+            let counter = if panicked { &counters.panicked } else { &counters.cancelled };
+            counter.add(1);
+            counters.cancelled_suspended.add(1);
         }
     }
 

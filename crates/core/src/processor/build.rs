@@ -9,7 +9,6 @@ use crate::mailbox::parking::Unpark;
 use crate::mailbox::registry;
 use crate::memory::region::Region;
 use crate::memory::slab::Slab;
-use crate::operation::size_class::stride;
 use crate::processor::part::current::Current;
 use crate::processor::part::link::Link;
 use crate::processor::part::stages::Stages;
@@ -22,7 +21,6 @@ use crate::program::program::Program;
 use crate::queue::local::{StageQueue, StarvationGuard};
 use crate::stage::key::Key;
 use crate::stage::local::{LocalStage, StageRuntime};
-use crate::stage::settings::bound;
 use crate::stage::tuner_state::TunerState;
 
 /// The builder of a processor. It may be sent to the processor's thread; the processor itself may not.
@@ -83,15 +81,13 @@ impl ProcessorBuilder {
         let stages = program.stages.iter().map(|declared| {
             let local = (declared.make)(index, processors);
             let runtime = StageRuntime::new(declared, program.settings, processors);
-            let least = stride(0) + runtime.beside;
+            let fitting = program.settings.cohort_size(runtime.request_bytes());
             LocalStage {
                 queue: StageQueue::new(declared.capacity),
                 starvation_guard: StarvationGuard::default(),
                 state: Rc::as_ptr(&local.state).cast(),
                 local: Box::new(local),
-                max_cohort: Cell::new(
-                    declared.max_cohort.unwrap_or_else(|| bound(program.settings.cache(), least)),
-                ),
+                max_cohort: Cell::new(declared.max_cohort.unwrap_or(fitting)),
                 cohort_time: declared.cohort_time,
                 lifo: declared.lifo,
                 runtime: Box::new(runtime),

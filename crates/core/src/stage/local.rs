@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use crate::control::interval_min::IntervalMin;
+use crate::operation::size_class::stride;
 use crate::operation::slot::{Slot, VTable};
 use crate::panic::catch_panic;
 use crate::queue::local::{StageQueue, StarvationGuard};
@@ -26,7 +27,7 @@ pub(crate) struct StageRuntime {
     /// The type of its oldest operation, as last observed.
     pub(crate) seen: Cell<&'static VTable>,
     /// The bytes of a request's objects, without the operation.
-    pub(crate) beside: usize,
+    pub(crate) object_bytes: usize,
     /// The bytes of the largest object that an operation is known or declared to own. The maximum if objects are not
     /// checked, because neither the stage declares any nor the program has a budget for them.
     pub(crate) largest_object: Cell<usize>,
@@ -47,10 +48,15 @@ impl StageRuntime {
             remote_first: Cell::new(false),
             class: Cell::new(0),
             seen: Cell::new(&VTable::NONE),
-            beside: declared.objects.iter().map(|(_, bytes)| bytes).sum(),
+            object_bytes: declared.objects.iter().map(|(_, bytes)| bytes).sum(),
             largest_object: Cell::new(largest.unwrap_or(if has_budget { 0 } else { usize::MAX })),
             waits: IntervalMin::default(),
         }
+    }
+
+    /// The bytes of a request: the slot of its operation, and its objects.
+    pub(crate) fn request_bytes(&self) -> usize {
+        stride(self.class.get()) + self.object_bytes
     }
 }
 

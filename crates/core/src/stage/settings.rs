@@ -31,11 +31,11 @@ impl Settings {
     pub(crate) fn cache(self) -> usize {
         self.cache.unwrap_or(DEFAULT_CACHE_BYTES)
     }
-}
 
-/// The number of operations of this size that fit the cache, within the bounds.
-pub(crate) fn bound(cache: usize, bytes: usize) -> usize {
-    (cache / bytes).clamp(COHORT_BOUNDS.0, COHORT_BOUNDS.1)
+    /// The number of requests of this size that fit the cache, within the bounds.
+    pub(crate) fn cohort_size(self, request_bytes: usize) -> usize {
+        (self.cache() / request_bytes).clamp(COHORT_BOUNDS.0, COHORT_BOUNDS.1)
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -45,8 +45,11 @@ mod tests {
 
     #[test]
     fn the_bound_is_what_the_cache_has_room_for() {
-        assert_eq!(bound(1 << 20, stride(0)), 256);
-        assert_eq!(bound(1 << 20, stride(10)), 63);
-        assert_eq!(bound(64 << 10, stride(10)), 16);
+        let size = |cache, class| {
+            Settings { cache: Some(cache), ..Settings::default() }.cohort_size(stride(class))
+        };
+        assert_eq!(size(1 << 20, 0), 256);
+        assert_eq!(size(1 << 20, 10), 63);
+        assert_eq!(size(64 << 10, 10), 16);
     }
 }

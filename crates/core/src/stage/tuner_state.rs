@@ -21,7 +21,6 @@ pub(crate) struct TunerState {
     pub(crate) stages: StageSet,
     /// The stages whose calls run inline on every rung.
     pub(crate) always_direct: StageSet,
-    pub(crate) cache: usize,
     pub(crate) ladder: RefCell<CohortLadder>,
     /// The start of the turn, and whether anything ran in the one before it.
     pub(crate) turn_began: Cell<u64>,
@@ -55,7 +54,6 @@ impl TunerState {
         Self {
             stages: left.difference(said),
             always_direct: StageSet::select(declared, |stage| stage.direct),
-            cache: settings.cache(),
             ladder: RefCell::default(),
             turn_began: Cell::new(0),
             ran: Cell::new(false),

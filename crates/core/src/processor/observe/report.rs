@@ -3,8 +3,8 @@
 use std::any::Any;
 
 use crate::error::{CallError, Rejection};
-use crate::operation::slot::Site;
-use crate::panic::{PanicReport, catch_panic, panic_error};
+use crate::operation::slot::{Site, Slot};
+use crate::panic::{PanicReport, catch_panic, discard_panic, panic_error};
 use crate::processor::part::Unreported;
 use crate::processor::processor::Processor;
 use crate::world::World;
@@ -36,6 +36,14 @@ impl Processor {
             self.observe.reports.borrow_mut().push(Unreported::Panic(report));
         }
         error
+    }
+
+    /// Fails an operation whose poll panicked.
+    #[cold]
+    pub(crate) fn fail_panicked(&self, slot: Slot, panic: Box<dyn Any + Send>) {
+        let error = self.record_panic(slot.stage.get(), slot.operation(), slot.site.get(), &*panic);
+        self.discard(slot, error);
+        discard_panic(panic);
     }
 
     /// Compares an object that the running operation creates with those that its stage declares.

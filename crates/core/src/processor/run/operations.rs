@@ -19,7 +19,7 @@ impl Processor {
     /// with the next.
     pub(crate) fn run_operations(&self, cohort: &RunningCohort<'_, impl World>) {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until_panic(cohort))) {
-            self.operation_panicked(cohort.stage, panic, &cohort.stats);
+            self.operation_panicked(panic, &cohort.stats);
         }
     }
 
@@ -200,18 +200,19 @@ impl Processor {
     /// Fails the operation whose poll panicked. It is dropped before its caller is woken: it is in no queue
     /// meanwhile, and the code of the world may panic too.
     #[cold]
-    fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, stats: &CohortStats) {
+    fn operation_panicked(&self, panic: Box<dyn Any + Send>, stats: &CohortStats) {
         self.waiting.sessions.enter(NO_SESSION);
         // The operation that was polled, and not a later one in its slot.
         let polled = |slot: &Slot| {
             slot.has(QUEUED) && matches!(slot.state.get(), SlotState::Started | SlotState::Empty)
         };
-        if let Some(slot) = self.current.take_running().filter(polled) {
-            bump(&stats.panicked);
-            let error = self.record_panic(stage as u8, slot.operation(), slot.site.get(), &*panic);
-            self.discard(slot, error);
+        match self.current.take_running().filter(polled) {
+            Some(slot) => {
+                bump(&stats.panicked);
+                self.fail_panicked(slot, panic);
+            }
+            None => discard_panic(panic),
         }
-        discard_panic(panic);
     }
 
     /// Ends an operation that a call holds or that belongs to a session. Out of line, so that its code is

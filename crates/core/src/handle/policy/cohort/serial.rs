@@ -165,15 +165,7 @@ impl Processor {
             Err(panic) => self.panic_error(stage, &**panic),
         };
         for Lost { slot, serial, .. } in lost {
-            let counters = self.stage_counters(slot.stage.get());
-            if !self.fail_taken(slot, serial, error.clone()) {
-                continue;
-            }
-            match &polled {
-                Ok(_) => counters.cancelled.add(1),
-                Err(_) => counters.panicked.add(1),
-            }
-            counters.cancelled_suspended.add(1);
+            self.fail_suspended(slot, serial, error.clone());
         }
         polled.unwrap_or_else(|panic| resume_unwind(panic))
     }

@@ -64,15 +64,13 @@ impl Processor {
         });
         let mut lost_here = 0;
         for Lost { slot, serial, of_this_cohort } in lost {
-            lost_here += u64::from(of_this_cohort);
-            let counters = self.stage_counters(slot.stage.get());
-            if !self.fail_taken(slot, serial, error.clone()) {
+            if !of_this_cohort {
+                self.fail_suspended(slot, serial, error.clone());
                 continue;
             }
-            if !of_this_cohort {
-                counters.cancelled.add(1);
-                counters.cancelled_suspended.add(1);
-            } else if panic.is_some() {
+            lost_here += 1;
+            let counters = self.stage_counters(slot.stage.get());
+            if self.fail_taken(slot, serial, error.clone()) && panic.is_some() {
                 bump(&stats.panicked);
                 counters.panicked.add(1);
             }

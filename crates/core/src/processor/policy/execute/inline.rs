@@ -25,7 +25,6 @@ use crate::metrics::counter::Counter;
 use crate::open_scopes::OpenScope;
 use crate::operation::slot::{Header, Slot, Step};
 use crate::operation::state::{CANCELLED, HELD, NO_SESSION, OUTER, QUEUED, SlotState, WOKEN};
-use crate::panic::discard_panic;
 use crate::processor::processor::Processor;
 use crate::queue::local::PopOrder;
 use crate::stage::local::LocalStage;
@@ -144,10 +143,7 @@ impl Processor {
                 Err(panic) => {
                     self.current.set_running(None);
                     self.observe.counters.stages[stage].started.add(1);
-                    let (operation, site) = (slot.operation(), slot.site.get());
-                    let error = self.record_panic(stage as u8, operation, site, &*panic);
-                    self.discard(slot, error);
-                    discard_panic(panic);
+                    self.fail_panicked(slot, panic);
                 }
             }
         }

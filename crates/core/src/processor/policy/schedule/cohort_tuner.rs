@@ -7,9 +7,7 @@
 //! declared size follow the same rung, since their requests pass through one cache.
 
 use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_different_load};
-use crate::operation::size_class::stride;
 use crate::processor::processor::Processor;
-use crate::stage::settings::bound;
 use crate::stage::tuner_state::{LOOK, STAGES, Shares};
 use crate::stage_set::StageSet;
 use crate::world::World;
@@ -95,7 +93,7 @@ impl Processor {
         for stage in auto.stages {
             let local = &self.stages[stage];
             let runtime = &local.runtime;
-            let bound = bound(auto.cache, stride(runtime.class.get()) + runtime.beside);
+            let bound = self.program().settings.cohort_size(runtime.request_bytes());
             // At the first rung, the queued operations are those that could not run inline.
             let tried = rung.filter(|rung| *rung > 0);
             local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));

@@ -13,7 +13,6 @@
 
 use crate::control::election::Choice;
 use crate::control::ingress::Ingress;
-use crate::operation::size_class::stride;
 use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
 use crate::world::World;
@@ -85,8 +84,7 @@ impl Processor {
 
     /// The bytes of a stage's request: its operation's slot and its pooled objects.
     fn request_bytes(&self, stage: usize) -> usize {
-        let runtime = &self.stages[stage].runtime;
-        stride(runtime.class.get()) + runtime.beside
+        self.stages[stage].runtime.request_bytes()
     }
 
     /// The bytes of the runnable requests in progress, at all stages but the entries.
