@@ -13,7 +13,7 @@ use crate::gate::Gate;
 use crate::mailbox::command::Command;
 use crate::mailbox::mailbox::{Inbox, ReadyMask};
 use crate::mailbox::parking::Parking;
-use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
+use crate::operation::cancel_flag::{CancelFlag, RemoteSlot};
 use crate::operation::join_table::Countdown;
 use crate::operation::state::Serial;
 use crate::processor::policy::replication::holders::Holders;
@@ -103,7 +103,7 @@ fn assert_no_wake_is_lost(visited: bool) {
                 parking.notify();
             })
         };
-        let sleeps = parking.may_sleep(|| pending.is_quiet());
+        let sleeps = parking.may_sleep(|| pending.is_empty());
         sender.join().unwrap();
         visitor.into_iter().for_each(|visitor| visitor.join().unwrap());
         assert!(!sleeps || unparked.load(Ordering::Acquire), "asleep with work and no wake-up");
@@ -293,14 +293,14 @@ fn a_session_ends_wherever_it_has_been() {
 /// A caller cancels its child while another processor accepts it: one of the two sees the cancellation.
 #[test]
 fn a_child_elsewhere_is_ended_by_one_of_two() {
-    const PLACE: RemotePlace = RemotePlace { processor: 1, index: 3, serial: Serial::of_word(7) };
+    const PLACE: RemoteSlot = RemoteSlot { processor: 1, index: 3, serial: Serial::of_word(7) };
     loom::model(|| {
         let there = Arc::new(CancelFlag::default());
         let target = {
             let there = there.clone();
             thread::spawn(move || there.arrive(PLACE))
         };
-        let ordered = there.end();
+        let ordered = there.cancel();
         let refused = target.join().unwrap();
         assert_eq!(ordered.is_none(), refused);
         assert!(ordered.is_none_or(|place| place == PLACE));

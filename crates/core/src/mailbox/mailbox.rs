@@ -5,7 +5,6 @@
 //! tells which of them are not empty; and the parking state. Only the owning processor takes messages
 //! out.
 
-use std::num::NonZeroU64;
 use std::sync::atomic::AtomicU32;
 
 use crate::mailbox::command::Command;
@@ -37,51 +36,47 @@ pub(crate) enum Inbox {
     Stage(u8),
     Replies,
     Wakes,
-    Control,
+    /// Envelopes that came back. Also marked to wake the processor without a message.
+    Returned,
     Commands,
 }
 
 impl Inbox {
-    pub(crate) fn bit(self) -> u64 {
+    fn bit(self) -> u64 {
         match self {
             Self::Stage(stage) => 1 << stage,
             Self::Replies => 1 << 60,
             Self::Wakes => 1 << 61,
-            Self::Control => 1 << 62,
+            Self::Returned => 1 << 62,
             Self::Commands => 1 << 63,
         }
     }
 }
 
-/// The set of marked inboxes, as taken by the owner.
+/// A set of inboxes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadyInboxes(u64);
+pub(crate) struct InboxSet(u64);
 
-impl ReadyInboxes {
-    pub(crate) fn contains(self, inbox: Inbox) -> bool {
-        self.0 & inbox.bit() != 0
-    }
-
-    pub(crate) fn stages(self) -> StageSet {
-        StageSet::from_bits(self.0).before(MAX_STAGES)
-    }
-
-    pub(crate) fn any(self) -> bool {
-        self.0 != 0
-    }
-}
-
-/// Inboxes that a sender has filled and not marked yet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FilledInboxes(u64);
-
-impl FilledInboxes {
+impl InboxSet {
     pub(crate) fn of(inbox: Inbox) -> Self {
         Self(inbox.bit())
     }
 
     pub(crate) fn insert(&mut self, inbox: Inbox) {
         self.0 |= inbox.bit();
+    }
+
+    pub(crate) fn contains(self, inbox: Inbox) -> bool {
+        self.0 & inbox.bit() != 0
+    }
+
+    /// The stages whose invocations are in the set.
+    pub(crate) fn stages(self) -> StageSet {
+        StageSet::from_bits(self.0).before(MAX_STAGES)
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -90,27 +85,29 @@ impl FilledInboxes {
 /// two race, the owner either sees the mark, and with it the message, or the mark remains for the next
 /// time.
 #[derive(Default)]
-pub(crate) struct ReadyMask(pub(crate) AtomicU64);
+pub(crate) struct ReadyMask(AtomicU64);
 
 impl ReadyMask {
     pub(crate) fn mark(&self, inbox: Inbox) {
-        self.mark_all(FilledInboxes::of(inbox));
+        self.mark_all(InboxSet::of(inbox));
     }
 
-    pub(crate) fn mark_all(&self, FilledInboxes(bits): FilledInboxes) {
+    pub(crate) fn mark_all(&self, InboxSet(bits): InboxSet) {
         self.0.fetch_or(bits, Ordering::AcqRel);
     }
 
     /// Takes and clears all marks.
-    pub(crate) fn take(&self) -> ReadyInboxes {
-        match NonZeroU64::new(self.0.load(Ordering::Relaxed)) {
-            None => ReadyInboxes(0),
-            Some(_) => ReadyInboxes(self.0.swap(0, Ordering::AcqRel)),
-        }
+    pub(crate) fn take(&self) -> InboxSet {
+        if self.is_empty() { InboxSet(0) } else { InboxSet(self.0.swap(0, Ordering::AcqRel)) }
     }
 
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+    /// The marked inboxes.
+    pub(crate) fn peek(&self) -> InboxSet {
+        InboxSet(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.peek().is_empty()
     }
 }
 
@@ -181,7 +178,7 @@ impl Mailbox {
     /// Returns an envelope of this processor, from any thread.
     pub(crate) fn push_returned(&self, envelope: Envelope) {
         lock(&self.returned).push(envelope);
-        self.mark(Inbox::Control);
+        self.mark(Inbox::Returned);
     }
 
     /// Takes the returned envelopes.
@@ -191,11 +188,11 @@ impl Mailbox {
 
     /// Marks `inbox` and wakes the processor if it is parked. True if this call woke it.
     pub(crate) fn mark(&self, inbox: Inbox) -> bool {
-        self.mark_all(FilledInboxes::of(inbox))
+        self.mark_all(InboxSet::of(inbox))
     }
 
     /// As [`mark`](Self::mark), for several inboxes.
-    pub(crate) fn mark_all(&self, inboxes: FilledInboxes) -> bool {
+    pub(crate) fn mark_all(&self, inboxes: InboxSet) -> bool {
         self.pending.mark_all(inboxes);
         self.parking.notify()
     }

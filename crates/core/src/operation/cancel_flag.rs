@@ -11,12 +11,12 @@ use crate::operation::state::Serial;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The operation has not arrived. No location has this value, since a slot's index has 24 bits.
-pub(crate) const NOT_ARRIVED: u64 = u64::MAX;
-pub(crate) const CANCELLED: u64 = u64::MAX - 1;
+const NOT_ARRIVED: u64 = u64::MAX;
+const CANCELLED: u64 = u64::MAX - 1;
 
 /// The location of an operation on the processor it was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RemotePlace {
+pub(crate) struct RemoteSlot {
     /// The processor's index in the program.
     pub(crate) processor: usize,
     /// The slot's index there.
@@ -26,9 +26,9 @@ pub(crate) struct RemotePlace {
 
 pub(crate) struct CancelFlag {
     /// The processor's index in the upper half, the slot's in the lower half.
-    pub(crate) place: AtomicU64,
+    place: AtomicU64,
     /// Written before the location, read after it.
-    pub(crate) serial: AtomicU64,
+    serial: AtomicU64,
 }
 
 impl Default for CancelFlag {
@@ -39,16 +39,24 @@ impl Default for CancelFlag {
 
 impl CancelFlag {
     /// Records that the operation has arrived at this location. True if it is cancelled.
-    pub(crate) fn arrive(&self, RemotePlace { processor, index, serial }: RemotePlace) -> bool {
+    pub(crate) fn arrive(&self, RemoteSlot { processor, index, serial }: RemoteSlot) -> bool {
         self.serial.store(serial.word(), Ordering::Relaxed);
         let place = (processor as u64) << 32 | u64::from(index);
         self.place.swap(place, Ordering::AcqRel) == CANCELLED
     }
 
     /// Marks the operation as cancelled. Returns its location if it has arrived.
-    pub(crate) fn end(&self) -> Option<RemotePlace> {
-        let place = self.place.swap(CANCELLED, Ordering::AcqRel);
-        (place < CANCELLED).then(|| RemotePlace {
+    pub(crate) fn cancel(&self) -> Option<RemoteSlot> {
+        self.decode(self.place.swap(CANCELLED, Ordering::AcqRel))
+    }
+
+    /// The operation's location; none if it has not arrived, or was cancelled.
+    pub(crate) fn location(&self) -> Option<RemoteSlot> {
+        self.decode(self.place.load(Ordering::Acquire))
+    }
+
+    fn decode(&self, place: u64) -> Option<RemoteSlot> {
+        (place < CANCELLED).then(|| RemoteSlot {
             processor: (place >> 32) as usize,
             index: place as u32,
             serial: Serial::of_word(self.serial.load(Ordering::Relaxed)),

@@ -120,7 +120,7 @@ impl Program {
     }
 
     fn tell_all(&self) {
-        self.mailboxes.iter().for_each(|mailbox| _ = mailbox.mark(Inbox::Control));
+        self.mailboxes.iter().for_each(|mailbox| _ = mailbox.mark(Inbox::Returned));
     }
 }
 

@@ -15,7 +15,6 @@ use crate::program::program::Phase;
 use crate::queue::local::StageQueue;
 use crate::queue::ring::Ring;
 use crate::stage_set::StageSet;
-use crate::sync::Ordering;
 use crate::world::World;
 
 /// The loop of a processor, in steps. Made by [`Processor::stepping`].
@@ -204,7 +203,7 @@ impl<'p> Steps<'p> {
                 .link
                 .mailbox()
                 .parking
-                .may_sleep(|| processor.link.mailbox().pending.is_quiet());
+                .may_sleep(|| processor.link.mailbox().pending.is_empty());
         asleep.then(|| processor.waiting.timers.borrow().next().unwrap_or(u64::MAX))
     }
 
@@ -218,7 +217,7 @@ impl<'p> Steps<'p> {
     /// Whether this processor's mailbox contains messages that it has not seen. If it is parked and no other
     /// processor is about to wake it, a wake-up was lost.
     pub fn has_mail(self) -> bool {
-        !self.0.link.mailbox().pending.is_quiet()
+        !self.0.link.mailbox().pending.is_empty()
     }
 
     /// The number of messages in the mailbox, including those that are not announced yet.
@@ -231,9 +230,9 @@ impl<'p> Steps<'p> {
     /// Whether receiving the messages in the mailbox may run code of the program, such as destructors of
     /// results, or change what processors share. Invocations and wake-ups alone do neither.
     pub fn mail_has_effects(self) -> bool {
-        let marks = self.0.link.mailbox().pending.0.load(Ordering::Relaxed);
-        let inboxes = [Inbox::Replies, Inbox::Commands, Inbox::Control];
-        inboxes.iter().any(|inbox| marks & inbox.bit() != 0)
+        let marks = self.0.link.mailbox().pending.peek();
+        let inboxes = [Inbox::Replies, Inbox::Commands, Inbox::Returned];
+        inboxes.iter().any(|inbox| marks.contains(*inbox))
     }
 
     /// Whether processors take operations out of each other's queues: the graph has balanced stages, or

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::task::Waker;
 
 use crate::gate::OperationName;
-use crate::operation::cancel_flag::CANCELLED;
+use crate::operation::cancel_flag::RemoteSlot;
 use crate::operation::slot::Slot;
 use crate::operation::state::{QUEUED, SlotState};
 use crate::processor;
@@ -25,7 +25,6 @@ use crate::processor::operation::notify::{JOIN, join_of};
 use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
 use crate::program::control::Control;
-use crate::sync::Ordering;
 use crate::waits::cycle::{WaitCycle, WaitReason, WaitingOperation};
 use crate::waits::graph::{Node, WaitGraph, cycles};
 
@@ -246,14 +245,11 @@ impl Processor {
 /// Where the operation of a slot that is away is: its slot there, or the queue that it was sent to.
 fn destination(slot: Slot) -> Node {
     // SAFETY: of an envelope in transit only this part is shared, and it is atomic.
-    let cancel = unsafe { &(*slot.transit()).cancel };
-    match cancel.place.load(Ordering::Acquire) {
+    match unsafe { &(*slot.transit()).cancel }.location() {
+        Some(RemoteSlot { processor, index, serial }) => {
+            Node::Operation { processor, index, serial: serial.word() }
+        }
         // On its way, or cancelled.
-        CANCELLED.. => Node::Queue { processor: slot.sent_to(), stage: slot.stage.get() },
-        place => Node::Operation {
-            processor: (place >> 32) as usize,
-            index: place as u32,
-            serial: cancel.serial.load(Ordering::Relaxed),
-        },
+        None => Node::Queue { processor: slot.sent_to(), stage: slot.stage.get() },
     }
 }

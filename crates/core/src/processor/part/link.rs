@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::mailbox::mailbox::{FilledInboxes, Mailbox};
+use crate::mailbox::mailbox::{InboxSet, Mailbox};
 use crate::mailbox::message::Outbound;
 use crate::mailbox::pending_requests::PendingRequests;
 use crate::program::busy::BusyGuard;
@@ -15,7 +15,7 @@ pub(crate) struct Link {
     mailbox: Arc<Mailbox>,
     outbox: RefCell<VecDeque<Outbound>>,
     /// Memory of a flush, kept for the next one.
-    filled: Cell<Vec<(usize, FilledInboxes)>>,
+    filled: Cell<Vec<(usize, InboxSet)>>,
     pub(crate) requests: PendingRequests,
     pub(crate) busy: BusyGuard,
 }
@@ -43,13 +43,13 @@ impl Link {
     }
 
     /// An empty list of the inboxes that a flush fills on each processor.
-    pub(crate) fn begin_flush(&self) -> Vec<(usize, FilledInboxes)> {
+    pub(crate) fn begin_flush(&self) -> Vec<(usize, InboxSet)> {
         self.filled.take()
     }
 
     /// Marks the inboxes that a flush has filled, and wakes their processors if they sleep: once for each
     /// processor. Takes messages back from those that have ended. Returns the number of those it woke.
-    pub(crate) fn end_flush(&self, mut filled: Vec<(usize, FilledInboxes)>) -> u64 {
+    pub(crate) fn end_flush(&self, mut filled: Vec<(usize, InboxSet)>) -> u64 {
         let mut woke = 0;
         for (target, inboxes) in filled.drain(..) {
             woke += u64::from(self.program.mailboxes[target].mark_all(inboxes));

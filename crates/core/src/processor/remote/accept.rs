@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use crate::error::{CallError, Rejection};
-use crate::operation::cancel_flag::RemotePlace;
+use crate::operation::cancel_flag::RemoteSlot;
 use crate::operation::envelope::Envelope;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::sizes::OperationSizes;
@@ -125,7 +125,7 @@ pub(crate) unsafe fn receive<F, T>(
         let place = || place(transit.site, stage, invocation, reply);
         let operation = processor.arriving_from(transit.home, transit.caller_stage, place).ok()?;
         let (index, serial) = (operation.id.get().index(), operation.serial.get());
-        if transit.cancel.arrive(RemotePlace { processor: processor.index(), index, serial }) {
+        if transit.cancel.arrive(RemoteSlot { processor: processor.index(), index, serial }) {
             operation.set(CANCELLED);
         }
         Some(operation)

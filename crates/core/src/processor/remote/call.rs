@@ -32,7 +32,7 @@ use std::cell::Cell;
 
 use crate::error::{CallError, Rejection};
 use crate::mailbox::message::Message;
-use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
+use crate::operation::cancel_flag::{CancelFlag, RemoteSlot};
 use crate::operation::envelope::{Envelope, EnvelopePayload, Transit};
 use crate::operation::slot::{Slot, VTable};
 use crate::operation::state::{HELD, Serial, SlotState};
@@ -153,8 +153,8 @@ impl Processor {
         match slot.state.get() {
             SlotState::Away => {
                 // SAFETY: of an envelope in transit only this part is shared, and it is atomic.
-                let arrived = unsafe { &(*slot.transit()).cancel }.end();
-                if let Some(RemotePlace { processor, index, serial }) = arrived {
+                let arrived = unsafe { &(*slot.transit()).cancel }.cancel();
+                if let Some(RemoteSlot { processor, index, serial }) = arrived {
                     // An operation that is over by the time the command arrives has another serial.
                     self.command(processor, move |there| there.cancel_arrived(index, serial));
                 }

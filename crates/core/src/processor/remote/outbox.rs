@@ -5,7 +5,7 @@
 //! processor once, after all of its messages. A processor that sleeps is thus woken once, and finds all of
 //! them.
 
-use crate::mailbox::mailbox::{FilledInboxes, Inbox};
+use crate::mailbox::mailbox::{Inbox, InboxSet};
 use crate::mailbox::message::{Message, Outbound};
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
@@ -59,7 +59,7 @@ impl Processor {
                 Ok(()) if target != self.index() => {
                     match filled.iter_mut().find(|(other, _)| *other == target) {
                         Some((_, inboxes)) => inboxes.insert(inbox),
-                        None => filled.push((target, FilledInboxes::of(inbox))),
+                        None => filled.push((target, InboxSet::of(inbox))),
                     }
                 }
                 Ok(()) => match inbox {

@@ -224,7 +224,7 @@ impl Processor {
     /// Drains the inboxes that other processors have marked.
     pub(crate) fn drain_mailbox(&self) -> bool {
         let marks = self.link.mailbox().pending.take();
-        if !marks.any() {
+        if marks.is_empty() {
             return false;
         }
         self.stages.add_ready(marks.stages());
@@ -233,7 +233,7 @@ impl Processor {
                 self.complete_remote(Envelope(slot));
             }
         }
-        if marks.contains(Inbox::Control) {
+        if marks.contains(Inbox::Returned) {
             let returned = self.link.mailbox().take_returned();
             returned.into_iter().for_each(|envelope| self.complete_remote(envelope));
         }
@@ -280,7 +280,7 @@ impl Processor {
     fn is_quiet(&self) -> bool {
         self.stages.ready().is_empty()
             && self.link.outbound() == 0
-            && self.link.mailbox().pending.is_quiet()
+            && self.link.mailbox().pending.is_empty()
     }
 
     /// Nanoseconds until the next timer fires.
@@ -296,7 +296,7 @@ impl Processor {
         if timeout == Some(0) {
             return now;
         }
-        if !self.link.mailbox().parking.may_sleep(|| self.link.mailbox().pending.is_quiet()) {
+        if !self.link.mailbox().parking.may_sleep(|| self.link.mailbox().pending.is_empty()) {
             return now;
         }
         // Others may take partitions over meanwhile, so nothing may be invoked here.

@@ -101,7 +101,7 @@ fn take_over<S: Send + 'static>(
     }
     let mailbox = &processor.program().mailboxes[owner];
     let Some(visit) = mailbox.parking.visit() else { return false };
-    if !mailbox.pending.is_quiet() {
+    if !mailbox.pending.is_empty() {
         return false;
     }
     // SAFETY: the owner sleeps until the end of the visit (top of the file).

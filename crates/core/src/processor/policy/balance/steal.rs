@@ -75,7 +75,7 @@ impl Processor {
         let mailboxes = &self.program().mailboxes;
         let others = (1..mailboxes.len()).map(|n| (self.index() + n) % mailboxes.len());
         if let Some(asleep) = others.into_iter().find(|at| mailboxes[*at].parking.is_parked()) {
-            let woke = mailboxes[asleep].mark(Inbox::Control);
+            let woke = mailboxes[asleep].mark(Inbox::Returned);
             self.observe.counters.wakes_sent.add(u64::from(woke));
         }
     }
