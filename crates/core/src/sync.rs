@@ -18,7 +18,12 @@ pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// Locks a mutex, also after a panic of another holder.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    unpoison(mutex.lock())
+}
+
+/// The guard of a lock, also after a panic of another holder.
+pub(crate) fn unpoison<G>(locked: std::sync::LockResult<G>) -> G {
+    locked.unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The cell of `std` with loom's closure-based interface.

@@ -1,9 +1,16 @@
 //! The interface between a processor and its environment: the clock, I/O and reports.
 
+use std::time::Duration;
+
 use crate::panic::PanicReport;
 
 /// The default of [`World::sleep_cost`], in nanoseconds.
 const DEFAULT_SLEEP_COST: u64 = 3_000;
+
+/// A duration in the clock's nanoseconds; `u64::MAX` beyond their range.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
+}
 
 /// The environment of a processor: its clock and its I/O. A simulation can replace it, because the
 /// processor has no other access to the outside.

@@ -202,7 +202,18 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/phalanx",
         layers: &[
-            &["docs", "embed", "machine", "metrics", "overload", "stage", "sync", "task"],
+            &[
+                "docs",
+                "embed",
+                "lock",
+                "machine",
+                "metrics",
+                "nanoseconds",
+                "overload",
+                "stage",
+                "sync",
+                "task",
+            ],
             &["cores"],
             &["program"],
             &["blocking", "io"],

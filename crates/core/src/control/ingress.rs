@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::control::credits::Credits;
 use crate::stage_set::StageSet;
+use crate::world::nanoseconds;
 
 /// The maximum number of consecutive turns without input. It bounds how long new input waits.
 const MAX_CLOSED_TURNS: u32 = 3;
@@ -113,8 +114,7 @@ pub(crate) struct Admission {
 
 impl Admission {
     fn new(target: Duration) -> Self {
-        let target = target.as_nanos().try_into().unwrap_or(u64::MAX);
-        let credits = RefCell::new(Credits::new(target));
+        let credits = RefCell::new(Credits::new(nanoseconds(target)));
         Self { credits, interval: Cell::new(0), ended: Cell::new(0) }
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::handle::graph::StageOptions;
-use crate::stage::limits::nanoseconds;
+use crate::stage::limits::limit_of;
 
 impl StageOptions<'_> {
     /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). The default is the number that fits
@@ -26,7 +26,7 @@ impl StageOptions<'_> {
     /// that grow with the time left.
     #[must_use]
     pub fn cohort_time(mut self, time: Duration) -> Self {
-        self.declaration.cohort_time = nanoseconds(time);
+        self.declaration.cohort_time = limit_of(time);
         self
     }
 

@@ -4,9 +4,10 @@
 //! The number follows from the identity, which rises, so that a number is used again as late as possible: a waker that
 //! outlives its program must not wake a processor of a later one.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use crate::mailbox::mailbox::Mailbox;
+use crate::sync::unpoison;
 
 /// The number of numbers.
 const NUMBERS: usize = 1 << 16;
@@ -22,7 +23,7 @@ fn numbers(identity: u32) -> impl Iterator<Item = usize> {
 
 /// Registers a processor. Returns the number by which wakers find its mailbox.
 pub(crate) fn register(mailbox: Arc<Mailbox>) -> u16 {
-    let mut processors = PROCESSORS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut processors = unpoison(PROCESSORS.write());
     let free = |number: &usize| processors.get(*number).is_none_or(Option::is_none);
     let number =
         numbers(mailbox.identity).find(free).expect("fewer than 65,536 processors in one process");
@@ -34,21 +35,21 @@ pub(crate) fn register(mailbox: Arc<Mailbox>) -> u16 {
 }
 
 pub(crate) fn unregister(number: u16) {
-    let mut processors = PROCESSORS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut processors = unpoison(PROCESSORS.write());
     processors[usize::from(number)] = None;
 }
 
 /// Runs `f` with the mailbox of the processor with this identity; none if it has shut down. The processor's end waits
 /// for `f`, so neither the processor nor the memory of its slots is freed meanwhile.
 pub(crate) fn while_registered<R>(identity: u32, f: impl FnOnce(&Arc<Mailbox>) -> R) -> Option<R> {
-    let processors = PROCESSORS.read().unwrap_or_else(PoisonError::into_inner);
+    let processors = unpoison(PROCESSORS.read());
     let (before, from) = processors.split_at(processors.len().min(identity as usize % NUMBERS));
     from.iter().chain(before).flatten().find(|mailbox| mailbox.identity == identity).map(f)
 }
 
 /// The mailbox of the processor with this number; none if it has shut down.
 pub(crate) fn mailbox_numbered(number: u16) -> Option<Arc<Mailbox>> {
-    let processors = PROCESSORS.read().unwrap_or_else(PoisonError::into_inner);
+    let processors = unpoison(PROCESSORS.read());
     processors.get(usize::from(number)).cloned().flatten()
 }
 

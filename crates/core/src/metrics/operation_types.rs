@@ -1,6 +1,8 @@
 //! The operation types that a processor has run, with their sizes.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use crate::sync::unpoison;
 
 /// The closure size in bytes above which an operation type is reported to
 /// [`World::on_large_operation`](crate::World::on_large_operation).
@@ -58,32 +60,32 @@ pub(crate) struct OperationTypes {
 
 impl OperationTypes {
     pub(crate) fn all(&self) -> Vec<OperationBytes> {
-        self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        unpoison(self.operations.lock()).clone()
     }
 
     pub(crate) fn add(&self, new: OperationBytes) {
-        self.operations.lock().unwrap_or_else(PoisonError::into_inner).push(new);
+        unpoison(self.operations.lock()).push(new);
     }
 
     /// The largest used part of a stack, by the type of the fibre.
     pub(crate) fn stacks(&self) -> Vec<ObjectBytes> {
-        self.stacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        unpoison(self.stacks.lock()).clone()
     }
 
     /// The objects that are larger than their stage declares.
     pub(crate) fn undeclared(&self) -> Vec<ObjectBytes> {
-        self.undeclared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        unpoison(self.undeclared.lock()).clone()
     }
 
     pub(crate) fn note_object(&self, stage: usize, name: &'static str, bytes: usize) {
-        let mut undeclared = self.undeclared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut undeclared = unpoison(self.undeclared.lock());
         if undeclared.len() < MAX_TYPES {
             undeclared.push(ObjectBytes { stage, name, bytes });
         }
     }
 
     pub(crate) fn note_stack(&self, stage: usize, name: &'static str, bytes: usize) {
-        let mut stacks = self.stacks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stacks = unpoison(self.stacks.lock());
         match stacks.iter().position(|each| (each.stage, each.name) == (stage, name)) {
             Some(known) => stacks[known].bytes = stacks[known].bytes.max(bytes),
             None if stacks.len() < MAX_TYPES => stacks.push(ObjectBytes { stage, name, bytes }),

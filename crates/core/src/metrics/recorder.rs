@@ -1,7 +1,9 @@
 //! The recorder of one processor's cohorts for a trace.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::sync::unpoison;
 
 /// A cohort recorded in a trace. Times are those of the program's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl Recorder {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Recording> {
-        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoison(self.recording.lock())
     }
 
     pub(crate) fn begin(&self, capacity: usize, arcs: Vec<u64>) {

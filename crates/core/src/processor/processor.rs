@@ -23,6 +23,7 @@ use crate::processor::part::{Load, Memory, Observe, Scratch, Waiting};
 use crate::program::control::Control;
 use crate::program::program::Program;
 use crate::stage::key::Key;
+use crate::world::nanoseconds;
 
 /// One thread's share of a program. Built from a [`ProcessorBuilder`](crate::ProcessorBuilder) on the thread
 /// that runs it.
@@ -191,7 +192,7 @@ impl Processor {
 
     /// The clock's time after `duration`; `u64::MAX` (never) if the clock does not reach it.
     pub(crate) fn deadline_after(&self, duration: Duration) -> u64 {
-        self.now().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX))
+        self.now().saturating_add(nanoseconds(duration))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::gate::Gate;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::slot::Site;
 use crate::stage::batching::Batch;
-use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
+use crate::stage::limits::{HoldPolicy, Threshold, limit_of};
 use crate::stage_set::StageSet;
 
 /// The maximum cohort size, in operations, of a stage that declares none, until the cohort tuner finds
@@ -84,7 +84,7 @@ impl StageDeclaration {
         Self {
             name,
             max_cohort: None,
-            cohort_time: nanoseconds(DEFAULT_COHORT_TIME),
+            cohort_time: limit_of(DEFAULT_COHORT_TIME),
             lifo: false,
             direct: false,
             threshold: Threshold::NONE,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::world::nanoseconds;
+
 /// The threshold beyond which a stage is overdue; the maximum value stands for "never".
 #[derive(Clone, Copy)]
 pub(crate) struct Threshold {
@@ -23,9 +25,9 @@ impl Threshold {
     }
 }
 
-/// Converts a duration to the clock's nanoseconds.
-pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    duration.as_nanos().try_into().unwrap_or(u64::MAX - 1)
+/// A limit in the clock's nanoseconds, of which `u64::MAX` means none.
+pub(crate) fn limit_of(duration: Duration) -> u64 {
+    nanoseconds(duration).min(u64::MAX - 1)
 }
 
 /// Hold policy: the number of operations that a stage waits for, and for how long. A count of zero

@@ -15,6 +15,8 @@ use phalanx_driver::use_all_cores;
 
 use super::{BlockingError, workers};
 
+use crate::lock::lock;
+
 /// A call with its arguments. It catches panics of the call; the thread catches those of destructors.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -26,7 +28,7 @@ static AWAITED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// The stages of this process that wait for blocking calls to return.
 pub(crate) fn awaited_stages() -> Vec<&'static str> {
-    AWAITED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    lock(&AWAITED).clone()
 }
 
 /// A pool of threads that may block.
@@ -144,19 +146,19 @@ impl Pool {
         if self.detached {
             return;
         }
-        AWAITED.lock().unwrap_or_else(PoisonError::into_inner).push(self.name);
+        lock(&AWAITED).push(self.name);
         for thread in threads {
             // The thread catches all panics.
             let _ = thread.join();
         }
-        let mut awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut awaited = lock(&AWAITED);
         let place = awaited.iter().position(|name| *name == self.name);
         place.map(|place| awaited.swap_remove(place));
     }
 
     /// Poisoning is ignored: no code that may panic runs under the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

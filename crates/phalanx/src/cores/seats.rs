@@ -8,12 +8,14 @@
 //! A thread inherits the cores of the thread that starts it. So helper threads call [`use_all_cores`](phalanx_driver::use_all_cores).
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 use super::topology;
+
+use crate::lock::lock;
 
 /// The assignment of cores to threads.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ impl Seats {
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<Option<Pid>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.threads)
     }
 
     /// Records that the calling thread runs `processor`, and gives it its cores.

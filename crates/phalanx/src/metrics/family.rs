@@ -1,8 +1,10 @@
 //! Families of counters and gauges, whose members appear while the program runs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Counter, Gauge};
+
+use crate::lock::lock;
 
 /// Maximum number of members of a family. Further values of the label share a member named `other`.
 const MAX_MEMBERS: usize = 1024;
@@ -93,7 +95,7 @@ impl<M: Member> Family<M> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Members<M>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.members)
     }
 }
 

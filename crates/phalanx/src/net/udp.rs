@@ -2,14 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use phalanx_driver::{Datagram, DatagramBatch, Done, Driver, Endpoint, Request, Socket};
 use rustix::io::Errno;
 
 use crate::io::{HomeSocket, IoTimeout, with};
+use crate::lock::lock;
 
 /// No datagram is longer, so a receive needs no larger buffer.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
@@ -199,7 +200,7 @@ impl UdpSocket {
     /// As `recvmsg(2)`, or [`IoTimeout`]'s: `ConnectionRefused` if the socket is connected and the peer's host rejected
     /// an earlier datagram.
     pub async fn recv_from(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<Received> {
-        let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        let spare = std::mem::take(&mut *lock(&self.spare));
         let max = buffer.len().min(MAX_DATAGRAM_BYTES);
         let receive = |socket| Request::ReceiveFrom { socket, buffer: spare, max };
         match self.socket.request(receive, timeout).await? {
@@ -207,7 +208,7 @@ impl UdpSocket {
                 let Datagram { bytes, from, truncated } = *datagram;
                 buffer[..bytes.len()].copy_from_slice(&bytes);
                 let length = bytes.len();
-                *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+                *lock(&self.spare) = bytes;
                 Ok(Received { length, from, truncated })
             }
             other => unreachable!("receiving a datagram completed with {other:?}"),

@@ -6,13 +6,15 @@
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 
 use phalanx_core::{Graph, drain};
 
 use super::{RunError, Runtime, StartContext};
+
+use crate::lock::lock;
 
 impl Runtime {
     /// Runs `main` as an operation of a stage named `main` on the first processor, and returns its output. The
@@ -69,7 +71,7 @@ impl Runtime {
             if start.processor() > 0 {
                 return Ok(());
             }
-            let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let work = lock(&work).take();
             let (main, argument) = work.expect("each processor starts once");
             let outcome = outcome.clone();
             stage.dispatch(move |_| outcome.record(move || main(argument)))?;
@@ -113,7 +115,7 @@ impl<T> Outcome<T> {
                 .await
             }
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        *lock(&self.0) = Some(result);
     }
 
     /// The output; none if the operation was ended before it returned.
@@ -121,7 +123,7 @@ impl<T> Outcome<T> {
     /// # Panics
     /// If the operation did.
     pub(crate) fn take(&self) -> Option<T> {
-        let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let result = lock(&self.0).take();
         result.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 #[cfg(feature = "admin")]
@@ -14,6 +14,7 @@ use super::guided::Guidance;
 #[cfg(feature = "admin")]
 use super::totals::Totals;
 use crate::io::{Saturated, SaturationProbe};
+use crate::lock::lock;
 #[cfg(feature = "admin")]
 use crate::metrics::Registered;
 use crate::metrics::{Counter, Gauge};
@@ -174,7 +175,7 @@ impl Automatic {
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.last)
     }
 
     /// Records what the law for the number of processors decided.

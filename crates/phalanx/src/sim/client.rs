@@ -16,6 +16,7 @@ use std::time::Duration;
 use phalanx_driver::sim::{Faults, Peer, UdpPeer, World};
 
 use super::programs::orders::Orders;
+use crate::nanoseconds::nanoseconds;
 
 /// The simulated network and disk, as clients see them. Clones share them.
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ impl Net {
 
     /// Waits for virtual time to pass; forever if the clock of 584 years does not reach it.
     pub async fn sleep(&self, duration: Duration) {
-        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = nanoseconds(duration);
         if self.world.now().checked_add(nanoseconds).is_none() {
             return pending().await;
         }

@@ -11,6 +11,7 @@ use phalanx_driver::sim::World;
 
 use super::fault;
 use crate::io::Io;
+use crate::nanoseconds::nanoseconds;
 use crate::program::SETTLING;
 
 const NEVER: u64 = u64::MAX;
@@ -106,8 +107,7 @@ impl SimProcessor {
 
     /// Tries to sleep, as the loop does after an idle turn. Returns whether it sleeps.
     pub(super) fn try_to_sleep(&mut self) -> bool {
-        let expiry =
-            self.io.next_expiry().map_or(NEVER, |at| u64::try_from(at.as_nanos()).unwrap_or(NEVER));
+        let expiry = self.io.next_expiry().map_or(NEVER, nanoseconds);
         let until = self.step(|steps, world| {
             use phalanx_core::World;
             world.submit();

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use signal_hook::iterator::{Handle, Signals as Iterator};
 
 use super::Event;
 use crate::diagnostics::stuck;
+use crate::lock::lock;
 
 /// How long the supervisor may take to exit the process before the signal thread exits it.
 const SUPERVISOR_LIMIT: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ static HANDLING: LazyLock<Mutex<Handling>> = LazyLock::new(|| {
 
 impl Handling {
     fn lock() -> MutexGuard<'static, Self> {
-        HANDLING.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&HANDLING)
     }
 
     /// Counts a runtime and registers its handlers. Until they exist, the default action takes place.

@@ -35,10 +35,12 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use phalanx_core::wake_contained;
+
+use crate::lock::lock;
 
 /// Makes a mailbox for at most `capacity` values.
 ///
@@ -95,7 +97,7 @@ struct Waiting<T> {
 impl<T> Mailbox<T> {
     /// Runs `act` under the lock. It must neither drop nor wake anything.
     fn locked<R>(&self, act: impl FnOnce(&mut State<T>) -> R) -> R {
-        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut lock(&self.state))
     }
 }
 

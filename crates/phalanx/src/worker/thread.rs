@@ -16,6 +16,7 @@ use crate::cores::ActiveProcessors;
 use crate::diagnostics::PanicHook;
 use crate::io::{Io, Placement, SaturationProbe};
 use crate::machine::with_region;
+use crate::nanoseconds::nanoseconds;
 use crate::program::{Leaks, RunError, SETTLING, StartContext, StartError};
 use crate::supervisor::{Event, SupervisorIdle};
 
@@ -33,8 +34,7 @@ pub(crate) struct WorkerOptions {
 impl WorkerOptions {
     /// The longest times of spinning and of coalescing, in nanoseconds.
     pub(crate) fn dials(&self) -> (u64, u64) {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        (nanos(self.spin), nanos(self.coalesce))
+        (nanoseconds(self.spin), nanoseconds(self.coalesce))
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::panic::catch_panic;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 
 enum State<T> {
     /// Neither sent nor dropped; the receiver's waker, once it has been polled.
@@ -28,7 +28,7 @@ impl<T> Inner<T> {
     /// released.
     fn step<R>(&self, next: impl FnOnce(State<T>) -> (State<T>, R)) -> R {
         // Nothing that may panic runs under the lock, and the state is always whole.
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let (after, result) = next(std::mem::replace(&mut *state, State::Over));
         *state = after;
         result

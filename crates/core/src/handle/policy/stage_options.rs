@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::handle::graph::StageOptions;
-use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
+use crate::stage::limits::{HoldPolicy, Threshold, limit_of};
 
 impl StageOptions<'_> {
     /// Waits for a cohort of `count` operations, at most for `time` from the moment when the oldest was
@@ -22,7 +22,7 @@ impl StageOptions<'_> {
     /// ```
     #[must_use]
     pub fn hold(mut self, count: usize, time: Duration) -> Self {
-        self.declaration.hold_policy = HoldPolicy { count, time: nanoseconds(time) };
+        self.declaration.hold_policy = HoldPolicy { count, time: limit_of(time) };
         self
     }
 
@@ -58,7 +58,7 @@ impl StageOptions<'_> {
         let length = length.into().unwrap_or(usize::MAX);
         assert!(length > 0, "a threshold is of at least one operation");
         self.declaration.threshold =
-            Threshold { length, age: age.into().map_or(u64::MAX, nanoseconds) };
+            Threshold { length, age: age.into().map_or(u64::MAX, limit_of) };
         self
     }
 

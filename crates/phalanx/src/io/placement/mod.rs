@@ -23,7 +23,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use phalanx_core::{Candidate, Control, MAX_ARRIVING, ProcessorId, now, place_connection};
@@ -40,6 +40,7 @@ pub(crate) use self::saturation::{Saturated, SaturationProbe};
 pub(crate) use self::steering::active_changed;
 use crate::cores::{ActiveProcessors, IdleCores};
 use crate::io::traffic::{Traffic, TrafficCounters};
+use crate::lock::lock;
 #[cfg(feature = "admin")]
 use crate::metrics::Registered;
 
@@ -214,7 +215,7 @@ impl Placement {
     }
 
     fn listening(&self) -> MutexGuard<'_, HashMap<SocketAddr, Listening>> {
-        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.listening)
     }
 }
 

@@ -10,8 +10,8 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use phalanx_core::{Candidate, Relocation, now, relocate_connections};
@@ -20,6 +20,8 @@ use phalanx_driver::Socket;
 use super::{LOAD_INTERVAL, Place};
 use crate::cores::IdleCores;
 use crate::io::Io;
+use crate::lock::lock;
+use crate::nanoseconds::nanoseconds;
 
 /// How long a plan that spreads connections is carried out before the loads are considered again.
 const SPREAD_TIME: Duration = Duration::from_millis(100);
@@ -146,7 +148,7 @@ impl Place {
         };
         let mut left = connections;
         if spreads {
-            let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+            let now = nanoseconds(now);
             self.shared.relocations.spread.store(now, Ordering::Relaxed);
             offers.next_look.set(offers.next_look.get() + SPREAD_TIME);
         } else {
@@ -187,7 +189,7 @@ impl Place {
             if now < self.offers.active.get().1 {
                 return ONE_CORE;
             }
-            let mut idle = relocations.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut idle = lock(&relocations.idle);
             self.shared.loads.idle(&mut idle, self.shared.active.cores(), now)
         };
         let decided = relocate_connections(&own, &others, idle)?;

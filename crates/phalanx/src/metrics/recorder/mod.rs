@@ -5,13 +5,15 @@ mod render;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ::metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit,
 };
 
 use self::render::Pieces;
+
+use crate::lock::lock;
 
 /// The most series of a recorder, and the most descriptions. Further registrations of
 /// series are counted, not recorded.
@@ -113,7 +115,7 @@ impl Recorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// All series as OpenMetrics text, without the end that a page has.
