@@ -56,10 +56,8 @@ impl QueueDelayProbe {
             Probe::Reaped(delay) => delay,
             Probe::Idle => Duration::ZERO,
         };
-        self.probe = match skipped && event.wake().is_ok() {
-            true => Probe::Sent(Instant::now()),
-            false => Probe::Idle,
-        };
+        self.probe =
+            if skipped && event.wake().is_ok() { Probe::Sent(Instant::now()) } else { Probe::Idle };
         delay
     }
 }

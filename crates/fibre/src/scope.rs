@@ -61,10 +61,7 @@ where
     block::try_running(|block| block.open_scope(&children));
     let result = f(&scope);
     if !children.is_empty() {
-        wait(poll_fn(|_| match children.is_empty() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }));
+        wait(poll_fn(|_| if children.is_empty() { Poll::Ready(()) } else { Poll::Pending }));
     }
     drop(finish);
     assert!(scope.panicked.get() == 0, "a scoped fibre panicked");

@@ -171,9 +171,10 @@ pub fn are_saturated<'p>(
     active: impl Iterator<Item = &'p ProcessorLoad> + Clone,
 ) -> bool {
     let mut each = active.clone();
-    match load >= SATURATED_LOAD * active.count() as f64 {
-        true => each.any(|processor| processor.is_saturated),
-        false => each.all(|processor| processor.is_saturated),
+    if load >= SATURATED_LOAD * active.count() as f64 {
+        each.any(|processor| processor.is_saturated)
+    } else {
+        each.all(|processor| processor.is_saturated)
     }
 }
 
@@ -252,9 +253,10 @@ impl Scaling {
     /// The number of processors for a load that may be any. If it has grown slowly, few more will do.
     fn saturated(&self, now: u64, load: f64, capacity: f64) -> usize {
         let is_slow = load >= SLOW_LOAD * capacity;
-        match is_slow && now - self.stepped >= UP_AFTER {
-            true => self.active + 1 + self.active / 4,
-            false => self.max,
+        if is_slow && now - self.stepped >= UP_AFTER {
+            self.active + 1 + self.active / 4
+        } else {
+            self.max
         }
     }
 

@@ -108,9 +108,10 @@ impl<S: 'static> Stage<Partition<S>> {
     {
         let stage = *self;
         let partitions = self.partitions(processor);
-        let owner = match partitions.acquire(processor.into(), self.key().stage(), partition) {
-            true => processor.index(),
-            false => partitions.table().owner(partition),
+        let owner = if partitions.acquire(processor.into(), self.key().stage(), partition) {
+            processor.index()
+        } else {
+            partitions.table().owner(partition)
         };
         let invocation = move |p: &Processor, number| {
             // SAFETY: the stage is this handle's (top of the file).

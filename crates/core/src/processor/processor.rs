@@ -114,10 +114,11 @@ impl Processor {
     /// Counts the operations that `f` queues as coming from a stage of another processor.
     pub(crate) fn on_behalf_of<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
         let (processor, stage) = (usize::from(processor), usize::from(stage));
-        let row = match processor == self.index {
+        let row = if processor == self.index {
             // An envelope to this processor itself, which another might have stolen.
-            true => self.observe.counters.local_row(stage),
-            false => self.observe.counters.crossing_row(processor, stage),
+            self.observe.counters.local_row(stage)
+        } else {
+            self.observe.counters.crossing_row(processor, stage)
         };
         let before = self.current.set_arc_row(row);
         let result = f();

@@ -103,10 +103,11 @@ impl<T: Copy> StageQueue<T> {
     /// admitted before.
     #[inline(always)]
     pub(crate) fn push(&self, item: T) {
-        match self.len() == self.capacity() {
-            true => self.push_to_full(item),
+        if self.len() == self.capacity() {
+            self.push_to_full(item)
+        } else {
             // SAFETY: the ring is not full.
-            false => unsafe { self.append(item) },
+            unsafe { self.append(item) }
         }
     }
 

@@ -149,9 +149,10 @@ impl Processor {
         }
         let queued: Result<usize, _> = (0..self.stages.len()).map(|n| self.check_queue(n)).sum();
         let queued = queued?;
-        match queued == marked {
-            true => Ok(()),
-            false => Err(format!("{marked} operations are marked as queued, {queued} are")),
+        if queued == marked {
+            Ok(())
+        } else {
+            Err(format!("{marked} operations are marked as queued, {queued} are"))
         }
     }
 
@@ -179,9 +180,10 @@ impl Processor {
         }
         let batch = &self.stages[stage].local.batch;
         let is_busy = batch.as_ref().is_some_and(|batch| batch.is_busy());
-        match queue.len() > 0 && !self.stages.ready().contains(stage) && !is_busy {
-            true => Err(format!("{name:?} has operations and is not ready")),
-            false => Ok(queue.len()),
+        if queue.len() > 0 && !self.stages.ready().contains(stage) && !is_busy {
+            Err(format!("{name:?} has operations and is not ready"))
+        } else {
+            Ok(queue.len())
         }
     }
 

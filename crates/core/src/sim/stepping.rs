@@ -150,9 +150,10 @@ impl<'p> Steps<'p> {
             assert!(chosen < left, "{chosen} is not below {left}");
             chosen
         };
-        match local.lifo {
-            true => shuffle(&local.queue, choose),
-            false => interleave(&local.queue, at_most, choose),
+        if local.lifo {
+            shuffle(&local.queue, choose)
+        } else {
+            interleave(&local.queue, at_most, choose)
         }
         let declared = local.max_cohort.replace(at_most);
         let ran = processor.in_turn(|| {

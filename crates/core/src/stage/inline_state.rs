@@ -52,10 +52,8 @@ impl InlineState {
         let able = StageSet::select(declared.iter().zip(stages), able);
         let bounded = StageSet::select(stages, |stage| stage.runtime.capacity.is_some());
         let plain = able.difference(bounded);
-        let row = |n: usize| match n < stages.len() {
-            true => counters.local_row(n),
-            false => std::ptr::null(),
-        };
+        let row =
+            |n: usize| if n < stages.len() { counters.local_row(n) } else { std::ptr::null() };
         let chosen = StageSet::select(declared, |stage| stage.direct);
         Self {
             stages: Cell::new(chosen.intersection(able)),

@@ -82,9 +82,10 @@ fn a_program_with_a_call_to_a_processor_that_is_never_built_ends() {
         let _results = call_the_other(&first, stage, &Arc::new(()));
         turns(&first, &world);
         drop(second);
-        match ends {
-            true => first.control().end(),
-            false => first.control().drain(),
+        if ends {
+            first.control().end()
+        } else {
+            first.control().drain()
         }
         first.run(&world, 0);
         assert_eq!(first.live(), 0);

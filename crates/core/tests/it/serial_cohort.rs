@@ -162,10 +162,7 @@ fn a_drain_completes_queued_items_and_an_end_drops_them() {
             for item in 1..7 {
                 journal.dispatch(item).unwrap();
             }
-            match ends {
-                true => control.end(),
-                false => control.drain(),
-            }
+            if ends { control.end() } else { control.drain() }
         });
         let ended = log.lock().unwrap().iter().filter(|did| matches!(did, Did::End(_))).count();
         assert_eq!(ended, if ends { 0 } else { 2 });

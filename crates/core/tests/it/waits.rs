@@ -108,9 +108,10 @@ fn a_join_needs_all_children_and_a_select_one() {
             let free = child.call(|_| async { _ = release.await });
             let waits = child.call(|_| async { _ = from_parent.await.unwrap().await });
             to_child.send(parent.call(move |_| async move {
-                match all {
-                    true => _ = join((free, waits)).await,
-                    false => _ = select_all(vec![free, waits]).await,
+                if all {
+                    _ = join((free, waits)).await
+                } else {
+                    _ = select_all(vec![free, waits]).await
                 }
             }));
         });

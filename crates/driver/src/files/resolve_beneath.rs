@@ -87,10 +87,8 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
             pending_owners.check(todo.len(), here)?;
             continue;
         }
-        let (flags, mode) = match last {
-            true => (requested, mode),
-            false => (FLAGS | OFlags::DIRECTORY, Mode::empty()),
-        };
+        let (flags, mode) =
+            if last { (requested, mode) } else { (FLAGS | OFlags::DIRECTORY, Mode::empty()) };
         match openat(here, &name, flags | OFlags::NOFOLLOW, mode) {
             Ok(fd) => {
                 pending_owners.check(todo.len(), fd.as_fd())?;
@@ -288,10 +286,11 @@ mod tests {
             names.sort();
             // Files that were created beneath the root are allowed.
             let within = directory == "root/a";
-            left.extend(names.into_iter().map(|name| match within && name == "made" {
-                true => "made beneath".into(),
-                false => name,
-            }));
+            left.extend(
+                names.into_iter().map(|name| {
+                    if within && name == "made" { "made beneath".into() } else { name }
+                }),
+            );
         }
         (outcome, left)
     }

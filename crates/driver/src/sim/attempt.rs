@@ -90,9 +90,10 @@ impl Sim {
                 postponed |= later;
                 later || flight.at > state.clock.now
             };
-            let result = match later {
-                true => Err(io::ErrorKind::WouldBlock.into()),
-                false => self.try_once(&mut flight.op),
+            let result = if later {
+                Err(io::ErrorKind::WouldBlock.into())
+            } else {
+                self.try_once(&mut flight.op)
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => left.push(flight),

@@ -308,9 +308,10 @@ impl Node {
         if state.chance(state.faults.full) {
             return Err(code(libc::ENOSPC));
         }
-        let count = match state.chance(state.faults.short) {
-            true => state.rng.usize(1..=bytes.len()),
-            false => bytes.len(),
+        let count = if state.chance(state.faults.short) {
+            state.rng.usize(1..=bytes.len())
+        } else {
+            bytes.len()
         };
         let now = state.clock.time_of_day().as_nanos() as i128;
         let available = state.disk.available();

@@ -121,9 +121,10 @@ impl Sim {
     fn end_early(&mut self, mut flight: InFlight) {
         let faults = self.world.faults();
         let late = flight.at > self.world.now() || !self.world.chance(faults.again);
-        let result = match late {
-            true => Err(io::ErrorKind::WouldBlock.into()),
-            false => self.try_once(&mut flight.op),
+        let result = if late {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            self.try_once(&mut flight.op)
         };
         self.done.push(match result {
             Ok(done) => Completion::ok(flight.token, done),
@@ -356,10 +357,11 @@ impl Driver for Sim {
             (None, None) => return,
         };
         self.all_wait_since = None;
-        match flight.op.is_of_a_file() && self.world.chance(500) {
+        if flight.op.is_of_a_file() && self.world.chance(500) {
             // A file's request may already be in progress, and then continues.
-            true => self.flights.push(flight),
-            false => self.end_early(flight),
+            self.flights.push(flight)
+        } else {
+            self.end_early(flight)
         }
     }
 

@@ -306,19 +306,17 @@ impl State {
 
     /// Draws the time at which something sent now arrives.
     pub(crate) fn arrival(&mut self) -> u64 {
-        let after = match self.chance(self.faults.slow) {
-            true => self.rng.u64(..2_000_000_000),
-            false => self.rng.u64(..200_000),
+        let after = if self.chance(self.faults.slow) {
+            self.rng.u64(..2_000_000_000)
+        } else {
+            self.rng.u64(..200_000)
         };
         self.clock.expect_after(after)
     }
 
     /// Draws how many of at most `most` bytes a call moves.
     pub(crate) fn portion(&mut self, most: usize) -> usize {
-        match most > 1 && self.chance(self.faults.short) {
-            true => self.rng.usize(1..=most),
-            false => most,
-        }
+        if most > 1 && self.chance(self.faults.short) { self.rng.usize(1..=most) } else { most }
     }
 
     pub(crate) fn changed(&mut self) {

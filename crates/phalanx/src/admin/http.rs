@@ -269,10 +269,7 @@ impl Connection {
 
     /// Ends it.
     pub(super) async fn end(&mut self) -> io::Result<()> {
-        match self.chunks {
-            true => self.send(b"0\r\n\r\n".to_vec(), Bytes::new()).await,
-            false => Ok(()),
-        }
+        if self.chunks { self.send(b"0\r\n\r\n".to_vec(), Bytes::new()).await } else { Ok(()) }
     }
 
     async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {

@@ -57,10 +57,8 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
         let place: SharedPlace = Rc::new(Cell::new(Place::Invoked));
         let (sender, receiver) = oneshot::local();
         let (alive, dropped) = self.detached.then(oneshot::local).unzip();
-        let hold = match self.detached {
-            true => None,
-            false => Session::current().map(|session| session.guard()),
-        };
+        let hold =
+            if self.detached { None } else { Session::current().map(|session| session.guard()) };
         let operation = {
             let place = place.clone();
             move |inner: Shared<Inner<S>>| async move {
@@ -69,9 +67,10 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
             }
         };
         let invoke = || self.stage.dispatch(operation);
-        let refused = match self.detached {
-            true => invoke(),
-            false => io::with(|io| io.apart.get_or_init(Session::new).clone()).scope(invoke),
+        let refused = if self.detached {
+            invoke()
+        } else {
+            io::with(|io| io.apart.get_or_init(Session::new).clone()).scope(invoke)
         };
         BlockingCall { receiver, place, refused: refused.err(), _alive: alive }
     }

@@ -92,9 +92,10 @@ impl Pool {
         state.next += 1;
         state.jobs.push_back((number, job));
         drop(state);
-        match simulated {
-            true => workers::enter(self),
-            false => self.work.notify_one(),
+        if simulated {
+            workers::enter(self)
+        } else {
+            self.work.notify_one()
         }
         Ok(number)
     }

@@ -86,9 +86,10 @@ impl Seats {
 
     /// The cores that the threads of active processors may use. Empty if the system does not say.
     pub(crate) fn cores(&self, active: usize) -> &[usize] {
-        match active == self.processors && !self.pinned {
-            true => &self.cores,
-            false => &self.cores[..active.min(self.cores.len())],
+        if active == self.processors && !self.pinned {
+            &self.cores
+        } else {
+            &self.cores[..active.min(self.cores.len())]
         }
     }
 }

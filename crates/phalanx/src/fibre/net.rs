@@ -124,9 +124,10 @@ impl Stream {
 
 /// Fails in a fibre that unwinds: its destructors must not wait.
 fn refuse_while_unwinding() -> io::Result<()> {
-    match std::thread::panicking() {
-        true => Err(io::Error::other("a fibre that unwinds does not wait for I/O")),
-        false => Ok(()),
+    if std::thread::panicking() {
+        Err(io::Error::other("a fibre that unwinds does not wait for I/O"))
+    } else {
+        Ok(())
     }
 }
 

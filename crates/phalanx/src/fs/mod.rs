@@ -123,10 +123,11 @@ impl File {
             let read = self.0.read_now(&mut buffer[filled..], offset + filled as u64)?;
             let is_end = filled + read.bytes < buffer.len() || buffer.len() == length;
             buffer.truncate(filled + read.bytes);
-            match read.complete {
-                false => break,
-                true if is_end => return Ok(buffer),
-                true => (),
+            if !read.complete {
+                break;
+            }
+            if is_end {
+                return Ok(buffer);
             }
         }
         let file = self.0.clone();

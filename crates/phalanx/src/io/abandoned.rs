@@ -23,9 +23,10 @@ impl LastWrite {
     /// Calls `end` on the processor of the socket.
     pub(super) fn end(self, end: impl FnOnce(&Io, Self) + Send + 'static) {
         let home = self.socket.home;
-        match self.socket.is_home() {
-            true => with(|io| end(io, self)),
-            false => home.release(move || _ = try_with(|io| end(io, self))),
+        if self.socket.is_home() {
+            with(|io| end(io, self))
+        } else {
+            home.release(move || _ = try_with(|io| end(io, self)))
         }
     }
 }

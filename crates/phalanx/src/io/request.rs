@@ -135,10 +135,7 @@ impl HomeSocket {
         served: bool,
         state: Option<PassedState>,
     ) -> Self {
-        try_with(|io| match served {
-            true => io.place.count_socket(),
-            false => io.place.opened(),
-        });
+        try_with(|io| if served { io.place.count_socket() } else { io.place.opened() });
         let mut accepted = Self::of(socket, self.home);
         accepted.listener = Some(self.socket);
         accepted.has_moved = served;

@@ -83,9 +83,10 @@ impl Io {
     /// As [`Driver::submit`](phalanx_driver::Driver::submit).
     pub(crate) fn submit(&self, has_backlog: bool) -> io::Result<u64> {
         let mut driver = self.driver.borrow_mut();
-        match has_backlog {
-            true => driver.submit_backlogged()?,
-            false => driver.submit()?,
+        if has_backlog {
+            driver.submit_backlogged()?
+        } else {
+            driver.submit()?
         }
         let calls = driver.system_calls();
         drop(driver);

@@ -131,9 +131,10 @@ impl Polled {
         if self.rest.has_remaining() {
             return Poll::Ready(Ok(false));
         }
-        match self.is_leaving() {
-            true => ready!(self.poll_written(context))?,
-            false => self.take_written()?,
+        if self.is_leaving() {
+            ready!(self.poll_written(context))?
+        } else {
+            self.take_written()?
         }
         Poll::Ready(Ok(self.stream().offer()))
     }

@@ -105,12 +105,13 @@ impl Resolver {
             return Ok(vec![(address, port).into()]);
         }
         let lookup = timeout(limit.duration(), self.lookup(host));
-        let found = match limit.ends_with_drain() {
-            false => lookup.await,
-            true => match select(lookup, draining()).await {
+        let found = if limit.ends_with_drain() {
+            match select(lookup, draining()).await {
                 Either::Left(found) => found,
                 Either::Right(()) => return Err(Drained.into()),
-            },
+            }
+        } else {
+            lookup.await
         };
         let found = found.unwrap_or_else(|_| {
             let what = format!("no answer within {:?}", limit.duration());

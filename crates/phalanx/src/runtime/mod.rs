@@ -371,9 +371,10 @@ impl Runtime {
             });
         }
         let (events, inbox) = channel();
-        let _signals = match self.signals {
-            true => Some(Signals::listen(events.clone()).map_err(RunError::Signals)?),
-            false => None,
+        let _signals = if self.signals {
+            Some(Signals::listen(events.clone()).map_err(RunError::Signals)?)
+        } else {
+            None
         };
         std::thread::scope(|scope| {
             let (mut running, mut refused) = (0, Ok(()));

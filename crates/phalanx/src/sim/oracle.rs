@@ -47,21 +47,19 @@ pub(super) fn check_at_rest(processors: &[SimProcessor]) -> Result<(), String> {
     for (number, sim) in processors.iter().enumerate() {
         describe_leaks(&mut text, number, sim);
     }
-    match text.is_empty() {
-        true => Ok(()),
-        false => Err(format!("the program has leaked:\n{text}")),
-    }
+    if text.is_empty() { Ok(()) } else { Err(format!("the program has leaked:\n{text}")) }
 }
 
 /// Checks that no stage with declared calls has invoked another one.
 pub(super) fn check_calls(calls: &CallGraph) -> Result<(), String> {
     let undeclared = calls.undeclared();
-    match undeclared.is_empty() {
-        true => Ok(()),
-        false => Err(format!(
+    if undeclared.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
             "calls that are not declared: {}; add them to Graph::calls",
             undeclared.join(", ")
-        )),
+        ))
     }
 }
 

@@ -108,10 +108,7 @@ impl Polls {
         if rested < REST {
             return NextPoll::At(now + rested.min(LONGEST));
         }
-        match self.flags.may_idle() {
-            true => NextPoll::Woken,
-            false => NextPoll::Planned,
-        }
+        if self.flags.may_idle() { NextPoll::Woken } else { NextPoll::Planned }
     }
 }
 

@@ -300,9 +300,10 @@ impl<T: Send> Receiver<T> {
                     std::mem::swap(&mut state.receiver, &mut waker);
                     return Poll::Pending;
                 }
-                match count == state.values.len() {
-                    true => std::mem::swap(spare, &mut state.values),
-                    false => spare.extend(state.values.drain(..count)),
+                if count == state.values.len() {
+                    std::mem::swap(spare, &mut state.values)
+                } else {
+                    spare.extend(state.values.drain(..count))
                 }
                 while !state.closed
                     && state.values.len() < mailbox.capacity

@@ -107,9 +107,10 @@ fn a_read_that_has_begun_is_dropped_elsewhere(driver: DriverChoice) {
             let mut reading = read(mine);
             assert!(poll_once(&mut reading).await.is_pending());
             let (theirs, mut their_peer) = reader_on_1(stage).await;
-            match on_a_thread {
-                true => thread::spawn(move || drop(reading)).join().unwrap(),
-                false => stage.call_on(1, move |_| async move { drop(reading) }).await.unwrap(),
+            if on_a_thread {
+                thread::spawn(move || drop(reading)).join().unwrap()
+            } else {
+                stage.call_on(1, move |_| async move { drop(reading) }).await.unwrap()
             }
             closed(my_peer).await;
             their_peer.write_all(b"theirs").unwrap();

@@ -57,9 +57,10 @@ fn a_write_half_is_dropped_elsewhere(driver: DriverChoice) {
         for on_a_thread in [true, false] {
             let (stream, mut peer) = pair().await;
             let (read, write) = stream.into_split();
-            match on_a_thread {
-                true => thread::spawn(move || drop(write)).join().unwrap(),
-                false => stage.call_on(1, move |_| async move { drop(write) }).await.unwrap(),
+            if on_a_thread {
+                thread::spawn(move || drop(write)).join().unwrap()
+            } else {
+                stage.call_on(1, move |_| async move { drop(write) }).await.unwrap()
             }
             let mut answering = peer.try_clone().unwrap();
             // Only the write direction is shut down, by the stream's own processor.

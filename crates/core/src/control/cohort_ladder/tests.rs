@@ -32,10 +32,8 @@ impl Machine {
         let mut rest = work;
         while rest > 0 {
             if self.left == 0 {
-                self.slow = match self.slow > 1.0 {
-                    true => 1.0,
-                    false => 1.3 + self.draws.next(41) as f64 / 100.0,
-                };
+                self.slow =
+                    if self.slow > 1.0 { 1.0 } else { 1.3 + self.draws.next(41) as f64 / 100.0 };
                 // Between two slices and more than a whole trial.
                 self.left = 8_000 << self.draws.next(7);
             }

@@ -21,9 +21,10 @@ fn is_random() -> bool {
 }
 
 fn config() -> ProptestConfig {
-    match is_random() {
-        true => ProptestConfig::default(),
-        false => ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::with_cases(64) },
+    if is_random() {
+        ProptestConfig::default()
+    } else {
+        ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::with_cases(64) }
     }
 }
 
@@ -62,10 +63,8 @@ proptest! {
         // The throughput left after the cost of rejections.
         let possible = (1.0 - load * refusal) / (1.0 - refusal) * 1e9 / service as f64;
         let good = outcome.good as f64;
-        let (share, p99) = match is_random() {
-            true => (MIN_RANDOM_SHARE, MAX_RANDOM_P99),
-            false => (MIN_SHARE, MAX_P99),
-        };
+        let (share, p99) =
+            if is_random() { (MIN_RANDOM_SHARE, MAX_RANDOM_P99) } else { (MIN_SHARE, MAX_P99) };
         prop_assert!(good > share * possible, "{good} of {possible}");
         prop_assert!(outcome.p99() < p99, "{} ms", outcome.p99() / MS);
     }

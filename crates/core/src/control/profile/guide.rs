@@ -177,9 +177,10 @@ impl Guide {
         let number = if self.shown.0 == shown { self.shown.1.saturating_add(1) } else { 1 };
         self.shown = (shown, number);
         if shown != self.mix {
-            return match number >= AGREEING {
-                true => self.changed(now, sample, seen),
-                false => self.end_trial(now, sample),
+            return if number >= AGREEING {
+                self.changed(now, sample, seen)
+            } else {
+                self.end_trial(now, sample)
             };
         }
         let Some((mix, distance)) = seen else { return self.meet(now, sample) };
@@ -278,14 +279,13 @@ impl Guide {
         };
         self.trial = None;
         let is_verification = learned.peak_p99.is_none() && second == self.peak;
-        let is_kept = match is_verification {
-            true => learned.verified(now, &first_seen, &second_seen, self.peak, profiled_p99),
-            false => learned.refined(now, &first_seen, &second_seen, second, profiled_p99),
+        let is_kept = if is_verification {
+            learned.verified(now, &first_seen, &second_seen, self.peak, profiled_p99)
+        } else {
+            learned.refined(now, &first_seen, &second_seen, second, profiled_p99)
         };
-        let reason = match is_verification != is_kept {
-            true => GuideReason::Kept,
-            false => GuideReason::Undone,
-        };
+        let reason =
+            if is_verification != is_kept { GuideReason::Kept } else { GuideReason::Undone };
         let setting = learned.setting;
         let compared = if is_verification { first } else { second };
         let measured = if is_verification { first_seen.mean() } else { second_seen.mean() };

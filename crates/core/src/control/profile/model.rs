@@ -58,10 +58,8 @@ impl Traffic {
         let load = each * cost / 1e9;
         // Polling costs a part of the idle time.
         let polled = setting.spin_ns as f64 * 0.05 / cohort;
-        let p99 = match load < 1.0 {
-            true => 4.6 * cost / (1.0 - load) + setting.coalesce_ns as f64,
-            false => 1e9,
-        };
+        let p99 =
+            if load < 1.0 { 4.6 * cost / (1.0 - load) + setting.coalesce_ns as f64 } else { 1e9 };
         Measured { cost_ns: cost + polled, p99_ns: p99 }
     }
 

@@ -103,10 +103,7 @@ impl Processor {
     /// Drops unclaimed output and frees the slot.
     #[inline(always)]
     pub(crate) fn free(&self, slot: Slot) {
-        match slot.is_bare() {
-            true => self.slab().give(slot),
-            false => self.free_with_output(slot),
-        }
+        if slot.is_bare() { self.slab().give(slot) } else { self.free_with_output(slot) }
     }
 
     #[inline(never)]

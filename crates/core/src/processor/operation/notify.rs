@@ -34,9 +34,10 @@ pub(crate) fn notify(waiter: Waker, processor: &Processor) {
 
 #[cold]
 fn notify_other(waiter: Waker, processor: &Processor) {
-    match std::ptr::eq(waiter.vtable(), &raw const JOIN) {
-        true => child_finished(processor, join_of(waiter.data())),
-        false => catch_panic(|| waiter.wake()),
+    if std::ptr::eq(waiter.vtable(), &raw const JOIN) {
+        child_finished(processor, join_of(waiter.data()))
+    } else {
+        catch_panic(|| waiter.wake())
     }
 }
 

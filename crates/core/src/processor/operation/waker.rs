@@ -67,8 +67,9 @@ fn wake(data: *const ()) {
 /// A panic of a foreign waker is caught and discarded. The waker of an operation does not panic, and costs no
 /// more than [`Waker::wake`].
 pub fn wake_contained(waker: Waker) {
-    match std::ptr::eq(waker.vtable(), &raw const VTABLE) {
-        true => waker.wake(),
-        false => catch_panic(|| waker.wake()),
+    if std::ptr::eq(waker.vtable(), &raw const VTABLE) {
+        waker.wake()
+    } else {
+        catch_panic(|| waker.wake())
     }
 }

@@ -50,9 +50,10 @@ impl Processor {
         F: Invoke + Send,
         F::Result: Send,
     {
-        match self.is_here(target) {
-            true => self.call(call_site, f),
-            false => self.call_by_envelope(call_site, target, f),
+        if self.is_here(target) {
+            self.call(call_site, f)
+        } else {
+            self.call_by_envelope(call_site, target, f)
         }
     }
 

@@ -48,9 +48,10 @@ impl Processor {
                 break;
             };
             let inbox = message.inbox();
-            let sent = match full.contains(&(target, inbox)) {
-                true => Err(message),
-                false => message.deliver(&self.program().mailboxes[target]),
+            let sent = if full.contains(&(target, inbox)) {
+                Err(message)
+            } else {
+                message.deliver(&self.program().mailboxes[target])
             };
             if sent.is_ok() {
                 self.count_outbound(target, inbox, -1);

@@ -56,9 +56,12 @@ impl<T> RemoteReply<T> {
             }
             usize::from(transit.home)
         };
-        processor::current(|processor| match home == processor.index() {
-            true => processor.complete_remote(Envelope(slot)),
-            false => processor.send(home, Message::Reply(Envelope(slot))),
+        processor::current(|processor| {
+            if home == processor.index() {
+                processor.complete_remote(Envelope(slot))
+            } else {
+                processor.send(home, Message::Reply(Envelope(slot)))
+            }
         });
     }
 }

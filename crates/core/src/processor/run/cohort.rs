@@ -98,9 +98,10 @@ impl Processor {
         }
         let oldest = oldest.map(|slot| slot.queued_since());
         local.runtime.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
-        let order = match local.lifo {
-            true => local.starvation_guard.order(start, oldest),
-            false => PopOrder::OldestFirst,
+        let order = if local.lifo {
+            local.starvation_guard.order(start, oldest)
+        } else {
+            PopOrder::OldestFirst
         };
         // Where a stage may preempt, thresholds are checked after every operation.
         let next_check =

@@ -240,9 +240,6 @@ impl Processor {
     pub(crate) fn requeue(&self, slot: Slot) {
         let local = self.stage(usize::from(slot.stage.get()));
         slot.set_queued(self.now());
-        match local.lifo {
-            true => local.queue.push_behind(slot),
-            false => local.queue.push(slot),
-        }
+        if local.lifo { local.queue.push_behind(slot) } else { local.queue.push(slot) }
     }
 }

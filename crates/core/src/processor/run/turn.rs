@@ -115,18 +115,20 @@ impl Processor {
         self.balance();
         let mut held = StageSet::EMPTY;
         let by_budget = self.load.ingress.limit.has_budget();
-        let mut ran = match by_budget {
-            true => self.sweep_by_priority(world, &mut held, 0),
-            false => self.sweep(world, &mut held),
+        let mut ran = if by_budget {
+            self.sweep_by_priority(world, &mut held, 0)
+        } else {
+            self.sweep(world, &mut held)
         };
         self.submit(world);
         if ran > 0 && !self.stages.ready().is_empty() {
             // Submitting to the kernel may have taken long.
             self.current.set_now(world.now());
         }
-        ran += match by_budget {
-            true => self.sweep_by_priority(world, &mut held, ran),
-            false => self.sweep_back(world, &mut held),
+        ran += if by_budget {
+            self.sweep_by_priority(world, &mut held, ran)
+        } else {
+            self.sweep_back(world, &mut held)
         };
         // Nothing else ran, so held stages run now.
         while ran == 0
@@ -178,10 +180,7 @@ impl Processor {
     ) -> usize {
         let mut ran = 0;
         while let Some(stage) = next(self.stages.ready()) {
-            match self.holds(stage) {
-                true => held.insert(stage),
-                false => ran += self.visit(stage, world),
-            }
+            if self.holds(stage) { held.insert(stage) } else { ran += self.visit(stage, world) }
         }
         ran
     }

@@ -160,10 +160,8 @@ impl Syncing {
     }
 
     pub(crate) fn submission(&self) -> squeue::Entry {
-        let flags = match self.data_only {
-            true => types::FsyncFlags::DATASYNC,
-            false => types::FsyncFlags::empty(),
-        };
+        let flags =
+            if self.data_only { types::FsyncFlags::DATASYNC } else { types::FsyncFlags::empty() };
         opcode::Fsync::new(types::Fd(self.file.as_raw_fd())).flags(flags).build()
     }
 }

@@ -142,15 +142,10 @@ impl Pen<'_> {
         let title = format!("{} to {}", self.name(from), self.name(to));
         let (a, b) = (self.layout.place(from.0, from.1), self.layout.place(to.0, to.1));
         let rightwards = a.x < b.x;
-        let (x, end) = match rightwards {
-            true => (a.x + BOX_WIDTH, b.x - 2),
-            false => (a.x, b.x + BOX_WIDTH + 2),
-        };
+        let (x, end) =
+            if rightwards { (a.x + BOX_WIDTH, b.x - 2) } else { (a.x, b.x + BOX_WIDTH + 2) };
         // Keep arcs in opposite directions apart.
-        let (y, z) = match rightwards {
-            true => (a.y + 66, b.y + 52),
-            false => (a.y + 88, b.y + 102),
-        };
+        let (y, z) = if rightwards { (a.y + 66, b.y + 52) } else { (a.y + 88, b.y + 102) };
         let bend = |x: u32, right: bool| if right { x + 45 } else { x - 45 };
         let path = format!(
             "M{x} {y}C{} {y} {} {z} {end} {z}",

@@ -102,10 +102,7 @@ impl Io {
         };
         let target = place.choose(address);
         let send = || self.send_to(target, address, connection, Move::Placed, || None);
-        match target != place.index && send() {
-            true => Placed::Away,
-            false => HERE,
-        }
+        if target != place.index && send() { Placed::Away } else { HERE }
     }
 
     /// Sends `connection` to the processor `target`, which listens on `address`. False if a request is in flight.

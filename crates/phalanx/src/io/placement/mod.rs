@@ -359,13 +359,12 @@ impl Place {
         let member = &self.shared.members[processor];
         let arriving = member.arriving.load(Ordering::Relaxed);
         let sockets = member.sockets.load(Ordering::Relaxed) + arriving;
-        let load = match self.shared.saturated.is_set(processor) {
+        let load = if self.shared.saturated.is_set(processor) {
             // The last measurement may be older.
-            true => 1_000,
-            false => {
-                let awake = self.shared.loads.of(processor, &self.loads[processor]);
-                member.worked(now()).map_or(awake, |worked| worked.min(awake))
-            }
+            1_000
+        } else {
+            let awake = self.shared.loads.of(processor, &self.loads[processor]);
+            member.worked(now()).map_or(awake, |worked| worked.min(awake))
         };
         Candidate { processor, sockets, arriving, load }
     }

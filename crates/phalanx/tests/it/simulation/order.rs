@@ -47,10 +47,13 @@ async fn caller(stages: Stages, seed: u64, processors: usize, started: Started) 
                 }
             }
             5 => stages.exclusive.dispatch(move |_| async move { note("exclusive", 0) }).unwrap(),
-            _ => match rng.bool() {
-                true => yield_now().await,
-                false => sleep(Duration::from_millis(rng.u64(..3))).await,
-            },
+            _ => {
+                if rng.bool() {
+                    yield_now().await
+                } else {
+                    sleep(Duration::from_millis(rng.u64(..3))).await
+                }
+            }
         }
     }
 }

@@ -19,10 +19,11 @@ impl Processor {
         take_overs.set_active(active, self.now());
         let stages = &self.program().stages;
         let migrating = StageSet::select(stages.iter(), |stage| stage.gather.is_some());
-        match self.may_move() {
-            true => self.gather_stages(migrating),
+        if self.may_move() {
+            self.gather_stages(migrating)
+        } else {
             // They leave when this processor is busy.
-            false => migrating.for_each(|stage| take_overs.taken(stage as u8)),
+            migrating.for_each(|stage| take_overs.taken(stage as u8))
         }
     }
 

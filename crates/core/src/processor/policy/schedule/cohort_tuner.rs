@@ -44,12 +44,13 @@ impl Processor {
             self.apply(&ladder);
         }
         auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
-        let started: [u64; STAGES] = std::array::from_fn(|stage| match stage < self.stages.len() {
-            true => {
+        let started: [u64; STAGES] = std::array::from_fn(|stage| {
+            if stage < self.stages.len() {
                 self.observe.counters.stages[stage].started.get()
                     + self.observe.counters.direct(stage)
+            } else {
+                0
             }
-            false => 0,
         });
         let before = auto.before.get();
         let work: u64 = started.iter().zip(before).map(|(now, before)| now - before).sum();

@@ -96,9 +96,10 @@ impl Processor {
     /// The bytes of the requests' part of the cache that a stage's cohort may use: all that the requests of
     /// other stages leave, of the `taken` bytes of all requests in progress.
     fn room(&self, stage: usize, taken: usize) -> usize {
-        let own = match self.stages.entries.contains(stage) {
-            true => 0,
-            false => self.queued(stage) * self.request_bytes(stage),
+        let own = if self.stages.entries.contains(stage) {
+            0
+        } else {
+            self.queued(stage) * self.request_bytes(stage)
         };
         let others = taken.saturating_sub(own);
         (self.program().settings.cache() / CACHE_FRACTION).saturating_sub(others)
