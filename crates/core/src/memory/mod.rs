@@ -2,6 +2,7 @@
 //! both allocate from, and prefetching.
 
 pub(crate) mod chunks;
+pub(crate) mod numbered;
 pub(crate) mod pool;
 pub(crate) mod prefetch;
 pub(crate) mod region;

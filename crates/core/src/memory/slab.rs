@@ -135,8 +135,7 @@ impl Slab {
     /// Makes every free slot look as if it had been used `uses` more times.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn age(&self, uses: u64) {
-        let slots = (0..self.capacity()).filter_map(|index| self.get(index));
-        for slot in slots.filter(|slot| slot.state.get() == SlotState::Free) {
+        for slot in self.slots().filter(|slot| slot.state.get() == SlotState::Free) {
             slot.id.set(slot.id.get().after(uses));
             slot.serial
                 .set(crate::operation::state::Serial::of_word(slot.serial.get().word() + uses));
@@ -153,6 +152,11 @@ impl Slab {
     pub(crate) fn get(&self, index: u32) -> Option<Slot> {
         // SAFETY: short section (top of the file).
         unsafe { (&*self.table.get()).get(index as usize).copied() }
+    }
+
+    /// All slots, free or in use.
+    pub(crate) fn slots(&self) -> impl DoubleEndedIterator<Item = Slot> + '_ {
+        (0..self.capacity()).filter_map(|index| self.get(index))
     }
 
     /// The number of slots, free or in use.

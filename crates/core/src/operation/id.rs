@@ -48,9 +48,7 @@ impl OperationId {
     pub(crate) fn processor(self) -> u16 {
         (self.0 >> INDEX_BITS) as u16
     }
-}
 
-impl OperationId {
     /// The id as one word, for a waker.
     #[inline]
     pub(crate) fn word(self) -> u64 {

@@ -6,16 +6,12 @@ pub(crate) struct OperationSizes {
     pub(crate) invocation: u32,
     pub(crate) future: u32,
     pub(crate) result: u32,
+    /// All bytes of a slot behind its header.
     pub(crate) payload: u32,
 }
 
 impl OperationSizes {
     pub(crate) const NONE: Self = Self { invocation: 0, future: 0, result: 0, payload: 0 };
-
-    /// The payload bytes of a slot, behind its header.
-    pub(crate) fn payload(&self) -> usize {
-        self.payload as usize
-    }
 
     /// The sizes of the invocation, the future and the result, which occupy a slot one after the other.
     pub(crate) const fn of<F, Fut, T>(payload: usize) -> Self {

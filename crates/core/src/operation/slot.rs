@@ -50,8 +50,8 @@ pub(crate) struct Header {
     /// The id of the operation, for wakers. It changes when the slot is freed, and repeats after 2²⁴
     /// uses.
     pub(crate) id: Cell<OperationId>,
-    /// When the operation was last queued, in the clock's nanoseconds; see also [`Header::sent_to`] and
-    /// [`Header::cohort`].
+    /// When the operation was last queued, in the clock's nanoseconds. In no queue, the target of an envelope, or the
+    /// number of the cohort that has taken an item.
     queued_since: Cell<u64>,
     // One store writes these four when a slot is filled.
     pub(crate) stage: Cell<u8>,
@@ -122,15 +122,6 @@ impl Header {
 
     pub(crate) fn sent_to(&self) -> usize {
         self.queued_since.get() as usize
-    }
-
-    /// Records the number of the cohort that has taken the operation's item out of the queue.
-    pub(crate) fn set_cohort(&self, number: u64) {
-        self.queued_since.set(number);
-    }
-
-    pub(crate) fn cohort(&self) -> u64 {
-        self.queued_since.get()
     }
 }
 

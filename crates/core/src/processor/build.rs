@@ -18,9 +18,10 @@ use crate::program::busy::BusyGuard;
 use crate::program::control::Control;
 use crate::program::processor_id::ProcessorId;
 use crate::program::program::Program;
-use crate::queue::local::{StageQueue, StarvationGuard};
+use crate::queue::local::StageQueue;
 use crate::stage::key::Key;
 use crate::stage::local::{LocalStage, StageRuntime};
+use crate::stage::starvation_guard::StarvationGuard;
 use crate::stage::tuner_state::TunerState;
 
 /// The builder of a processor. It may be sent to the processor's thread; the processor itself may not.

@@ -11,7 +11,6 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::memory::pool::Pools;
 use crate::memory::slab::Slab;
 use crate::metrics::counter::Counter;
 use crate::metrics::counters::StageCounters;
@@ -92,10 +91,6 @@ impl Processor {
 
     pub(crate) fn slab(&self) -> &Slab {
         &self.memory.slab
-    }
-
-    pub(crate) fn pools(&self) -> &Rc<Pools> {
-        &self.memory.pools
     }
 
     /// Sets the stage whose cohort runs, or the number of stages if none does.

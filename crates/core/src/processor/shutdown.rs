@@ -76,7 +76,7 @@ impl Processor {
     /// Drops the work, the waiter and the result of every slot. An invocation or result that is at another
     /// processor belongs to that processor, or to the program.
     fn drop_slots(&self) {
-        for slot in (0..self.slab().capacity()).filter_map(|index| self.slab().get(index)) {
+        for slot in self.slab().slots() {
             if matches!(
                 slot.state.get(),
                 SlotState::Unstarted | SlotState::Started | SlotState::Taken

@@ -3,7 +3,7 @@
 //! One thread uses the queue, so it needs no synchronisation (tr2001 §5.1.1). By default a cohort takes
 //! the oldest operations first, in the order of their invocation. For a last-in, first-out stage it
 //! takes the newest, whose data is most likely still in the cache. A pure stack would starve the oldest
-//! operations. [`StarvationGuard`] therefore reverses single cohorts: when the last cohort left
+//! operations. [`StarvationGuard`](crate::stage::starvation_guard::StarvationGuard) therefore reverses single cohorts: when the last cohort left
 //! operations behind, or the oldest has waited too long, the next cohort takes the oldest first.
 //!
 //! # Safety
@@ -260,28 +260,6 @@ impl<T: Copy> Drop for Aside<'_, T> {
     }
 }
 
-/// Starvation guard: keeps the oldest operations of a last-in, first-out queue from starving.
-#[derive(Default)]
-pub(crate) struct StarvationGuard {
-    left_behind: Cell<bool>,
-}
-
-impl StarvationGuard {
-    /// The wait of the oldest operation, in nanoseconds, beyond which a cohort takes the oldest first.
-    pub(crate) const MAX_AGE: u64 = 1_000_000;
-
-    /// The order of the next cohort; `oldest` is when its oldest operation was queued.
-    pub(crate) fn order(&self, now: u64, oldest: Option<u64>) -> PopOrder {
-        let aged = oldest.is_some_and(|queued| now.saturating_sub(queued) > Self::MAX_AGE);
-        if self.left_behind.get() || aged { PopOrder::OldestFirst } else { PopOrder::NewestFirst }
-    }
-
-    /// Records that a cohort ended with `left` operations still queued.
-    pub(crate) fn cohort_ended(&self, left: usize) {
-        self.left_behind.set(left > 0);
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -326,37 +304,5 @@ mod tests {
                 prop_assert_eq!(queue.len(), model.len());
             }
         }
-
-        /// At any arrival rate, no operation waits for more than twice the cohorts needed to clear the
-        /// queue it found.
-        #[test]
-        fn the_oldest_never_starves(arrivals in proptest::collection::vec(0usize..12, 1..60)) {
-            const COHORT: usize = 8;
-            let (queue, guard) = (StageQueue::new(usize::MAX), StarvationGuard::default());
-            let mut next = 0;
-            let mut bound = std::collections::HashMap::new();
-            for (round, arriving) in arrivals.iter().chain(std::iter::repeat_n(&0, 200)).enumerate() {
-                for _ in 0..*arriving {
-                    queue.push(next);
-                    bound.insert(next, round + 2 * (queue.len().div_ceil(COHORT) + 1));
-                    next += 1;
-                }
-                let order = guard.order(0, None);
-                for _ in 0..COHORT {
-                    let Some(item) = queue.pop(order) else { break };
-                    let latest = bound.remove(&item).expect("run once");
-                    prop_assert!(round <= latest, "{item} ran in round {round}, due by {latest}");
-                }
-                guard.cohort_ended(queue.len());
-            }
-            prop_assert!(bound.is_empty(), "lost: {bound:?}");
-        }
-    }
-
-    #[test]
-    fn age_turns_a_cohort_around() {
-        let guard = StarvationGuard::default();
-        assert_eq!(guard.order(StarvationGuard::MAX_AGE, Some(0)), PopOrder::NewestFirst);
-        assert_eq!(guard.order(StarvationGuard::MAX_AGE + 1, Some(0)), PopOrder::OldestFirst);
     }
 }

@@ -63,7 +63,7 @@ impl<T> Pooled<T> {
         let class = const { Self::CLASS };
         processor::current(|processor| {
             processor.check_object::<T>();
-            let pools = processor.pools();
+            let pools = &processor.memory.pools;
             let block = pools.take(class, processor.slab());
             let place = block.cast::<T>();
             // SAFETY: a block of the class, which has the size and is aligned to 64.

@@ -82,7 +82,9 @@ impl Session {
     /// # Panics
     /// Outside of a processor.
     pub fn new() -> Self {
-        processor::current(|p| Self::handle(p.waiting.sessions.create(Record::of_handle()), p))
+        processor::current(|p| {
+            Self::handle(p.waiting.sessions.records.add(Record::new(1, None)), p)
+        })
     }
 
     /// Makes a handle that the record has already counted.

@@ -88,9 +88,7 @@ impl Group {
         };
         words.flat_map(bits).collect()
     }
-}
 
-impl Group {
     /// The identity of the group on all processors: its address, which is unique while a record keeps
     /// it alive.
     pub(crate) fn address(self: &Arc<Self>) -> usize {

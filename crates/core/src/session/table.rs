@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use crate::mailbox::command::ReplyTo;
+use crate::memory::numbered::Numbered;
 use crate::memory::slab::Slab;
 use crate::operation::slot::Slot;
 use crate::operation::state::{NO_SESSION, Serial};
@@ -43,33 +44,22 @@ pub(crate) struct Record {
     pub(crate) end_waiters: Vec<ReplyTo>,
 }
 
-impl Default for Record {
-    fn default() -> Self {
+impl Record {
+    /// The record of a session that begins here, with one handle; or of one that began on another processor, without.
+    pub(crate) fn new(handles: usize, group: Option<Arc<Group>>) -> Self {
         Self {
             youngest: NO_SESSION,
             operations: 0,
             guards: 0,
-            handles: 0,
+            handles,
             ended: false,
             deadline: NO_DEADLINE,
             waiting: Vec::new(),
-            group: None,
+            group,
             end_sent: false,
             unconfirmed_processors: 0,
             end_waiters: Vec::new(),
         }
-    }
-}
-
-impl Record {
-    /// Creates the record of a session that begins here, with one handle.
-    pub(crate) fn of_handle() -> Self {
-        Self { handles: 1, ..Self::default() }
-    }
-
-    /// Creates the record of a session that began on another processor, without a handle.
-    pub(crate) fn of_group(group: Arc<Group>) -> Self {
-        Self { group: Some(group), ..Self::default() }
     }
 
     fn deadline(&self) -> u64 {
@@ -109,8 +99,7 @@ pub(crate) struct Settled {
 
 /// The session table of one processor.
 pub(crate) struct SessionTable {
-    pub(crate) records: RefCell<Vec<Option<Record>>>,
-    free: RefCell<Vec<u32>>,
+    pub(crate) records: Numbered<Record>,
     /// Indexed by slot; meaningless for slots without a session. Not in the headers, because most
     /// operations do not need it.
     links: RefCell<Vec<Links>>,
@@ -123,8 +112,7 @@ pub(crate) struct SessionTable {
 impl Default for SessionTable {
     fn default() -> Self {
         Self {
-            records: RefCell::default(),
-            free: RefCell::default(),
+            records: Numbered::default(),
             links: RefCell::default(),
             by_address: RefCell::default(),
             current: Cell::new(NO_SESSION),
@@ -207,35 +195,21 @@ impl SessionTable {
     }
 
     fn forget(&self, session: u32) {
-        let record = self.records.borrow_mut()[session as usize].take();
-        self.free.borrow_mut().push(session);
+        let record = self.records.remove(session);
         if let Some(group) = record.and_then(|record| record.group) {
             self.by_address.borrow_mut().remove(&group.address());
         }
     }
 
     pub(crate) fn with<R>(&self, session: u32, f: impl FnOnce(&mut Record) -> R) -> R {
-        f(self.records.borrow_mut()[session as usize].as_mut().expect("a record with this number"))
-    }
-
-    pub(crate) fn create(&self, record: Record) -> u32 {
-        let mut records = self.records.borrow_mut();
-        match self.free.borrow_mut().pop() {
-            Some(index) => {
-                records[index as usize] = Some(record);
-                index
-            }
-            None => {
-                records.push(Some(record));
-                (records.len() - 1) as u32
-            }
-        }
+        let mut records = self.records.records.borrow_mut();
+        f(records[session as usize].as_mut().expect("a record with this number"))
     }
 
     /// Returns all that wait for an end, at shutdown of the processor.
     pub(crate) fn clear(&mut self) -> Settled {
         let mut waiting = Settled::default();
-        for record in self.records.get_mut().drain(..).flatten() {
+        for record in self.records.records.get_mut().drain(..).flatten() {
             waiting.replies.extend(record.end_waiters);
             waiting.wakers.extend(record.waiting);
         }
@@ -337,7 +311,7 @@ impl SessionTable {
         let address = group.address();
         let known = self.by_address.borrow().get(&address).copied();
         Some(known.unwrap_or_else(|| {
-            let session = self.create(Record::of_group(group));
+            let session = self.records.add(Record::new(0, Some(group)));
             self.by_address.borrow_mut().insert(address, session);
             session
         }))

@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use crate::operation::slot::Slot;
 use crate::operation::state::{CANCELLED, HELD, QUEUED, SlotState};
 use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
@@ -93,7 +92,7 @@ impl Processor {
     /// and simulations: it visits every slot.
     pub fn leaks(&self) -> Vec<Leak> {
         let mut left = Vec::new();
-        for slot in self.slots().filter(|slot| slot.state.get() != SlotState::Free) {
+        for slot in self.slab().slots().filter(|slot| slot.state.get() != SlotState::Free) {
             let waiter = slot.waiter.take();
             let parent = waiter.as_ref().and_then(|waiter| waker::id_of(waiter, self));
             slot.waiter.set(waiter);
@@ -186,10 +185,6 @@ impl Processor {
             Ok(queue.len())
         }
     }
-
-    fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        (0..self.slab().capacity()).filter_map(|index| self.slab().get(index))
-    }
 }
 
 fn state(state: SlotState) -> &'static str {
@@ -214,5 +209,5 @@ fn sessions(table: &SessionTable) -> Vec<Leak> {
         let is_left = operations + holds + waiting > 0 || record.handles == 0;
         is_left.then_some(Leak::Session { operations, holds, waiting })
     };
-    table.records.borrow().iter().flatten().filter_map(left).collect()
+    table.records.records.borrow().iter().flatten().filter_map(left).collect()
 }

@@ -6,11 +6,12 @@ use crate::control::interval_min::IntervalMin;
 use crate::operation::size_class::stride;
 use crate::operation::slot::{Slot, VTable};
 use crate::panic::catch_panic;
-use crate::queue::local::{StageQueue, StarvationGuard};
+use crate::queue::local::StageQueue;
 use crate::stage::capacity::CapacityLimit;
 use crate::stage::declaration::{EndOfCohort, LocalState, StageDeclaration};
 use crate::stage::limits::{HoldPolicy, Threshold};
 use crate::stage::settings::Settings;
+use crate::stage::starvation_guard::StarvationGuard;
 
 /// Stage runtime: the settings and records of a stage that are accessed once per cohort or less.
 pub(crate) struct StageRuntime {

@@ -9,5 +9,6 @@ pub(crate) mod limits;
 pub(crate) mod local;
 pub(crate) mod queue_delay;
 pub(crate) mod settings;
+pub(crate) mod starvation_guard;
 pub(crate) mod thresholds;
 pub(crate) mod tuner_state;

@@ -132,8 +132,7 @@ impl Processor {
         let mut waits =
             Waits { graph: HashMap::new(), operations: HashMap::new(), queues: HashMap::new() };
         let mut joins: HashMap<Node, HashMap<u32, Vec<Node>>> = HashMap::new();
-        let slots = (0..self.slab().capacity()).filter_map(|index| self.slab().get(index));
-        for slot in slots {
+        for slot in self.slab().slots() {
             let node = self.node_of(slot);
             match slot.state.get() {
                 SlotState::Away => {

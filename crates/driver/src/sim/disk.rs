@@ -308,11 +308,8 @@ impl Node {
         if state.chance(state.faults.full) {
             return Err(code(libc::ENOSPC));
         }
-        let count = if state.chance(state.faults.short) {
-            state.rng.usize(1..=bytes.len())
-        } else {
-            bytes.len()
-        };
+        let short = state.chance(state.faults.short);
+        let count = if short { state.rng.usize(1..=bytes.len()) } else { bytes.len() };
         let now = state.clock.time_of_day().as_nanos() as i128;
         let available = state.disk.available();
         let inode = &mut state.disk.nodes[self.node];

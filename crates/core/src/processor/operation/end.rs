@@ -115,8 +115,7 @@ impl Processor {
 
     /// Cancels all operations of this processor.
     pub(crate) fn cancel_all(&self) {
-        let slots = (0..self.slab().capacity()).rev().filter_map(|index| self.slab().get(index));
-        let alive = slots.filter(|slot| slot.state.get() != SlotState::Free);
+        let alive = self.slab().slots().rev().filter(|slot| slot.state.get() != SlotState::Free);
         let members: Vec<_> = alive.map(|slot| (slot, slot.serial.get())).collect();
         self.cancel_each(&members);
     }

@@ -157,7 +157,7 @@ impl Processor {
                 let arrived = unsafe { &(*slot.transit()).cancel }.cancel();
                 if let Some(RemoteSlot { processor, index, serial }) = arrived {
                     // An operation that is over by the time the command arrives has another serial.
-                    self.command(processor, move |there| there.cancel_arrived(index, serial));
+                    self.command(processor, move |there| there.cancel_child_at(index, serial));
                 }
             }
             SlotState::Done | SlotState::Failed => (),
@@ -168,11 +168,8 @@ impl Processor {
     /// Like [`cancel_child`](Self::cancel_child), if the slot at `index` still belongs to that operation.
     pub(crate) fn cancel_child_at(&self, index: u32, serial: Serial) {
         let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
-        slot.into_iter().for_each(|slot| self.cancel_child(slot));
-    }
-
-    fn cancel_arrived(&self, index: u32, serial: Serial) {
-        let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
-        slot.into_iter().for_each(|slot| self.cancel_each(&[(slot, serial)]));
+        if let Some(slot) = slot {
+            self.cancel_child(slot);
+        }
     }
 }

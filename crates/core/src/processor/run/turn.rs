@@ -252,11 +252,7 @@ impl Processor {
 
     /// Wake-ups were dropped, so every suspended operation is re-enabled.
     fn wake_everything(&self) {
-        for index in 0..self.slab().capacity() {
-            if let Some(slot) = self.slab().get(index) {
-                self.enable(slot.id.get());
-            }
-        }
+        self.slab().slots().for_each(|slot| self.enable(slot.id.get()));
     }
 
     pub(crate) fn fire_timers(&self) {
@@ -282,15 +278,15 @@ impl Processor {
             && self.link.mailbox().pending.is_empty()
     }
 
-    /// Nanoseconds until the next timer fires.
-    pub(crate) fn next_timer(&self) -> Option<u64> {
-        self.waiting.timers.borrow().next().map(|at| at.saturating_sub(self.now()))
+    /// Nanoseconds from `now` until the next timer fires.
+    pub(crate) fn until_timer(&self, now: u64) -> Option<u64> {
+        self.waiting.timers.borrow().next().map(|at| at.saturating_sub(now))
     }
 
     /// Parks, unless there is work already. Returns the time afterwards.
     fn sleep(&self, world: &impl World) -> u64 {
         let now = world.now();
-        let timeout = self.waiting.timers.borrow().next().map(|at| at.saturating_sub(now));
+        let timeout = self.until_timer(now);
         self.memory.publish(&self.observe.counters);
         if timeout == Some(0) {
             return now;

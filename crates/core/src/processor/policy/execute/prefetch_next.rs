@@ -67,7 +67,7 @@ impl Processor {
     pub(crate) fn load_next(&self, next: Option<Slot>) {
         // An unstarted operation was written recently.
         let Some(slot) = next.filter(|slot| slot.state.get() == SlotState::Started) else { return };
-        let payload = slot.vtable.get().sizes.payload();
+        let payload = slot.vtable.get().sizes.payload as usize;
         (1..=payload.div_ceil(CACHE_LINE_BYTES).min(MAX_PREFETCHED_LINES))
             .for_each(|line| slot.start_load(line));
     }

@@ -7,7 +7,7 @@ impl Processor {
     /// Waits as the world plans, and counts the time as sleep: a processor that waits has time for more work.
     #[inline]
     pub(crate) fn coalesce(&self, world: &impl World) {
-        let waited = world.coalesce(self.next_timer());
+        let waited = world.coalesce(self.until_timer(self.now()));
         if waited > 0 {
             self.observe.counters.has_slept(waited);
             self.load.take_overs.was_idle(self.now());
