@@ -20,7 +20,7 @@ use crate::processor::policy::replication::holders::Holders;
 use crate::program::busy::BusyGuard;
 use crate::program::program::Program;
 use crate::queue::ring::Ring;
-use crate::session::group_flag::Group;
+use crate::session::group::Group;
 use crate::stage::settings::Settings;
 use crate::state::exclusive::{ExclusiveState, LocalExclusive};
 use crate::state::rebuildable::Rebuildable;

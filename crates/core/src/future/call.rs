@@ -21,10 +21,11 @@ use crate::operation::slot::Slot;
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
 use crate::processor;
-use crate::processor::home::{is_alive, send_home};
+use crate::processor::home::send_home;
 use crate::processor::operation::invoke::Placed;
 use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
+use crate::program::processor_id::ProcessorId;
 
 /// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
 ///
@@ -221,7 +222,7 @@ fn abandon(slot: Slot, identity: u32) {
 /// The error of a call that is awaited away from its processor.
 #[cold]
 fn unreachable_call(identity: u32) -> CallError {
-    if is_alive(identity) { CallError::Elsewhere } else { CallError::Cancelled }
+    if ProcessorId(identity).is_alive() { CallError::Elsewhere } else { CallError::Cancelled }
 }
 
 /// Releases the slot of a call that is awaited away from its processor, and returns the error.

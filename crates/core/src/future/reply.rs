@@ -17,9 +17,10 @@ use crate::error::CallError;
 use crate::operation::slot::Slot;
 use crate::operation::state::{HELD, Serial, SlotState};
 use crate::processor;
-use crate::processor::home::{at_home, is_alive, send_home};
+use crate::processor::home::{at_home, send_home};
 use crate::processor::processor::Processor;
 use crate::processor::remote::reply::RemoteReply;
+use crate::program::processor_id::ProcessorId;
 
 /// The right to reply to one item of a cohort. It may be kept, or moved into an operation, and sent later. It
 /// stays on its processor.
@@ -67,7 +68,7 @@ impl<O> Drop for Reply<O> {
     fn drop(&mut self) {
         let (slot, serial) = (self.slot, self.serial);
         let lost = processor::on(self.identity, |p| p.lose(slot, serial));
-        if lost.is_none() && is_alive(self.identity) {
+        if lost.is_none() && ProcessorId(self.identity).is_alive() {
             // A reply is not `Send`, so its processor belongs to this thread and is not running now.
             let index = slot.id.get().index();
             send_home(self.identity, move |p| {

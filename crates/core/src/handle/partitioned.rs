@@ -7,7 +7,7 @@ use std::future::Future;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::handle::policy::moving::migration::RoutedCall;
+use crate::handle::policy::moving::move_partition::RoutedCall;
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;

@@ -18,7 +18,7 @@ pub(crate) fn display_name(name: &'static str) -> &'static str {
     let sent =
         inside_of(name, "::processor::remote::reply::RemoteFuture<").map(|list| argument(list, 0));
     let name = sent.unwrap_or(name);
-    let on_partition = inside_of(name, "::handle::policy::moving::migration::RoutedCall<")
+    let on_partition = inside_of(name, "::handle::policy::moving::move_partition::RoutedCall<")
         .map(|list| argument(list, 2));
     let name = on_partition.unwrap_or(name);
     // A fibre is named after its body.
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(display_name("web::serve::{{closure}}::{{closure}}"), "web::serve");
         let wrapped = "phalanx_core::processor::remote::reply::RemoteFuture<a::b<(u8, fn(u8) -> u8)>::{{closure}}, c, u8>";
         assert_eq!(display_name(wrapped), "a::b<(u8, fn(u8) -> u8)>");
-        let placed = "phalanx_core::processor::remote::reply::RemoteFuture<phalanx_core::handle::policy::moving::migration::RoutedCall<\
+        let placed = "phalanx_core::processor::remote::reply::RemoteFuture<phalanx_core::handle::policy::moving::move_partition::RoutedCall<\
                       t::S<u8, u8>, a::f::{{closure}}, a::f::{{closure}}::{{closure}}, u8>, u8>";
         assert_eq!(display_name(placed), "a::f");
         let fibre = "phalanx_fibre::operation::Operation<a::f::{{closure}}, phalanx_fibre::operation::WithState<S, F>>";

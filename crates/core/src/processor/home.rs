@@ -40,8 +40,9 @@ impl ProcessorId {
     }
 
     /// Whether this processor exists: it has been made and not dropped yet.
+    #[cold]
     pub fn is_alive(self) -> bool {
-        is_alive(self.0)
+        while_registered(self.0, |_| ()).is_some()
     }
 }
 
@@ -75,12 +76,6 @@ pub(crate) fn run_home(identity: u32, act: impl FnOnce(&Processor) + Copy + Send
     }
 }
 
-/// Whether the processor with this identity has not ended.
-#[cold]
-pub(crate) fn is_alive(identity: u32) -> bool {
-    while_registered(identity, |_| ()).is_some()
-}
-
 /// Runs `f` on the processor with this identity, which must be the current one. None if that processor has
 /// ended, since the handle's resource ended with it.
 ///
@@ -96,7 +91,7 @@ pub(crate) fn at_home<R>(
     let result = processor::on(identity, f);
     if result.is_none() {
         assert!(
-            !is_alive(identity),
+            !ProcessorId(identity).is_alive(),
             "{handle} is used away from the processor that made it; use it there"
         );
     }

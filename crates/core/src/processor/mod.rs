@@ -19,6 +19,7 @@ pub(crate) mod policy;
 pub(crate) mod processor;
 pub(crate) mod remote;
 pub(crate) mod run;
+pub(crate) mod session;
 pub(crate) mod shutdown;
 
 pub(crate) use enter::{current, on, try_current};

@@ -1,7 +1,7 @@
 //! Deadlines: the time after which operations of a session are not started any more.
 //!
 //! A deadline is a number in the session's record, checked when one of its operations would start. Once the session
-//! spans processors, whose clocks are the same, it is a number in their [group](crate::session::group_flag).
+//! spans processors, whose clocks are the same, it is a number in their [group](crate::session::group).
 
 use std::time::Duration;
 

@@ -114,7 +114,7 @@ impl Session {
         processor::current(|p| {
             let here = self.0.identity == p.identity();
             assert!(here, "a session is used away from the processor that made it; use it there");
-            p.waiting.sessions.within(self.0.index, f)
+            p.waiting.sessions.with_current(self.0.index, f)
         })
     }
 

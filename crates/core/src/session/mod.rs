@@ -1,5 +1,5 @@
 //! Sessions: groups of operations that are cancelled together. Each processor has a table of session
 //! records; the processors share a group flag.
 
-pub(crate) mod group_flag;
+pub(crate) mod group;
 pub(crate) mod table;

@@ -4,7 +4,7 @@
 //! was invoked into another session. Ending a session cancels its operations; those of one processor
 //! youngest first, so children before their parents. The end is complete when every operation on every
 //! processor is gone and every [`SessionGuard`](crate::SessionGuard) (for example, for a buffer in use
-//! by the kernel) is dropped. This file is one processor's part; [`crate::session::group_flag`]
+//! by the kernel) is dropped. This file is one processor's part; [`crate::session::group`]
 //! connects the processors.
 
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use crate::memory::numbered::Numbered;
 use crate::memory::slab::Slab;
 use crate::operation::slot::Slot;
 use crate::operation::state::{NO_SESSION, Serial};
-use crate::session::group_flag::Group;
+use crate::session::group::Group;
 use crate::sync::Ordering;
 
 /// No deadline; later than any time.
@@ -127,7 +127,7 @@ impl SessionTable {
     }
 
     #[inline]
-    pub(crate) fn enter(&self, session: u32) {
+    pub(crate) fn set_current(&self, session: u32) {
         self.current.set(session);
     }
 
@@ -136,7 +136,8 @@ impl SessionTable {
         session != NO_SESSION && self.with(session, |record| record.ended)
     }
 
-    pub(crate) fn join(&self, slab: &Slab, slot: Slot, session: u32) {
+    /// Adds an operation to a session.
+    pub(crate) fn add(&self, slab: &Slab, slot: Slot, session: u32) {
         let index = slot.id.get().index();
         let older = self.with(session, |record| {
             record.operations += 1;
@@ -155,7 +156,7 @@ impl SessionTable {
 
     /// Removes a completed operation from its session.
     #[must_use]
-    pub(crate) fn leave(&self, slot: Slot) -> Settled {
+    pub(crate) fn remove(&self, slot: Slot) -> Settled {
         let session = slot.session.replace(NO_SESSION);
         let mut links = self.links.borrow_mut();
         let Links { older, newer } = links[slot.id.get().index() as usize];
@@ -175,20 +176,16 @@ impl SessionTable {
     /// no handle refers to it.
     #[must_use]
     pub(crate) fn settle(&self, session: u32) -> Settled {
-        let (settled, forget) = self.with(session, |record| {
+        let (settled, is_unused) = self.with(session, |record| {
             if !record.has_settled() {
                 return (Settled::default(), false);
             }
             let replies = std::mem::take(&mut record.end_waiters);
-            match record.unconfirmed_processors {
-                0 => (
-                    Settled { replies, wakers: std::mem::take(&mut record.waiting) },
-                    record.handles == 0,
-                ),
-                _ => (Settled { replies, wakers: Vec::new() }, false),
-            }
+            let is_over = record.unconfirmed_processors == 0;
+            let wakers = if is_over { std::mem::take(&mut record.waiting) } else { Vec::new() };
+            (Settled { replies, wakers }, is_over && record.handles == 0)
         });
-        if forget {
+        if is_unused {
             self.forget(session);
         }
         settled
@@ -242,7 +239,7 @@ impl SessionTable {
     }
 
     /// Runs `f` with `session` as the session of new invocations.
-    pub(crate) fn within<R>(&self, session: u32, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn with_current<R>(&self, session: u32, f: impl FnOnce() -> R) -> R {
         struct Leave<'a>(&'a Cell<u32>, u32);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
@@ -304,7 +301,7 @@ impl SessionTable {
 
     /// Returns this processor's record of a group, creating it if necessary. None if the group has
     /// ended.
-    pub(crate) fn proxy(&self, group: Arc<Group>, here: usize) -> Option<u32> {
+    pub(crate) fn record_of_group(&self, group: Arc<Group>, here: usize) -> Option<u32> {
         if !group.visit(here) {
             return None;
         }
@@ -318,7 +315,7 @@ impl SessionTable {
     }
 
     /// The record of a group on this processor, if there is one.
-    pub(crate) fn of_group(&self, group: &Arc<Group>) -> Option<u32> {
+    pub(crate) fn find_group(&self, group: &Arc<Group>) -> Option<u32> {
         self.by_address.borrow().get(&group.address()).copied()
     }
 }

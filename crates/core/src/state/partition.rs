@@ -4,7 +4,7 @@
 //! A table shared by all processors stores the owners. Processors read it without ordering: a stale
 //! entry sends an invocation to a processor that forwards it. Only a processor that has just become the
 //! owner writes an entry. A processor that finds a partition among its own entries is the owner,
-//! whatever the table contains. [`crate::handle::policy::moving::migration`] moves partitions between owners,
+//! whatever the table contains. [`crate::handle::policy::moving::move_partition`] moves partitions between owners,
 //! [`crate::handle::policy::moving::take_over`] takes them over from sleeping ones.
 
 use std::cell::{Cell, RefCell};

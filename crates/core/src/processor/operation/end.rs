@@ -86,7 +86,7 @@ impl Processor {
     /// Takes an operation that is over out of its session, and ends it.
     #[inline(never)]
     fn finish_in_session(&self, slot: Slot) {
-        self.deliver(self.waiting.sessions.leave(slot));
+        self.deliver(self.waiting.sessions.remove(slot));
         self.wake_waiter_or_free(slot);
     }
 

@@ -145,7 +145,7 @@ impl Processor {
             return None;
         }
         let slot = self.slab().take(class)?;
-        self.waiting.sessions.join(self.slab(), slot, session);
+        self.waiting.sessions.add(self.slab(), slot, session);
         Some(slot)
     }
 

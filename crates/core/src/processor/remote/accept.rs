@@ -19,7 +19,7 @@ use crate::panic::catch_panic;
 use crate::processor::operation::harness::Invoke;
 use crate::processor::processor::Processor;
 use crate::processor::remote::reply::{RemoteFuture, RemoteReply};
-use crate::session::group_flag::Group;
+use crate::session::group::Group;
 
 /// An invocation or item in an envelope, and the session of its operation.
 pub(crate) struct Sent<F> {
@@ -107,7 +107,7 @@ pub(crate) unsafe fn receive<F, T>(
     let stage = slot.stage.get();
     let mut invocation = Some(invocation);
     let mut reply = RemoteReply::<T>::new(slot);
-    let joined = processor.in_group(group, || {
+    let joined = processor.with_group(group, || {
         // An envelope is accepted when its operation would start, so the deadline is checked now.
         let sessions = &processor.waiting.sessions;
         if sessions.is_expired(sessions.current(), processor.now()) {

@@ -123,7 +123,7 @@ impl Processor {
         slot.set_sent_to(target);
         // SAFETY: the slot is fresh, its class was chosen for this payload, and no other thread has it yet.
         unsafe {
-            slot.payload::<Sent<F>>().write(Sent { group: self.leaving_group(), invocation });
+            slot.payload::<Sent<F>>().write(Sent { group: self.current_group(), invocation });
             slot.transit().write(Transit {
                 home: self.index() as u16,
                 caller_stage: self.running_stage() as u8,

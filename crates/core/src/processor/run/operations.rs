@@ -156,7 +156,7 @@ impl Processor {
             if self.is_expired(slot, start) {
                 return self.shed_expired(slot, stats);
             }
-            self.waiting.sessions.enter(slot.session.get());
+            self.waiting.sessions.set_current(slot.session.get());
         }
         self.poll_operation(slot, stats);
     }
@@ -169,7 +169,7 @@ impl Processor {
         self.observe.counters.watch.operation(slot);
         let step = slot.poll(self.into());
         if slot.session.get() != NO_SESSION {
-            self.waiting.sessions.enter(NO_SESSION);
+            self.waiting.sessions.set_current(NO_SESSION);
         }
         let flags = slot.flags.get();
         match step {
@@ -201,7 +201,7 @@ impl Processor {
     /// meanwhile, and the code of the world may panic too.
     #[cold]
     fn operation_panicked(&self, panic: Box<dyn Any + Send>, stats: &CohortStats) {
-        self.waiting.sessions.enter(NO_SESSION);
+        self.waiting.sessions.set_current(NO_SESSION);
         // The operation that was polled, and not a later one in its slot.
         let polled = |slot: &Slot| {
             slot.has(QUEUED) && matches!(slot.state.get(), SlotState::Started | SlotState::Empty)

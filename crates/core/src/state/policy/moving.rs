@@ -1,4 +1,4 @@
-//! The steps of a partition's move on both owners ([`crate::handle::policy::moving::migration`]).
+//! The steps of a partition's move on both owners ([`crate::handle::policy::moving::move_partition`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
@@ -9,7 +9,7 @@ use crate::state::partition::{Entry, Partition, Partitions};
 use crate::state::rebuildable::Rebuildable;
 
 /// Why a partition could not be closed.
-pub(crate) enum Refusal {
+pub(crate) enum CloseError {
     NotHere,
     Moving,
 }
@@ -35,8 +35,9 @@ impl<S> Partition<S> {
 }
 
 impl<S> Partitions<S> {
-    /// Whether a move from this processor is in progress.
-    pub(crate) fn is_moving(&self, index: usize) -> bool {
+    /// Whether an operation that cannot enter waits here: the state is here, or has left and its new owner has not
+    /// confirmed that.
+    pub(crate) fn must_wait(&self, index: usize) -> bool {
         let entry = &self.entries[index];
         entry.leaving.get() > 0 || entry.home.borrow().is_some()
     }
@@ -50,12 +51,12 @@ impl<S> Partitions<S> {
     }
 
     /// Closes the partition to further operations.
-    pub(crate) fn close(&self, index: usize) -> Result<(), Refusal> {
+    pub(crate) fn close(&self, index: usize) -> Result<(), CloseError> {
         match &*self.entries[index].home.borrow() {
-            Some(home) if home.closed.replace(true) => Err(Refusal::Moving),
+            Some(home) if home.closed.replace(true) => Err(CloseError::Moving),
             Some(_) => Ok(()),
-            None if self.entries[index].leaving.get() > 0 => Err(Refusal::Moving),
-            None => Err(Refusal::NotHere),
+            None if self.entries[index].leaving.get() > 0 => Err(CloseError::Moving),
+            None => Err(CloseError::NotHere),
         }
     }
 
@@ -97,10 +98,10 @@ impl<S> Partitions<S> {
 
     /// Records that processor `to` has installed the state. If it has ended instead, the state is lost, and the
     /// partition belongs to it like those that it had.
-    pub(crate) fn left(&self, index: usize, to: usize) {
+    pub(crate) fn confirm_moved(&self, index: usize, to: usize) {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() - 1);
-        if self.table.owner(index) == self.processor && !self.is_moving(index) {
+        if self.table.owner(index) == self.processor && !self.must_wait(index) {
             self.table.owners[index].store(to as u16, Relaxed);
         }
         entry.wake();

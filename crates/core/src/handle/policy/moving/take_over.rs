@@ -15,7 +15,7 @@
 //! - The caller's processor has slept not long ago. Otherwise it has no time for the other one's work.
 //!
 //! A processor that has not been idle for 20 ms ([`crate::control::take_overs`]) gives each such partition back
-//! to its first owner, by a move ([`crate::handle::policy::moving::migration`]), and takes none over for a while. An inactive
+//! to its first owner, by a move ([`crate::handle::policy::moving::move_partition`]), and takes none over for a while. An inactive
 //! processor ([`gather_partitions`]) takes none over, and gets none back. It gives away those that reach it nevertheless,
 //! by a move that began before it became inactive.
 //!
@@ -30,7 +30,7 @@
 use crate::future::call::Call;
 use crate::handle::graph::StageOptions;
 use crate::handle::partitioned::PartitionedStage;
-use crate::handle::policy::moving::migration::Outcome;
+use crate::handle::policy::moving::move_partition::MoveOutcome;
 use crate::handle::stage::Stage;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::state::NO_SESSION;
@@ -124,7 +124,7 @@ fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
     for index in 0..table.count() {
         let home = processor.load.take_overs.home(table.first_owner(index));
         if table.owner(index) == processor.index() && home != processor.index() {
-            let invoked = processor.waiting.sessions.within(NO_SESSION, || {
+            let invoked = processor.waiting.sessions.with_current(NO_SESSION, || {
                 let leave = move |_: &Processor, _| go_home(stage, index, home);
                 Call::new(processor, processor.call(key.call_site(), leave)).detach()
             });
@@ -137,7 +137,7 @@ fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
 
 /// Moves a partition to its home. If operations stay inside, a later attempt follows.
 async fn go_home<S: Send + 'static>(stage: PartitionedStage<S>, index: usize, home: usize) {
-    if let Outcome::Busy = stage.leave(index, home).await {
+    if let MoveOutcome::Busy = stage.move_out(index, home).await {
         processor::try_current(|p| p.load.take_overs.stays(stage.key().stage()));
     }
 }

@@ -132,7 +132,7 @@ impl Processor {
             self.current.set_running(None);
             self.discard(slot, CallError::DeadlinePassed);
         } else {
-            self.waiting.sessions.enter(slot.session.get());
+            self.waiting.sessions.set_current(slot.session.get());
             match catch_unwind(AssertUnwindSafe(|| slot.poll(self.into()))) {
                 Ok(Step::Done | Step::DoneBare) => {
                     self.observe.counters.stages[stage].direct.add(1);
@@ -150,7 +150,7 @@ impl Processor {
         self.current.set_running(Some(caller));
         caller.clear(OUTER);
         self.leave_inline(caller_context);
-        self.waiting.sessions.enter(session);
+        self.waiting.sessions.set_current(session);
         if local.runtime.capacity.is_some() {
             local.wake_capacity_waiters();
         }

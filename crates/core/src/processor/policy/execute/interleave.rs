@@ -103,7 +103,7 @@ impl Processor {
             return self.discard(slot, CallError::Cancelled);
         }
         if slot.session.get() != NO_SESSION {
-            self.waiting.sessions.enter(slot.session.get());
+            self.waiting.sessions.set_current(slot.session.get());
         }
         self.poll_operation(slot, stats);
     }

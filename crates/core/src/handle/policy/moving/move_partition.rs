@@ -47,7 +47,7 @@ use crate::processor;
 use crate::processor::processor::Processor;
 use crate::stage::key::CallSite;
 use crate::state::partition::Partition;
-use crate::state::policy::moving::Refusal;
+use crate::state::policy::moving::CloseError;
 
 /// How long a move waits for started operations.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -85,7 +85,7 @@ where
             if let Some(state) = partitions.enter(partition) {
                 return operation.take().map(|operation| Self::Running(operation(state)));
             }
-            if partitions.is_moving(partition) {
+            if partitions.must_wait(partition) {
                 partitions.wait(partition, round, waker);
                 return None;
             }
@@ -135,7 +135,7 @@ where
     }
 }
 
-pub(crate) enum Outcome {
+pub(crate) enum MoveOutcome {
     Moved,
     NotHere,
     Busy,
@@ -172,46 +172,46 @@ impl<S: Send + 'static> Stage<Partition<S>> {
             let asked = processor::current(|p| {
                 p.is_here(to);
                 // The end of a session must not stop it halfway.
-                p.waiting.sessions.within(NO_SESSION, || {
+                p.waiting.sessions.with_current(NO_SESSION, || {
                     let call_site = stage.key().call_site();
-                    let leave = move |_: &Processor, _| stage.leave(partition, to);
-                    Call::new(p, p.call_on(call_site, owner, leave))
+                    let move_out = move |_: &Processor, _| stage.move_out(partition, to);
+                    Call::new(p, p.call_on(call_site, owner, move_out))
                 })
             });
             match asked.await.map_err(MoveError::Call)? {
-                Outcome::Moved => return Ok(()),
-                Outcome::Busy => return Err(MoveError::Busy),
-                Outcome::Ended => return Err(MoveError::Call(CallError::Cancelled)),
+                MoveOutcome::Moved => return Ok(()),
+                MoveOutcome::Busy => return Err(MoveError::Busy),
+                MoveOutcome::Ended => return Err(MoveError::Call(CallError::Cancelled)),
                 // The partition has moved meanwhile; the table will name its owner.
-                Outcome::NotHere => yield_now().await,
+                MoveOutcome::NotHere => yield_now().await,
             }
         }
     }
 
     /// The move, as an operation of the owner.
-    pub(crate) async fn leave(self, partition: usize, to: usize) -> Outcome {
+    pub(crate) async fn move_out(self, partition: usize, to: usize) -> MoveOutcome {
         let closed = processor::current(|p| {
             let ended = p.program().mailboxes[to].parking.is_closed();
             (!ended).then(|| self.partitions(p).close(partition))
         });
-        let Some(closed) = closed else { return Outcome::Ended };
+        let Some(closed) = closed else { return MoveOutcome::Ended };
         match closed {
             Ok(()) => (),
-            Err(Refusal::NotHere) => return Outcome::NotHere,
-            Err(Refusal::Moving) => return Outcome::Busy,
+            Err(CloseError::NotHere) => return MoveOutcome::NotHere,
+            Err(CloseError::Moving) => return MoveOutcome::Busy,
         }
-        let mut closing = Closing { stage: self, partition, given: false };
+        let mut closing = Closing { stage: self, partition, sent: false };
         let drained = poll_fn(|context| {
             let waker = context.waker().clone();
             let drained = processor::current(|p| self.partitions(p).is_drained(partition, waker));
             if drained { Poll::Ready(()) } else { Poll::Pending }
         });
         if timeout(DRAIN, drained).await.is_err() {
-            return Outcome::Busy;
+            return MoveOutcome::Busy;
         }
         let (sender, moved) = oneshot::local();
         processor::current(|here| {
-            closing.given = true;
+            closing.sent = true;
             let state = self.partitions(here).take(partition);
             here.request(
                 to,
@@ -223,26 +223,26 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                     drop(responder);
                 },
                 move |here| {
-                    self.partitions(here).left(partition, to);
+                    self.partitions(here).confirm_moved(partition, to);
                     sender.send(());
                 },
             );
         });
         moved.await;
-        Outcome::Moved
+        MoveOutcome::Moved
     }
 }
 
-/// A closed partition. Opens again unless its state was given away.
+/// A closed partition. Reopens unless its state was sent.
 struct Closing<S: 'static> {
     stage: PartitionedStage<S>,
     partition: usize,
-    given: bool,
+    sent: bool,
 }
 
 impl<S> Drop for Closing<S> {
     fn drop(&mut self) {
-        if !self.given {
+        if !self.sent {
             processor::try_current(|p| self.stage.partitions(p).reopen(self.partition));
         }
     }
