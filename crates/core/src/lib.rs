@@ -76,11 +76,11 @@ pub use crate::gate::{Gate, OperationName};
 pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
 pub use crate::handle::local::{ExclusiveStage, LocalAccess, SharedStage};
 pub use crate::handle::partitioned::PartitionedStage;
-pub use crate::handle::policy::calls::{HandleSet, Handles};
-pub use crate::handle::policy::cohort::handles::{
+pub use crate::handle::policy::cohort::stage::{
     CohortStage, Items, KeyedItems, PartitionedCohortStage,
 };
 pub use crate::handle::policy::custom::Policy;
+pub use crate::handle::policy::handle_set::{HandleSet, Handles};
 pub use crate::handle::policy::moving::roaming::{
     AffineOptions, AffineStage, BalancedStage, Roaming,
 };
@@ -111,7 +111,7 @@ pub use crate::panic::PanicReport;
 #[doc(hidden)]
 pub use crate::panic::catch_panic;
 pub use crate::processor::build::ProcessorBuilder;
-pub use crate::processor::observe::operation_sizes::ByteTable;
+pub use crate::processor::observe::byte_table::ByteTable;
 pub use crate::processor::observe::running::Running;
 pub use crate::processor::observe::trace::Trace;
 pub use crate::processor::operation::waker::wake_contained;

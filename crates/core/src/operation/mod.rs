@@ -7,7 +7,6 @@ pub(crate) mod id;
 pub(crate) mod join_table;
 pub(crate) mod processor_ref;
 pub(crate) mod size_class;
-pub(crate) mod sizes;
 pub(crate) mod slot;
 pub(crate) mod state;
 pub(crate) mod static_ref;

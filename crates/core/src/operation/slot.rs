@@ -34,7 +34,6 @@ use std::task::Waker;
 use crate::error::CallError;
 use crate::operation::id::OperationId;
 use crate::operation::processor_ref::ProcessorRef;
-use crate::operation::sizes::OperationSizes;
 use crate::operation::state::*;
 use crate::operation::static_ref::StaticRef;
 
@@ -165,6 +164,30 @@ impl VTable {
         sizes: OperationSizes::NONE,
         accept: NOT_SENT,
     };
+}
+
+/// The sizes of a type of operation, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OperationSizes {
+    pub(crate) invocation: u32,
+    pub(crate) future: u32,
+    pub(crate) result: u32,
+    /// All bytes of a slot behind its header.
+    pub(crate) payload: u32,
+}
+
+impl OperationSizes {
+    pub(crate) const NONE: Self = Self { invocation: 0, future: 0, result: 0, payload: 0 };
+
+    /// The sizes of the invocation, the future and the result, which occupy a slot one after the other.
+    pub(crate) const fn of<F, Fut, T>(payload: usize) -> Self {
+        Self {
+            invocation: size_of::<F>() as u32,
+            future: size_of::<Fut>() as u32,
+            result: size_of::<T>() as u32,
+            payload: payload as u32,
+        }
+    }
 }
 
 /// The bytes behind the header. `repr(C)`: each member begins at the start of the union.

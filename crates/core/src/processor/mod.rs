@@ -7,7 +7,10 @@
 //! | `run` | the loop, its turns, and the cohorts of a turn |
 //! | `remote` | everything that crosses to other processors |
 //! | `observe` | reports and records |
-//! | `policy` | mechanisms that a stage or a graph opts into |
+//! | `policy` | mechanisms that a stage or a graph opts into, cohort tuning and prefetching |
+//!
+//! `processor` composes the parts, `build` makes a processor on its thread, `enter` makes it the thread's current one,
+//! `home` releases handles that were dropped elsewhere, `session` ends sessions, and `shutdown` drops what is left.
 
 pub(crate) mod build;
 pub(crate) mod enter;

@@ -14,6 +14,7 @@
 //! # let _ = runtime;
 //! ```
 
+mod byte_table;
 mod counter;
 mod counter_block;
 mod family;
@@ -22,7 +23,6 @@ mod gauge;
 #[doc(hidden)]
 pub mod human;
 mod interval;
-mod operation_sizes;
 #[cfg(feature = "metrics")]
 mod recorder;
 mod registered;
@@ -46,7 +46,7 @@ pub use interval::{ArcInterval, Interval, ProcessorInterval, StageInterval};
 pub use recorder::Recorder;
 pub(crate) use registered::Registered;
 
-pub use operation_sizes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
+pub use byte_table::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
 pub use times::Times;
 
 pub use snapshot::{

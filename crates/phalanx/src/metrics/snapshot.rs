@@ -9,9 +9,9 @@ use phalanx_core::{COHORT_BUCKETS, CohortTunerView, HISTOGRAM_BUCKETS, Histogram
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
+use super::byte_table::BytesSnapshot;
 use super::counter::Counter;
 use super::gauge::Gauge;
-use super::operation_sizes::BytesSnapshot;
 use super::times::Times;
 
 /// Version of the format. It changes when a field is removed or changes its meaning.

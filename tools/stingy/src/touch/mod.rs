@@ -21,7 +21,7 @@ use symbols::Symbols;
 use visits::Visits;
 
 /// The function that executes any operation of a Phalanx program.
-const OPERATION: &str = "phalanx_core::processor::harness::poll";
+const OPERATION: &str = "phalanx_core::processor::operation::vtable::poll";
 
 /// Count the cache lines that a program touches in each stage.
 ///

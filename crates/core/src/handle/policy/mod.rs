@@ -1,8 +1,8 @@
 //! Handles and declarations of optional mechanisms.
 
-pub(crate) mod calls;
 pub(crate) mod cohort;
 pub(crate) mod custom;
+pub(crate) mod handle_set;
 pub(crate) mod moving;
 pub(crate) mod rebuild_options;
 pub(crate) mod remake;

@@ -4,7 +4,7 @@ use crate::future::cohort::Cohort;
 use crate::handle::graph::StageOptions;
 use crate::handle::local::ExclusiveStage;
 use crate::handle::partitioned::PartitionedStage;
-use crate::handle::policy::cohort::handles::{CohortStage, PartitionedCohortStage};
+use crate::handle::policy::cohort::stage::{CohortStage, PartitionedCohortStage};
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
 use crate::state::rebuildable::Rebuildable;

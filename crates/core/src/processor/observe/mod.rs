@@ -1,7 +1,8 @@
 //! Reports of a program's operation: panics, operation types and their sizes, running operations, traces.
 
-pub(crate) mod operation_sizes;
-pub(crate) mod operation_types;
+pub(crate) mod byte_table;
+pub(crate) mod error;
+pub(crate) mod note_type;
 pub(crate) mod profile;
 pub(crate) mod recording;
 pub(crate) mod report;

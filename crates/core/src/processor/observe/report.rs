@@ -1,26 +1,15 @@
-//! Errors and reports of rejected and panicked operations.
+//! Reports to the world: panics, and objects that no stage declares.
 
 use std::any::Any;
 
-use crate::error::{CallError, Rejection};
-use crate::operation::slot::{Site, Slot};
-use crate::panic::{PanicReport, catch_panic, discard_panic, panic_error};
+use crate::error::CallError;
+use crate::operation::slot::Site;
+use crate::panic::{PanicReport, catch_panic};
 use crate::processor::part::Unreported;
 use crate::processor::processor::Processor;
 use crate::world::World;
 
 impl Processor {
-    /// The error of a rejected invocation.
-    #[cold]
-    pub(crate) fn rejection(&self, rejection: Rejection) -> CallError {
-        rejection.reason(|stage| self.stage_name(stage))
-    }
-
-    /// The error of an operation of `stage` that panicked.
-    pub(crate) fn panic_error(&self, stage: u8, panic: &(dyn Any + Send)) -> CallError {
-        panic_error(self.stage_name(stage), panic)
-    }
-
     /// Stores a report until the end of the cohort, which passes it to the world. Returns the error for the
     /// caller. The panic of a remote operation is reported by its own processor.
     #[cold]
@@ -36,14 +25,6 @@ impl Processor {
             self.observe.reports.borrow_mut().push(Unreported::Panic(report));
         }
         error
-    }
-
-    /// Fails an operation whose poll panicked.
-    #[cold]
-    pub(crate) fn fail_panicked(&self, slot: Slot, panic: Box<dyn Any + Send>) {
-        let error = self.record_panic(slot.stage.get(), slot.operation(), slot.site.get(), &*panic);
-        self.discard(slot, error);
-        discard_panic(panic);
     }
 
     /// Compares an object that the running operation creates with those that its stage declares.
@@ -72,7 +53,7 @@ impl Processor {
 
     /// Reports the panics and the undeclared objects of the last cohort to the world.
     #[inline]
-    pub(crate) fn report_panics(&self, world: &impl World) {
+    pub(crate) fn send_reports(&self, world: &impl World) {
         if self.observe.reports.borrow().is_empty() {
             return;
         }

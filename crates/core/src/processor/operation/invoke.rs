@@ -15,7 +15,7 @@ use crate::operation::size_class::{assert_fits, class_of};
 use crate::operation::slot::Site;
 use crate::operation::slot::{Payload, Slot, VTable};
 use crate::operation::state::{HELD, NO_SESSION, QUEUED};
-use crate::processor::operation::harness::{Invoke, local_vtable};
+use crate::processor::operation::vtable::{Invoke, local_vtable};
 use crate::processor::processor::Processor;
 use crate::stage::key::CallSite;
 use crate::stage::local::LocalStage;

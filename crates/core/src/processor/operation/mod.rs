@@ -19,7 +19,7 @@
 //!    is dropped first. Its id and its serial change then, so stale handles and wakers no longer match.
 
 pub(crate) mod end;
-pub(crate) mod harness;
 pub(crate) mod invoke;
 pub(crate) mod notify;
+pub(crate) mod vtable;
 pub(crate) mod waker;

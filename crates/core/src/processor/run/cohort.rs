@@ -122,7 +122,7 @@ impl Processor {
     /// Reports a cohort, and records it.
     fn end_cohort(&self, cohort: &RunningCohort<'_, impl World>) {
         let RunningCohort { stage, local, start, waiting, world, ref stats, .. } = *cohort;
-        self.report_panics(world);
+        self.send_reports(world);
         self.set_running_stage(self.stages.len());
         self.observe.counters.watch.turn_to(None);
         let end = world.now();

@@ -1,16 +1,11 @@
-//! Input of a processor, and its limits.
+//! Submission of I/O, and the [throttle](crate::control::ingress) of input.
 //!
-//! - **Input throttle**: I/O is not reaped while a stage has a backlog larger than its last cohort. Input that is
-//!   reaped early only waits elsewhere: in a stage's queue, as received bytes that have left the cache again when they
-//!   are read. In a last in, first out stage some of ten thousand connections would wait ten times as long as others;
-//!   the kernel keeps them in order. The memory budget (TUX paper, §4.5.2) applies the same idea to graphs that declare
-//!   the memory of their requests. The throttle is limited to a few turns, since the backlog may be unrelated to the
-//!   input. It is the default [ingress](crate::Ingress).
-//! - **Bounds**: an invocation beyond the bound of the processor or of a stage is [rejected](Processor::reject), here
-//!   or on the processor that sends it. Futures that wait for a stage's capacity are woken at the end of its cohorts.
+//! Input that is reaped early only waits elsewhere: in a stage's queue, as received bytes that have left the cache again
+//! when they are read. In a last in, first out stage some of ten thousand connections would wait ten times as long as
+//! others; the kernel keeps them in order. The memory budget (TUX paper, §4.5.2) applies the same idea to graphs that
+//! declare the memory of their requests. The throttle is limited to a few turns, since the backlog may be unrelated to the
+//! input.
 
-use crate::error::Rejection;
-use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::world::World;
 
@@ -23,37 +18,6 @@ impl Processor {
         } else {
             world.submit();
         }
-    }
-
-    /// Rejects an invocation of `stage`, for which there is no slot or no place in the queue.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn reject<F>(&self, stage: u8, invocation: F) -> Rejection {
-        let local = &self.stages[usize::from(stage)];
-        let ended = self.waiting.sessions.has_ended(self.waiting.sessions.current());
-        let reason = match self.slab().bound() {
-            0 => Rejection::CANCELLED,
-            _ if ended => Rejection::CANCELLED,
-            bound if local.queue.has_room() => Rejection::full(bound),
-            _ => Rejection::stage_full(stage, local.runtime.capacity.bound),
-        };
-        self.reject_for(reason, stage, invocation)
-    }
-
-    /// Counts a rejection for this reason. The invocation is dropped. A panic in its destructor is caught, since a turn
-    /// of the processor may be the caller.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn reject_for<F>(&self, reason: Rejection, stage: u8, invocation: F) -> Rejection {
-        let counters = self.stage_counters(stage);
-        counters.rejected.add(1);
-        if reason.is_full() {
-            counters.shed_full.add(1);
-            let local = &self.stages[usize::from(stage)];
-            local.runtime.capacity.full_elsewhere.set(local.queue.has_room());
-        }
-        catch_panic(|| drop(invocation));
-        reason
     }
 }
 

@@ -11,8 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::operation::processor_ref::ProcessorRef;
-use crate::operation::sizes::OperationSizes;
-use crate::operation::slot::{NOT_SENT, Payload, Slot, Step, VTable, output_drop};
+use crate::operation::slot::{NOT_SENT, OperationSizes, Payload, Slot, Step, VTable, output_drop};
 use crate::operation::state::SlotState;
 use crate::processor::operation::waker::waker;
 use crate::processor::processor::Processor;
