@@ -3,7 +3,7 @@
 //! User code runs at the following boundaries. Each catches panics in one place:
 //!
 //! - the poll of an operation ([`crate::processor::run::operations`], [`crate::processor::policy::execute::inline`]),
-//! - the handler of a cohort ([`crate::processor::policy::execute::batch`]),
+//! - the handler of a cohort ([`crate::processor::policy::execute::handler`]),
 //! - the hook at a cohort's end ([`crate::processor::run::cohort`]),
 //! - an invocation and a future that serve another processor ([`crate::processor::remote::accept`],
 //!   [`crate::processor::remote::reply`]),

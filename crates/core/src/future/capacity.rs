@@ -49,7 +49,7 @@ impl Future for WaitForCapacity {
         let waker = context.waker().clone();
         processor::current(|processor| {
             let local = processor.stage(usize::from(processor.check(self.key)));
-            let capacity = &local.runtime.capacity;
+            let capacity = &local.cold.capacity;
             let has_capacity = match self.waiting {
                 Some(_) => local.has_recovered(),
                 None if capacity.full_elsewhere.take() => {
@@ -76,7 +76,7 @@ impl WaitForCapacity {
     fn leave(&mut self) {
         let (Some((identity, ticket)), key) = (self.waiting.take(), self.key) else { return };
         run_home(identity, move |p: &Processor| {
-            let capacity = &p.stage(usize::from(p.check(key))).runtime.capacity;
+            let capacity = &p.stage(usize::from(p.check(key))).cold.capacity;
             let waker = capacity.remove(ticket);
             // Dropped after the borrow: it may be foreign code.
             catch_panic(|| drop(waker));

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! A reply is made for one slot when its item is taken out, by code that has the result's type
-//! ([`crate::processor::policy::execute::batch`]). The slot's state is then `Taken`, and its payload is a [`RemoteReply`] and
+//! ([`crate::processor::policy::execute::handler`]). The slot's state is then `Taken`, and its payload is a [`RemoteReply`] and
 //! nothing else. A slot is touched only while this thread's current processor owns it. It is written only
 //! while its serial shows that it is still the same use of the slot, and its state shows that the reply is
 //! still awaited. A serial never repeats, so a reply that outlives its item writes nothing, however often the
@@ -101,14 +101,14 @@ impl Processor {
                 owed.send(Ok(value));
             }
         }
-        self.scratch.batching.answered(slot, self.stage_counters(slot.stage.get()));
+        self.scratch.replies.answered(slot, self.stage_counters(slot.stage.get()));
         self.finish(slot);
     }
 
     /// Handles a dropped reply.
     fn lose(&self, slot: Slot, serial: Serial) {
         // While a handler runs, the reason is not known yet: it may be panicking.
-        if is_awaited(slot, serial) && !self.scratch.batching.lost(slot, serial) {
+        if is_awaited(slot, serial) && !self.scratch.replies.lost(slot, serial) {
             let stage = self.stage_name(slot.stage.get());
             self.fail_suspended(slot, serial, CallError::Unanswered { stage });
         }

@@ -9,7 +9,7 @@ use crate::handle::local::{ExclusiveStage, SharedStage};
 use crate::handle::partitioned::PartitionedStage;
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
-use crate::stage::declaration::{DEFAULT_PARTITIONS_PER_PROCESSOR, LocalState, MakeLocal};
+use crate::stage::declaration::{DEFAULT_PARTITIONS_PER_PROCESSOR, MakeLocal, StageParts};
 use crate::stage::key::Key;
 use crate::stage_set::MAX_STAGES;
 use crate::state::exclusive::{ExclusiveState, LocalExclusive};
@@ -26,7 +26,7 @@ impl StageOptions<'_> {
 
     pub(crate) fn shared_key<S: Send + Sync + 'static>(self, state: S) -> Key {
         let state = Arc::new(state);
-        self.declare(Box::new(move |_, _| LocalState::plain(Rc::new(state.clone()))))
+        self.declare(Box::new(move |_, _| StageParts::plain(Rc::new(state.clone()))))
     }
 
     /// A partitioned stage (2002 §3.4). An operation has a key, the key selects a partition, and one
@@ -62,7 +62,7 @@ impl StageOptions<'_> {
                 let owners = processors.min(cores.load(Ordering::Relaxed));
                 Arc::new(Table::new(count, owners, processors))
             });
-            LocalState::plain(Partitions::new(table.clone(), processor, &mend, take_over))
+            StageParts::plain(Partitions::new(table.clone(), processor, &mend, take_over))
         }));
         Stage::new(key)
     }
@@ -83,7 +83,7 @@ impl StageOptions<'_> {
         let state = Arc::new(ExclusiveState::new(state));
         self.declare(Box::new(move |_, _| {
             let local = Rc::new(LocalExclusive::new(state.clone()));
-            LocalState { state: Rc::new(local.clone()), gate: Some(local), batch: None }
+            StageParts { state: Rc::new(local.clone()), gate: Some(local), handler: None }
         }))
     }
 

@@ -20,7 +20,7 @@ use crate::program::processor_id::ProcessorId;
 use crate::program::program::Program;
 use crate::queue::local::StageQueue;
 use crate::stage::key::Key;
-use crate::stage::local::{LocalStage, StageRuntime};
+use crate::stage::local::{ColdStage, LocalStage};
 use crate::stage::starvation_guard::StarvationGuard;
 use crate::stage::tuner_state::TunerState;
 
@@ -80,18 +80,18 @@ impl ProcessorBuilder {
         mailbox.parking.install(unpark);
         let processors = program.mailboxes.len();
         let stages = program.stages.iter().map(|declared| {
-            let local = (declared.make)(index, processors);
-            let runtime = StageRuntime::new(declared, program.settings, processors);
-            let fitting = program.settings.cohort_size(runtime.request_bytes());
+            let parts = (declared.make)(index, processors);
+            let cold = ColdStage::new(declared, program.settings, processors);
+            let fitting = program.settings.cohort_size(cold.request_bytes());
             LocalStage {
                 queue: StageQueue::new(declared.capacity),
                 starvation_guard: StarvationGuard::default(),
-                state: Rc::as_ptr(&local.state).cast(),
-                local: Box::new(local),
+                state: Rc::as_ptr(&parts.state).cast(),
+                parts: Box::new(parts),
                 max_cohort: Cell::new(declared.max_cohort.unwrap_or(fitting)),
                 cohort_time: declared.cohort_time,
                 lifo: declared.lifo,
-                runtime: Box::new(runtime),
+                cold: Box::new(cold),
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();

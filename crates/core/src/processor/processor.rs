@@ -128,7 +128,7 @@ impl Processor {
     #[inline]
     pub(crate) unsafe fn state<S: 'static>(&self, stage: u8) -> &S {
         let local = self.stage(usize::from(stage));
-        debug_assert!(local.local.state.is::<S>());
+        debug_assert!(local.parts.state.is::<S>());
         // SAFETY: the type by the caller's promise; the state lives as long as the processor.
         unsafe { &*local.state.cast::<S>() }
     }
@@ -140,7 +140,7 @@ impl Processor {
     #[inline]
     pub(crate) unsafe fn state_rc<S: 'static>(&self, stage: u8) -> Rc<S> {
         let local = self.stage(usize::from(stage));
-        debug_assert!(local.local.state.is::<S>());
+        debug_assert!(local.parts.state.is::<S>());
         let state = local.state.cast::<S>();
         // SAFETY: the pointer is that of `local.state`, of the type that the caller guarantees. The new `Rc`
         // owns the added count.

@@ -39,7 +39,7 @@ use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::processor::remote::commands::reply;
 use crate::queue::local::PopOrder;
-use crate::stage::declaration::LocalState;
+use crate::stage::declaration::StageParts;
 
 impl Drop for Processor {
     fn drop(&mut self) {
@@ -67,8 +67,8 @@ impl Processor {
             while let Some(slot) = stage.queue.pop(PopOrder::OldestFirst) {
                 self.discard(slot, CallError::Cancelled);
             }
-            if let Some(batch) = &stage.local.batch {
-                batch.clear();
+            if let Some(handler) = &stage.parts.handler {
+                handler.clear();
             }
         }
     }
@@ -96,17 +96,17 @@ impl Processor {
         let sessions = self.waiting.sessions.clear();
         sessions.replies.into_iter().for_each(|to| catch_panic(|| reply(to)));
         wakers.extend(sessions.wakers);
-        wakers.extend(self.stages.iter().flat_map(|stage| stage.runtime.capacity.take_waiting()));
+        wakers.extend(self.stages.iter().flat_map(|stage| stage.cold.capacity.take_waiting()));
         wakers.into_iter().for_each(|waker| catch_panic(|| drop(waker)));
     }
 
     fn drop_states(&mut self) {
         for stage in self.stages.iter_mut() {
-            let none = LocalState::plain(Rc::new(()));
-            let local = std::mem::replace(&mut *stage.local, none);
-            catch_panic(|| drop(local.batch));
-            catch_panic(|| drop(local.gate));
-            catch_panic(|| drop(local.state));
+            let none = StageParts::plain(Rc::new(()));
+            let parts = std::mem::replace(&mut *stage.parts, none);
+            catch_panic(|| drop(parts.handler));
+            catch_panic(|| drop(parts.gate));
+            catch_panic(|| drop(parts.state));
         }
     }
 }

@@ -177,8 +177,8 @@ impl Processor {
                 return Err(format!("what is queued at {name:?} cannot run: it is {state}"));
             }
         }
-        let batch = &self.stages[stage].local.batch;
-        let is_busy = batch.as_ref().is_some_and(|batch| batch.is_busy());
+        let handler = &self.stages[stage].parts.handler;
+        let is_busy = handler.as_ref().is_some_and(|handler| handler.is_busy());
         if queue.len() > 0 && !self.stages.ready().contains(stage) && !is_busy {
             Err(format!("{name:?} has operations and is not ready"))
         } else {

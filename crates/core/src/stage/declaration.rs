@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::gate::Gate;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::slot::Site;
-use crate::stage::batching::Batch;
+use crate::stage::cohort_handler::CohortHandler;
 use crate::stage::limits::{HoldPolicy, Threshold, limit_of};
 use crate::stage_set::StageSet;
 
@@ -21,21 +21,21 @@ pub const DEFAULT_COHORT_TIME: Duration = Duration::from_micros(200);
 pub const DEFAULT_PARTITIONS_PER_PROCESSOR: usize = 4;
 
 /// One processor's part of a stage's state.
-pub(crate) struct LocalState {
+pub(crate) struct StageParts {
     pub(crate) state: Rc<dyn std::any::Any>,
     pub(crate) gate: Option<Rc<dyn Gate>>,
     /// The cohort handler, if operations do not run one by one.
-    pub(crate) batch: Option<Rc<dyn Batch>>,
+    pub(crate) handler: Option<Rc<dyn CohortHandler>>,
 }
 
-impl LocalState {
+impl StageParts {
     /// A state whose operations run one by one, without a gate.
     pub(crate) fn plain(state: Rc<dyn std::any::Any>) -> Self {
-        Self { state, gate: None, batch: None }
+        Self { state, gate: None, handler: None }
     }
 }
 
-pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync>;
+pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> StageParts + Send + Sync>;
 
 /// A hook run at the end of each cohort of a stage, and the place of its declaration.
 pub(crate) type EndOfCohort = (Arc<dyn Fn() + Send + Sync>, Site);

@@ -43,14 +43,14 @@ impl InlineState {
         counters: &ProcessorCounters,
     ) -> Self {
         let able = |(declared, stage): (&StageDeclaration, &LocalStage)| {
-            let alone = stage.local.gate.is_none() && stage.local.batch.is_none();
+            let alone = stage.parts.gate.is_none() && stage.parts.handler.is_none();
             alone
-                && !stage.runtime.hold_policy.is_some()
-                && stage.runtime.end_of_cohort.is_none()
+                && !stage.cold.hold_policy.is_some()
+                && stage.cold.end_of_cohort.is_none()
                 && !declared.balanced
         };
         let able = StageSet::select(declared.iter().zip(stages), able);
-        let bounded = StageSet::select(stages, |stage| stage.runtime.capacity.is_some());
+        let bounded = StageSet::select(stages, |stage| stage.cold.capacity.is_some());
         let plain = able.difference(bounded);
         let row =
             |n: usize| if n < stages.len() { counters.local_row(n) } else { std::ptr::null() };

@@ -8,13 +8,13 @@ use crate::operation::slot::{Slot, VTable};
 use crate::panic::catch_panic;
 use crate::queue::local::StageQueue;
 use crate::stage::capacity::CapacityLimit;
-use crate::stage::declaration::{EndOfCohort, LocalState, StageDeclaration};
+use crate::stage::declaration::{EndOfCohort, StageDeclaration, StageParts};
 use crate::stage::limits::{HoldPolicy, Threshold};
 use crate::stage::settings::Settings;
 use crate::stage::starvation_guard::StarvationGuard;
 
-/// Stage runtime: the settings and records of a stage that are accessed once per cohort or less.
-pub(crate) struct StageRuntime {
+/// The settings and records of a stage that are accessed once per cohort or less.
+pub(crate) struct ColdStage {
     pub(crate) threshold: Threshold,
     pub(crate) hold_policy: HoldPolicy,
     pub(crate) capacity: CapacityLimit,
@@ -36,7 +36,7 @@ pub(crate) struct StageRuntime {
     pub(crate) waits: IntervalMin,
 }
 
-impl StageRuntime {
+impl ColdStage {
     pub(crate) fn new(declared: &StageDeclaration, settings: Settings, processors: usize) -> Self {
         let has_budget = settings.ingress.has_budget();
         let largest = declared.objects.iter().map(|(_, bytes)| *bytes).max();
@@ -66,13 +66,13 @@ impl StageRuntime {
 pub(crate) struct LocalStage {
     pub(crate) queue: StageQueue<Slot>,
     pub(crate) starvation_guard: StarvationGuard,
-    /// A pointer to `local.state`, of the type that the stage's handle uses.
+    /// A pointer to `parts.state`, of the type that the stage's handle uses.
     pub(crate) state: *const (),
-    pub(crate) local: Box<LocalState>,
+    pub(crate) parts: Box<StageParts>,
     pub(crate) max_cohort: Cell<usize>,
     pub(crate) cohort_time: u64,
     pub(crate) lifo: bool,
-    pub(crate) runtime: Box<StageRuntime>,
+    pub(crate) cold: Box<ColdStage>,
 }
 
 // The fields that an invocation accesses are adjacent, and indexing an array of stages is a shift.
@@ -81,14 +81,14 @@ const _: () = assert!(size_of::<LocalStage>() == 128);
 impl LocalStage {
     /// Whether the queue is below half of its capacity.
     pub(crate) fn has_recovered(&self) -> bool {
-        self.queue.len() < self.runtime.capacity.bound.div_ceil(2)
+        self.queue.len() < self.cold.capacity.bound.div_ceil(2)
     }
 
     /// Wakes the futures that wait for capacity, after a cohort, if there is enough again.
     #[cold]
     pub(crate) fn wake_capacity_waiters(&self) {
         if self.has_recovered() {
-            let waiting = self.runtime.capacity.take_waiting();
+            let waiting = self.cold.capacity.take_waiting();
             waiting.for_each(|waker| catch_panic(|| waker.wake()));
         }
     }

@@ -1,7 +1,7 @@
 //! A stage: its declaration, which all processors share, and its part on one processor.
 
-pub(crate) mod batching;
 pub(crate) mod capacity;
+pub(crate) mod cohort_handler;
 pub(crate) mod declaration;
 pub(crate) mod inline_state;
 pub(crate) mod key;

@@ -71,7 +71,7 @@ impl QueueDelay {
 
     #[cold]
     fn interval_over(&self, now: u64, stages: &[LocalStage], beyond: u64) {
-        let inside: u64 = stages.iter().map(|stage| stage.runtime.waits.take()).sum();
+        let inside: u64 = stages.iter().map(|stage| stage.cold.waits.take()).sum();
         let outside = self.outside.take().saturating_add(beyond);
         self.wait.set(inside.saturating_add(outside));
         self.intervals.set(self.intervals.get() + 1);

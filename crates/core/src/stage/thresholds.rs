@@ -21,8 +21,8 @@ pub(crate) struct Thresholds {
 impl Thresholds {
     pub(crate) fn new(stages: &[LocalStage]) -> Self {
         Self {
-            stages: StageSet::select(stages, |stage| stage.runtime.threshold.is_some()),
-            aged: stages.iter().any(|stage| stage.runtime.threshold.has_age()),
+            stages: StageSet::select(stages, |stage| stage.cold.threshold.is_some()),
+            aged: stages.iter().any(|stage| stage.cold.threshold.has_age()),
             next: Default::default(),
             interrupting: Default::default(),
         }

@@ -46,7 +46,7 @@ impl TunerState {
     ) -> Self {
         // A stage that holds for a cohort size, or handles whole cohorts, has chosen its size.
         let said =
-            |stage: &LocalStage| stage.runtime.hold_policy.is_some() || stage.local.batch.is_some();
+            |stage: &LocalStage| stage.cold.hold_policy.is_some() || stage.parts.handler.is_some();
         let said = StageSet::select(stages, said);
         // Without counters there is nothing to measure.
         let tunes = settings.tunes_cohorts && cfg!(not(uncounted));

@@ -192,13 +192,13 @@ impl Processor {
         for stage in 0..self.stages.len() {
             let (local, queue) = (&self.stages[stage], self.queue_of(stage as u8));
             waits.queues.insert(queue, self.stage_name(stage as u8));
-            for (_, waker) in &*local.runtime.capacity.waiting.borrow() {
+            for (_, waker) in &*local.cold.capacity.waiting.borrow() {
                 if let Some(node) = self.operation_of(waker) {
                     waits.graph.entry(node).or_default().push(vec![queue]);
                 }
             }
-            let gate = local.local.gate.as_ref().and_then(|gate| gate.holder());
-            let handler = || local.local.batch.as_ref().and_then(|batch| batch.handler());
+            let gate = local.parts.gate.as_ref().and_then(|gate| gate.holder());
+            let handler = || local.parts.handler.as_ref().and_then(|handler| handler.operation());
             let holder = gate.or_else(handler);
             let mailboxes = &self.program().mailboxes;
             let place = holder.and_then(|name| {

@@ -19,7 +19,7 @@ use crate::handle::graph::StageOptions;
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::stage::declaration::LocalState;
+use crate::stage::declaration::StageParts;
 
 /// How the operations of a stage reach its state. Declared by
 /// [`StageOptions::policy`](crate::StageOptions::policy), invoked through a [`Stage`].
@@ -143,7 +143,7 @@ impl StageOptions<'_> {
         let policy = Arc::new(policy);
         let key = self.declare(Box::new(move |processor, processors| {
             let part = Part::new(policy.clone(), processor, processors);
-            LocalState { gate: part.gate(), state: Rc::new(part), batch: None }
+            StageParts { gate: part.gate(), state: Rc::new(part), handler: None }
         }));
         Stage::new(key)
     }

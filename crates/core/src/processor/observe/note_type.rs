@@ -14,8 +14,7 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn note_type(&self, slot: Slot, world: &impl World) {
         let (stage, vtable) = (slot.stage.get(), slot.vtable.get());
-        let runtime = &self.stage(usize::from(stage)).runtime;
-        runtime.seen.set(vtable);
+        self.stage(usize::from(stage)).cold.seen.set(vtable);
         let mut seen = self.observe.types.borrow_mut();
         let known = |(of, known): &(u8, &VTable)| *of == stage && std::ptr::eq(*known, vtable);
         if seen.len() >= MAX_TYPES || seen.iter().any(known) {

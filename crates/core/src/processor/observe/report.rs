@@ -31,7 +31,7 @@ impl Processor {
     #[inline]
     pub(crate) fn check_object<T>(&self) {
         let Some(slot) = self.current.running() else { return };
-        if size_of::<T>() > self.stage(slot.stage.get().into()).runtime.largest_object.get() {
+        if size_of::<T>() > self.stage(slot.stage.get().into()).cold.largest_object.get() {
             self.note_object(slot.stage.get(), std::any::type_name::<T>(), size_of::<T>());
         }
     }
@@ -40,7 +40,7 @@ impl Processor {
     #[cold]
     #[inline(never)]
     fn note_object(&self, stage: u8, object: &'static str, bytes: usize) {
-        let largest = &self.stage(stage.into()).runtime.largest_object;
+        let largest = &self.stage(stage.into()).cold.largest_object;
         let declared = largest.replace(bytes);
         self.observe.counters.types.note_object(stage.into(), object, bytes);
         self.observe.reports.borrow_mut().push(Unreported::Object {

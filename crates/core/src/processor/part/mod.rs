@@ -15,7 +15,7 @@ use crate::panic::PanicReport;
 use crate::processor::policy::execute::interleave_ring::InterleaveRing;
 use crate::queue::timer_wheel::TimerWheel;
 use crate::session::table::SessionTable;
-use crate::stage::batching::BatchState;
+use crate::stage::cohort_handler::ReplyAccounting;
 use crate::stage::queue_delay::QueueDelay;
 use crate::stage::tuner_state::TunerState;
 
@@ -61,7 +61,7 @@ pub(crate) struct Load {
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) interleaved: InterleaveRing,
-    pub(crate) batching: BatchState,
+    pub(crate) replies: ReplyAccounting,
 }
 
 /// A report to the world, until the end of the cohort.

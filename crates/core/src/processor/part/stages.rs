@@ -36,7 +36,7 @@ impl Stages {
             ready: Cell::default(),
             thresholds: Thresholds::new(&local),
             inline: InlineState::new(declared, &local, counters),
-            holding: StageSet::select(&local, |stage| stage.runtime.hold_policy.is_some()),
+            holding: StageSet::select(&local, |stage| stage.cold.hold_policy.is_some()),
             balanced: StageSet::select(declared, |stage| stage.balanced),
             affine: StageSet::select(declared, |stage| stage.cache_affinity > 0),
             entries: StageSet::select(declared, |stage| stage.entry),

@@ -105,7 +105,7 @@ impl Processor {
         invocation: F,
     ) -> Result<Slot, Rejection> {
         self.check(key);
-        let capacity = &self.stages[usize::from(key.stage())].runtime.capacity;
+        let capacity = &self.stages[usize::from(key.stage())].cold.capacity;
         if capacity.is_some() {
             let there = self.program().mailboxes[target].stages[usize::from(key.stage())].len();
             if there + capacity.outbound[target].get() >= capacity.bound {

@@ -21,7 +21,7 @@ impl Processor {
     /// Counts messages in the outbox against the stage's capacity.
     fn count_outbound(&self, target: usize, inbox: Inbox, change: isize) {
         if let Inbox::Stage(stage) = inbox {
-            let outbound = &self.stages[usize::from(stage)].runtime.capacity.outbound[target];
+            let outbound = &self.stages[usize::from(stage)].cold.capacity.outbound[target];
             outbound.set(outbound.get().checked_add_signed(change).expect("sent what was counted"));
         }
     }

@@ -43,8 +43,8 @@ impl LocalStage {
     /// cohorts.
     #[cold]
     fn remote_share(&self, remote: usize, waiting: usize) -> usize {
-        let first = !self.runtime.remote_first.get();
-        self.runtime.remote_first.set(first);
+        let first = !self.cold.remote_first.get();
+        self.cold.remote_first.set(first);
         let part = self.max_cohort.get().saturating_mul(remote) / waiting;
         if first { part.clamp(1, remote) } else { 0 }
     }
@@ -55,23 +55,23 @@ impl Processor {
     /// run; zero if another processor is in the exclusive stage.
     pub(crate) fn run_cohort(&self, stage: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
-        if local.local.batch.as_ref().is_some_and(|batch| batch.is_busy()) {
+        if local.parts.handler.as_ref().is_some_and(|handler| handler.is_busy()) {
             // The end of the running cohort makes the stage ready again.
             self.stages.clear_ready(stage);
             return 0;
         }
-        let _inside = match &local.local.gate {
+        let _inside = match &local.parts.gate {
             None => None,
             Some(gate) if gate.enter() => Some(GateGuard(&**gate)),
             Some(_) => return 0,
         };
         let cohort = self.begin_cohort(stage, world);
-        match &local.local.batch {
-            Some(batch) => self.run_batch(&cohort, &**batch),
+        match &local.parts.handler {
+            Some(handler) => self.run_handler(&cohort, &**handler),
             None => self.run_operations(&cohort),
         }
         self.current.set_running(None);
-        if let Some((hook, site)) = &local.runtime.end_of_cohort
+        if let Some((hook, site)) = &local.cold.end_of_cohort
             && cohort.stats.size.get() > 0
             && let Err(panic) = catch_unwind(AssertUnwindSafe(&**hook))
         {
@@ -91,13 +91,13 @@ impl Processor {
         let waiting = local.queue.len() + remote;
         let oldest = local.queue.oldest();
         if let Some(slot) = oldest {
-            local.runtime.class.set(local.runtime.class.get().max(slot.class.get()));
-            if !std::ptr::eq(slot.vtable.get(), local.runtime.seen.get()) {
+            local.cold.class.set(local.cold.class.get().max(slot.class.get()));
+            if !std::ptr::eq(slot.vtable.get(), local.cold.seen.get()) {
                 self.note_type(slot, world);
             }
         }
         let oldest = oldest.map(|slot| slot.queued_since());
-        local.runtime.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
+        local.cold.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
         let order = if local.lifo {
             local.starvation_guard.order(start, oldest)
         } else {
@@ -130,8 +130,8 @@ impl Processor {
         let time = end.saturating_sub(start).saturating_sub(stats.interrupted.get());
         let (mut left, size) = (local.queue.len(), stats.size.get());
         local.starvation_guard.cohort_ended(left);
-        local.runtime.remote_since.set(None);
-        if local.runtime.capacity.is_some() {
+        local.cold.remote_since.set(None);
+        if local.cold.capacity.is_some() {
             local.wake_capacity_waiters();
             // The operations that waited may be of this stage.
             left = local.queue.len();

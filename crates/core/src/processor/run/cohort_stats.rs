@@ -4,6 +4,12 @@ use std::cell::Cell;
 
 use crate::metrics::counters::{StageCounters, cohort_bucket};
 
+/// Increments a counter.
+#[inline(always)]
+pub(crate) fn bump(count: &Cell<u64>) {
+    count.set(count.get() + 1);
+}
+
 /// The waiting times of operations.
 #[derive(Default)]
 pub(crate) struct WaitStats {

@@ -9,9 +9,8 @@ use crate::operation::state::{CANCELLED, FETCHING, HELD, NO_SESSION, QUEUED, Slo
 use crate::panic::discard_panic;
 use crate::processor::processor::Processor;
 use crate::processor::run::cohort::RunningCohort;
-use crate::processor::run::cohort_stats::CohortStats;
+use crate::processor::run::cohort_stats::{CohortStats, bump};
 use crate::queue::local::Aside;
-use crate::stage::batching::bump;
 use crate::world::World;
 
 impl Processor {

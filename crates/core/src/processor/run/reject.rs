@@ -16,7 +16,7 @@ impl Processor {
             0 => Rejection::CANCELLED,
             _ if ended => Rejection::CANCELLED,
             bound if local.queue.has_room() => Rejection::full(bound),
-            _ => Rejection::stage_full(stage, local.runtime.capacity.bound),
+            _ => Rejection::stage_full(stage, local.cold.capacity.bound),
         };
         self.reject_for(reason, stage, invocation)
     }
@@ -31,7 +31,7 @@ impl Processor {
         if reason.is_full() {
             counters.shed_full.add(1);
             let local = &self.stages[usize::from(stage)];
-            local.runtime.capacity.full_elsewhere.set(local.queue.has_room());
+            local.cold.capacity.full_elsewhere.set(local.queue.has_room());
         }
         catch_panic(|| drop(invocation));
         reason

@@ -1,7 +1,7 @@
 //! Items of cohort operations in slots: placing them, and taking them out for the handler.
 //!
 //! # Safety
-//! The queue of a stage that has a [`Batch`] contains slots of that stage's handles alone: the key and the
+//! The queue of a stage that has a [`CohortHandler`] contains slots of that stage's handles alone: the key and the
 //! types come from the declaration that made the handle. `place_item` filled them with `Item<I, O>`, which is
 //! alive in the state `Unstarted`. Taking the item out leaves the [`RemoteReply`] at the payload's start, in
 //! the state `Taken`.
@@ -24,35 +24,35 @@ use crate::processor::operation::invoke::Placed;
 use crate::processor::processor::Processor;
 use crate::processor::remote::accept::{envelope_vtable, receive};
 use crate::processor::remote::reply::RemoteReply;
-use crate::stage::batching::{Batch, CohortInProgress};
+use crate::stage::cohort_handler::{CohortHandler, SerialCohort};
 use crate::stage::key::CallSite;
 
 /// The handler with its state, and the vector that all cohorts reuse.
-pub(crate) struct LocalBatch<I, O> {
+pub(crate) struct ItemHandler<I, O> {
     cohort: RefCell<Cohort<I, O>>,
     handle: Handle<I, O>,
     /// The cohort in progress, if cohorts run one at a time.
-    serial: Option<Rc<CohortInProgress>>,
+    serial: Option<Rc<SerialCohort>>,
 }
 
 /// A handler that owns its state.
 type Handle<I, O> = Box<dyn Fn(&mut Cohort<I, O>)>;
 
-impl<I: 'static, O: 'static> LocalBatch<I, O> {
+impl<I: 'static, O: 'static> ItemHandler<I, O> {
     pub(crate) fn new(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Self {
         let cohort = RefCell::new(Cohort(Vec::new()));
         Self { cohort, handle: Box::new(handle), serial: None }
     }
 
     /// Begins no cohort while another one is in progress.
-    pub(crate) fn one_after_the_other(mut self, cohort: Rc<CohortInProgress>) -> Self {
+    pub(crate) fn one_after_the_other(mut self, cohort: Rc<SerialCohort>) -> Self {
         self.serial = Some(cohort);
         self
     }
 }
 
-impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
-    unsafe fn take(&self, processor: u32, slot: Slot) {
+impl<I: 'static, O: 'static> CohortHandler for ItemHandler<I, O> {
+    unsafe fn take_item(&self, processor: u32, slot: Slot) {
         let payload: *mut Item<I, O> = slot.payload();
         slot.state.set(SlotState::Taken);
         // SAFETY: an item of these types was alive (top of the file), and is read once; the reply stays.
@@ -69,7 +69,7 @@ impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
         self.serial.as_ref().is_some_and(|cohort| cohort.is_busy.get())
     }
 
-    fn handler(&self) -> Option<OperationName> {
+    fn operation(&self) -> Option<OperationName> {
         self.serial.as_ref()?.handler.get()
     }
 

@@ -21,13 +21,13 @@ use crate::future::cohort::Cohort;
 use crate::gate::OperationName;
 use crate::handle::graph::StageOptions;
 use crate::handle::local::SharedStage;
-use crate::handle::policy::cohort::items::LocalBatch;
+use crate::handle::policy::cohort::items::ItemHandler;
 use crate::handle::policy::cohort::stage::{CohortStage, PartitionedCohortStage};
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::stage::batching::{CohortInProgress, Lost};
-use crate::stage::declaration::LocalState;
+use crate::stage::cohort_handler::{Lost, SerialCohort};
+use crate::stage::declaration::StageParts;
 use crate::stage::key::CallSite;
 use crate::state::exclusive::Shared;
 
@@ -35,7 +35,7 @@ use crate::state::exclusive::Shared;
 struct Home<S> {
     stage: u8,
     state: RefCell<Option<S>>,
-    cohort: Rc<CohortInProgress>,
+    cohort: Rc<SerialCohort>,
 }
 
 /// A cohort in progress, with the state.
@@ -105,7 +105,7 @@ impl StageOptions<'_> {
         let call_site = CallSite { stage: runner.key(), location: site };
         let (make, handler) = (Arc::new(make), Arc::new(handler));
         let key = self.declare(Box::new(move |processor, _| {
-            let in_progress = Rc::new(CohortInProgress::default());
+            let in_progress = Rc::new(SerialCohort::default());
             let state = RefCell::new(Some(make(processor)));
             let home = Rc::new(Home { stage, state, cohort: in_progress.clone() });
             let handler = handler.clone();
@@ -121,8 +121,8 @@ impl StageOptions<'_> {
                 // A rejected dispatch drops the cohort, which answers its callers.
                 let _ = runner.dispatch_from(call_site, operation);
             };
-            let batch = Rc::new(LocalBatch::new(begin).one_after_the_other(in_progress));
-            LocalState { state: Rc::new(()), gate: None, batch: Some(batch) }
+            let handler = ItemHandler::new(begin).one_after_the_other(in_progress);
+            StageParts { state: Rc::new(()), gate: None, handler: Some(Rc::new(handler)) }
         }));
         Stage::new(key)
     }
@@ -157,9 +157,9 @@ async fn answering_for(stage: u8, served: impl Future<Output = ()>) {
 impl Processor {
     /// Runs user code that owns replies of `stage`. Replies that it drops by a panic fail with that panic.
     fn answering_for<T>(&self, stage: u8, poll: impl FnOnce() -> T) -> T {
-        self.scratch.batching.begin_later();
+        self.scratch.replies.begin_detached();
         let polled = catch_unwind(AssertUnwindSafe(poll));
-        let (_, lost) = self.scratch.batching.end();
+        let (_, lost) = self.scratch.replies.end();
         let error = match &polled {
             Ok(_) => CallError::Unanswered { stage: self.stage_name(stage) },
             Err(panic) => self.panic_error(stage, &**panic),

@@ -14,12 +14,12 @@ use crate::error::CallError;
 use crate::future::call::Call;
 use crate::future::cohort::Cohort;
 use crate::handle::graph::StageOptions;
-use crate::handle::policy::cohort::items::LocalBatch;
+use crate::handle::policy::cohort::items::ItemHandler;
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
 use crate::processor;
-use crate::stage::batching::Batch;
-use crate::stage::declaration::LocalState;
+use crate::stage::cohort_handler::CohortHandler;
+use crate::stage::declaration::StageParts;
 use crate::state::exclusive::{Exclusive, ExclusiveState, LocalExclusive};
 use crate::state::partition::spread;
 use crate::state::rebuildable::Rebuildable;
@@ -148,7 +148,7 @@ impl StageOptions<'_> {
             let state = Rebuildable::new(name, state, remake);
             let handle =
                 move |cohort: &mut Cohort<I, O>| state.with(|state| handler(state, cohort));
-            LocalState { state: Rc::new(()), gate: None, batch: Some(batch(handle)) }
+            StageParts { state: Rc::new(()), gate: None, handler: Some(item_handler(handle)) }
         }));
         Stage::new(key)
     }
@@ -185,7 +185,7 @@ impl StageOptions<'_> {
             let state = Exclusive(gate.clone());
             let handle =
                 move |cohort: &mut Cohort<I, O>| state.with(|state| handler(state, cohort));
-            LocalState { state: Rc::new(()), gate: Some(gate), batch: Some(batch(handle)) }
+            StageParts { state: Rc::new(()), gate: Some(gate), handler: Some(item_handler(handle)) }
         }));
         Stage::new(key)
     }
@@ -214,6 +214,8 @@ impl StageOptions<'_> {
     }
 }
 
-fn batch<I: 'static, O: 'static>(handle: impl Fn(&mut Cohort<I, O>) + 'static) -> Rc<dyn Batch> {
-    Rc::new(LocalBatch::new(handle))
+fn item_handler<I: 'static, O: 'static>(
+    handle: impl Fn(&mut Cohort<I, O>) + 'static,
+) -> Rc<dyn CohortHandler> {
+    Rc::new(ItemHandler::new(handle))
 }

@@ -151,7 +151,7 @@ impl Processor {
         caller.clear(OUTER);
         self.leave_inline(caller_context);
         self.waiting.sessions.set_current(session);
-        if local.runtime.capacity.is_some() {
+        if local.cold.capacity.is_some() {
             local.wake_capacity_waiters();
         }
     }

@@ -14,8 +14,7 @@ use crate::processor::operation::waker;
 use crate::processor::policy::execute::interleave_ring::MAX_INTERLEAVED;
 use crate::processor::processor::Processor;
 use crate::processor::run::cohort::RunningCohort;
-use crate::processor::run::cohort_stats::CohortStats;
-use crate::stage::batching::bump;
+use crate::processor::run::cohort_stats::{CohortStats, bump};
 use crate::world::World;
 
 /// Maximum number of prefetches in a cohort, for each operation that the cohort may contain.

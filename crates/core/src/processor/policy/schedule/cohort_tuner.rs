@@ -93,8 +93,7 @@ impl Processor {
         let rung = ladder.rung();
         for stage in auto.stages {
             let local = &self.stages[stage];
-            let runtime = &local.runtime;
-            let bound = self.program().settings.cohort_size(runtime.request_bytes());
+            let bound = self.program().settings.cohort_size(local.cold.request_bytes());
             // At the first rung, the queued operations are those that could not run inline.
             let tried = rung.filter(|rung| *rung > 0);
             local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));

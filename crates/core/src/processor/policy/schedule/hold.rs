@@ -17,7 +17,7 @@ impl Processor {
     #[cold]
     fn waits_to_fill(&self, stage: usize) -> bool {
         let local = &self.stages[stage];
-        let HoldPolicy { count, time } = local.runtime.hold_policy;
+        let HoldPolicy { count, time } = local.cold.hold_policy;
         // No cohort takes more than its size.
         let count = count.min(local.max_cohort.get());
         let waits = self.queued(stage) < count && self.oldest_wait(stage) < time;

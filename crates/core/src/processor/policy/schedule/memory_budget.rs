@@ -84,7 +84,7 @@ impl Processor {
 
     /// The bytes of a stage's request: its operation's slot and its pooled objects.
     fn request_bytes(&self, stage: usize) -> usize {
-        self.stages[stage].runtime.request_bytes()
+        self.stages[stage].cold.request_bytes()
     }
 
     /// The bytes of the runnable requests in progress, at all stages but the entries.

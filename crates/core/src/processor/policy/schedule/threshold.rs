@@ -69,7 +69,7 @@ impl Processor {
     }
 
     fn is_overdue(&self, stage: usize) -> bool {
-        let Threshold { length, age } = self.stages[stage].runtime.threshold;
+        let Threshold { length, age } = self.stages[stage].cold.threshold;
         let queued = self.queued(stage);
         queued >= length || queued > 0 && age < u64::MAX && self.oldest_wait(stage) >= age
     }
@@ -84,12 +84,12 @@ impl Processor {
         let (local, now) = (&self.stages[stage], self.now());
         let remote = match self.link.mailbox().stages[stage].len() {
             0 => {
-                local.runtime.remote_since.set(None);
+                local.cold.remote_since.set(None);
                 now
             }
             // Queue times of other processors are not comparable, so their wait counts from the first check.
-            _ => local.runtime.remote_since.get().unwrap_or_else(|| {
-                local.runtime.remote_since.set(Some(now));
+            _ => local.cold.remote_since.get().unwrap_or_else(|| {
+                local.cold.remote_since.set(Some(now));
                 now
             }),
         };

@@ -5,7 +5,7 @@
 //! runs, the items of the cohort are moved into one vector, and the stage's handler is called once.
 //!
 //! # Safety
-//! The queue of a stage that has a [`Batch`] contains only slots that handles of this stage have filled: a
+//! The queue of a stage that has a [`CohortHandler`] contains only slots that handles of this stage have filled: a
 //! handle has the key and the types of its declaration ([`crate::handle::stage`]). `place_item` filled them
 //! with `Item<I, O>`, which is alive while the slot's state is `Unstarted`. Taking the item out leaves the
 //! [`RemoteReply`](crate::processor::remote::reply::RemoteReply) at the payload's start, and the state
@@ -19,14 +19,19 @@ use crate::operation::state::{CANCELLED, NO_SESSION, QUEUED};
 use crate::panic::discard_panic;
 use crate::processor::processor::Processor;
 use crate::processor::run::cohort::RunningCohort;
-use crate::stage::batching::{Batch, Lost, bump};
+use crate::processor::run::cohort_stats::bump;
+use crate::stage::cohort_handler::{CohortHandler, Lost};
 
 impl Processor {
     /// Takes queued items, up to the stage's largest cohort, and calls the handler once.
-    pub(crate) fn run_batch<W>(&self, cohort: &RunningCohort<'_, W>, batch: &dyn Batch) {
+    pub(crate) fn run_handler<W>(
+        &self,
+        cohort: &RunningCohort<'_, W>,
+        handler: &dyn CohortHandler,
+    ) {
         let RunningCohort { stage, local, order, start, ref stats, .. } = *cohort;
         let (mut taken, mut last) = (0u64, None);
-        self.scratch.batching.next_cohort();
+        self.scratch.replies.next_cohort();
         while stats.size.get() < local.max_cohort.get() {
             let envelope = match stats.remote_left.get() {
                 0 => None,
@@ -46,18 +51,18 @@ impl Processor {
             }
             stats.started.add(start.saturating_sub(slot.queued_since()));
             slot.clear(QUEUED);
-            self.scratch.batching.mark(slot);
+            self.scratch.replies.mark(slot);
             self.observe.counters.watch.operation(slot);
             last = Some((slot.vtable.get(), slot.site.get()));
             // SAFETY: of this stage's queue, and not started before (top of the file).
-            unsafe { batch.take(self.identity(), slot) };
+            unsafe { handler.take_item(self.identity(), slot) };
             taken += 1;
         }
         let Some((vtable, site)) = last else { return };
-        self.scratch.batching.begin();
-        let panic = catch_unwind(AssertUnwindSafe(|| batch.handle())).err();
-        batch.clear();
-        let (answered, lost) = self.scratch.batching.end();
+        self.scratch.replies.begin();
+        let panic = catch_unwind(AssertUnwindSafe(|| handler.handle())).err();
+        handler.clear();
+        let (answered, lost) = self.scratch.replies.end();
         let name = self.stage_name(stage as u8);
         let error = panic.as_deref().map_or(CallError::Unanswered { stage: name }, |panic| {
             self.record_panic(stage as u8, display_name((vtable.operation)()), site, panic)

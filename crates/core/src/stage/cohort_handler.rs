@@ -1,8 +1,8 @@
 //! The handler of cohort operations on one processor, and the accounting of replies while it runs.
 //!
 //! # Safety
-//! [`Batch::take`] reads an item by its type. Its caller guarantees that the slot belongs to the
-//! batch's stage; only handles of that stage fill the slots of its queue.
+//! [`CohortHandler::take_item`] reads an item by its type. Its caller guarantees that the slot belongs to the
+//! handler's stage; only handles of that stage fill the slots of its queue.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,20 +11,14 @@ use crate::metrics::counters::StageCounters;
 use crate::operation::slot::{Header, Slot};
 use crate::operation::state::Serial;
 
-/// Increments a counter.
-#[inline(always)]
-pub(crate) fn bump(count: &Cell<u64>) {
-    count.set(count.get() + 1);
-}
-
 /// A stage's handler on one processor, independent of its types.
-pub(crate) trait Batch {
+pub(crate) trait CohortHandler {
     /// Moves the item of `slot` to the end of the cohort. `processor` is the identity of this
     /// processor.
     ///
     /// # Safety
-    /// The slot came out of the queue of this batch's stage and is `Unstarted`.
-    unsafe fn take(&self, processor: u32, slot: Slot);
+    /// The slot came out of the queue of this handler's stage and is `Unstarted`.
+    unsafe fn take_item(&self, processor: u32, slot: Slot);
     /// Calls the handler. May unwind.
     fn handle(&self);
     /// Drops the remaining items.
@@ -32,19 +26,19 @@ pub(crate) trait Batch {
     /// Whether a cohort is in progress, so that no other may begin.
     fn is_busy(&self) -> bool;
     /// The operation that handles the cohort in progress, once it has started.
-    fn handler(&self) -> Option<OperationName>;
+    fn operation(&self) -> Option<OperationName>;
 }
 
 /// The cohort in progress of a stage that serves one at a time.
 #[derive(Default)]
-pub(crate) struct CohortInProgress {
+pub(crate) struct SerialCohort {
     pub(crate) is_busy: Cell<bool>,
     pub(crate) handler: Cell<Option<OperationName>>,
 }
 
-/// The state of a handler on one processor.
+/// The replies to the items of a handler on one processor.
 #[derive(Default)]
-pub(crate) struct BatchState {
+pub(crate) struct ReplyAccounting {
     /// The number of the last cohort handled here. Its items store it instead of their queueing time.
     cohort: Cell<u64>,
     handling: Cell<bool>,
@@ -71,9 +65,9 @@ impl Header {
     }
 }
 
-impl BatchState {
+impl ReplyAccounting {
     pub(crate) fn next_cohort(&self) {
-        bump(&self.cohort);
+        self.cohort.set(self.cohort.get() + 1);
     }
 
     /// Marks an item as part of the cohort being assembled.
@@ -87,7 +81,7 @@ impl BatchState {
     }
 
     /// Begins like [`begin`](Self::begin), for code that holds replies of earlier cohorts.
-    pub(crate) fn begin_later(&self) {
+    pub(crate) fn begin_detached(&self) {
         self.next_cohort();
         self.begin();
     }
@@ -105,7 +99,7 @@ impl BatchState {
     /// count. A later one is counted here, because its item was counted as suspended.
     pub(crate) fn answered(&self, slot: Slot, counters: &StageCounters) {
         if self.is_handling(slot) {
-            bump(&self.answered);
+            self.answered.set(self.answered.get() + 1);
         } else {
             counters.resumed.add(1);
             counters.completed.add(1);
