@@ -136,4 +136,6 @@ pub use crate::state::exclusive::{Exclusive, Shared};
 pub use crate::state::partition::Partition;
 pub use crate::waits::cycle::{WaitCycle, WaitReason, WaitingOperation};
 pub use crate::waits::inspect::Waits;
+#[doc(hidden)]
+pub use crate::world::Still;
 pub use crate::world::World;

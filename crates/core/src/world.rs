@@ -112,21 +112,17 @@ pub trait World {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-pub(crate) mod tests {
-    use super::World;
+/// A world in which the time stands still and no input arrives, for tests and examples.
+#[doc(hidden)]
+pub struct Still;
 
-    /// A world where the time stands still and no input arrives.
-    pub(crate) struct Still;
-
-    impl World for Still {
-        fn now(&self) -> u64 {
-            0
-        }
-        fn reap(&self) -> bool {
-            false
-        }
-        fn submit(&self) {}
-        fn park(&self, _: Option<u64>) {}
+impl World for Still {
+    fn now(&self) -> u64 {
+        0
     }
+    fn reap(&self) -> bool {
+        false
+    }
+    fn submit(&self) {}
+    fn park(&self, _: Option<u64>) {}
 }

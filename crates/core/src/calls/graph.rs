@@ -127,17 +127,10 @@ impl CallGraph {
     /// let mut graph = phalanx_core::Graph::new();
     /// let (parse, answer) = (graph.shared("parse", ()), graph.shared("answer", ()));
     /// graph.calls(answer, ());
-    /// # struct Still;
-    /// # impl phalanx_core::World for Still {
-    /// #     fn now(&self) -> u64 { 0 }
-    /// #     fn reap(&self) -> bool { false }
-    /// #     fn submit(&self) {}
-    /// #     fn park(&self, _: Option<u64>) {}
-    /// # }
     /// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
     /// let invoke = move || answer.dispatch(move |_| async move { parse.dispatch(|_| async {}).unwrap() });
     /// processor.enter(invoke).unwrap();
-    /// while processor.turn(&Still).ran > 0 {}
+    /// while processor.turn(&phalanx_core::Still).ran > 0 {}
     /// let undeclared = processor.control().call_graph().undeclared();
     /// assert_eq!(undeclared, ["\"answer\" invokes \"parse\""]);
     /// ```

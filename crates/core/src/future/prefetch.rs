@@ -23,13 +23,6 @@ use crate::processor;
 ///
 /// let mut graph = Graph::new();
 /// let table = graph.shared("table", vec![7u64; 1 << 10]);
-/// # struct World;
-/// # impl phalanx_core::World for World {
-/// #     fn now(&self) -> u64 { 0 }
-/// #     fn reap(&self) -> bool { false }
-/// #     fn submit(&self) {}
-/// #     fn park(&self, _: Option<u64>) {}
-/// # }
 /// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
 /// processor.enter(|| {
 ///     for n in 0..64 {
@@ -40,7 +33,7 @@ use crate::processor;
 ///         });
 ///         # lookup.detach().unwrap();
 ///     }
-///     # processor.turn(&World);
+///     # processor.turn(&phalanx_core::Still);
 /// });
 /// # assert_eq!(processor.live(), 0);
 /// ```

@@ -151,7 +151,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::world::tests::Still;
+    use crate::world::Still;
     use crate::{Call, Cohort, CohortStage, Graph, Session};
 
     thread_local! {

@@ -14,15 +14,10 @@
 //!   that the slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
 //!   [`Reply`](crate::Reply) that carries the result type from the function that filled the slot.
 //! - A handle that outlives its operation must not mistake the slot's next operation for its own. A
-//!   `Call` keeps its slot from being freed (`HELD`). Every other handle compares [`Header::serial`],
-//!   which never repeats; an [`OperationId`] does repeat, and serves for waking only.
+//!   `Call` keeps its slot from being freed (`HELD`). Every other handle compares [`Header::serial`]
+//!   ([`crate::operation::id`]).
 //! - A future is polled and dropped in place, and slots never move: this satisfies pinning.
-//! - An [`Envelope`](crate::operation::envelope::Envelope) is a slot in transit. Until it returns, the
-//!   target accesses only the payload (first the invocation, then the result) and the home processor
-//!   only the header. There are two exceptions: the target reads the header's vtable and stage, which
-//!   no thread writes meanwhile, and both access the atomic words of the
-//!   [cancel flag](crate::operation::cancel_flag) in the payload. The rings establish the
-//!   happens-before relation between the two.
+//! - A slot in transit has two sides: see [`crate::operation::envelope`].
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;

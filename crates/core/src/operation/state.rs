@@ -42,9 +42,7 @@ pub(crate) const NO_SESSION: u32 = u32::MAX;
 
 /// The serial: the number of a slot's use, incremented whenever the slot is freed. It has 64 bits and
 /// never repeats, so a handle that stores a slot and its serial recognises its own operation.
-///
-/// An [`OperationId`](crate::operation::id::OperationId) has 24 bits for the same purpose and repeats.
-/// It suffices for waking, where an error is harmless; only a serial proves the type of a payload.
+/// Only a serial proves the type of a payload; an [id](crate::operation::id) repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Serial(u64);
 

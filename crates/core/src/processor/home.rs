@@ -20,19 +20,12 @@ impl ProcessorId {
     ///
     /// ```
     /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
-    /// # struct World;
-    /// # impl phalanx_core::World for World {
-    /// #     fn now(&self) -> u64 { 0 }
-    /// #     fn reap(&self) -> bool { false }
-    /// #     fn submit(&self) {}
-    /// #     fn park(&self, _: Option<u64>) {}
-    /// # }
     /// use std::sync::atomic::{AtomicBool, Ordering};
     ///
     /// static RELEASED: AtomicBool = AtomicBool::new(false);
     /// let id = processor.id();
     /// std::thread::spawn(move || id.release(|| RELEASED.store(true, Ordering::Relaxed))).join().unwrap();
-    /// processor.turn(&World);
+    /// processor.turn(&phalanx_core::Still);
     /// assert!(RELEASED.load(Ordering::Relaxed));
     /// ```
     pub fn release(self, release: impl FnOnce() + Send + 'static) {

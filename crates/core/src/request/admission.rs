@@ -131,7 +131,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::Shed;
-    use crate::world::tests::Still;
+    use crate::world::Still;
     use crate::{Graph, Ingress, Session};
 
     #[test]

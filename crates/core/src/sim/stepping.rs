@@ -20,15 +20,8 @@ use crate::world::World;
 /// The loop of a processor, in steps. Made by [`Processor::stepping`].
 ///
 /// ```
-/// use phalanx_core::{Graph, World};
-///
-/// struct Still;
-/// impl World for Still {
-///     fn now(&self) -> u64 { 0 }
-///     fn reap(&self) -> bool { false }
-///     fn submit(&self) {}
-///     fn park(&self, _: Option<u64>) {}
-/// }
+/// use phalanx_core::Graph;
+/// # use phalanx_core::Still;
 ///
 /// let mut graph = Graph::new();
 /// let stage = graph.shared("stage", ());

@@ -8,13 +8,6 @@ use std::panic::Location;
 ///
 /// ```
 /// use phalanx_core::{Call, Graph, Waits, oneshot};
-/// # struct Still;
-/// # impl phalanx_core::World for Still {
-/// #     fn now(&self) -> u64 { 0 }
-/// #     fn reap(&self) -> bool { false }
-/// #     fn submit(&self) {}
-/// #     fn park(&self, _: Option<u64>) {}
-/// # }
 ///
 /// let mut graph = Graph::new();
 /// let (left, right) = (graph.shared("left", ()), graph.shared("right", ()));
@@ -27,7 +20,7 @@ use std::panic::Location;
 ///     to_right.send(call);
 ///     to_left.send(right.call(|_| async { from_left.await.unwrap().await.unwrap() }));
 /// });
-/// while processor.turn(&Still).ran > 0 {}
+/// while processor.turn(&phalanx_core::Still).ran > 0 {}
 ///
 /// let cycles = Waits::cycles(&[processor.waits()]);
 /// let stages: Vec<_> = cycles[0].operations.iter().map(|operation| operation.stage).collect();

@@ -104,18 +104,11 @@ impl Control {
     /// A processor visits all its operations for the answer: ask only when something seems to be stuck.
     ///
     /// ```
-    /// # use phalanx_core::{Graph, Waits, World};
-    /// # struct Still;
-    /// # impl World for Still {
-    /// #     fn now(&self) -> u64 { 0 }
-    /// #     fn reap(&self) -> bool { false }
-    /// #     fn submit(&self) {}
-    /// #     fn park(&self, _: Option<u64>) {}
-    /// # }
+    /// # use phalanx_core::{Graph, Waits};
     /// # let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
     /// let (sender, answers) = std::sync::mpsc::channel();
     /// processor.control().inspect_waits(move |waits| _ = sender.send(waits));
-    /// processor.turn(&Still);
+    /// processor.turn(&phalanx_core::Still);
     /// assert!(Waits::cycles(&[answers.recv().unwrap()]).is_empty());
     /// ```
     pub fn inspect_waits(&self, deliver: impl FnOnce(Waits) + Clone + Send + 'static) {

@@ -66,17 +66,10 @@ use crate::stage::declaration::StageParts;
 /// #   out.store(sum, std::sync::atomic::Ordering::Relaxed);
 /// }).unwrap();
 /// # };
-/// # struct World;
-/// # impl phalanx_core::World for World {
-/// #     fn now(&self) -> u64 { 0 }
-/// #     fn reap(&self) -> bool { false }
-/// #     fn submit(&self) {}
-/// #     fn park(&self, _: Option<u64>) {}
-/// # }
 /// # let processors: Vec<_> =
 /// #     graph.build(2).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
 /// # processors[0].enter(start);
-/// # for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&World); }) }
+/// # for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&phalanx_core::Still); }) }
 /// # assert_eq!(total.load(std::sync::atomic::Ordering::Relaxed), 1);
 /// ```
 pub trait Policy: Send + Sync + Sized + 'static {

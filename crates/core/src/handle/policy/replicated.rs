@@ -83,16 +83,9 @@ impl<V: Send + Sync + 'static> Policy for Replicated<V> {
 /// let names = graph.stage("names").replicated::<String>(1024);
 /// let users = graph.partitioned("users", |_partition| Users::new());
 /// let main = graph.shared("main", ());
-/// # struct World;
-/// # impl phalanx_core::World for World {
-/// #     fn now(&self) -> u64 { 0 }
-/// #     fn reap(&self) -> bool { false }
-/// #     fn submit(&self) {}
-/// #     fn park(&self, _: Option<u64>) {}
-/// # }
 /// # let processors: Vec<_> =
 /// #     graph.build(2).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
-/// # let turns = || for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&World); }) };
+/// # let turns = || for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&phalanx_core::Still); }) };
 /// # for processor in &processors {
 /// #     processor.enter(|| main.dispatch(move |_| async move {
 /// #         assert_eq!(name(users, names, 7).await, 6);

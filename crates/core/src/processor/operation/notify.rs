@@ -3,10 +3,7 @@
 //! A slot stores its waiter as a [`Waker`]: an operation's own, which is an id and costs nothing, a foreign
 //! task's, or a join's, which is an id too ([`JoinId`]).
 //!
-//! A join counts its unfinished children and re-enables its parent once, when the last child completes
-//! (tr2001 §5.2.1). The counter is not atomic: results of remote children return as replies and are counted
-//! on the parent's processor. The counter is stored in the processor and not in the join's future. So a
-//! future that is dropped on another thread leaves a stale id behind, not a dangling pointer.
+//! The counter of a join is in its processor ([`crate::operation::join_table`]).
 //!
 //! # Safety
 //! A join's waker is a word that is never used as a pointer, so its vtable is sound for any word.

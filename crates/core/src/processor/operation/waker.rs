@@ -1,11 +1,7 @@
 //! Wakers: operation ids that any thread may keep for any length of time.
 //!
-//! A waker is one word, the operation's [`OperationId`]: the low bits of its slot's generation, the
-//! processor's number and the slot's index. The word is stored in the slot's header, so making, cloning and
-//! dropping a waker computes nothing. An id repeats after 2²⁴ uses of its slot, so it does not prove which
-//! operation is in the slot. At worst, an operation that is re-enabled by a stale waker is polled once more
-//! than necessary. Code that accesses a payload or cancels an operation compares
-//! [`Serial`](crate::operation::state::Serial), which never repeats.
+//! A waker is one word, an [`OperationId`], so making, cloning and dropping it computes nothing. An id does not prove
+//! which operation is in its slot ([`crate::operation::id`]).
 //!
 //! # Safety
 //! The word is never used as a pointer, so the vtable's functions are sound for any word. Waking is the only

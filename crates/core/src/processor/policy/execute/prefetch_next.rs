@@ -79,7 +79,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::world::tests::Still;
+    use crate::world::Still;
     use crate::{Graph, oneshot};
 
     /// Resumes many operations of several sizes again and again, in either order; each continues where it
