@@ -7,7 +7,7 @@
 //! - the hook at a cohort's end ([`crate::processor::run::cohort`]),
 //! - an invocation and a future that serve another processor ([`crate::processor::remote::accept`],
 //!   [`crate::processor::remote::reply`]),
-//! - an operation that runs as a part of its caller ([`crate::handle::policy::run_inline`]),
+//! - an operation that runs as a part of its caller ([`crate::handle::policy::run_fused`]),
 //! - the future of an asynchronous cohort handler ([`crate::handle::policy::cohort::serial`]).
 //!
 //! All other user code, such as destructors and foreign wakers, runs in [`catch_panic`].

@@ -171,20 +171,20 @@ impl ProcessorCounters {
         &self.arcs[..(stages + 1) * stages]
     }
 
-    /// The distance from an arc to the counter of its operations that became a part of their callers, and from
-    /// that to the counter of its resumptions.
-    pub(crate) fn beyond(&self) -> usize {
+    /// The distance from an arc to the counter of its fused operations, and from that to the counter of its
+    /// resumptions.
+    pub(crate) fn arcs_per_part(&self) -> usize {
         self.arcs.len() / 3
     }
 
     /// The total count of an arc, by its index.
     pub(crate) fn arc(&self, at: usize) -> u64 {
-        self.invocations(at) + self.arcs[2 * self.beyond() + at].get()
+        self.invocations(at) + self.arcs[2 * self.arcs_per_part() + at].get()
     }
 
     /// The invocations of an arc, by its index.
     fn invocations(&self, at: usize) -> u64 {
-        self.arcs[at].get() + self.arcs[self.beyond() + at].get()
+        self.arcs[at].get() + self.arcs[self.arcs_per_part() + at].get()
     }
 
     /// The invocations here by each stage, on whichever processor: `[from * stages + to]`; the last row is the
@@ -193,16 +193,16 @@ impl ProcessorCounters {
         let stages = self.stages.len();
         let one = (stages + 1) * stages;
         let sum = |of: usize| {
-            (of..self.beyond()).step_by(one.max(1)).map(|at| self.invocations(at)).sum()
+            (of..self.arcs_per_part()).step_by(one.max(1)).map(|at| self.invocations(at)).sum()
         };
         (0..one).map(sum).collect()
     }
 
     /// Operations of a stage that completed inline in their callers.
     pub(crate) fn direct(&self, stage: usize) -> u64 {
-        let inside = self.arcs[self.beyond()..].iter().skip(stage).step_by(self.stages.len());
-        let inside = inside.take(self.stages.len() + 1);
-        self.stages[stage].direct.get() + inside.map(Counter::get).sum::<u64>()
+        let fused = self.arcs[self.arcs_per_part()..].iter().skip(stage).step_by(self.stages.len());
+        let fused = fused.take(self.stages.len() + 1);
+        self.stages[stage].direct.get() + fused.map(Counter::get).sum::<u64>()
     }
 
     /// The arcs from stage `from` of this processor, one for each stage.
@@ -212,7 +212,7 @@ impl ProcessorCounters {
 
     /// The row that begins at an arc. The pointer also reaches the other rows.
     fn row(&self, first: usize) -> *const Counter {
-        assert!(first + self.stages.len() <= self.beyond());
+        assert!(first + self.stages.len() <= self.arcs_per_part());
         self.arcs.as_ptr().wrapping_add(first)
     }
 
@@ -227,7 +227,7 @@ impl ProcessorCounters {
         let stages = self.stages.len();
         let mut found = Vec::new();
         let of_source = (stages + 1) * stages;
-        for at in of_source..self.beyond() {
+        for at in of_source..self.arcs_per_part() {
             let count = self.arc(at);
             if count > 0 {
                 let (from, to) = (at % of_source / stages, at % stages);

@@ -160,7 +160,7 @@ impl<'p> Steps<'p> {
     /// Runs calls of exactly these stages, a bit each, inline from now on, within the bounds of
     /// [`direct`](crate::StageOptions::direct), whatever they declare.
     pub fn choose_direct(self, stages: u64) {
-        self.0.stages.inline.choose(StageSet::from_bits(stages));
+        self.0.stages.inline.set_inline(StageSet::from_bits(stages));
     }
 
     /// Sends the messages in the outbox. Returns whether any are left.

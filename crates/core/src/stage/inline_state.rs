@@ -1,9 +1,14 @@
 //! Inline calls: the stages whose calls a processor runs in their callers.
 //!
+//! - *direct*: the option of a stage, or the choice of the cohort tuner, that its calls run inline.
+//! - *inline*: an operation with a slot of its own, polled within its caller's poll
+//!   ([`crate::processor::policy::execute::inline`]).
+//! - *fused*: an operation that is a part of its caller's future ([`crate::handle::policy::run_fused`]).
+//!
 //! # Safety
 //! The processor owns the counters that [`InlineState`] points to and keeps them as long as it lives.
 //! They have a row for each stage of its graph. Stages come from checked keys, so their rows exist. Each
-//! row of arcs has a second row of the same length, [`InlineState::beyond`] counters after it, and a third
+//! row of arcs has a second row of the same length, [`InlineState::arcs_per_part`] counters after it, and a third
 //! one after that ([`ProcessorCounters::arcs`]).
 
 use std::cell::Cell;
@@ -20,20 +25,20 @@ const MAX_PER_POLL: u32 = 64;
 /// The state of a processor's inline calls.
 pub(crate) struct InlineState {
     /// The stages whose calls run inline.
-    stages: Cell<StageSet>,
+    inline: Cell<StageSet>,
     /// The stages whose calls may run inline.
-    able: StageSet,
-    /// The stages of `able` whose operations may become a part of their callers.
-    plain: StageSet,
-    /// The stages of `stages` whose operations become a part of their callers.
-    inside: Cell<StageSet>,
+    eligible: StageSet,
+    /// The eligible stages whose operations may be fused.
+    fusible: StageSet,
+    /// The stages of `inline` whose operations are fused.
+    fused: Cell<StageSet>,
     pub(crate) depth: Cell<u32>,
     /// The number of inline calls left to the operation being polled.
-    left: Cell<u32>,
+    budget: Cell<u32>,
     /// The row of arcs of each stage. The array has 64 rows, so that no stage number is out of bounds.
     rows: Box<[*const Counter; 64]>,
-    /// The distance from an arc to the counter of its operations that became a part of their callers.
-    pub(crate) beyond: usize,
+    /// The distance from an arc to the counter of its fused operations.
+    pub(crate) arcs_per_part: usize,
 }
 
 impl InlineState {
@@ -42,65 +47,65 @@ impl InlineState {
         stages: &[LocalStage],
         counters: &ProcessorCounters,
     ) -> Self {
-        let able = |(declared, stage): (&StageDeclaration, &LocalStage)| {
+        let eligible = |(declared, stage): (&StageDeclaration, &LocalStage)| {
             let alone = stage.parts.gate.is_none() && stage.parts.handler.is_none();
             alone
                 && !stage.cold.hold_policy.is_some()
                 && stage.cold.end_of_cohort.is_none()
                 && !declared.balanced
         };
-        let able = StageSet::select(declared.iter().zip(stages), able);
+        let eligible = StageSet::select(declared.iter().zip(stages), eligible);
         let bounded = StageSet::select(stages, |stage| stage.cold.capacity.is_some());
-        let plain = able.difference(bounded);
+        let fusible = eligible.difference(bounded);
         let row =
             |n: usize| if n < stages.len() { counters.local_row(n) } else { std::ptr::null() };
         let chosen = StageSet::select(declared, |stage| stage.direct);
         Self {
-            stages: Cell::new(chosen.intersection(able)),
-            able,
+            inline: Cell::new(chosen.intersection(eligible)),
+            eligible,
             depth: Cell::new(0),
-            plain,
-            inside: Cell::new(chosen.intersection(plain)),
-            left: Cell::new(0),
+            fusible,
+            fused: Cell::new(chosen.intersection(fusible)),
+            budget: Cell::new(0),
             rows: Box::new(std::array::from_fn(row)),
-            beyond: counters.beyond(),
+            arcs_per_part: counters.arcs_per_part(),
         }
     }
 
     /// Selects the stages whose calls run inline, as far as they may.
-    pub(crate) fn choose(&self, stages: StageSet) {
-        self.stages.set(stages.intersection(self.able));
-        self.inside.set(stages.intersection(self.plain));
+    pub(crate) fn set_inline(&self, stages: StageSet) {
+        self.inline.set(stages.intersection(self.eligible));
+        self.fused.set(stages.intersection(self.fusible));
     }
 
     #[inline(always)]
-    pub(crate) fn has(&self, stage: u8) -> bool {
-        self.stages.get().contains(stage.into())
+    pub(crate) fn is_inline(&self, stage: u8) -> bool {
+        self.inline.get().contains(stage.into())
     }
 
     /// Whether a child is running inline in its caller.
-    pub(crate) fn is_inside(&self) -> bool {
+    pub(crate) fn is_nested(&self) -> bool {
         self.depth.get() > 0
     }
 
-    /// Whether operations of `stage` become a part of their callers.
+    /// Whether operations of `stage` are fused.
     #[inline(always)]
-    pub(crate) fn has_inside(&self, stage: u8) -> bool {
-        self.inside.get().contains(stage.into())
+    pub(crate) fn is_fused(&self, stage: u8) -> bool {
+        self.fused.get().contains(stage.into())
     }
 
     /// Resets the limit before an operation of a cohort is polled.
     #[inline(always)]
     pub(crate) fn begin(&self) {
-        self.left.set(MAX_PER_POLL);
+        self.budget.set(MAX_PER_POLL);
     }
 
     /// Takes one inline call from the limit of the operation being polled. False if none is left.
     #[inline(always)]
-    pub(crate) fn allows(&self) -> bool {
-        match self.left.get().checked_sub(1) {
+    pub(crate) fn take_budget(&self) -> bool {
+        match self.budget.get().checked_sub(1) {
             Some(left) => {
-                self.left.set(left);
+                self.budget.set(left);
                 true
             }
             None => false,

@@ -1,13 +1,11 @@
 //! Queue delay: how long work waits on a processor, the input of overload control.
 //!
-//! The delay of a cohort is the age of the oldest operation that it found. Operations that arrive
-//! together wait for each other, so a single cohort's delay shows no congestion. The *smallest* delay
-//! of an interval does, since a queue that empties every round is not congested (as in folly's variant
-//! of CoDel). The outside counts as one more stage: input received during a turn has waited, unseen,
-//! for up to that turn. A request passes the stages one after the other, so their delays are added.
-//! Bounding only the worst delay would bound each stage on its own, and with short work and a long turn
-//! all stages wait equally long. The delay in the outside's own queues (the driver's queue of file
-//! operations, input left in the kernel) is reported once per interval and added.
+//! The delay of a cohort is the age of the oldest operation that it found. The queue delay of a processor is the sum over
+//! its stages of the smallest delay observed in an interval (CoDel as in folly): a queue that drains once per interval is
+//! not congested. Requests pass the stages one after the other, so the delays are added; with short work and a long turn,
+//! all stages wait equally long, and a bound on the worst would bound none. Input counts as another stage: what a turn
+//! reaps arrived at most one turn ago, plus the delay that the world reports once per interval (the driver's queue of file
+//! operations, input left in the kernel).
 //!
 //! The cost is one comparison per cohort and per turn; it reads no clock.
 
@@ -33,9 +31,9 @@ const LIMIT_MEMORY: u64 = 2;
 pub(crate) struct QueueDelay {
     began: Cell<u64>,
     turns: Cell<u32>,
-    /// The start of the last turn; zero after a sleep.
+    /// The start of the last turn; zero after the processor was parked.
     turned: Cell<u64>,
-    outside: IntervalMin,
+    external: IntervalMin,
     /// The number of completed intervals.
     intervals: Cell<u64>,
     wait: Cell<u64>,
@@ -45,7 +43,7 @@ pub(crate) struct QueueDelay {
 
 impl QueueDelay {
     /// Begins a turn at `now`. The input it has `received` arrived since the turn before, unless the
-    /// world reports a longer delay. None for a turn without input, which shows nothing of the outside.
+    /// world reports a longer delay. None for a turn without input, which shows nothing of the external delay.
     #[inline(always)]
     pub(crate) fn turn(
         &self,
@@ -58,22 +56,22 @@ impl QueueDelay {
         let turns = self.turns.get() + 1;
         self.turns.set(turns);
         let Some(received) = received else { return };
-        self.outside.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
+        self.external.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
         if now.saturating_sub(self.began.get()) >= INTERVAL && turns >= MIN_TURNS {
             self.interval_over(now, stages, world.external_queue_delay());
         }
     }
 
-    /// Records that the processor has slept, so no input has waited for a turn.
-    pub(crate) fn slept(&self) {
+    /// Records that the processor was parked, so no input has waited for a turn.
+    pub(crate) fn parked(&self) {
         self.turned.set(0);
     }
 
     #[cold]
-    fn interval_over(&self, now: u64, stages: &[LocalStage], beyond: u64) {
-        let inside: u64 = stages.iter().map(|stage| stage.cold.waits.take()).sum();
-        let outside = self.outside.take().saturating_add(beyond);
-        self.wait.set(inside.saturating_add(outside));
+    fn interval_over(&self, now: u64, stages: &[LocalStage], external: u64) {
+        let stages: u64 = stages.iter().map(|stage| stage.cold.waits.take()).sum();
+        let external = self.external.take().saturating_add(external);
+        self.wait.set(stages.saturating_add(external));
         self.intervals.set(self.intervals.get() + 1);
         self.turns.set(0);
         self.began.set(now);

@@ -7,6 +7,6 @@ pub(crate) mod moving;
 pub(crate) mod rebuild_options;
 pub(crate) mod remake;
 pub(crate) mod replicated;
-pub(crate) mod run_inline;
+pub(crate) mod run_fused;
 mod stage_options;
 pub(crate) mod stateless;

@@ -5,7 +5,7 @@
 //! [`Processor::check`] has found to belong to this processor's graph, and the keys of a graph number its
 //! stages. The row of arcs lies in the processor's counters, which live as long as the processor, and has one
 //! counter for each stage. A row of resumptions of the same length lies twice
-//! [`beyond`](crate::stage::inline_state::InlineState::beyond) counters after it.
+//! [`arcs_per_part`](crate::stage::inline_state::InlineState::arcs_per_part) counters after it.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -161,7 +161,7 @@ impl Processor {
     pub(super) fn push(&self, slot: Slot, stage: usize) {
         slot.set_queued(self.now());
         self.stages.set_ready(stage);
-        let resumptions = 2 * self.stages.inline.beyond + stage;
+        let resumptions = 2 * self.stages.inline.arcs_per_part + stage;
         // SAFETY: see the top of the file.
         unsafe { (*self.current.arc_row().add(resumptions)).add(1) };
         // Last: a full queue is a call at the end.

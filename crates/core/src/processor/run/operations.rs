@@ -39,14 +39,14 @@ impl Processor {
     #[inline(always)]
     fn start_operations(&self, cohort: &RunningCohort<'_, impl World>) {
         let (queue, order) = (&cohort.local.queue, cohort.order);
-        let beyond = self.exceeds_cache();
+        let exceeds_cache = self.exceeds_cache();
         self.start_each(cohort, move || {
             // The local queue first, then remote operations (tr2001 §5.1.1), or the reverse.
             let slot = match queue.pop(order) {
                 Some(slot) => slot,
                 None => self.next_remote(cohort.stage)?,
             };
-            if beyond {
+            if exceeds_cache {
                 self.load_next(queue.peek(order));
             }
             Some(slot)

@@ -8,14 +8,14 @@
 //! same way, so the stage keeps its order.
 //!
 //! The nesting depth is bounded to protect the stack, and the number of inline runs per poll is bounded for
-//! the sake of other operations. Beyond these bounds a call waits in its queue. [`crate::handle::policy::run_inline`]
+//! the sake of other operations. Beyond these bounds a call waits in its queue. [`crate::handle::policy::run_fused`]
 //! contains the cheaper special cases.
 //!
 //! # Safety
 //! [`InlineState`](crate::stage::inline_state::InlineState) points to the processor's counters, which live as
 //! long as the processor and have a row for each stage of its graph. Stages come from checked keys, so their
 //! rows exist. Each row of arcs has a second row of the same length,
-//! [`InlineState::beyond`](crate::stage::inline_state::InlineState::beyond) counters after it
+//! [`InlineState::arcs_per_part`](crate::stage::inline_state::InlineState::arcs_per_part) counters after it
 //! ([`ProcessorCounters::arcs`](crate::metrics::counters::ProcessorCounters::arcs)).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,13 +44,13 @@ impl Processor {
     pub(crate) fn count_inline(&self, stage: u8) {
         let row = self.current.arc_row();
         // SAFETY: the stage exists, so its row does too (top of the file).
-        unsafe { (*row.add(self.stages.inline.beyond + usize::from(stage))).add(1) };
+        unsafe { (*row.add(self.stages.inline.arcs_per_part + usize::from(stage))).add(1) };
     }
 
     /// Whether an awaited call's operation may run inline.
     #[inline(always)]
     pub(crate) fn is_direct(&self, slot: Slot) -> bool {
-        slot.state.get() == SlotState::Unstarted && self.stages.inline.has(slot.stage.get())
+        slot.state.get() == SlotState::Unstarted && self.stages.inline.is_inline(slot.stage.get())
     }
 
     /// The operation that is being polled. None between polls and in destructors.
@@ -116,7 +116,7 @@ impl Processor {
 
     #[inline(always)]
     fn may_run_inline(&self) -> bool {
-        self.stages.inline.depth.get() < MAX_INLINE_DEPTH && self.stages.inline.allows()
+        self.stages.inline.depth.get() < MAX_INLINE_DEPTH && self.stages.inline.take_budget()
     }
 
     /// Runs an unstarted operation that has been taken from its queue.

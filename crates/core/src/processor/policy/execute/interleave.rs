@@ -25,7 +25,7 @@ impl Processor {
     /// marked.
     pub(crate) fn may_interleave(&self, context: &Context<'_>) -> bool {
         // An inline operation does not suspend for a prefetch: its caller would wait with it.
-        let Some(slot) = self.current.running().filter(|_| !self.stages.inline.is_inside()) else {
+        let Some(slot) = self.current.running().filter(|_| !self.stages.inline.is_nested()) else {
             return false;
         };
         // Under another waker, the resumption would not reach that task. A destructor that

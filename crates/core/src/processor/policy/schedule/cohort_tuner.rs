@@ -99,6 +99,6 @@ impl Processor {
             local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));
         }
         let direct = if rung == Some(0) { auto.stages } else { StageSet::EMPTY };
-        self.stages.inline.choose(auto.always_direct.union(direct));
+        self.stages.inline.set_inline(auto.always_direct.union(direct));
     }
 }

@@ -89,13 +89,13 @@ impl<S: 'static> Stage<Partition<S>> {
                 let here = stage.partitions(p);
                 let part = here
                     .enter(here.of_key(key))
-                    .filter(|_| p.stages.inline.has_inside(stage.key().stage()))?;
-                p.may_run_inside(stage.key()).map(|_| part)
+                    .filter(|_| p.stages.inline.is_fused(stage.key().stage()))?;
+                p.may_fuse(stage.key()).map(|_| part)
             });
             let Some(part) = entered else {
                 return CancelOnDrop(stage.call_from(call_site, key, operation)).await;
             };
-            inside(call_site, async move { operation(part).await }).await
+            run_fused(call_site, async move { operation(part).await }).await
         }
     }
 
@@ -167,7 +167,7 @@ enum State {
     /// The invocation: not yet awaited.
     Begun,
     /// The future, a part of the caller.
-    Inside,
+    Fused,
     Called,
     /// Nothing.
     Over,
@@ -195,7 +195,7 @@ impl<F, Fut, T> Run<F, Fut, T> {
         unsafe {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Begun => ManuallyDrop::drop(&mut self.place.invocation),
-                State::Inside => ManuallyDrop::drop(&mut self.place.future),
+                State::Fused => ManuallyDrop::drop(&mut self.place.future),
                 State::Called => ManuallyDrop::drop(&mut self.place.call),
                 State::Over => (),
             }
@@ -230,12 +230,12 @@ where
                 this.state = State::Over;
                 // SAFETY: `Begun` said that the invocation is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.place.invocation) };
-                if let Some(stage) = processor.may_run_inside(call_site.stage) {
-                    return processor.poll_inside::<Fut, _, _>(stage, call_site.location, || {
+                if let Some(stage) = processor.may_fuse(call_site.stage) {
+                    return processor.poll_fused::<Fut, _, _>(stage, call_site.location, || {
                         let future = invocation(processor, stage);
                         this.place.future = ManuallyDrop::new(future);
-                        this.state = State::Inside;
-                        this.poll_inside(context)
+                        this.state = State::Fused;
+                        this.poll_fused(context)
                     });
                 }
                 let call = Call::new(processor, processor.call(call_site, invocation));
@@ -243,11 +243,11 @@ where
                 this.state = State::Called;
             }
             match this.state {
-                State::Inside => {
+                State::Fused => {
                     // The future may have moved to another processor since its first poll.
                     let stage = processor.check(call_site.stage);
-                    processor.poll_inside::<Fut, _, _>(stage, call_site.location, || {
-                        this.poll_inside(context)
+                    processor.poll_fused::<Fut, _, _>(stage, call_site.location, || {
+                        this.poll_fused(context)
                     })
                 }
                 _ => this.poll_call(context),
@@ -264,10 +264,10 @@ impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
         Pin::new(unsafe { &mut *self.place.call }).poll(context)
     }
 
-    /// The future is dropped as soon as it is ready. The state is `Inside`.
+    /// The future is dropped as soon as it is ready. The state is `Fused`.
     #[inline(always)]
-    fn poll_inside(&mut self, context: &mut Context<'_>) -> Poll<T> {
-        // SAFETY: `Inside` says that the future is alive; it never moves from here, because `Run` is pinned.
+    fn poll_fused(&mut self, context: &mut Context<'_>) -> Poll<T> {
+        // SAFETY: `Fused` says that the future is alive; it never moves from here, because `Run` is pinned.
         let polled = unsafe { Pin::new_unchecked(&mut *self.place.future) }.poll(context);
         if polled.is_ready() {
             self.state = State::Over;
@@ -279,7 +279,7 @@ impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
 }
 
 /// Runs an operation of a stage as a part of the operation that awaits this.
-async fn inside<Fut: Future>(
+async fn run_fused<Fut: Future>(
     call_site: CallSite,
     operation: Fut,
 ) -> Result<Fut::Output, CallError> {
@@ -287,7 +287,7 @@ async fn inside<Fut: Future>(
     poll_fn(|context: &mut Context<'_>| {
         processor::current(|p| {
             let stage = p.check(call_site.stage);
-            p.poll_inside::<Fut, _, _>(stage, call_site.location, || {
+            p.poll_fused::<Fut, _, _>(stage, call_site.location, || {
                 operation.as_mut().poll(context)
             })
         })
@@ -298,13 +298,13 @@ async fn inside<Fut: Future>(
 impl Processor {
     /// The stage's number, if its operation may become a part of the running one.
     #[inline(always)]
-    fn may_run_inside(&self, key: Key) -> Option<u8> {
+    fn may_fuse(&self, key: Key) -> Option<u8> {
         let stage = self.check(key);
         // Queued operations were invoked before, and run first.
-        let may = self.stages.inline.has_inside(stage)
+        let may = self.stages.inline.is_fused(stage)
             && self.stage(usize::from(stage)).queue.len() == 0
             && !self.is_over_or_late(self.waiting.sessions.current())
-            && self.stages.inline.allows();
+            && self.stages.inline.take_budget();
         may.then_some(stage)
     }
 
@@ -321,7 +321,7 @@ impl Processor {
 
     /// Polls a part of the running operation on behalf of `stage`.
     #[inline(always)]
-    fn poll_inside<Fut, T, P: FnOnce() -> Poll<T>>(
+    fn poll_fused<Fut, T, P: FnOnce() -> Poll<T>>(
         &self,
         stage: u8,
         site: Site,
@@ -337,14 +337,14 @@ impl Processor {
             }
             Ok(Poll::Pending) => Poll::Pending,
             Err(panic) => {
-                Poll::Ready(Err(self.panicked_inside(stage, site, type_name::<Fut>(), panic)))
+                Poll::Ready(Err(self.fused_panicked(stage, site, type_name::<Fut>(), panic)))
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn panicked_inside(
+    fn fused_panicked(
         &self,
         stage: u8,
         site: Site,
