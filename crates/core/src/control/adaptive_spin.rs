@@ -73,7 +73,7 @@ impl AdaptiveSpin {
 
     /// How long to poll before sleeping, in nanoseconds: at most `longest`. If that has changed, a trial follows.
     #[inline]
-    pub(crate) fn moment(&mut self, longest: u64) -> u64 {
+    pub(crate) fn spin_time(&mut self, longest: u64) -> u64 {
         if longest != self.longest {
             *self = Self::new(longest);
         }
@@ -87,12 +87,12 @@ impl AdaptiveSpin {
     /// Whether to sleep after work without another look for input.
     #[inline]
     pub(crate) fn parks_at_once(&mut self, longest: u64) -> bool {
-        self.moment(longest) == 0 && self.vain_looks >= VAIN_LOOKS
+        self.spin_time(longest) == 0 && self.vain_looks >= VAIN_LOOKS
     }
 
     /// Records that the look for input before a sleep found none.
     #[inline]
-    pub(crate) fn found_nothing(&mut self) {
+    pub(crate) fn idle_expired(&mut self) {
         self.vain_looks = self.vain_looks.saturating_add(1);
     }
 
@@ -106,7 +106,7 @@ impl AdaptiveSpin {
     /// processor time. `operations` have run since the processor began, and `processor_time` returns the time that its
     /// thread has used, in nanoseconds.
     #[inline]
-    pub(crate) fn came(
+    pub(crate) fn idle_ended(
         &mut self,
         idle: u64,
         sleep: u64,
@@ -120,7 +120,7 @@ impl AdaptiveSpin {
             return self.tried(idle, sleep, operations, processor_time);
         }
         self.balance =
-            (self.balance + gain(self.moment(self.longest), idle, sleep)).min(most(sleep));
+            (self.balance + gain(self.spin_time(self.longest), idle, sleep)).min(most(sleep));
         if self.balance < 0 {
             return self.stop();
         }
@@ -215,11 +215,11 @@ mod tests {
         /// costs [`SLEEP`]. Returns what polling gained.
         fn idle(&mut self, idle: u64, together: u64) -> i64 {
             let longest = self.spinning.longest;
-            let length = self.spinning.moment(longest);
+            let length = self.spinning.spin_time(longest);
             let polled = idle < length;
             self.operations += if polled { 1 } else { together };
             self.time += SLEEP + if polled { idle } else { length + SLEEP };
-            self.spinning.came(idle, SLEEP, self.operations, || self.time);
+            self.spinning.idle_ended(idle, SLEEP, self.operations, || self.time);
             gain(length, idle, SLEEP)
         }
     }
@@ -281,25 +281,25 @@ mod tests {
     fn looks_that_find_nothing_are_left_out_until_input_is_there() {
         let mut spinning = AdaptiveSpin::new(0);
         let looks = |spinning: &mut AdaptiveSpin, number| {
-            (0..number).for_each(|_| spinning.found_nothing());
+            (0..number).for_each(|_| spinning.idle_expired());
             spinning.parks_at_once(0)
         };
         assert!(!looks(&mut spinning, VAIN_LOOKS - 1));
         spinning.found_input();
         assert!(!looks(&mut spinning, VAIN_LOOKS - 1), "not in a row");
         assert!(looks(&mut spinning, 1));
-        spinning.came(SLEEP, SLEEP, 0, || 0);
+        spinning.idle_ended(SLEEP, SLEEP, 0, || 0);
         assert!(spinning.parks_at_once(0));
-        spinning.came(SLEEP - 1, SLEEP, 0, || 0);
+        spinning.idle_ended(SLEEP - 1, SLEEP, 0, || 0);
         assert!(!spinning.parks_at_once(0), "there was input already");
     }
 
     #[test]
     fn a_processor_that_polls_does_not_park_at_once() {
         let mut spinning = AdaptiveSpin::new(LONGEST);
-        (0..VAIN_LOOKS).for_each(|_| spinning.found_nothing());
+        (0..VAIN_LOOKS).for_each(|_| spinning.idle_expired());
         assert!(!spinning.parks_at_once(LONGEST), "in a trial");
-        (0..TRIAL_PERIODS).for_each(|_| spinning.came(1000, SLEEP, 0, || 0));
+        (0..TRIAL_PERIODS).for_each(|_| spinning.idle_ended(1000, SLEEP, 0, || 0));
         assert!(spinning.parks_at_once(LONGEST), "polling does not pay");
     }
 
@@ -307,8 +307,8 @@ mod tests {
     fn nobody_polls_without_a_length() {
         let mut spinning = AdaptiveSpin::new(0);
         for idle in [0, 1, 1000].into_iter().cycle().take(1000) {
-            assert_eq!(spinning.moment(0), 0);
-            spinning.came(idle, SLEEP, 0, || 0);
+            assert_eq!(spinning.spin_time(0), 0);
+            spinning.idle_ended(idle, SLEEP, 0, || 0);
         }
     }
 

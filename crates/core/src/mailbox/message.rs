@@ -26,9 +26,9 @@ impl Message {
     /// Puts the message into `mailbox`, or returns it when the inbox is full.
     pub(crate) fn deliver(self, mailbox: &Mailbox) -> Result<(), Self> {
         match self {
-            Self::Invocation(Envelope(slot)) => {
-                let ring = &mailbox.stages[usize::from(slot.stage.get())];
-                ring.push(Envelope(slot)).map_err(Self::Invocation)
+            Self::Invocation(envelope) => {
+                let ring = &mailbox.stages[usize::from(envelope.0.stage.get())];
+                ring.push(envelope).map_err(Self::Invocation)
             }
             Self::Reply(envelope) => mailbox.replies.push(envelope).map_err(Self::Reply),
             Self::Command(command) => mailbox.commands.push(command).map_err(Self::Command),

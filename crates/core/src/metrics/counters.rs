@@ -88,14 +88,14 @@ pub(crate) struct ProcessorCounters {
 }
 
 impl ProcessorCounters {
-    /// Records that the processor falls asleep.
-    pub(crate) fn fell_asleep(&self, now: u64) {
+    /// Records that the processor parks.
+    pub(crate) fn record_park(&self, now: u64) {
         // An odd word: when this sleep would have begun if it included all earlier ones.
         self.parked_word.set(now.saturating_sub(self.parked.get()) << 1 | 1);
     }
 
     /// Records the nanoseconds of a sleep that is over.
-    pub(crate) fn has_slept(&self, time: u64) {
+    pub(crate) fn record_unpark(&self, time: u64) {
         self.parked.add(time);
         // An even word: the time of all sleeps.
         self.parked_word.set(self.parked.get() << 1);
@@ -267,13 +267,13 @@ mod tests {
         let counters = ProcessorCounters::new(0, 1);
         let until = |now| counters.parked_until(now);
         assert_eq!(until(100), 0);
-        counters.fell_asleep(100);
+        counters.record_park(100);
         assert_eq!((until(100), until(150), counters.parked.get()), (0, 50, 0));
-        counters.has_slept(60);
+        counters.record_unpark(60);
         assert_eq!((until(160), until(500), counters.parked.get()), (60, 60, 60));
-        counters.fell_asleep(500);
+        counters.record_park(500);
         assert_eq!((until(500), until(510)), (60, 70));
-        counters.has_slept(10);
+        counters.record_unpark(10);
         assert_eq!((until(510), counters.view().parked_ns), (70, 70));
     }
 }

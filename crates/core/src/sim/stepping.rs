@@ -204,7 +204,7 @@ impl<'p> Steps<'p> {
     /// Ends the sleep.
     pub fn wake(self) {
         self.0.link.mailbox().parking.woke(std::hint::spin_loop);
-        self.0.load.delay.slept();
+        self.0.load.delay.parked();
         self.0.load.take_overs.was_idle(self.0.now());
     }
 

@@ -49,7 +49,7 @@ impl SupervisorLink {
         let _ = self.events.send(event);
     }
 
-    fn sleeps(&self) {
+    fn record_park(&self) {
         self.idle.iter().for_each(|idle| idle.parked(self.processor));
     }
 
@@ -74,7 +74,7 @@ impl SupervisorLink {
 impl Drop for SupervisorLink {
     /// Keeps the supervisor from waiting for an exited processor.
     fn drop(&mut self) {
-        self.sleeps();
+        self.record_park();
     }
 }
 
@@ -211,7 +211,7 @@ impl World for DriverWorld {
             (Some(timeout), Some(expiry)) => Some(timeout.min(expiry)),
             (timeout, expiry) => timeout.or(expiry),
         };
-        self.supervisor.sleeps();
+        self.supervisor.record_park();
         self.supervisor.note_idle();
         let park = || {
             self.io

@@ -7,7 +7,6 @@
 
 use crate::control::adaptive_spin::AdaptiveSpin;
 use crate::mailbox::mailbox::Inbox;
-use crate::operation::envelope::Envelope;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::program::program::Phase;
@@ -39,14 +38,16 @@ impl Processor {
             let mut last_work = self.now();
             let mut spinning = AdaptiveSpin::new(spin);
             // The last time at which the processor was idle, if it was.
-            let mut idle = None;
+            let mut idle_until = None;
             let mut ended = false;
             // Turns since the last work in which only another processor could continue.
             let mut waits = 0;
             let mut operations = 0;
             loop {
                 // Before the turn, whose invocations may take partitions over.
-                idle.into_iter().for_each(|idle| self.load.take_overs.was_idle(idle));
+                if let Some(until) = idle_until {
+                    self.load.take_overs.was_idle(until);
+                }
                 let turn = self.turn(world);
                 operations += turn.ran as u64;
                 let mut moved = turn.ran > 0 || turn.received;
@@ -62,10 +63,11 @@ impl Processor {
                 }
                 if moved {
                     waits = 0;
-                    if let Some(idle) = idle.take() {
-                        let idle = u64::saturating_sub(idle, last_work);
+                    if let Some(until) = idle_until.take() {
+                        let (idle_for, sleep) =
+                            (u64::saturating_sub(until, last_work), world.sleep_cost());
                         spinning
-                            .came(idle, world.sleep_cost(), operations, || world.thread_cpu_time());
+                            .idle_ended(idle_for, sleep, operations, || world.thread_cpu_time());
                     } else if turn.received {
                         spinning.found_input();
                     }
@@ -75,19 +77,21 @@ impl Processor {
                         // A turn steals first what another processor has for a balanced stage.
                         let steals = !self.stages.balanced.is_empty();
                         if !steals && spinning.parks_at_once(world.spin(spin)) {
-                            idle = Some(self.sleep(world));
+                            idle_until = Some(self.park(world));
                         }
                     }
                 } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
                     // Another processor runs an exclusive stage that is ready here, or its ring is full.
                     waits += 1;
                     if waits > WAITS_BEFORE_YIELD { world.yield_core() } else { world.relax() }
-                } else if self.now().saturating_sub(last_work) < spinning.moment(world.spin(spin)) {
-                    idle = Some(self.now());
+                } else if self.now().saturating_sub(last_work)
+                    < spinning.spin_time(world.spin(spin))
+                {
+                    idle_until = Some(self.now());
                     world.relax();
                 } else {
-                    spinning.found_nothing();
-                    idle = Some(self.sleep(world));
+                    spinning.idle_expired();
+                    idle_until = Some(self.park(world));
                 }
             }
         });
@@ -228,8 +232,8 @@ impl Processor {
         }
         self.stages.add_ready(marks.stages());
         if marks.contains(Inbox::Replies) {
-            while let Some(Envelope(slot)) = self.link.mailbox().replies.pop() {
-                self.complete_remote(Envelope(slot));
+            while let Some(envelope) = self.link.mailbox().replies.pop() {
+                self.complete_remote(envelope);
             }
         }
         if marks.contains(Inbox::Returned) {
@@ -284,7 +288,7 @@ impl Processor {
     }
 
     /// Parks, unless there is work already. Returns the time afterwards.
-    fn sleep(&self, world: &impl World) -> u64 {
+    fn park(&self, world: &impl World) -> u64 {
         let now = world.now();
         let timeout = self.until_timer(now);
         self.memory.publish(&self.observe.counters);
@@ -295,13 +299,13 @@ impl Processor {
             return now;
         }
         // Others may take partitions over meanwhile, so nothing may be invoked here.
-        self.observe.counters.fell_asleep(now);
+        self.observe.counters.record_park(now);
         self.leave(|| world.park(timeout));
         self.link.mailbox().parking.woke(|| world.yield_core());
-        self.load.delay.slept();
+        self.load.delay.parked();
         self.observe.counters.parks.add(1);
         let woken = world.now();
-        self.observe.counters.has_slept(woken.saturating_sub(now));
+        self.observe.counters.record_unpark(woken.saturating_sub(now));
         woken
     }
 }

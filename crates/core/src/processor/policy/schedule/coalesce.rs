@@ -9,7 +9,7 @@ impl Processor {
     pub(crate) fn coalesce(&self, world: &impl World) {
         let waited = world.coalesce(self.until_timer(self.now()));
         if waited > 0 {
-            self.observe.counters.has_slept(waited);
+            self.observe.counters.record_unpark(waited);
             self.load.take_overs.was_idle(self.now());
         }
     }
