@@ -74,7 +74,7 @@ impl<F: Future + 'static> Drop for Local<F> {
         let future = Homebound(ManuallyDrop::new(future));
         match ProcessorId::current() == Some(self.home) {
             true => future.open(),
-            false => self.home.release(move || future.open()),
+            false => self.home.run_later(move || future.open()),
         }
     }
 }

@@ -37,7 +37,7 @@ impl TakeOvers {
 
     /// Whether processor number `here`, the one of this record, may take partitions over.
     pub(crate) fn are_allowed(&self, now: u64, here: usize) -> bool {
-        now >= self.allowed.get() && !self.is_saturated(now) && self.home(here) == here
+        now >= self.allowed.get() && !self.is_saturated(now) && self.target(here) == here
     }
 
     /// Records that the processor has got a partition of another one.
@@ -54,7 +54,7 @@ impl TakeOvers {
     }
 
     /// The processor that should own a partition whose first owner is `first`.
-    pub(crate) fn home(&self, first: usize) -> usize {
+    pub(crate) fn target(&self, first: usize) -> usize {
         match self.active.get() {
             0 => first,
             active if first < active => first,
@@ -74,7 +74,7 @@ impl TakeOvers {
     pub(crate) fn must_give_back(&self, now: u64, here: usize) -> bool {
         !self.stages.get().is_empty()
             && now >= self.retry.get().0
-            && (self.is_saturated(now) || self.home(here) != here)
+            && (self.is_saturated(now) || self.target(here) != here)
     }
 
     /// The stages whose partitions are given back. For a while, none are taken over.

@@ -78,7 +78,7 @@ enum State {
 impl<T> Call<T> {
     #[inline(always)]
     pub(crate) fn new(processor: &Processor, placed: Placed<T>) -> Self {
-        let identity = processor.identity();
+        let identity = processor.identity;
         let state = match placed.slot {
             Ok(slot) => State::Waiting { slot, identity },
             Err(rejection) => State::Rejected { rejection, identity },

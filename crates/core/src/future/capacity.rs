@@ -61,10 +61,10 @@ impl Future for WaitForCapacity {
             if has_capacity {
                 return Poll::Ready(());
             }
-            let here = self.waiting.filter(|(identity, _)| *identity == processor.identity());
+            let here = self.waiting.filter(|(identity, _)| *identity == processor.identity);
             let (_, ticket) = here.unwrap_or_else(|| (0, capacity.next_ticket()));
             self.leave();
-            self.waiting = Some((processor.identity(), ticket));
+            self.waiting = Some((processor.identity, ticket));
             capacity.waiting.borrow_mut().push((ticket, waker));
             Poll::Pending
         })

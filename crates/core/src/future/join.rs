@@ -113,7 +113,7 @@ impl<C: Children> Future for Join<C> {
             return Poll::Ready(self.calls.take_all());
         }
         processor::current(|processor| {
-            let identity = processor.identity();
+            let identity = processor.identity;
             if self.wait.is_some_and(|wait| wait.1 != identity) {
                 self.close();
             }

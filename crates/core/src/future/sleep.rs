@@ -30,7 +30,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     processor::current(|p| Sleep {
         deadline: p.deadline_after(duration),
         timer: None,
-        identity: p.identity(),
+        identity: p.identity,
     })
 }
 
@@ -72,8 +72,7 @@ impl Sleep {
 
     fn check(&self, processor: &Processor) {
         assert_eq!(
-            processor.identity(),
-            self.identity,
+            processor.identity, self.identity,
             "a timer is used away from the processor that made it; make another with `sleep`"
         );
     }

@@ -33,6 +33,6 @@ pub(crate) struct ReplyTo {
     /// The identity of the processor that sent the request.
     pub(crate) identity: u32,
     /// Its index in the program.
-    pub(crate) home: usize,
+    pub(crate) sender: usize,
     pub(crate) ticket: u32,
 }

@@ -30,16 +30,16 @@ unsafe impl Send for Envelope {}
 
 impl Envelope {
     /// The processor of the caller.
-    pub(crate) fn home(&self) -> usize {
+    pub(crate) fn caller(&self) -> usize {
         // SAFETY: written before the envelope left, and by no thread since.
-        usize::from(unsafe { (*self.0.transit()).home })
+        usize::from(unsafe { (*self.0.transit()).caller })
     }
 }
 
 /// The record of a slot's journey.
 pub(crate) struct Transit {
     /// The processor of the caller.
-    pub(crate) home: u16,
+    pub(crate) caller: u16,
     /// The stage that was running on the caller's processor.
     pub(crate) caller_stage: u8,
     pub(crate) site: Site,

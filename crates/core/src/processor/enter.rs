@@ -53,7 +53,7 @@ pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
 pub(crate) fn on<R>(identity: u32, f: impl FnOnce(&Processor) -> R) -> Option<R> {
     // SAFETY: the pointer is valid while it is set (top of the file).
     let processor = CURRENT.get().map(|processor| unsafe { processor.as_ref() })?;
-    (processor.identity() == identity).then(|| f(processor))
+    (processor.identity == identity).then(|| f(processor))
 }
 
 struct Restore(Option<NonNull<Processor>>);

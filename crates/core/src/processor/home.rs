@@ -12,11 +12,11 @@ use crate::processor::processor::Processor;
 use crate::program::processor_id::ProcessorId;
 
 impl ProcessorId {
-    /// Runs `release` on this processor before its next cohort. Callable from any thread. `release` is
-    /// dropped if the processor has ended, since the processor's resources ended with it.
+    /// Runs `act` on this processor before its next cohort. Callable from any thread. `act` is dropped if the processor
+    /// has ended, since the processor's resources ended with it.
     ///
     /// For destructors of handles that are dropped on other threads. The queue needs no bound of its own:
-    /// each handle is dropped once. A panic in `release` is discarded.
+    /// each handle is dropped once. A panic in `act` is discarded.
     ///
     /// ```
     /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
@@ -24,12 +24,12 @@ impl ProcessorId {
     ///
     /// static RELEASED: AtomicBool = AtomicBool::new(false);
     /// let id = processor.id();
-    /// std::thread::spawn(move || id.release(|| RELEASED.store(true, Ordering::Relaxed))).join().unwrap();
+    /// std::thread::spawn(move || id.run_later(|| RELEASED.store(true, Ordering::Relaxed))).join().unwrap();
     /// processor.turn(&phalanx_core::Still);
     /// assert!(RELEASED.load(Ordering::Relaxed));
     /// ```
-    pub fn release(self, release: impl FnOnce() + Send + 'static) {
-        send_home(self.0, |_| release());
+    pub fn run_later(self, act: impl FnOnce() + Send + 'static) {
+        send_home(self.0, |_| act());
     }
 
     /// Whether this processor exists: it has been made and not dropped yet.
@@ -42,7 +42,7 @@ impl ProcessorId {
 impl Processor {
     /// This processor's identity.
     pub fn id(&self) -> ProcessorId {
-        ProcessorId(self.identity())
+        ProcessorId(self.identity)
     }
 }
 

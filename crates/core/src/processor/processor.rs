@@ -85,10 +85,6 @@ impl Processor {
         self.link.program()
     }
 
-    pub(crate) fn identity(&self) -> u32 {
-        self.identity
-    }
-
     pub(crate) fn slab(&self) -> &Slab {
         &self.memory.slab
     }

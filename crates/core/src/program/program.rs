@@ -96,9 +96,9 @@ impl Program {
     /// Returns an envelope to its caller's processor, from any thread. If that has ended, the program's end drops the
     /// contents.
     pub(crate) fn return_envelope(&self, envelope: Envelope) {
-        let home = &self.mailboxes[envelope.home()];
+        let caller = &self.mailboxes[envelope.caller()];
         // Unparking is the embedder's code.
-        catch_panic(|| home.push_returned(envelope));
+        catch_panic(|| caller.push_returned(envelope));
     }
 
     /// Takes the messages out of a mailbox that is closed. Call it after each sending, and after closing.

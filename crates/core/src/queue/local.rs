@@ -208,9 +208,7 @@ impl<T: Copy> StageQueue<T> {
     }
 
     pub(crate) fn oldest(&self) -> Option<T> {
-        let oldest = self.oldest.get();
-        // SAFETY: as in `pop`.
-        (oldest != self.end.get()).then(|| unsafe { (*self.cell(oldest)).assume_init() })
+        self.peek(PopOrder::OldestFirst)
     }
 
     /// The `n`th from the oldest.

@@ -89,7 +89,7 @@ impl Session {
 
     /// Makes a handle that the record has already counted.
     fn handle(index: u32, processor: &Processor) -> Self {
-        let identity = processor.identity();
+        let identity = processor.identity;
         Self(Rc::new(Handle { index, identity, _thread: PhantomData }))
     }
 
@@ -112,7 +112,7 @@ impl Session {
     pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
         let _scope = OpenScope::scheduler();
         processor::current(|p| {
-            let here = self.0.identity == p.identity();
+            let here = self.0.identity == p.identity;
             assert!(here, "a session is used away from the processor that made it; use it there");
             p.waiting.sessions.with_current(self.0.index, f)
         })

@@ -71,7 +71,7 @@ pub(crate) struct StageDeclaration {
     /// The stage whose operations are the handlers of its cohorts, if it serves one cohort at a time.
     pub(crate) runner: Option<u8>,
     /// The index of the processor that ran the last cohort, plus one; only with `cache_affinity`.
-    pub(crate) last: AtomicUsize,
+    pub(crate) last_processor: AtomicUsize,
     /// Set if its partitions migrate.
     pub(crate) gather: Option<Gather>,
     /// Creates a processor's part of the state, given (processor, processors).
@@ -97,22 +97,22 @@ impl StageDeclaration {
             entry: false,
             calls: None,
             runner: None,
-            last: AtomicUsize::new(0),
+            last_processor: AtomicUsize::new(0),
             gather: None,
             make: Box::new(|_, _| unreachable!("a declaration ends with a policy")),
         }
     }
 
-    /// The other processor that ran the stage's last cohort, if any.
-    pub(crate) fn home(&self, here: usize) -> Option<usize> {
-        self.last.load(Ordering::Relaxed).checked_sub(1).filter(|home| *home != here)
+    /// The other processor that ran the stage's last cohort, and so has the state in its cache, if any.
+    pub(crate) fn cached_on(&self, here: usize) -> Option<usize> {
+        self.last_processor.load(Ordering::Relaxed).checked_sub(1).filter(|other| *other != here)
     }
 
     /// Records that a cohort has run here. Written only when it changes, since other processors read
     /// it.
-    pub(crate) fn ran(&self, here: usize) {
-        if self.last.load(Ordering::Relaxed) != here + 1 {
-            self.last.store(here + 1, Ordering::Relaxed);
+    pub(crate) fn set_last_processor(&self, here: usize) {
+        if self.last_processor.load(Ordering::Relaxed) != here + 1 {
+            self.last_processor.store(here + 1, Ordering::Relaxed);
         }
     }
 }

@@ -52,7 +52,7 @@ impl Table {
 /// The state of one partition as its operations access it. The value stays on its processor, and the
 /// partition does not move while it exists.
 pub struct Partition<S> {
-    pub(super) home: OwnedRef<S>,
+    pub(super) owned: OwnedRef<S>,
     index: usize,
 }
 
@@ -65,7 +65,7 @@ impl<S> Partition<S> {
     #[inline]
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        self.home.state.with(f)
+        self.owned.state.with(f)
     }
 
     /// The index of the partition, from zero.
@@ -76,14 +76,14 @@ impl<S> Partition<S> {
 
 impl<S> Clone for Partition<S> {
     fn clone(&self) -> Self {
-        Self { home: self.home.clone(), index: self.index }
+        Self { owned: self.owned.clone(), index: self.index }
     }
 }
 
 impl<S> Drop for Partition<S> {
     #[inline]
     fn drop(&mut self) {
-        if self.home.closed.get() {
+        if self.owned.closed.get() {
             self.released();
         }
     }
@@ -92,7 +92,7 @@ impl<S> Drop for Partition<S> {
 /// One processor's view of a partition.
 pub(super) struct Entry<S> {
     /// The owned partition, if this processor is the owner.
-    pub(super) home: RefCell<Option<OwnedRef<S>>>,
+    pub(super) owned: RefCell<Option<OwnedRef<S>>>,
     /// Moves that the new owner has not yet confirmed.
     pub(super) leaving: Cell<u32>,
     /// Operations that wait for a move to end, in order.
@@ -104,7 +104,7 @@ pub(super) struct Entry<S> {
 impl<S> Entry<S> {
     fn new(state: Option<Rebuildable<S>>) -> Self {
         Self {
-            home: RefCell::new(state.map(OwnedRef::new)),
+            owned: RefCell::new(state.map(OwnedRef::new)),
             leaving: Cell::new(0),
             waiting: RefCell::default(),
             round: Cell::new(1),
@@ -150,8 +150,8 @@ impl<S> Partitions<S> {
     /// Returns the partition's state, if it is here and no move is pending.
     #[inline]
     pub(crate) fn enter(&self, index: usize) -> Option<Partition<S>> {
-        match &*self.entries[index].home.borrow() {
-            Some(home) if !home.closed.get() => Some(Partition { home: home.clone(), index }),
+        match &*self.entries[index].owned.borrow() {
+            Some(owned) if !owned.closed.get() => Some(Partition { owned: owned.clone(), index }),
             _ => None,
         }
     }
@@ -159,8 +159,8 @@ impl<S> Partitions<S> {
     /// Runs `f` with the partition's state, if it is here and no move is pending.
     #[inline(always)]
     pub(crate) fn try_with_local<R>(&self, index: usize, f: impl FnOnce(&mut S) -> R) -> Option<R> {
-        match &*self.entries[index].home.borrow() {
-            Some(home) if !home.closed.get() => Some(home.state.with(f)),
+        match &*self.entries[index].owned.borrow() {
+            Some(owned) if !owned.closed.get() => Some(owned.state.with(f)),
             _ => None,
         }
     }
@@ -171,8 +171,8 @@ impl<S> Drop for Partitions<S> {
     /// would abort the process.
     fn drop(&mut self) {
         for entry in &mut self.entries {
-            let home = entry.home.get_mut().take();
-            catch_panic(|| drop(home));
+            let owned = entry.owned.get_mut().take();
+            catch_panic(|| drop(owned));
         }
     }
 }

@@ -230,7 +230,7 @@ impl Processor {
 
     fn name_of(&self, slot: Slot) -> OperationName {
         let (index, serial) = (slot.id.get().index(), slot.serial.get().word());
-        OperationName { processor: self.identity(), index, serial }
+        OperationName { processor: self.identity, index, serial }
     }
 }
 

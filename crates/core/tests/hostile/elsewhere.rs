@@ -167,8 +167,8 @@ fn a_release_goes_to_its_processor_alone() {
     let (say, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let hostile = || panic!("hostile release");
-        ids[0].release(hostile);
-        ids[0].release(move || say.send(1).unwrap());
+        ids[0].run_later(hostile);
+        ids[0].run_later(move || say.send(1).unwrap());
     })
     .join()
     .unwrap();
@@ -180,7 +180,7 @@ fn a_release_goes_to_its_processor_alone() {
     assert_eq!(heard.try_recv(), Ok(1));
     drop(one);
     // Dropped without being run.
-    ids[0].release(|| unreachable!());
+    ids[0].run_later(|| unreachable!());
 }
 
 #[test]

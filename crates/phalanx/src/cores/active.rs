@@ -102,7 +102,7 @@ impl ActiveProcessors {
             // At most one command for each processor is on its way, however often the number changes.
             if !member.told.swap(true, Ordering::SeqCst) {
                 let shared = self.0.clone();
-                member.id.release(move || {
+                member.id.run_later(move || {
                     shared.members[index].told.store(false, Ordering::SeqCst);
                     (shared.changed)();
                     gather_partitions(shared.count.load(Ordering::SeqCst));

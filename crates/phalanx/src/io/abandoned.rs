@@ -26,7 +26,7 @@ impl LastWrite {
         if self.socket.is_home() {
             with(|io| end(io, self))
         } else {
-            home.release(move || _ = try_with(|io| end(io, self)))
+            home.run_later(move || _ = try_with(|io| end(io, self)))
         }
     }
 }

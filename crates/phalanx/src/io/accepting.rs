@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use phalanx_driver::{Done, Request, Socket};
 
 use super::request::Progress;
-use super::{HomeSocket, IoTimeout, Requested, release};
+use super::{HomeSocket, IoTimeout, Requested, run_on_home};
 
 /// An accept, without the space that the largest [`Request`] needs.
 struct Accept {
@@ -51,7 +51,7 @@ impl Drop for Accepting {
     fn drop(&mut self) {
         if let Progress::Flying { key, home } = self.request.end() {
             let listener = self.listener;
-            release(home, move |io| io.abandon_accept(key, listener));
+            run_on_home(home, move |io| io.abandon_accept(key, listener));
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) use self::placement::{
     LoadSample, Loads, Placed, Placement, Saturated, SaturationProbe, active_changed, place,
 };
 pub use self::request::Elsewhere;
-pub(crate) use self::request::{HomeSocket, Receive, Requested, release, request};
+pub(crate) use self::request::{HomeSocket, Receive, Requested, request, run_on_home};
 pub(crate) use self::sending::SendPayload;
 pub(crate) use self::traffic::Traffic;
 use crate::blocking::Pools;

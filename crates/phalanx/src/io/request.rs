@@ -70,12 +70,12 @@ fn elsewhere(home: ProcessorId) -> io::Error {
     if home.is_alive() { Elsewhere::AnotherProcessor.into() } else { Elsewhere::Ended.into() }
 }
 
-/// Runs `release` with the I/O of the processor `home`: now if this is its thread, else on that processor. Does nothing
+/// Runs `act` with the I/O of the processor `home`: now if this is its thread, else on that processor. Does nothing
 /// if that processor has ended, because its driver has closed all sockets.
-pub(crate) fn release(home: ProcessorId, release: impl FnOnce(&Io) + Copy + Send + 'static) {
-    let at_home = move || try_with(|io| (io.home == home).then(|| release(io))).flatten();
+pub(crate) fn run_on_home(home: ProcessorId, act: impl FnOnce(&Io) + Copy + Send + 'static) {
+    let at_home = move || try_with(|io| (io.home == home).then(|| act(io))).flatten();
     if at_home().is_none() {
-        home.release(move || _ = at_home());
+        home.run_later(move || _ = at_home());
     }
 }
 
@@ -289,7 +289,7 @@ impl HomeSocket {
     /// Shuts down the write direction, on any thread. Errors are ignored.
     pub(crate) fn shutdown_write(&self) {
         let socket = self.socket;
-        release(self.home, move |io| io.shutdown_write(socket));
+        run_on_home(self.home, move |io| io.shutdown_write(socket));
     }
 }
 
@@ -302,7 +302,7 @@ impl fmt::Debug for HomeSocket {
 impl Drop for HomeSocket {
     fn drop(&mut self) {
         let (socket, has_datagrams) = (self.socket, self.has_datagrams);
-        release(self.home, move |io| {
+        run_on_home(self.home, move |io| {
             if has_datagrams {
                 io.place.count_datagram_socket(-1);
             }
@@ -432,7 +432,7 @@ impl<R: Into<Request> + Unpin> Future for Requested<R> {
 impl<R> Drop for Requested<R> {
     fn drop(&mut self) {
         if let Progress::Flying { key, home } = self.0 {
-            release(home, move |io| io.abandon(key));
+            run_on_home(home, move |io| io.abandon(key));
         }
     }
 }

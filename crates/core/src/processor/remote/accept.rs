@@ -122,7 +122,8 @@ pub(crate) unsafe fn receive<F, T>(
         }
         let reply = std::mem::replace(&mut reply, RemoteReply::EMPTY);
         let place = || place(transit.site, stage, invocation, reply);
-        let operation = processor.arriving_from(transit.home, transit.caller_stage, place).ok()?;
+        let operation =
+            processor.arriving_from(transit.caller, transit.caller_stage, place).ok()?;
         let (index, serial) = (operation.id.get().index(), operation.serial.get());
         if transit.cancel.arrive(RemoteSlot { processor: processor.index(), index, serial }) {
             operation.set(CANCELLED);

@@ -125,7 +125,7 @@ impl Processor {
         unsafe {
             slot.payload::<Sent<F>>().write(Sent { group: self.current_group(), invocation });
             slot.transit().write(Transit {
-                home: self.index() as u16,
+                caller: self.index() as u16,
                 caller_stage: self.running_stage() as u8,
                 site,
                 contents: Cell::new(SlotState::Unstarted),

@@ -31,11 +31,11 @@ impl Drop for Responder {
 
 /// Replies to a request. Outside the program's processors, not with the rest of an outbox.
 pub(crate) fn reply(to: ReplyTo) {
-    let act = move |home: &Processor| home.link.requests.take(to.ticket)(home.into());
+    let act = move |sender: &Processor| sender.link.requests.take(to.ticket)(sender.into());
     let sent = processor::try_current(|processor| {
-        let home = processor.program().mailboxes.get(to.home);
-        let is_of_program = home.is_some_and(|home| home.identity == to.identity);
-        is_of_program.then(|| processor.command(to.home, act))
+        let sender = processor.program().mailboxes.get(to.sender);
+        let is_of_program = sender.is_some_and(|sender| sender.identity == to.identity);
+        is_of_program.then(|| processor.command(to.sender, act))
     });
     if sent.flatten().is_none() {
         send_home(to.identity, act);
@@ -57,7 +57,7 @@ impl Processor {
         then: impl FnOnce(&Processor) + 'static,
     ) {
         let ticket = self.link.requests.add(Box::new(move |processor| then(processor.get())));
-        let to = ReplyTo { identity: self.identity(), home: self.index(), ticket };
+        let to = ReplyTo { identity: self.identity, sender: self.index(), ticket };
         let responder = Responder(Some(to));
         self.command(target, move |processor| act(processor, responder));
     }

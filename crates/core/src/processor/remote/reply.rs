@@ -42,7 +42,7 @@ impl<T> RemoteReply<T> {
         let Some(slot) = self.envelope.take() else { return };
         // SAFETY: the envelope is away from home and here; its invocation was moved out, so nothing
         // is alive where this writes; and there is room for either (`Payload`).
-        let home = unsafe {
+        let caller = unsafe {
             let transit = &*slot.transit();
             match result {
                 Ok(value) => {
@@ -54,13 +54,13 @@ impl<T> RemoteReply<T> {
                     transit.contents.set(SlotState::Failed);
                 }
             }
-            usize::from(transit.home)
+            usize::from(transit.caller)
         };
         processor::current(|processor| {
-            if home == processor.index() {
+            if caller == processor.index() {
                 processor.complete_remote(Envelope(slot))
             } else {
-                processor.send(home, Message::Reply(Envelope(slot)))
+                processor.send(caller, Message::Reply(Envelope(slot)))
             }
         });
     }

@@ -219,7 +219,7 @@ impl Processor {
         }
         let ran = self.run_cohort(stage, world);
         if affine && ran > 0 {
-            self.program().stages[stage].ran(self.index());
+            self.program().stages[stage].set_last_processor(self.index());
         }
         ran
     }

@@ -26,8 +26,8 @@ impl<S> Partition<S> {
     #[cold]
     pub(in crate::state) fn released(&self) {
         // This reference and that of the entry.
-        if self.home.count() == 2
-            && let Some(waker) = self.home.drained.take()
+        if self.owned.count() == 2
+            && let Some(waker) = self.owned.drained.take()
         {
             catch_panic(|| waker.wake());
         }
@@ -39,7 +39,7 @@ impl<S> Partitions<S> {
     /// confirmed that.
     pub(crate) fn must_wait(&self, index: usize) -> bool {
         let entry = &self.entries[index];
-        entry.leaving.get() > 0 || entry.home.borrow().is_some()
+        entry.leaving.get() > 0 || entry.owned.borrow().is_some()
     }
 
     /// Registers `waker` to be woken when the move ends, once per `round`.
@@ -52,8 +52,8 @@ impl<S> Partitions<S> {
 
     /// Closes the partition to further operations.
     pub(crate) fn close(&self, index: usize) -> Result<(), CloseError> {
-        match &*self.entries[index].home.borrow() {
-            Some(home) if home.closed.replace(true) => Err(CloseError::Moving),
+        match &*self.entries[index].owned.borrow() {
+            Some(owned) if owned.closed.replace(true) => Err(CloseError::Moving),
             Some(_) => Ok(()),
             None if self.entries[index].leaving.get() > 0 => Err(CloseError::Moving),
             None => Err(CloseError::NotHere),
@@ -62,9 +62,9 @@ impl<S> Partitions<S> {
 
     /// Reopens the partition after an abandoned move.
     pub(crate) fn reopen(&self, index: usize) {
-        if let Some(home) = &*self.entries[index].home.borrow() {
-            home.closed.set(false);
-            home.drained.take();
+        if let Some(owned) = &*self.entries[index].owned.borrow() {
+            owned.closed.set(false);
+            owned.drained.take();
         }
         self.entries[index].wake();
     }
@@ -72,11 +72,11 @@ impl<S> Partitions<S> {
     /// Whether all operations inside have left. If not, the last one to leave wakes `waker`.
     pub(crate) fn is_drained(&self, index: usize, waker: Waker) -> bool {
         // Borrowed by `try_with_local` further up this stack: not drained either.
-        let Ok(home) = self.entries[index].home.try_borrow_mut() else { return false };
-        let Some(home) = &*home else { return false };
-        let drained = home.count() == 1;
+        let Ok(owned) = self.entries[index].owned.try_borrow_mut() else { return false };
+        let Some(owned) = &*owned else { return false };
+        let drained = owned.count() == 1;
         if !drained {
-            home.drained.replace(Some(waker));
+            owned.drained.replace(Some(waker));
         }
         drained
     }
@@ -85,13 +85,13 @@ impl<S> Partitions<S> {
     pub(crate) fn take(&self, index: usize) -> Rebuildable<S> {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() + 1);
-        let home = entry.home.take().map(OwnedRef::into_state);
-        home.and_then(Result::ok).expect("closed and drained")
+        let owned = entry.owned.take().map(OwnedRef::into_state);
+        owned.and_then(Result::ok).expect("closed and drained")
     }
 
     /// Installs the state: this processor is now the owner.
     pub(crate) fn install(&self, index: usize, state: Rebuildable<S>) {
-        let before = self.entries[index].home.replace(Some(OwnedRef::new(state)));
+        let before = self.entries[index].owned.replace(Some(OwnedRef::new(state)));
         assert!(before.is_none(), "a partition has one owner");
         self.table.owners[index].store(self.processor as u16, Relaxed);
     }

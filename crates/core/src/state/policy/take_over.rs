@@ -39,10 +39,10 @@ impl<S> Partitions<S> {
     /// Takes the state out of the partition, if it is here and no operation is inside.
     pub(crate) fn give_up(&self, index: usize) -> Option<Rebuildable<S>> {
         // The count comes first: while it is above one, the rest may be in use.
-        let mut home = self.entries[index].home.try_borrow_mut().ok()?;
-        if home.as_ref()?.count() > 1 || home.as_ref()?.closed.get() || !self.is_settled(index) {
+        let mut owned = self.entries[index].owned.try_borrow_mut().ok()?;
+        if owned.as_ref()?.count() > 1 || owned.as_ref()?.closed.get() || !self.is_settled(index) {
             return None;
         }
-        home.take().and_then(|home| home.into_state().ok())
+        owned.take().and_then(|owned| owned.into_state().ok())
     }
 }

@@ -69,7 +69,7 @@ const HERE: Placed = Placed::Here { served: false, state: None };
 impl Handover {
     fn send(self) {
         let to = self.to.shared.members[self.to.processor].id;
-        to.release(move || {
+        to.run_later(move || {
             try_with(|io| io.take_over(self));
         });
     }

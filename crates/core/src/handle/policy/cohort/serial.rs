@@ -32,7 +32,7 @@ use crate::stage::key::CallSite;
 use crate::state::exclusive::Shared;
 
 /// A stage's state on one processor while no handler uses it.
-struct Home<S> {
+struct IdleState<S> {
     stage: u8,
     state: RefCell<Option<S>>,
     cohort: Rc<SerialCohort>,
@@ -41,22 +41,22 @@ struct Home<S> {
 /// A cohort in progress, with the state.
 struct Serving<S> {
     state: Option<S>,
-    home: Rc<Home<S>>,
+    idle: Rc<IdleState<S>>,
 }
 
 impl<S> Serving<S> {
-    fn begin(home: &Rc<Home<S>>) -> Self {
-        home.cohort.is_busy.set(true);
-        Self { state: home.state.borrow_mut().take(), home: home.clone() }
+    fn begin(idle: &Rc<IdleState<S>>) -> Self {
+        idle.cohort.is_busy.set(true);
+        Self { state: idle.state.borrow_mut().take(), idle: idle.clone() }
     }
 }
 
 impl<S> Drop for Serving<S> {
     fn drop(&mut self) {
-        *self.home.state.borrow_mut() = self.state.take();
-        self.home.cohort.is_busy.set(false);
-        self.home.cohort.handler.set(None);
-        processor::try_current(|p| p.stages.set_ready(self.home.stage.into()));
+        *self.idle.state.borrow_mut() = self.state.take();
+        self.idle.cohort.is_busy.set(false);
+        self.idle.cohort.handler.set(None);
+        processor::try_current(|p| p.stages.set_ready(self.idle.stage.into()));
     }
 }
 
@@ -107,13 +107,13 @@ impl StageOptions<'_> {
         let key = self.declare(Box::new(move |processor, _| {
             let in_progress = Rc::new(SerialCohort::default());
             let state = RefCell::new(Some(make(processor)));
-            let home = Rc::new(Home { stage, state, cohort: in_progress.clone() });
+            let idle = Rc::new(IdleState { stage, state, cohort: in_progress.clone() });
             let handler = handler.clone();
             let begin = move |cohort: &mut Cohort<I, O>| {
-                let (mut serving, handler) = (Serving::begin(&home), handler.clone());
+                let (mut serving, handler) = (Serving::begin(&idle), handler.clone());
                 let cohort = cohort.take_all();
                 let operation = move |_: Shared<R>| async move {
-                    serving.home.cohort.handler.set(OperationName::current());
+                    serving.idle.cohort.handler.set(OperationName::current());
                     let Some(state) = &mut serving.state else { return };
                     let served = handler(state, cohort);
                     answering_for(stage, served).await;

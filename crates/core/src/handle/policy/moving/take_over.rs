@@ -122,11 +122,11 @@ fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
     let stage = Stage::<Partition<S>>::new(key);
     let table = stage.partitions(processor).table();
     for index in 0..table.count() {
-        let home = processor.load.take_overs.home(table.first_owner(index));
-        if table.owner(index) == processor.index() && home != processor.index() {
+        let target = processor.load.take_overs.target(table.first_owner(index));
+        if table.owner(index) == processor.index() && target != processor.index() {
             let invoked = processor.waiting.sessions.with_current(NO_SESSION, || {
-                let leave = move |_: &Processor, _| go_home(stage, index, home);
-                Call::new(processor, processor.call(key.call_site(), leave)).detach()
+                let move_out = move |_: &Processor, _| move_to_target(stage, index, target);
+                Call::new(processor, processor.call(key.call_site(), move_out)).detach()
             });
             if invoked.is_err() {
                 processor.load.take_overs.stays(key.stage());
@@ -135,9 +135,13 @@ fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
     }
 }
 
-/// Moves a partition to its home. If operations stay inside, a later attempt follows.
-async fn go_home<S: Send + 'static>(stage: PartitionedStage<S>, index: usize, home: usize) {
-    if let MoveOutcome::Busy = stage.move_out(index, home).await {
+/// Moves a partition to the processor that should own it. If operations stay inside, a later attempt follows.
+async fn move_to_target<S: Send + 'static>(
+    stage: PartitionedStage<S>,
+    index: usize,
+    target: usize,
+) {
+    if let MoveOutcome::Busy = stage.move_out(index, target).await {
         processor::try_current(|p| p.load.take_overs.stays(stage.key().stage()));
     }
 }

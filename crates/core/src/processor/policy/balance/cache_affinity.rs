@@ -1,15 +1,15 @@
 //! Cache affinity for exclusive stages with large state, after CacheSize in tr2001 §5.1: a cohort either runs
 //! here, which moves the state to this processor's cache, or is sent to the processor that has the state in
-//! its cache. The paper's alternative is to leave the cohort for its home processor, and it gives no rule for
+//! its cache. The paper's alternative is to leave the cohort for the other processor, and it gives no rule for
 //! the decision; the rule here is Phalanx's.
 //!
 //! Both move cache lines between processors: the state is as many lines as its declared size, and an
-//! operation about [`LINES_PER_OPERATION`]. The smaller amount is moved. The stage's *home* is the processor
-//! that ran its last cohort. It is a hint in one shared word: a wrong guess costs only time, since the
-//! stage's lock protects the state.
+//! operation about [`LINES_PER_OPERATION`]. The smaller amount is moved. The processor
+//! that ran the stage's last cohort is taken to have the state in its cache. It is a hint in one shared word: a wrong
+//! guess costs only time, since the stage's lock protects the state.
 //!
 //! Unstarted operations wait as envelopes in this processor's own ring of the stage, like those of balanced
-//! stages. They are sent in a command, and the home accepts them immediately, so none is sent twice, except beyond the
+//! stages. They are sent in a command, and the other processor accepts them immediately, so none is sent twice, except beyond the
 //! bound of its queue. Once one has started here, its cohort runs here and includes the rest.
 
 use std::sync::Weak;
@@ -49,7 +49,7 @@ impl Drop for Envelopes {
 }
 
 impl Processor {
-    /// Sends the envelopes that wait at a stage to the stage's home, if that is cheaper than running them
+    /// Sends the envelopes that wait at a stage to the processor that has its state in the cache, if that is cheaper than running them
     /// here. Returns whether they were sent.
     #[cold]
     pub(crate) fn forward_to_owner(&self, stage: usize) -> bool {
@@ -60,8 +60,8 @@ impl Processor {
         }
         let cohort = waiting.min(local.max_cohort.get());
         let declared = &self.program().stages[stage];
-        let Some(home) = declared.home(self.index()).filter(|home| {
-            let parking = &self.program().mailboxes[*home].parking;
+        let Some(target) = declared.cached_on(self.index()).filter(|target| {
+            let parking = &self.program().mailboxes[*target].parking;
             // Waking it would take longer than moving some 500 lines.
             !parking.is_parked() && !parking.is_closed()
         }) else {
@@ -73,9 +73,9 @@ impl Processor {
         let envelopes: Vec<_> = std::iter::from_fn(|| ring.pop()).take(cohort).collect();
         let program = std::sync::Arc::downgrade(&self.control().0);
         let mut envelopes = Envelopes { envelopes: envelopes.into_iter(), program };
-        self.command(home, move |home| {
+        self.command(target, move |there| {
             for envelope in envelopes.envelopes.by_ref() {
-                home.accept_forwarded(stage, envelope);
+                there.accept_forwarded(stage, envelope);
             }
         });
         if ring.len() == 0 {

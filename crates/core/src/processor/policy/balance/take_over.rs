@@ -32,7 +32,7 @@ impl Processor {
     pub(crate) fn has_received(&self, stage: u8, first_owner: usize) {
         let take_overs = &self.load.take_overs;
         let migrates = self.program().stages[usize::from(stage)].gather.is_some();
-        if migrates && take_overs.home(first_owner) != self.index() {
+        if migrates && take_overs.target(first_owner) != self.index() {
             take_overs.taken(stage);
         }
     }

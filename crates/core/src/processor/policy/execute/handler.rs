@@ -55,7 +55,7 @@ impl Processor {
             self.observe.counters.watch.operation(slot);
             last = Some((slot.vtable.get(), slot.site.get()));
             // SAFETY: of this stage's queue, and not started before (top of the file).
-            unsafe { handler.take_item(self.identity(), slot) };
+            unsafe { handler.take_item(self.identity, slot) };
             taken += 1;
         }
         let Some((vtable, site)) = last else { return };
