@@ -256,7 +256,7 @@ pub trait Driver {
     /// dropped. Closing a socket twice has no effect.
     fn close(&mut self, socket: Socket);
 
-    /// Gives up `connection`, so that another driver of the same kind can [take it over](Driver::take_over). `None` if it
+    /// Gives up `connection`, so that another driver of the same kind can [take it over](Driver::attach). `None` if it
     /// is not open, a request on it is in flight, or the driver receives [ahead](Driver::stop_ahead) on it.
     fn detach(&mut self, connection: Socket) -> Option<Endpoint>;
 
@@ -272,7 +272,7 @@ pub trait Driver {
     ///
     /// # Errors
     /// `EBADF` if `listener` is not open; else as [`adopt`](Driver::adopt).
-    fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket>;
+    fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket>;
 
     /// Shuts down one or both directions of `socket`. Never blocks.
     ///

@@ -26,27 +26,27 @@ impl<P: Copy> TokenMap<P> {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, token: Token, place: P) {
+    pub(crate) fn insert(&mut self, token: Token, value: P) {
         match self.overflow.is_empty().then(|| self.direct(token)).flatten() {
             Some(free @ None) => {
-                *free = Some(place);
+                *free = Some(value);
                 self.count += 1;
             }
-            _ => self.insert_rarely(token, place),
+            _ => self.insert_rarely(token, value),
         }
     }
 
     /// Inserts a token that extends the vector, or that may be in the hash table.
     #[cold]
-    fn insert_rarely(&mut self, token: Token, place: P) {
+    fn insert_rarely(&mut self, token: Token, value: P) {
         assert!(self.get(token).is_none(), "{token:?} is already in flight");
         self.count += 1;
         if token.0 < MIN_DIRECT + 2 * self.count && token.0 >= self.direct.len() as u64 {
             self.direct.resize(token.0 as usize + 1, None);
         }
         match self.direct(token) {
-            Some(direct) => *direct = Some(place),
-            None => drop(self.overflow.insert(token, place)),
+            Some(direct) => *direct = Some(value),
+            None => drop(self.overflow.insert(token, value)),
         }
     }
 
@@ -111,10 +111,10 @@ mod tests {
                 1 => round,
                 _ => u64::MAX - (seed >> 33) % 50,
             });
-            let place = known.remove(&token);
-            assert_eq!(tokens.get(token), place);
-            assert_eq!(tokens.remove(token), place);
-            if place.is_none() {
+            let value = known.remove(&token);
+            assert_eq!(tokens.get(token), value);
+            assert_eq!(tokens.remove(token), value);
+            if value.is_none() {
                 tokens.insert(token, round);
                 known.insert(token, round);
             }
@@ -124,7 +124,7 @@ mod tests {
             most = most.max(tokens.count);
             assert!(tokens.direct.len() as u64 <= MIN_DIRECT + 2 * most);
         }
-        known.iter().for_each(|(token, place)| assert_eq!(tokens.get(*token), Some(*place)));
+        known.iter().for_each(|(token, value)| assert_eq!(tokens.get(*token), Some(*value)));
         assert_eq!(tokens.count, known.len() as u64);
 
         let mut tokens = TokenMap::new();

@@ -34,7 +34,7 @@ impl Driver for Poll {
 
     fn close(&mut self, socket: Socket) {
         let Some(state) = self.sockets.remove(socket) else { return };
-        while let Some(connection) = self.next_taken_over(socket) {
+        while let Some(connection) = self.next_attached(socket) {
             self.close(connection);
         }
         let sending = state.sending.map(|sending| sending.token);
@@ -59,7 +59,7 @@ impl Driver for Poll {
         Some(state.fd.into())
     }
 
-    fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
+    fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
         if self.sockets.get(listener).is_none() {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
@@ -67,7 +67,7 @@ impl Driver for Poll {
         let state = self.sockets.get_mut(listener).expect("found above");
         match state.accepting.pop_front() {
             Some(token) => self.finish(token, Ok(Done::Accepted(connection))),
-            None => self.taken_over.push_back((listener, connection)),
+            None => self.attached.push_back((listener, connection)),
         }
         Ok(connection)
     }
@@ -150,8 +150,8 @@ impl Driver for Poll {
     }
 
     fn cancel(&mut self, token: Token) {
-        let Some(place) = self.tokens.get(token) else { return };
-        match place {
+        let Some(pending) = self.tokens.get(token) else { return };
+        match pending {
             Pending::Connect => self.connects.retain(|(other, _)| *other != token),
             // The caller has not received the socket yet.
             Pending::Connecting(socket) => return self.close(socket),
@@ -167,7 +167,7 @@ impl Driver for Poll {
             | Pending::Send(socket)
             | Pending::Datagram(socket) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
-                match place {
+                match pending {
                     Pending::Accept(_) => state.accepting.retain(|other| *other != token),
                     Pending::Receive(_) => state.receiving = None,
                     Pending::Datagram(_) => state.datagrams_mut().remove(token),

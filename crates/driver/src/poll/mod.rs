@@ -58,7 +58,7 @@ pub struct Poll {
     /// The delays of files.
     waits: QueueDelays,
     /// Connections that another driver has accepted, with the listeners that return them.
-    taken_over: VecDeque<(Socket, Socket)>,
+    attached: VecDeque<(Socket, Socket)>,
     /// Sockets that are readable but found no receive buffer.
     starved: VecDeque<Socket>,
     jobs: BlockingJobs,
@@ -106,8 +106,8 @@ impl Poll {
     pub fn open(config: &Config) -> io::Result<Poll> {
         let pool = Pool::new(config)?;
         let poll = mio::Poll::new()?;
-        let bell = WakeEvent(mio::Waker::new(poll.registry(), WAKER)?);
-        let unparker = Unparker::new(bell);
+        let wake_event = WakeEvent(mio::Waker::new(poll.registry(), WAKER)?);
+        let unparker = Unparker::new(wake_event);
         Ok(Poll {
             poll,
             events: Events::with_capacity(config.entries as usize),
@@ -119,7 +119,7 @@ impl Poll {
             queue: Vec::new(),
             connects: Vec::new(),
             waits: QueueDelays::default(),
-            taken_over: VecDeque::new(),
+            attached: VecDeque::new(),
             starved: VecDeque::new(),
             jobs: BlockingJobs::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             unparker,
@@ -153,9 +153,9 @@ impl Poll {
     }
 
     /// The oldest connection that waits for an accept of `listener`.
-    fn next_taken_over(&mut self, listener: Socket) -> Option<Socket> {
-        let at = self.taken_over.iter().position(|(waits_for, _)| *waits_for == listener)?;
-        self.taken_over.remove(at).map(|(_, connection)| connection)
+    fn next_attached(&mut self, listener: Socket) -> Option<Socket> {
+        let at = self.attached.iter().position(|(waits_for, _)| *waits_for == listener)?;
+        self.attached.remove(at).map(|(_, connection)| connection)
     }
 
     fn finish(&mut self, token: Token, result: io::Result<Done>) {

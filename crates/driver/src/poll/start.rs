@@ -78,7 +78,7 @@ impl Poll {
         if self.sockets.get(listener).is_none() {
             return self.refuse(token, libc::EBADF);
         }
-        if let Some(connection) = self.next_taken_over(listener) {
+        if let Some(connection) = self.next_attached(listener) {
             return self.done.push(Completion::ok(token, Done::Accepted(connection)));
         }
         let state = self.sockets.get_mut(listener).expect("found above");

@@ -222,7 +222,7 @@ impl Sim {
     }
 
     fn try_accept(&mut self, listener: Socket) -> io::Result<Done> {
-        if let Some(connection) = self.next_taken_over(listener) {
+        if let Some(connection) = self.next_attached(listener) {
             return Ok(Done::Accepted(connection));
         }
         let Some(SimSocket::Listener(listener)) = self.sockets.get(listener).copied() else {
@@ -268,9 +268,9 @@ impl Sim {
 
 impl Sim {
     /// The oldest connection of another driver that waits for an accept of `listener`.
-    pub(super) fn next_taken_over(&mut self, listener: Socket) -> Option<Socket> {
-        let at = self.taken_over.iter().position(|(waits_for, _)| *waits_for == listener)?;
-        self.taken_over.remove(at).map(|(_, connection)| connection)
+    pub(super) fn next_attached(&mut self, listener: Socket) -> Option<Socket> {
+        let at = self.attached.iter().position(|(waits_for, _)| *waits_for == listener)?;
+        self.attached.remove(at).map(|(_, connection)| connection)
     }
 
     /// Stores an accepted connection of this world.

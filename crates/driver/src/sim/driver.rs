@@ -33,8 +33,8 @@ pub struct Sim {
     pub(super) all_wait_since: Option<(u64, usize)>,
     pub(super) done: Vec<Completion>,
     /// Connections that another driver has accepted, with the listeners that return them.
-    pub(super) taken_over: VecDeque<(Socket, Socket)>,
-    bell: Arc<WakeEvent>,
+    pub(super) attached: VecDeque<(Socket, Socket)>,
+    wake_event: Arc<WakeEvent>,
     calls: u64,
 }
 
@@ -82,8 +82,8 @@ impl Sim {
             flights: Vec::new(),
             all_wait_since: None,
             done: Vec::new(),
-            taken_over: VecDeque::new(),
-            bell: Arc::default(),
+            attached: VecDeque::new(),
+            wake_event: Arc::default(),
             calls: 0,
         })
     }
@@ -252,7 +252,7 @@ impl Driver for Sim {
             });
         }
         self.drop_socket(held);
-        while let Some(connection) = self.next_taken_over(socket) {
+        while let Some(connection) = self.next_attached(socket) {
             self.close(connection);
         }
     }
@@ -269,12 +269,12 @@ impl Driver for Sim {
         }
     }
 
-    fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
+    fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
         if self.sockets.get(listener).is_none() {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let connection = self.adopt(connection)?;
-        self.taken_over.push_back((listener, connection));
+        self.attached.push_back((listener, connection));
         self.all_wait_since = None;
         Ok(connection)
     }
@@ -398,7 +398,7 @@ impl Driver for Sim {
         let limit = timeout.map(|timeout| timeout.as_nanos() as u64);
         let deadline = limit.map(|limit| self.world.now().saturating_add(limit));
         loop {
-            if self.is_ready() || self.bell.0.swap(false, Ordering::SeqCst) {
+            if self.is_ready() || self.wake_event.0.swap(false, Ordering::SeqCst) {
                 return Ok(());
             }
             match (self.world.next_arrival(), deadline) {
@@ -422,7 +422,7 @@ impl Driver for Sim {
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {
-        self.bell.clone()
+        self.wake_event.clone()
     }
 
     fn system_calls(&self) -> u64 {

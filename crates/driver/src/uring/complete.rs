@@ -40,54 +40,54 @@ impl Uring {
         self.ring.take_events(&mut events);
         self.prefetch(&events);
         for event in events.drain(..) {
-            self.dispatch(event);
+            self.handle_event(event);
         }
         self.events = events;
         self.take_owner_checks();
     }
 
-    fn dispatch(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         if event.data == IGNORED {
             return;
         }
-        let name = event.data;
-        if let Some(Receive { socket, run, .. }) = self.inflight.receive(name) {
-            let (socket, run) = (*socket, *run);
-            return self.received(name, socket, run, event);
+        let user_data = event.data;
+        if let Some(Receive { socket, multishot_limit, .. }) = self.inflight.receive(user_data) {
+            let (socket, multishot_limit) = (*socket, *multishot_limit);
+            return self.received(user_data, socket, multishot_limit, event);
         }
-        match self.inflight.get_mut(name) {
+        match self.inflight.get_mut(user_data) {
             // The unparker's flag contains the information; the event only ended the sleep, or was the queue
             // delay probe.
-            Operation::Listen => {
+            Operation::PollWakeEvent => {
                 self.queue_delay.reaped();
                 if !event.more() {
-                    let ended = self.inflight.is_cancelled(name);
-                    self.inflight.remove(name);
+                    let ended = self.inflight.is_cancelled(user_data);
+                    self.inflight.remove(user_data);
                     if !ended {
-                        self.listen();
+                        self.arm_wake_event();
                     }
                 }
             }
             Operation::Accept { listener, .. } => {
                 let listener = *listener;
-                self.accepted(name, listener, event);
+                self.accepted(user_data, listener, event);
             }
-            Operation::Send(_) => self.sent(name, event),
+            Operation::Send(_) => self.sent(user_data, event),
             Operation::SendDatagram(_) | Operation::ReceiveDatagram(_) => {
-                self.datagram_completed(name, event);
+                self.datagram_completed(user_data, event);
             }
-            Operation::WaitForSpace(_) => self.space_available(name),
+            Operation::WaitForSpace(_) => self.space_available(user_data),
             Operation::Connect(_)
             | Operation::Open(_)
             | Operation::Read(_)
             | Operation::Write(_)
-            | Operation::Sync(_) => self.single(name, event),
+            | Operation::Sync(_) => self.oneshot_completed(user_data, event),
         }
     }
 
-    fn sent(&mut self, name: u64, event: Event) {
-        let ended = self.inflight.is_cancelled(name);
-        let Operation::Send(sending) = self.inflight.get_mut(name) else { unreachable!() };
+    fn sent(&mut self, user_data: u64, event: Event) {
+        let ended = self.inflight.is_cancelled(user_data);
+        let Operation::Send(sending) = self.inflight.get_mut(user_data) else { unreachable!() };
         let mut result = match event.outcome() {
             Ok(0) => Err(io::Error::from(io::ErrorKind::WriteZero)),
             Ok(sent) => {
@@ -100,11 +100,11 @@ impl Uring {
         let short = event.result > 0 && result.is_err();
         if short || result.as_ref().is_err_and(is_transient) {
             if !ended {
-                return self.relaunch(name);
+                return self.relaunch(user_data);
             }
             result = Err(cancelled());
         }
-        let Operation::Send(sending) = self.inflight.remove(name) else { unreachable!() };
+        let Operation::Send(sending) = self.inflight.remove(user_data) else { unreachable!() };
         let Sending { token, socket, payload, message, .. } = sending;
         let mut is_queued = false;
         if let Some(state) = self.sockets.get_mut(socket) {
@@ -123,10 +123,10 @@ impl Uring {
     }
 
     /// Handles a completion of an operation that completes once.
-    fn single(&mut self, name: u64, event: Event) {
-        let ended = self.inflight.is_cancelled(name);
+    fn oneshot_completed(&mut self, user_data: u64, event: Event) {
+        let ended = self.inflight.is_cancelled(user_data);
         let mut outcome = event.outcome();
-        let unfinished = match (self.inflight.get_mut(name), &outcome) {
+        let unfinished = match (self.inflight.get_mut(user_data), &outcome) {
             (Operation::Read(reading), Ok(read)) => !reading.advance(*read),
             // A write of nothing would be repeated forever.
             (Operation::Write(_), Ok(0)) => {
@@ -141,12 +141,12 @@ impl Uring {
         };
         if unfinished {
             if !ended {
-                return self.relaunch(name);
+                return self.relaunch(user_data);
             }
             // A blocking operation that was cancelled reports EINTR.
             outcome = Err(cancelled());
         }
-        match self.inflight.remove(name) {
+        match self.inflight.remove(user_data) {
             Operation::Connect(Connecting { token, fd, .. }) => {
                 let result = outcome.map(|_| self.sockets.insert(State::new(fd)));
                 self.finish(token, result.map(Done::Connected));

@@ -53,8 +53,10 @@ impl Driver for Uring {
         if let Some(key) = state.sending_file {
             self.end_file(key as usize);
         }
-        for name in [state.sending, state.receiving.armed, accepting.armed].into_iter().flatten() {
-            self.abort(name);
+        for user_data in
+            [state.sending, state.receiving.armed, accepting.armed].into_iter().flatten()
+        {
+            self.abort(user_data);
         }
         self.abort_datagrams(socket);
         // The descriptor is closed with the last operation that owns it: see `inflight`.
@@ -72,13 +74,13 @@ impl Driver for Uring {
     fn stop_ahead(&mut self, connection: Socket) {
         let Some(state) = self.sockets.get(connection) else { return };
         if state.receiving.waiting.is_none()
-            && let Some(name) = state.receiving.armed
+            && let Some(user_data) = state.receiving.armed
         {
-            self.abort(name);
+            self.abort(user_data);
         }
     }
 
-    fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
+    fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
         self.accept_detached(listener, connection.into_fd()?)
     }
 
@@ -149,29 +151,29 @@ impl Driver for Uring {
             Request::Connect { address } => {
                 self.calls += 1;
                 let connecting = Connecting::new(token, &address).map(Operation::Connect);
-                self.start_file(token, connecting);
+                self.start_or_fail(token, connecting);
             }
             Request::Open { directory, path, how } if how.links == Links::SameOwner => {
                 self.open_checking_owners(token, directory, path, how);
             }
             Request::Open { directory, path, how } => {
                 let opening = Opening::new(token, &directory, path, how);
-                self.start_file(token, opening.map(Operation::Open));
+                self.start_or_fail(token, opening.map(Operation::Open));
             }
             Request::ReadAt { file, buffer, offset, length } => {
                 let reading = Reading::new(token, &file, buffer, offset, length);
-                self.start_file(token, reading.map(Operation::Read));
+                self.start_or_fail(token, reading.map(Operation::Read));
             }
             Request::WriteAt { file, bytes, offset } => {
                 let nothing = bytes.is_empty();
                 match Writing::new(token, &file, bytes.into(), offset) {
                     Ok(_) if nothing => self.done.push(Completion::ok(token, Done::Written)),
-                    writing => self.start_file(token, writing.map(Operation::Write)),
+                    writing => self.start_or_fail(token, writing.map(Operation::Write)),
                 }
             }
             Request::Sync { file, data_only } => {
                 let syncing = Syncing::new(token, &file, data_only);
-                self.start_file(token, syncing.map(Operation::Sync));
+                self.start_or_fail(token, syncing.map(Operation::Sync));
             }
         }
     }
@@ -179,7 +181,7 @@ impl Driver for Uring {
     fn cancel(&mut self, token: Token) {
         match self.tokens.get(token) {
             None => {}
-            Some(Pending::Operation(name)) => self.abort(name),
+            Some(Pending::Operation(user_data)) => self.abort(user_data),
             Some(Pending::File(key)) => self.end_file(key),
             Some(Pending::OwnerCheck(job)) => self.cancel_owner_check(token, job),
             Some(Pending::Queued(socket)) => self.cancel_queued(token, socket),

@@ -61,7 +61,7 @@ pub struct Uring {
     starved: VecDeque<Socket>,
     /// The largest number of bytes that a multishot receive may take without interruption; 0 for the kernel's
     /// default.
-    run: u32,
+    multishot_limit: u32,
     /// Paths that helper threads resolve.
     owner_checks: BlockingJobs,
     files: FileSends,
@@ -69,7 +69,7 @@ pub struct Uring {
     queue_delay: QueueDelayProbe,
     events: Vec<Event>,
     /// Scratch memory of `prefetch`.
-    ahead: Vec<Token>,
+    prefetched: Vec<Token>,
     #[expect(clippy::vec_box, reason = "a header must keep its address while it is in use")]
     messages: Vec<Box<Message>>,
     /// System calls other than those on the ring.
@@ -108,40 +108,40 @@ impl Uring {
             tokens: TokenMap::new(),
             done: Vec::new(),
             starved: VecDeque::new(),
-            run: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
+            multishot_limit: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
             owner_checks: BlockingJobs::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             files: FileSends::default(),
             unparker,
             queue_delay: QueueDelayProbe::default(),
             events: Vec::new(),
-            ahead: Vec::new(),
+            prefetched: Vec::new(),
             messages: Vec::new(),
             calls: 3,
         };
-        uring.listen();
+        uring.arm_wake_event();
         Ok(uring)
     }
 
-    /// Stores `operation` and submits it. Returns its name.
+    /// Stores `operation` and submits it. Returns its user data.
     fn launch(&mut self, operation: Operation) -> u64 {
-        let name = self.inflight.insert(operation);
-        self.relaunch(name);
-        name
+        let user_data = self.inflight.insert(operation);
+        self.relaunch(user_data);
+        user_data
     }
 
-    /// Stores a receive and submits it. Returns its name.
+    /// Stores a receive and submits it. Returns its user data.
     fn launch_receive(&mut self, receive: Receive) -> u64 {
-        let submission = multishot::receive(&receive.fd, receive.run);
-        let name = self.inflight.insert_receive(receive);
+        let submission = multishot::receive(&receive.fd, receive.multishot_limit);
+        let user_data = self.inflight.insert_receive(receive);
         // SAFETY: the submission points to nothing, and the entry in `inflight` owns its descriptor: see `relaunch`.
-        unsafe { self.ring.push(submission.user_data(name)) };
-        name
+        unsafe { self.ring.push(submission.user_data(user_data)) };
+        user_data
     }
 
-    /// Submits the rest of the operation `name`.
-    fn relaunch(&mut self, name: u64) {
-        let submission = match self.inflight.get_mut(name) {
-            Operation::Listen => self.unparker.wake.listen(),
+    /// Submits the rest of an operation.
+    fn relaunch(&mut self, user_data: u64) {
+        let submission = match self.inflight.get_mut(user_data) {
+            Operation::PollWakeEvent => self.unparker.wake.poll_submission(),
             Operation::Accept { fd, .. } => multishot::accept(fd),
             Operation::Send(sending) => sending.submission(&mut self.messages),
             Operation::SendDatagram(sending) => sending.submission(),
@@ -156,20 +156,20 @@ impl Uring {
         // SAFETY: the submission points only to heap memory and descriptors that the entry in `inflight`
         // owns. `complete` removes that entry only at the final completion. If the driver is dropped before,
         // `teardown` waits for the completion or leaks the entry.
-        unsafe { self.ring.push(submission.user_data(name)) };
+        unsafe { self.ring.push(submission.user_data(user_data)) };
     }
 
-    /// Requests that the kernel ends the operation `name` early.
-    fn abort(&mut self, name: u64) {
-        if self.inflight.cancel(name) {
-            let submission = opcode::AsyncCancel::new(name).build().user_data(IGNORED);
-            // SAFETY: a cancellation points to nothing. The name cannot belong to another operation when the
+    /// Requests that the kernel ends an operation early.
+    fn abort(&mut self, user_data: u64) {
+        if self.inflight.cancel(user_data) {
+            let submission = opcode::AsyncCancel::new(user_data).build().user_data(IGNORED);
+            // SAFETY: a cancellation points to nothing. The user data cannot belong to another operation when the
             // kernel reads it, because that one would be submitted later.
             unsafe { self.ring.push(submission) };
         }
     }
 
-    fn listen(&mut self) {
-        self.launch(Operation::Listen);
+    fn arm_wake_event(&mut self) {
+        self.launch(Operation::PollWakeEvent);
     }
 }

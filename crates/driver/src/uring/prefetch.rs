@@ -21,7 +21,7 @@ impl Uring {
         if events.len() < 2 || self.inflight.len() < MIN_PREFETCH {
             return;
         }
-        let mut tokens = std::mem::take(&mut self.ahead);
+        let mut tokens = std::mem::take(&mut self.prefetched);
         let named = events.iter().filter(|event| event.data != IGNORED);
         let sockets = named.filter_map(|event| Some(self.inflight.receive(event.data)?.socket));
         tokens.extend(sockets.filter_map(|socket| {
@@ -32,6 +32,6 @@ impl Uring {
         for token in tokens.drain(..) {
             black_box(self.tokens.get(token).is_some());
         }
-        self.ahead = tokens;
+        self.prefetched = tokens;
     }
 }

@@ -9,8 +9,8 @@ use crate::uring::requests::queued::Queued;
 use crate::{Chunk, Socket, Token};
 
 /// Receives that may be ahead of the requests before the multishot receive is cancelled. The cancellation
-/// takes effect at the next submission, so a fast sender completes one more run. A run is this many receives
-/// if the kernel can limit it (7 in all were measured, 32 without), otherwise up to 32.
+/// takes effect at the next submission, so a fast sender completes one more run. A run is about
+/// this many receives if the kernel can limit it, otherwise up to 32.
 pub(crate) const RECEIVE_AHEAD: usize = 4;
 
 /// The same limit for accepted connections.

@@ -38,7 +38,7 @@ fn a_detached_connection_completes_an_accept_of_another_driver(io: &mut Harness)
         let connection = io.accepted(mine);
         let detached = io.driver.detach(connection).unwrap();
         assert!(io.driver.detach(connection).is_none(), "it is not here any more");
-        let there = other.driver.take_over(listener, detached).unwrap();
+        let there = other.driver.attach(listener, detached).unwrap();
         let accept = accept.unwrap_or_else(|| other.start(Request::Accept { listener }));
         assert_eq!(other.accepted(accept), there);
         assert_eq!(other.received_exactly(there, 6), b"before");
@@ -91,7 +91,7 @@ fn a_connection_is_detached_between_two_requests(io: &mut Harness) {
         here.idle(Duration::from_millis(5));
         let detached = here.driver.detach(connection).expect("no request is in flight");
         let accept = there.start(Request::Accept { listener: listener_there });
-        connection = there.driver.take_over(listener_there, detached).unwrap();
+        connection = there.driver.attach(listener_there, detached).unwrap();
         assert_eq!(there.accepted(accept), connection);
         std::mem::swap(&mut here, &mut there);
         std::mem::swap(&mut listener_here, &mut listener_there);
@@ -115,7 +115,7 @@ fn bytes_that_arrive_before_a_detachment_are_received(io: &mut Harness) {
         let mut there = io.beside();
         let (listener, _) = there.listener();
         let accept = there.start(Request::Accept { listener });
-        let connection = there.driver.take_over(listener, detached).unwrap();
+        let connection = there.driver.attach(listener, detached).unwrap();
         assert_eq!(there.accepted(accept), connection);
         other = Some((there, connection));
     }
@@ -136,7 +136,7 @@ fn a_detached_connection_needs_an_open_listener(io: &mut Harness) {
     let accept = io.start(Request::Accept { listener });
     let connection = io.accepted(accept);
     let detached = io.driver.detach(connection).unwrap();
-    let error = other.driver.take_over(closed, detached).unwrap_err();
+    let error = other.driver.attach(closed, detached).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EBADF));
     // Taken over before its listener closes, and not accepted.
     let (listener_there, _) = other.listener();
@@ -144,7 +144,7 @@ fn a_detached_connection_needs_an_open_listener(io: &mut Harness) {
     let accept = io.start(Request::Accept { listener });
     let connection = io.accepted(accept);
     let detached = io.driver.detach(connection).unwrap();
-    other.driver.take_over(listener_there, detached).unwrap();
+    other.driver.attach(listener_there, detached).unwrap();
     other.driver.close(listener_there);
     for peer in [&mut peer, &mut second] {
         assert_eq!(peer.read(&mut [0; 1]).unwrap_or(0), 0, "closed");

@@ -145,7 +145,7 @@ impl Io {
         let arrived = self.place.take_arrived(connection);
         let returned = self.try_driver(|driver| {
             let detached = driver.detach(connection);
-            driver.take_over(listener, detached.ok_or(io::ErrorKind::ResourceBusy)?)
+            driver.attach(listener, detached.ok_or(io::ErrorKind::ResourceBusy)?)
         });
         match (returned, arrived) {
             (Ok(connection), Some(arrived)) => {

@@ -24,7 +24,7 @@ pub(crate) const IGNORED: u64 = u64::MAX;
 /// An operation in the kernel.
 pub(crate) enum Operation {
     /// The multishot poll of the eventfd.
-    Listen,
+    PollWakeEvent,
     /// The multishot accept of a listener.
     Accept {
         listener: Socket,
@@ -48,7 +48,7 @@ pub(crate) struct Receive {
     pub(crate) socket: Socket,
     pub(crate) fd: Rc<OwnedFd>,
     /// The limit on consecutive bytes.
-    pub(crate) run: u32,
+    pub(crate) multishot_limit: u32,
 }
 
 /// A connection that is being opened.
@@ -74,14 +74,14 @@ struct Entry<O> {
     operation: O,
 }
 
-/// The part of a name that is the serial, shifted.
+/// The part of the user data that is the serial, shifted.
 const SERIAL_SHIFT: u32 = 32;
 
-/// The part of a name that tells receives from other operations.
+/// The part of the user data that tells receives from other operations.
 const RECEIVE: u64 = 1 << 31;
 
 impl Inflight {
-    /// Stores `operation` and returns its name, which is its user data.
+    /// Stores `operation`. Returns its user data, which identifies it.
     pub(crate) fn insert(&mut self, operation: Operation) -> u64 {
         self.datagrams += usize::from(matches!(operation, Operation::SendDatagram(_)));
         let serial = self.next_serial();
@@ -89,7 +89,7 @@ impl Inflight {
         (u64::from(serial) << SERIAL_SHIFT) | key
     }
 
-    /// Stores a receive and returns its name.
+    /// Stores a receive. Returns its user data.
     pub(crate) fn insert_receive(&mut self, operation: Receive) -> u64 {
         let serial = self.next_serial();
         let key = self.receives.insert(Entry { serial, cancelled: false, operation }) as u64;
@@ -103,42 +103,42 @@ impl Inflight {
     }
 
     /// An operation that is not a receive.
-    pub(crate) fn get_mut(&mut self, name: u64) -> &mut Operation {
-        let key = key(&self.entries, name);
+    pub(crate) fn get_mut(&mut self, user_data: u64) -> &mut Operation {
+        let key = key(&self.entries, user_data);
         &mut self.entries[key].operation
     }
 
     /// A receive; `None` for other operations.
     #[inline]
-    pub(crate) fn receive(&self, name: u64) -> Option<&Receive> {
-        let is_receive = name & RECEIVE != 0;
-        is_receive.then(|| &self.receives[key(&self.receives, name)].operation)
+    pub(crate) fn receive(&self, user_data: u64) -> Option<&Receive> {
+        let is_receive = user_data & RECEIVE != 0;
+        is_receive.then(|| &self.receives[key(&self.receives, user_data)].operation)
     }
 
     /// Removes an operation that is not a receive, after its final completion.
-    pub(crate) fn remove(&mut self, name: u64) -> Operation {
-        let key = key(&self.entries, name);
+    pub(crate) fn remove(&mut self, user_data: u64) -> Operation {
+        let key = key(&self.entries, user_data);
         let operation = self.entries.remove(key).operation;
         self.datagrams -= usize::from(matches!(operation, Operation::SendDatagram(_)));
         operation
     }
 
     /// Removes a receive after its final completion.
-    pub(crate) fn remove_receive(&mut self, name: u64) -> Receive {
-        let key = key(&self.receives, name);
+    pub(crate) fn remove_receive(&mut self, user_data: u64) -> Receive {
+        let key = key(&self.receives, user_data);
         self.receives.remove(key).operation
     }
 
-    fn cancelled(&mut self, name: u64) -> &mut bool {
-        if name & RECEIVE == 0 {
-            let key = key(&self.entries, name);
+    fn cancelled(&mut self, user_data: u64) -> &mut bool {
+        if user_data & RECEIVE == 0 {
+            let key = key(&self.entries, user_data);
             return &mut self.entries[key].cancelled;
         }
-        let key = key(&self.receives, name);
+        let key = key(&self.receives, user_data);
         &mut self.receives[key].cancelled
     }
 
-    /// The names of the datagrams that are being sent on `socket`. Scans all operations if any datagram is
+    /// The user data of the datagrams that are being sent on `socket`. Scans all operations if any datagram is
     /// being sent.
     pub(crate) fn datagrams_of(&self, socket: Socket) -> Vec<u64> {
         if self.datagrams == 0 {
@@ -153,9 +153,9 @@ impl Inflight {
         named.collect()
     }
 
-    /// Marks `name` as cancelled. Returns false if it was already.
-    pub(crate) fn cancel(&mut self, name: u64) -> bool {
-        !std::mem::replace(self.cancelled(name), true)
+    /// Marks an operation as cancelled. Returns false if it was already.
+    pub(crate) fn cancel(&mut self, user_data: u64) -> bool {
+        !std::mem::replace(self.cancelled(user_data), true)
     }
 
     /// Marks all operations as cancelled.
@@ -164,9 +164,9 @@ impl Inflight {
         self.receives.iter_mut().for_each(|(_, entry)| entry.cancelled = true);
     }
 
-    /// Whether `name` was cancelled.
-    pub(crate) fn is_cancelled(&mut self, name: u64) -> bool {
-        *self.cancelled(name)
+    /// Whether an operation was cancelled.
+    pub(crate) fn is_cancelled(&mut self, user_data: u64) -> bool {
+        *self.cancelled(user_data)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -176,10 +176,10 @@ impl Inflight {
 
 /// The key of an operation in its slab.
 #[inline]
-fn key<O>(all: &Slab<Entry<O>>, name: u64) -> usize {
-    let key = (name & (RECEIVE - 1)) as usize;
+fn key<O>(all: &Slab<Entry<O>>, user_data: u64) -> usize {
+    let key = (user_data & (RECEIVE - 1)) as usize;
     let serial = u64::from(all[key].serial);
-    assert_eq!(serial, name >> SERIAL_SHIFT, "a completion of an unknown operation");
+    assert_eq!(serial, user_data >> SERIAL_SHIFT, "a completion of an unknown operation");
     key
 }
 

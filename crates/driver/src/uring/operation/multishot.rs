@@ -12,7 +12,7 @@ pub(crate) fn accept(fd: &OwnedFd) -> squeue::Entry {
     opcode::AcceptMulti::new(types::Fd(fd.as_raw_fd())).flags(flags).build()
 }
 
-/// The multishot receive, which yields to other operations after `run` bytes.
-pub(crate) fn receive(fd: &OwnedFd, run: u32) -> squeue::Entry {
-    opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).len(run).build()
+/// The multishot receive, which yields to other operations after `multishot_limit` bytes.
+pub(crate) fn receive(fd: &OwnedFd, multishot_limit: u32) -> squeue::Entry {
+    opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).len(multishot_limit).build()
 }

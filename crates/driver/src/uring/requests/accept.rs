@@ -35,19 +35,19 @@ impl Uring {
             return;
         }
         let fd = Rc::clone(&state.fd);
-        let name = self.launch(Operation::Accept { listener, fd });
+        let user_data = self.launch(Operation::Accept { listener, fd });
         let state = self.sockets.get_mut(listener).expect("found above");
-        state.accepting.as_mut().expect("found above").armed = Some(name);
+        state.accepting.as_mut().expect("found above").armed = Some(user_data);
     }
 
     /// Handles a completion of the multishot accept of `listener`.
-    pub(crate) fn accepted(&mut self, name: u64, listener: Socket, event: Event) {
+    pub(crate) fn accepted(&mut self, user_data: u64, listener: Socket, event: Event) {
         let outcome = event.outcome().map(|fd| {
             // SAFETY: the kernel has just created this descriptor for us.
             unsafe { OwnedFd::from_raw_fd(fd as i32) }
         });
         if !event.more() {
-            self.inflight.remove(name);
+            self.inflight.remove(user_data);
         }
         let state = self.sockets.get_mut(listener);
         let Some(accepting) = state.and_then(|state| state.accepting.as_mut()) else { return };
@@ -100,9 +100,9 @@ impl Uring {
         let accepting = state.accepting.as_mut().expect("the caller has found it");
         accepting.ahead.push_back(connection);
         if accepting.ahead.len() >= ACCEPT_AHEAD
-            && let Some(name) = accepting.armed
+            && let Some(user_data) = accepting.armed
         {
-            self.abort(name);
+            self.abort(user_data);
         }
     }
 }

@@ -28,8 +28,8 @@ impl Uring {
         };
         let (fd, to) = (Rc::clone(&state.fd), to.map(SockAddr::from));
         let sending = SendingDatagram::new(token, socket, fd, bytes, to, segment);
-        let name = self.launch(Operation::SendDatagram(Box::new(sending)));
-        self.tokens.insert(token, Pending::Operation(name));
+        let user_data = self.launch(Operation::SendDatagram(Box::new(sending)));
+        self.tokens.insert(token, Pending::Operation(user_data));
     }
 
     pub(crate) fn receive_datagram(
@@ -47,23 +47,23 @@ impl Uring {
         }
         buffer.resize(max, 0);
         let receiving = ReceivingDatagram::new(token, socket, Rc::clone(&state.fd), buffer);
-        let name = self.launch(Operation::ReceiveDatagram(Box::new(receiving)));
-        self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(name);
-        self.tokens.insert(token, Pending::Operation(name));
+        let user_data = self.launch(Operation::ReceiveDatagram(Box::new(receiving)));
+        self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(user_data);
+        self.tokens.insert(token, Pending::Operation(user_data));
     }
 
     /// The completion of an operation on a datagram.
-    pub(crate) fn datagram_completed(&mut self, name: u64, event: Event) {
+    pub(crate) fn datagram_completed(&mut self, user_data: u64, event: Event) {
         let mut outcome = event.outcome();
         if let Err(error) = &outcome
             && is_transient(error)
         {
-            if !self.inflight.is_cancelled(name) {
-                return self.relaunch(name);
+            if !self.inflight.is_cancelled(user_data) {
+                return self.relaunch(user_data);
             }
             outcome = Err(cancelled());
         }
-        match self.inflight.remove(name) {
+        match self.inflight.remove(user_data) {
             Operation::SendDatagram(sending) => {
                 self.finish(sending.token, outcome.map(|_| Done::SentDatagram));
             }
@@ -87,8 +87,8 @@ impl Uring {
 
     /// Cancels the datagrams of a closed socket that wait for space in its send buffer.
     pub(crate) fn abort_datagrams(&mut self, socket: Socket) {
-        for name in self.inflight.datagrams_of(socket) {
-            self.abort(name);
+        for user_data in self.inflight.datagrams_of(socket) {
+            self.abort(user_data);
         }
     }
 }

@@ -58,7 +58,8 @@ impl Uring {
     #[cold]
     pub(crate) fn queue_send(&mut self, socket: Socket, send: QueuedSend) {
         let state = self.sockets.get_mut(socket).expect("the caller has found it");
-        let is_cancelled = state.sending.is_some_and(|name| self.inflight.is_cancelled(name));
+        let is_cancelled =
+            state.sending.is_some_and(|user_data| self.inflight.is_cancelled(user_data));
         let token = send.token;
         if !is_cancelled || state.queued.as_ref().is_some_and(|queued| queued.send.is_some()) {
             return self.refuse(token, libc::EBUSY);
@@ -72,8 +73,8 @@ impl Uring {
     pub(crate) fn queue_receive(&mut self, socket: Socket, receive: QueuedDatagram) {
         let state = self.sockets.get_mut(socket).expect("the caller has found it");
         // After a misuse, the operation is a stream's receive, which has its own queue.
-        let is_cancelled = state.receiving.armed.is_some_and(|name| {
-            self.inflight.receive(name).is_none() && self.inflight.is_cancelled(name)
+        let is_cancelled = state.receiving.armed.is_some_and(|user_data| {
+            self.inflight.receive(user_data).is_none() && self.inflight.is_cancelled(user_data)
         });
         let is_busy = !is_cancelled || state.receiving.waiting.is_some();
         let token = receive.token;

@@ -65,8 +65,9 @@ impl Uring {
                 }
                 Ok(Step::Full) => {
                     let fd = Rc::clone(&entry.fd);
-                    let name = self.launch(Operation::WaitForSpace(WaitingForSpace { fd, key }));
-                    self.files.sends[key].armed = Some(name);
+                    let user_data =
+                        self.launch(Operation::WaitForSpace(WaitingForSpace { fd, key }));
+                    self.files.sends[key].armed = Some(user_data);
                     continue;
                 }
                 Ok(Step::Over) => Ok(()),
@@ -81,14 +82,14 @@ impl Uring {
     }
 
     /// A socket has space, or an error that the next call returns.
-    pub(crate) fn space_available(&mut self, name: u64) {
-        let Operation::WaitForSpace(WaitingForSpace { key, .. }) = self.inflight.remove(name)
+    pub(crate) fn space_available(&mut self, user_data: u64) {
+        let Operation::WaitForSpace(WaitingForSpace { key, .. }) = self.inflight.remove(user_data)
         else {
             unreachable!("the caller looked")
         };
         // Otherwise that file has ended, and its key may belong to another one.
         if let Some(entry) = self.files.sends.get_mut(key)
-            && entry.armed == Some(name)
+            && entry.armed == Some(user_data)
         {
             entry.armed = None;
             self.files.mark_ready(key);
@@ -99,8 +100,8 @@ impl Uring {
     pub(crate) fn end_file(&mut self, key: usize) {
         let FileInFlight { token, socket, armed, .. } = self.files.sends.remove(key);
         self.files.ready.retain(|(other, _)| *other != key);
-        if let Some(name) = armed {
-            self.abort(name);
+        if let Some(user_data) = armed {
+            self.abort(user_data);
         }
         if let Some(state) = self.sockets.get_mut(socket) {
             state.sending_file = None;

@@ -33,16 +33,16 @@ impl Uring {
         }
         let fd = Rc::clone(&state.fd);
         let sending = Sending { token, socket, fd, payload, sent: 0, message: None };
-        let name = self.launch(Operation::Send(sending));
-        self.sockets.get_mut(socket).expect("found above").sending = Some(name);
-        self.tokens.insert(token, Pending::Operation(name));
+        let user_data = self.launch(Operation::Send(sending));
+        self.sockets.get_mut(socket).expect("found above").sending = Some(user_data);
+        self.tokens.insert(token, Pending::Operation(user_data));
     }
 
-    pub(crate) fn start_file(&mut self, token: Token, request: io::Result<Operation>) {
+    pub(crate) fn start_or_fail(&mut self, token: Token, request: io::Result<Operation>) {
         match request {
             Ok(operation) => {
-                let name = self.launch(operation);
-                self.tokens.insert(token, Pending::Operation(name));
+                let user_data = self.launch(operation);
+                self.tokens.insert(token, Pending::Operation(user_data));
             }
             Err(error) => self.done.push(Completion { token, result: Err(error) }),
         }

@@ -20,9 +20,9 @@ impl WakeEvent {
     }
 
     /// The submission of the multishot poll.
-    pub(crate) fn listen(&self) -> squeue::Entry {
-        let bell = types::Fd(self.0.as_raw_fd());
-        opcode::PollAdd::new(bell, libc::POLLIN as u32).multi(true).build()
+    pub(crate) fn poll_submission(&self) -> squeue::Entry {
+        let wake_event = types::Fd(self.0.as_raw_fd());
+        opcode::PollAdd::new(wake_event, libc::POLLIN as u32).multi(true).build()
     }
 }
 

@@ -70,7 +70,7 @@ impl Handover {
     fn send(self) {
         let to = self.to.shared.members[self.to.processor].id;
         to.run_later(move || {
-            try_with(|io| io.take_over(self));
+            try_with(|io| io.receive_handover(self));
         });
     }
 }
@@ -139,13 +139,13 @@ impl Io {
     }
 
     /// Takes over a connection that another processor has accepted, or returns it.
-    fn take_over(&self, handover: Handover) {
+    fn receive_handover(&self, handover: Handover) {
         let Handover { connection, address, from, to, served, state } = handover;
         match (self.place.listener(address), from) {
             (Some(listener), _) => {
                 // On an error the driver has closed it, as an accept that fails does.
                 if let Ok(connection) =
-                    self.try_driver(|driver| driver.take_over(listener, connection))
+                    self.try_driver(|driver| driver.attach(listener, connection))
                 {
                     let arrived = Arrived { connection, listener, served, state, _counted: to };
                     self.place.arrived.borrow_mut().push(arrived);
