@@ -31,6 +31,7 @@ mod all_cores;
 mod allocator;
 mod blocking;
 mod chunk;
+mod completions;
 mod config;
 mod endpoint;
 mod files;

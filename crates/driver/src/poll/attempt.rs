@@ -131,7 +131,8 @@ impl Poll {
             }
         };
         let sending = state.sending.take().expect("it was there");
-        self.finish(sending.token, result.map(|()| Done::Sent(sending.payload.into_head())));
+        self.completions
+            .finish(sending.token, result.map(|()| Done::Sent(sending.payload.into_head())));
     }
 
     /// Sends part of a file, within the `turn`.
@@ -149,7 +150,7 @@ impl Poll {
             Err(error) => Err(error),
         };
         let SendingFile { token, sending, .. } = *state.sending_file.take().expect("it was there");
-        self.finish(token, step.map(|()| sending.done()));
+        self.completions.finish(token, step.map(|()| sending.done()));
     }
 
     fn try_receive(&mut self, socket: Socket) {
@@ -190,7 +191,7 @@ impl Poll {
             }
         };
         let token = state.receiving.take().expect("the caller looked");
-        self.finish(token, result.map(Done::Received));
+        self.completions.finish(token, result.map(Done::Received));
     }
 
     /// Lets the kernel discard the bytes: with `MSG_TRUNC`, TCP copies nothing (tcp(7)).
@@ -223,7 +224,7 @@ impl Poll {
             }
         };
         let token = state.receiving.take().expect("the caller looked");
-        self.finish(token, result);
+        self.completions.finish(token, result);
     }
 
     fn try_accept(&mut self, listener: Socket) {
@@ -253,7 +254,7 @@ impl Poll {
         let state = self.sockets.get_mut(listener).expect("the caller looked");
         state.accepting.pop_front();
         let connection = fd.and_then(|fd| self.register(fd));
-        self.finish(token, connection.map(Done::Accepted));
+        self.completions.finish(token, connection.map(Done::Accepted));
     }
 }
 

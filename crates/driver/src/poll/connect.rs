@@ -10,15 +10,15 @@ use crate::{Address, Done, Driver, Socket};
 impl Poll {
     pub(super) fn begin_connects(&mut self) {
         for (token, address) in std::mem::take(&mut self.connects) {
-            self.tokens.remove(token);
+            self.completions.pending.remove(token);
             match self.begin_connect(&address) {
                 Ok(socket) => {
                     let state = self.sockets.get_mut(socket).expect("it is new");
                     state.writable = false;
                     state.connecting = Some(token);
-                    self.tokens.insert(token, Pending::Connecting(socket));
+                    self.completions.pending.insert(token, Pending::Connecting(socket));
                 }
-                Err(error) => self.finish(token, Err(error)),
+                Err(error) => self.completions.finish(token, Err(error)),
             }
         }
     }
@@ -50,7 +50,7 @@ impl Poll {
             (Ok(Some(error)), _) | (Err(error), _) => error,
             (Ok(None), Ok(_)) => {
                 state.connecting = None;
-                return self.finish(token, Ok(Done::Connected(socket)));
+                return self.completions.finish(token, Ok(Done::Connected(socket)));
             }
             // A spurious event: the connection is still in progress.
             (Ok(None), Err(error)) if error.raw_os_error() == Some(libc::ENOTCONN) => {
@@ -61,6 +61,6 @@ impl Poll {
         };
         state.connecting = None;
         self.close(socket);
-        self.finish(token, Err(failure));
+        self.completions.finish(token, Err(failure));
     }
 }

@@ -73,10 +73,10 @@ impl Poll {
         outgoing: OutgoingDatagram,
     ) {
         let Some(state) = self.sockets.get_mut(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         state.datagrams_mut().sending.push_back(outgoing);
-        self.tokens.insert(token, Pending::Datagram(socket));
+        self.completions.pending.insert(token, Pending::Datagram(socket));
         self.enqueue(socket);
     }
 
@@ -88,14 +88,14 @@ impl Poll {
         max: usize,
     ) {
         let Some(state) = self.sockets.get_mut(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         let receiving = &mut state.datagrams_mut().receiving;
         if receiving.is_some() {
-            return self.refuse(token, libc::EBUSY);
+            return self.completions.reject(token, libc::EBUSY);
         }
         *receiving = Some(IncomingDatagram { token, buffer, max });
-        self.tokens.insert(token, Pending::Datagram(socket));
+        self.completions.pending.insert(token, Pending::Datagram(socket));
         self.enqueue(socket);
     }
 
@@ -127,7 +127,7 @@ impl Poll {
                 Ok(_) => Ok(Done::SentDatagram),
             };
             state.datagrams_mut().sending.pop_front();
-            self.finish(token, result);
+            self.completions.finish(token, result);
         }
     }
 
@@ -159,7 +159,7 @@ impl Poll {
             let truncated = received.flags.contains(ReturnFlags::TRUNC);
             Ok(Done::Datagram(Box::new(Datagram { bytes, from, truncated })))
         });
-        self.finish(incoming.token, result);
+        self.completions.finish(incoming.token, result);
     }
 }
 

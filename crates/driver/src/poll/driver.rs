@@ -43,7 +43,7 @@ impl Driver for Poll {
             sending.into_iter().chain(file).chain(state.receiving).chain(state.connecting);
         let datagrams = state.datagrams.map(|datagrams| datagrams.tokens()).unwrap_or_default();
         for token in waiting.chain(state.accepting).chain(datagrams) {
-            self.cancelled(token);
+            self.completions.cancel(token);
         }
         // No system call is in progress, so the descriptor can be closed at once.
         self.calls += 1;
@@ -60,29 +60,24 @@ impl Driver for Poll {
     }
 
     fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
-        if self.sockets.get(listener).is_none() {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        }
+        self.sockets.open(listener)?;
         let connection = self.register(connection.into_fd()?)?;
         let state = self.sockets.get_mut(listener).expect("found above");
         match state.accepting.pop_front() {
-            Some(token) => self.finish(token, Ok(Done::Accepted(connection))),
+            Some(token) => self.completions.finish(token, Ok(Done::Accepted(connection))),
             None => self.attached.push_back((listener, connection)),
         }
         Ok(connection)
     }
 
     fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
-        let Some(state) = self.sockets.get(socket) else {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        };
+        let state = self.sockets.open(socket)?;
         self.calls += 1;
         socket2::SockRef::from(&state.fd).shutdown(how)
     }
 
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let state = self.sockets.get_mut(socket);
-        let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        let state = self.sockets.open_mut(socket)?;
         if state.is_sending() || !state.writable {
             return Ok(0);
         }
@@ -98,8 +93,7 @@ impl Driver for Poll {
         socket: Socket,
         batch: &mut DatagramBatch,
     ) -> io::Result<()> {
-        let state = self.sockets.get_mut(socket);
-        let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        let state = self.sockets.open_mut(socket)?;
         batch.clear();
         if !state.readable {
             return Ok(());
@@ -131,7 +125,7 @@ impl Driver for Poll {
                 self.send_file(token, socket, file);
             }
             Request::Connect { address } => {
-                self.tokens.insert(token, Pending::Connect);
+                self.completions.pending.insert(token, Pending::Connect);
                 self.connects.push((token, address));
             }
             Request::Open { directory, path, how } => {
@@ -150,7 +144,7 @@ impl Driver for Poll {
     }
 
     fn cancel(&mut self, token: Token) {
-        let Some(pending) = self.tokens.get(token) else { return };
+        let Some(pending) = self.completions.pending.get(token) else { return };
         match pending {
             Pending::Connect => self.connects.retain(|(other, _)| *other != token),
             // The caller has not received the socket yet.
@@ -175,7 +169,7 @@ impl Driver for Poll {
                 }
             }
         }
-        self.cancelled(token);
+        self.completions.cancel(token);
     }
 
     fn submit(&mut self) -> io::Result<()> {
@@ -194,16 +188,14 @@ impl Driver for Poll {
         }
         self.attempt();
         self.take_blocking_results();
-        let count = self.done.len();
-        into.append(&mut self.done);
-        Ok(count)
+        Ok(self.completions.take(into))
     }
 
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.attempt();
         self.take_blocking_results();
         // A queued socket has work left, and no further event will report it.
-        let more = !self.done.is_empty() || !self.queue.is_empty();
+        let more = !self.completions.done.is_empty() || !self.queue.is_empty();
         let ready = self.unparker.take() || more;
         if !ready {
             self.queue_delay.parks();
@@ -218,7 +210,7 @@ impl Driver for Poll {
     fn coalesce(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
         self.attempt();
         self.take_blocking_results();
-        if self.done.len() < completions && self.queue.is_empty() {
+        if self.completions.done.len() < completions && self.queue.is_empty() {
             self.calls += 1;
             std::thread::sleep(limit);
         }

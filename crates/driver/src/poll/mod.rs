@@ -32,12 +32,12 @@ use mio::{Events, Interest};
 use self::sockets::State;
 use crate::blocking::jobs::BlockingJobs;
 use crate::chunk::Pool;
+use crate::completions::Completions;
 use crate::files::sendfile::QueueDelays;
 use crate::queue_delay_probe::QueueDelayProbe;
 use crate::sockets::socket_table::SocketTable;
-use crate::token_map::TokenMap;
 use crate::unpark::{Unparker, Wake};
-use crate::{Address, Completion, Config, Done, Socket, Token, Unpark};
+use crate::{Address, Config, Socket, Token, Unpark};
 
 /// The waker's token. The token of a socket is its index.
 const WAKER: mio::Token = mio::Token(usize::MAX);
@@ -50,8 +50,7 @@ pub struct Poll {
     polled: bool,
     pool: Rc<Pool>,
     sockets: SocketTable<State>,
-    tokens: TokenMap<Pending>,
-    done: Vec<Completion>,
+    completions: Completions<Pending>,
     /// Sockets with calls to attempt.
     queue: Vec<Socket>,
     connects: Vec<(Token, Address)>,
@@ -114,8 +113,7 @@ impl Poll {
             polled: false,
             pool,
             sockets: SocketTable::new(),
-            tokens: TokenMap::new(),
-            done: Vec::new(),
+            completions: Completions::new(),
             queue: Vec::new(),
             connects: Vec::new(),
             waits: QueueDelays::default(),
@@ -156,19 +154,6 @@ impl Poll {
     fn next_attached(&mut self, listener: Socket) -> Option<Socket> {
         let at = self.attached.iter().position(|(waits_for, _)| *waits_for == listener)?;
         self.attached.remove(at).map(|(_, connection)| connection)
-    }
-
-    fn finish(&mut self, token: Token, result: io::Result<Done>) {
-        self.tokens.remove(token);
-        self.done.push(Completion { token, result });
-    }
-
-    fn refuse(&mut self, token: Token, code: i32) {
-        self.done.push(Completion::err(token, code));
-    }
-
-    fn cancelled(&mut self, token: Token) {
-        self.finish(token, Err(io::Error::from_raw_os_error(libc::ECANCELED)));
     }
 
     /// Queues `socket` for the next attempt.
@@ -213,7 +198,7 @@ impl Poll {
     /// Takes the results of the helper threads.
     fn take_blocking_results(&mut self) {
         for (token, result) in self.jobs.take() {
-            self.finish(token, result);
+            self.completions.finish(token, result);
         }
     }
 }

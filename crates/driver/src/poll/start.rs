@@ -7,29 +7,29 @@ use super::{Pending, Poll};
 use crate::blocking::pool::Work;
 use crate::files::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
-use crate::{Completion, Done, Socket, Token};
+use crate::{Done, Socket, Token};
 
 impl Poll {
     pub(super) fn run_blocking(&mut self, token: Token, work: Work) {
         let lasting = work.changes_a_file();
         let job = self.jobs.start(token, work);
-        self.tokens.insert(token, Pending::Job { job, lasting });
+        self.completions.pending.insert(token, Pending::Job { job, lasting });
     }
 
     pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {
         let Some(state) = self.sockets.get_mut(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         if state.is_sending() {
-            return self.refuse(token, libc::EBUSY);
+            return self.completions.reject(token, libc::EBUSY);
         }
         if payload.is_empty() {
-            return self.done.push(Completion::ok(token, Done::Sent(payload.into_head())));
+            return self.completions.complete(token, Ok(Done::Sent(payload.into_head())));
         }
         state.sending = Some(Sending { token, payload, sent: 0 });
         // Otherwise an event queues it.
         let is_ready = state.writable;
-        self.tokens.insert(token, Pending::Send(socket));
+        self.completions.pending.insert(token, Pending::Send(socket));
         if is_ready {
             self.enqueue(socket);
         }
@@ -42,33 +42,33 @@ impl Poll {
         sending: io::Result<FileSend>,
     ) {
         let Some(state) = self.sockets.get_mut(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         if state.is_sending() {
-            return self.refuse(token, libc::EBUSY);
+            return self.completions.reject(token, libc::EBUSY);
         }
         match sending {
             Ok(sending) => {
                 state.sending_file = Some(Box::new(SendingFile { token, sending, waits: None }));
-                self.tokens.insert(token, Pending::Send(socket));
+                self.completions.pending.insert(token, Pending::Send(socket));
                 self.enqueue(socket);
             }
-            Err(error) => self.done.push(Completion { token, result: Err(error) }),
+            Err(error) => self.completions.complete(token, Err(error)),
         }
     }
 
     pub(super) fn receive(&mut self, token: Token, socket: Socket, max: u64, skips: bool) {
         let Some(state) = self.sockets.get_mut(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         if state.receiving.is_some() {
-            return self.refuse(token, libc::EBUSY);
+            return self.completions.reject(token, libc::EBUSY);
         }
         state.receiving = Some(token);
         (state.max, state.skips) = (max, skips);
         // Otherwise an event queues it.
         let is_ready = state.readable;
-        self.tokens.insert(token, Pending::Receive(socket));
+        self.completions.pending.insert(token, Pending::Receive(socket));
         if is_ready {
             self.enqueue(socket);
         }
@@ -76,14 +76,14 @@ impl Poll {
 
     pub(super) fn accept(&mut self, token: Token, listener: Socket) {
         if self.sockets.get(listener).is_none() {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         }
         if let Some(connection) = self.next_attached(listener) {
-            return self.done.push(Completion::ok(token, Done::Accepted(connection)));
+            return self.completions.complete(token, Ok(Done::Accepted(connection)));
         }
         let state = self.sockets.get_mut(listener).expect("found above");
         state.accepting.push_back(token);
-        self.tokens.insert(token, Pending::Accept(listener));
+        self.completions.pending.insert(token, Pending::Accept(listener));
         self.enqueue(listener);
     }
 }

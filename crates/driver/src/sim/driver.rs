@@ -132,7 +132,7 @@ impl Sim {
         });
     }
 
-    fn refuse(&mut self, token: Token, code: i32) {
+    fn reject(&mut self, token: Token, code: i32) {
         self.done.push(Completion::err(token, code));
     }
 
@@ -270,9 +270,7 @@ impl Driver for Sim {
     }
 
     fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
-        if self.sockets.get(listener).is_none() {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        }
+        self.sockets.open(listener)?;
         let connection = self.adopt(connection)?;
         self.attached.push_back((listener, connection));
         self.all_wait_since = None;
@@ -344,7 +342,7 @@ impl Driver for Sim {
             Request::Sync { file, .. } => (None, Op::Sync { file }),
         };
         match refusal {
-            Some(code) => self.refuse(token, code),
+            Some(code) => self.reject(token, code),
             None => self.launch(token, op),
         }
     }

@@ -1,9 +1,14 @@
 //! Sockets by handle: a slab. Its slots count generations, so a stale handle finds nothing. Its number is
 //! part of each handle, so a handle of another driver finds nothing either.
 
+use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Socket;
+
+fn not_open() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADF)
+}
 
 /// Values by [`Socket`].
 pub(crate) struct SocketTable<T> {
@@ -60,6 +65,19 @@ impl<T> SocketTable<T> {
         let slot = self.slots.get_mut(socket.index as usize)?;
         let same = slot.generation == socket.generation && self.number == socket.table;
         slot.value.as_mut().filter(|_| same)
+    }
+
+    /// The value of an open socket.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open.
+    pub(crate) fn open(&self, socket: Socket) -> io::Result<&T> {
+        self.get(socket).ok_or_else(not_open)
+    }
+
+    /// As [`open`](Self::open).
+    pub(crate) fn open_mut(&mut self, socket: Socket) -> io::Result<&mut T> {
+        self.get_mut(socket).ok_or_else(not_open)
     }
 
     /// Removes all values. All handles are stale afterwards.

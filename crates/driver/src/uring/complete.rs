@@ -116,7 +116,7 @@ impl Uring {
         {
             self.messages.push(message);
         }
-        self.finish(token, result.map(|()| Done::Sent(payload.into_head())));
+        self.completions.finish(token, result.map(|()| Done::Sent(payload.into_head())));
         if is_queued {
             self.start_queued_send(socket);
         }
@@ -149,23 +149,25 @@ impl Uring {
         match self.inflight.remove(user_data) {
             Operation::Connect(Connecting { token, fd, .. }) => {
                 let result = outcome.map(|_| self.sockets.insert(State::new(fd)));
-                self.finish(token, result.map(Done::Connected));
+                self.completions.finish(token, result.map(Done::Connected));
             }
             Operation::Open(opening) => {
                 let result = outcome.map(|fd| {
                     // SAFETY: the kernel has just created this descriptor for us.
                     Done::Opened(unsafe { OwnedFd::from_raw_fd(fd as i32) }.into())
                 });
-                self.finish(opening.token, result);
+                self.completions.finish(opening.token, result);
             }
             Operation::Read(reading) => {
                 let token = reading.token;
-                self.finish(token, outcome.map(|_| Done::Read(reading.into_buffer())));
+                self.completions.finish(token, outcome.map(|_| Done::Read(reading.into_buffer())));
             }
             Operation::Write(writing) => {
-                self.finish(writing.token, outcome.map(|_| Done::Written));
+                self.completions.finish(writing.token, outcome.map(|_| Done::Written));
             }
-            Operation::Sync(syncing) => self.finish(syncing.token, outcome.map(|_| Done::Synced)),
+            Operation::Sync(syncing) => {
+                self.completions.finish(syncing.token, outcome.map(|_| Done::Synced))
+            }
             _ => unreachable!("the caller looked"),
         }
     }

@@ -12,7 +12,7 @@ use crate::sockets::datagrams::receive_now;
 use crate::sockets::quiet::is_quiet;
 use crate::sockets::send::{send_now, would_block};
 use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
-use crate::uring::operation::inflight::{Connecting, Operation, cancelled};
+use crate::uring::operation::inflight::{Connecting, Operation};
 use crate::uring::sockets::State;
 use crate::uring::{Pending, Uring};
 use crate::{
@@ -38,17 +38,17 @@ impl Driver for Uring {
     fn close(&mut self, socket: Socket) {
         let Some(state) = self.sockets.remove(socket) else { return };
         if let Some(token) = state.receiving.waiting {
-            self.finish(token, Err(cancelled()));
+            self.completions.cancel(token);
         }
         let accepting = state.accepting.map(|accepting| *accepting).unwrap_or_default();
         for token in accepting.waiting {
-            self.finish(token, Err(cancelled()));
+            self.completions.cancel(token);
         }
         for connection in accepting.ahead {
             self.close(connection);
         }
         for token in state.queued.iter().flat_map(|queued| queued.tokens()) {
-            self.finish(token, Err(cancelled()));
+            self.completions.cancel(token);
         }
         if let Some(key) = state.sending_file {
             self.end_file(key as usize);
@@ -96,9 +96,7 @@ impl Driver for Uring {
     }
 
     fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
-        let Some(state) = self.sockets.get(socket) else {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        };
+        let state = self.sockets.open(socket)?;
         self.calls += 1;
         socket2::SockRef::from(&*state.fd).shutdown(how)
     }
@@ -108,8 +106,7 @@ impl Driver for Uring {
     }
 
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let state = self.sockets.get(socket);
-        let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        let state = self.sockets.open(socket)?;
         if state.is_sending() {
             return Ok(0);
         }
@@ -123,8 +120,7 @@ impl Driver for Uring {
         socket: Socket,
         batch: &mut DatagramBatch,
     ) -> io::Result<()> {
-        let state = self.sockets.get(socket);
-        let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        let state = self.sockets.open(socket)?;
         batch.clear();
         self.calls += 1;
         receive_now(state.fd.as_fd(), batch)
@@ -167,7 +163,7 @@ impl Driver for Uring {
             Request::WriteAt { file, bytes, offset } => {
                 let nothing = bytes.is_empty();
                 match Writing::new(token, &file, bytes.into(), offset) {
-                    Ok(_) if nothing => self.done.push(Completion::ok(token, Done::Written)),
+                    Ok(_) if nothing => self.completions.complete(token, Ok(Done::Written)),
                     writing => self.start_or_fail(token, writing.map(Operation::Write)),
                 }
             }
@@ -179,7 +175,7 @@ impl Driver for Uring {
     }
 
     fn cancel(&mut self, token: Token) {
-        match self.tokens.get(token) {
+        match self.completions.pending.get(token) {
             None => {}
             Some(Pending::Operation(user_data)) => self.abort(user_data),
             Some(Pending::File(key)) => self.end_file(key),
@@ -189,14 +185,14 @@ impl Driver for Uring {
             Some(Pending::Receive(socket)) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
                 state.receiving.waiting = None;
-                self.finish(token, Err(cancelled()));
+                self.completions.cancel(token);
             }
             Some(Pending::Accept(listener)) => {
                 let state = self.sockets.get_mut(listener);
                 let accepting = state.and_then(|state| state.accepting.as_mut());
                 let waiting = &mut accepting.expect("a request keeps no closed socket").waiting;
                 waiting.retain(|other| *other != token);
-                self.finish(token, Err(cancelled()));
+                self.completions.cancel(token);
             }
         }
     }
@@ -222,19 +218,18 @@ impl Driver for Uring {
 
     fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize> {
         self.complete();
-        if self.done.is_empty() && self.ring.holds_back() {
+        if self.completions.done.is_empty() && self.ring.holds_back() {
             self.ring.submit()?;
             self.complete();
         }
-        let count = self.done.len();
-        into.append(&mut self.done);
-        Ok(count)
+        Ok(self.completions.take(into))
     }
 
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.replenish(true);
         // Files continue in the next turn, so the thread must not sleep.
-        let some = !self.done.is_empty() || self.ring.has_events() || self.files.is_ready();
+        let some =
+            !self.completions.done.is_empty() || self.ring.has_events() || self.files.is_ready();
         let ready = self.unparker.take() || some;
         if ready || timeout.is_some_and(|timeout| timeout.is_zero()) {
             return self.submit();
@@ -250,7 +245,7 @@ impl Driver for Uring {
         if self.files.is_ready() {
             return self.submit();
         }
-        match completions.saturating_sub(self.done.len()) {
+        match completions.saturating_sub(self.completions.done.len()) {
             0 => self.submit(),
             wanted => self.ring.wait(wanted as u32, Some(limit)),
         }

@@ -33,9 +33,9 @@ use io_uring::opcode;
 
 use crate::blocking::jobs::BlockingJobs;
 use crate::chunk::Pool;
+use crate::completions::Completions;
 use crate::queue_delay_probe::QueueDelayProbe;
 use crate::sockets::socket_table::SocketTable;
-use crate::token_map::TokenMap;
 use crate::unpark::Unparker;
 use crate::uring::operation::file_sends::FileSends;
 use crate::uring::operation::inflight::{IGNORED, Inflight, Operation, Receive};
@@ -46,7 +46,7 @@ use crate::uring::ring::queues::{Event, Ring};
 use crate::uring::ring::setup;
 use crate::uring::ring::wake::WakeEvent;
 use crate::uring::sockets::{RECEIVE_AHEAD, State};
-use crate::{Completion, Config, Socket, Token, Unpark};
+use crate::{Config, Socket, Token, Unpark};
 
 /// A driver based on io_uring. Needs Linux 6.0.
 pub struct Uring {
@@ -55,8 +55,7 @@ pub struct Uring {
     inflight: ManuallyDrop<Inflight>,
     buffers: ManuallyDrop<Buffers>,
     sockets: SocketTable<State>,
-    tokens: TokenMap<Pending>,
-    done: Vec<Completion>,
+    completions: Completions<Pending>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
     /// The largest number of bytes that a multishot receive may take without interruption; 0 for the kernel's
@@ -105,8 +104,7 @@ impl Uring {
             inflight: ManuallyDrop::default(),
             buffers: ManuallyDrop::new(buffers),
             sockets: SocketTable::new(),
-            tokens: TokenMap::new(),
-            done: Vec::new(),
+            completions: Completions::new(),
             starved: VecDeque::new(),
             multishot_limit: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
             owner_checks: BlockingJobs::new(Arc::clone(&unparker) as Arc<dyn Unpark>),

@@ -30,7 +30,7 @@ impl Uring {
             state.receiving.waiting
         }));
         for token in tokens.drain(..) {
-            black_box(self.tokens.get(token).is_some());
+            black_box(self.completions.pending.get(token).is_some());
         }
         self.prefetched = tokens;
     }

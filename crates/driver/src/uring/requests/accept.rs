@@ -11,19 +11,19 @@ use crate::uring::operation::inflight::Operation;
 use crate::uring::ring::queues::Event;
 use crate::uring::sockets::{ACCEPT_AHEAD, State};
 use crate::uring::{Pending, Uring};
-use crate::{Completion, Done, Socket, Token};
+use crate::{Done, Socket, Token};
 
 impl Uring {
     pub(crate) fn accept(&mut self, token: Token, listener: Socket) {
         let Some(state) = self.sockets.get_mut(listener) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         let accepting = state.accepting.get_or_insert_default();
         if let Some(connection) = accepting.ahead.pop_front() {
-            return self.done.push(Completion::ok(token, Done::Accepted(connection)));
+            return self.completions.complete(token, Ok(Done::Accepted(connection)));
         }
         accepting.waiting.push_back(token);
-        self.tokens.insert(token, Pending::Accept(listener));
+        self.completions.pending.insert(token, Pending::Accept(listener));
         self.arm_accept(listener);
     }
 
@@ -58,7 +58,7 @@ impl Uring {
         match (outcome, waiting) {
             (Ok(fd), Some(token)) => {
                 let connection = self.sockets.insert(State::new(fd));
-                self.finish(token, Ok(Done::Accepted(connection)));
+                self.completions.finish(token, Ok(Done::Accepted(connection)));
             }
             (Ok(fd), None) => self.keep(listener, fd),
             (Err(error), Some(token)) => match error.raw_os_error() {
@@ -66,7 +66,7 @@ impl Uring {
                 Some(libc::ECANCELED | libc::EAGAIN | libc::EINTR | libc::ECONNABORTED) => {
                     accepting.waiting.push_front(token);
                 }
-                _ => self.finish(token, Err(error)),
+                _ => self.completions.finish(token, Err(error)),
             },
             // The error returns with the next request.
             (Err(_), None) => {}
@@ -76,13 +76,11 @@ impl Uring {
 
     /// Completes an accept of `listener` with a connection that another driver has accepted.
     pub(crate) fn accept_detached(&mut self, listener: Socket, fd: OwnedFd) -> io::Result<Socket> {
-        let Some(state) = self.sockets.get_mut(listener) else {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        };
+        let state = self.sockets.open_mut(listener)?;
         let waiting = state.accepting.get_or_insert_default().waiting.pop_front();
         let connection = self.sockets.insert(State::new(fd));
         match waiting {
-            Some(token) => self.finish(token, Ok(Done::Accepted(connection))),
+            Some(token) => self.completions.finish(token, Ok(Done::Accepted(connection))),
             None => {
                 let state = self.sockets.get_mut(listener).expect("found above");
                 let accepting = state.accepting.as_mut().expect("made above");

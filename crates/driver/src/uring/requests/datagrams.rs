@@ -24,12 +24,12 @@ impl Uring {
     ) {
         let bytes = UserBytes::from(datagram);
         let Some(state) = self.sockets.get(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         let (fd, to) = (Rc::clone(&state.fd), to.map(SockAddr::from));
         let sending = SendingDatagram::new(token, socket, fd, bytes, to, segment);
         let user_data = self.launch(Operation::SendDatagram(Box::new(sending)));
-        self.tokens.insert(token, Pending::Operation(user_data));
+        self.completions.pending.insert(token, Pending::Operation(user_data));
     }
 
     pub(crate) fn receive_datagram(
@@ -40,7 +40,7 @@ impl Uring {
         max: usize,
     ) {
         let Some(state) = self.sockets.get(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         if state.receiving.armed.is_some() || state.receiving.waiting.is_some() {
             return self.queue_receive(socket, QueuedDatagram { token, buffer, max });
@@ -49,7 +49,7 @@ impl Uring {
         let receiving = ReceivingDatagram::new(token, socket, Rc::clone(&state.fd), buffer);
         let user_data = self.launch(Operation::ReceiveDatagram(Box::new(receiving)));
         self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(user_data);
-        self.tokens.insert(token, Pending::Operation(user_data));
+        self.completions.pending.insert(token, Pending::Operation(user_data));
     }
 
     /// The completion of an operation on a datagram.
@@ -65,12 +65,13 @@ impl Uring {
         }
         match self.inflight.remove(user_data) {
             Operation::SendDatagram(sending) => {
-                self.finish(sending.token, outcome.map(|_| Done::SentDatagram));
+                self.completions.finish(sending.token, outcome.map(|_| Done::SentDatagram));
             }
             Operation::ReceiveDatagram(receiving) => {
                 let (token, socket) = (receiving.token, receiving.socket);
                 let datagram = outcome.and_then(|length| receiving.into_datagram(length as usize));
-                self.finish(token, datagram.map(|datagram| Done::Datagram(Box::new(datagram))));
+                self.completions
+                    .finish(token, datagram.map(|datagram| Done::Datagram(Box::new(datagram))));
                 if let Some(state) = self.sockets.get_mut(socket) {
                     state.receiving.armed = None;
                     let is_queued = state.queued.is_some();

@@ -2,7 +2,6 @@
 //! it has: the kernel may still write to its buffer, or send the last of its bytes.
 
 use crate::files::sendfile::FileSend;
-use crate::uring::operation::inflight::cancelled;
 use crate::uring::{Pending, Uring};
 use crate::user_bytes::Outgoing;
 use crate::{Socket, Token};
@@ -62,10 +61,10 @@ impl Uring {
             state.sending.is_some_and(|user_data| self.inflight.is_cancelled(user_data));
         let token = send.token;
         if !is_cancelled || state.queued.as_ref().is_some_and(|queued| queued.send.is_some()) {
-            return self.refuse(token, libc::EBUSY);
+            return self.completions.reject(token, libc::EBUSY);
         }
         state.queued.get_or_insert_default().send = Some(send);
-        self.tokens.insert(token, Pending::Queued(socket));
+        self.completions.pending.insert(token, Pending::Queued(socket));
     }
 
     /// Queues a receive of a datagram in the same way.
@@ -79,10 +78,10 @@ impl Uring {
         let is_busy = !is_cancelled || state.receiving.waiting.is_some();
         let token = receive.token;
         if is_busy || state.queued.as_ref().is_some_and(|queued| queued.receive.is_some()) {
-            return self.refuse(token, libc::EBUSY);
+            return self.completions.reject(token, libc::EBUSY);
         }
         state.queued.get_or_insert_default().receive = Some(receive);
-        self.tokens.insert(token, Pending::Queued(socket));
+        self.completions.pending.insert(token, Pending::Queued(socket));
     }
 
     /// Starts the queued send of `socket`, after the completion of the cancelled one.
@@ -91,7 +90,7 @@ impl Uring {
         let Some(state) = self.sockets.get_mut(socket) else { return };
         let send = take(&mut state.queued, |queued| queued.send.take());
         let Some(QueuedSend { token, content }) = send else { return };
-        self.tokens.remove(token);
+        self.completions.pending.remove(token);
         match content {
             QueuedContent::Bytes(payload) => self.send(token, socket, payload),
             QueuedContent::File(file) => self.send_file(token, socket, Ok(file)),
@@ -104,7 +103,7 @@ impl Uring {
         let Some(state) = self.sockets.get_mut(socket) else { return };
         let receive = take(&mut state.queued, |queued| queued.receive.take());
         let Some(QueuedDatagram { token, buffer, max }) = receive else { return };
-        self.tokens.remove(token);
+        self.completions.pending.remove(token);
         self.receive_datagram(token, socket, buffer, max);
     }
 
@@ -113,6 +112,6 @@ impl Uring {
     pub(crate) fn cancel_queued(&mut self, token: Token, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
         take(&mut state.queued, |queued| queued.remove(token));
-        self.finish(token, Err(cancelled()));
+        self.completions.cancel(token);
     }
 }

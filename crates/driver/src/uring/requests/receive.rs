@@ -7,23 +7,23 @@ use crate::uring::operation::inflight::Receive;
 use crate::uring::ring::queues::Event;
 use crate::uring::sockets::RECEIVE_AHEAD;
 use crate::uring::{Pending, Uring};
-use crate::{Chunk, Completion, Done, Socket, Token};
+use crate::{Chunk, Done, Socket, Token};
 
 impl Uring {
     pub(crate) fn receive(&mut self, token: Token, socket: Socket, max: usize) {
         let Some(state) = self.sockets.get_mut(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         let receiving = &mut state.receiving;
         if receiving.waiting.is_some() {
-            return self.refuse(token, libc::EBUSY);
+            return self.completions.reject(token, libc::EBUSY);
         }
         if let Some(result) = receiving.take_ahead(max) {
-            return self.done.push(Completion { token, result: result.map(Done::Received) });
+            return self.completions.complete(token, result.map(Done::Received));
         }
         receiving.waiting = Some(token);
         receiving.max = u32::try_from(max).unwrap_or(u32::MAX);
-        self.tokens.insert(token, Pending::Receive(socket));
+        self.completions.pending.insert(token, Pending::Receive(socket));
         self.arm(socket);
     }
 
@@ -92,7 +92,7 @@ impl Uring {
                     }
                     result => result,
                 };
-                return self.finish(token, result.map(Done::Received));
+                return self.completions.finish(token, result.map(Done::Received));
             }
             receiving.ahead.push_back(result);
             if receiving.ahead.len() >= RECEIVE_AHEAD

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::files::sendfile::{FileSend, Step, TURN_BYTES};
 use crate::uring::operation::file_sends::{FileInFlight, FileSends, WaitingForSpace};
-use crate::uring::operation::inflight::{Operation, cancelled};
+use crate::uring::operation::inflight::Operation;
 use crate::uring::requests::queued::{QueuedContent, QueuedSend};
 use crate::uring::{Pending, Uring};
 use crate::{Socket, Token};
@@ -16,7 +16,7 @@ use crate::{Socket, Token};
 impl Uring {
     pub(crate) fn send_file(&mut self, token: Token, socket: Socket, file: io::Result<FileSend>) {
         let Some(state) = self.sockets.get_mut(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         match file {
             Ok(sending) if state.is_sending() => {
@@ -29,9 +29,9 @@ impl Uring {
                 let key = self.files.sends.insert(entry);
                 state.sending_file = Some(key as u32);
                 self.files.mark_ready(key);
-                self.tokens.insert(token, Pending::File(key));
+                self.completions.pending.insert(token, Pending::File(key));
             }
-            Err(error) => self.finish(token, Err(error)),
+            Err(error) => self.completions.finish(token, Err(error)),
         }
     }
 
@@ -77,7 +77,7 @@ impl Uring {
             if let Some(state) = self.sockets.get_mut(socket) {
                 state.sending_file = None;
             }
-            self.finish(token, step.map(|()| sending.done()));
+            self.completions.finish(token, step.map(|()| sending.done()));
         }
     }
 
@@ -106,7 +106,7 @@ impl Uring {
         if let Some(state) = self.sockets.get_mut(socket) {
             state.sending_file = None;
         }
-        self.finish(token, Err(cancelled()));
+        self.completions.cancel(token);
     }
 
     /// Drops all files, without completions.

@@ -1,4 +1,4 @@
-//! Starts requests, and completes them.
+//! Starts requests.
 
 use std::io;
 use std::rc::Rc;
@@ -8,43 +8,34 @@ use crate::uring::operation::sending::Sending;
 use crate::uring::requests::queued::{QueuedContent, QueuedSend};
 use crate::uring::{Pending, Uring};
 use crate::user_bytes::Outgoing;
-use crate::{Completion, Done, Socket, Token};
+use crate::{Done, Socket, Token};
 
 impl Uring {
-    pub(crate) fn finish(&mut self, token: Token, result: io::Result<Done>) {
-        self.tokens.remove(token);
-        self.done.push(Completion { token, result });
-    }
-
-    pub(crate) fn refuse(&mut self, token: Token, code: i32) {
-        self.done.push(Completion::err(token, code));
-    }
-
     pub(crate) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {
         let Some(state) = self.sockets.get_mut(socket) else {
-            return self.refuse(token, libc::EBADF);
+            return self.completions.reject(token, libc::EBADF);
         };
         if state.is_sending() {
             let content = QueuedContent::Bytes(payload);
             return self.queue_send(socket, QueuedSend { token, content });
         }
         if payload.is_empty() {
-            return self.done.push(Completion::ok(token, Done::Sent(payload.into_head())));
+            return self.completions.complete(token, Ok(Done::Sent(payload.into_head())));
         }
         let fd = Rc::clone(&state.fd);
         let sending = Sending { token, socket, fd, payload, sent: 0, message: None };
         let user_data = self.launch(Operation::Send(sending));
         self.sockets.get_mut(socket).expect("found above").sending = Some(user_data);
-        self.tokens.insert(token, Pending::Operation(user_data));
+        self.completions.pending.insert(token, Pending::Operation(user_data));
     }
 
     pub(crate) fn start_or_fail(&mut self, token: Token, request: io::Result<Operation>) {
         match request {
             Ok(operation) => {
                 let user_data = self.launch(operation);
-                self.tokens.insert(token, Pending::Operation(user_data));
+                self.completions.pending.insert(token, Pending::Operation(user_data));
             }
-            Err(error) => self.done.push(Completion { token, result: Err(error) }),
+            Err(error) => self.completions.complete(token, Err(error)),
         }
     }
 }

@@ -6,7 +6,6 @@
 use std::ffi::CString;
 
 use crate::blocking::pool::Work;
-use crate::uring::operation::inflight::cancelled;
 use crate::uring::{Pending, Uring};
 use crate::{File, OpenHow, Token};
 
@@ -19,18 +18,18 @@ impl Uring {
         how: OpenHow,
     ) {
         let job = self.owner_checks.start(token, Work::Open { directory, path, how });
-        self.tokens.insert(token, Pending::OwnerCheck(job));
+        self.completions.pending.insert(token, Pending::OwnerCheck(job));
     }
 
     pub(crate) fn cancel_owner_check(&mut self, token: Token, job: u64) {
         self.owner_checks.cancel(job, false);
-        self.finish(token, Err(cancelled()));
+        self.completions.cancel(token);
     }
 
     /// Takes the results of the helper threads.
     pub(crate) fn take_owner_checks(&mut self) {
         for (token, result) in self.owner_checks.take() {
-            self.finish(token, result);
+            self.completions.finish(token, result);
         }
     }
 }
