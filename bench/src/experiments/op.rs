@@ -215,11 +215,11 @@ fn cross(operations: usize) {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
     std::thread::scope(|scope| {
-        for seed in graph.build(2) {
+        for builder in graph.build(2) {
             let (sender, receiver) = mpsc::channel();
             scope.spawn(move || {
-                let (index, control) = (seed.index(), seed.control());
-                let processor = seed.build(Box::new(move || {
+                let (index, control) = (builder.index(), builder.control());
+                let processor = builder.build(Box::new(move || {
                     let _ = sender.send(());
                 }));
                 processor.enter(|| {

@@ -22,32 +22,32 @@ pub enum Fault {
 
 #[cfg(feature = "fault-injection")]
 thread_local! {
-    static PLANTED: Cell<Option<(Fault, u32)>> = const { Cell::new(None) };
+    static INJECTED: Cell<Option<(Fault, u32)>> = const { Cell::new(None) };
 }
 
 /// Injects `fault` on this thread once, after `chances` occasions without it. Replaces the previous
 /// fault, if any.
 #[cfg(feature = "fault-injection")]
 pub fn inject(fault: Fault, chances: u32) {
-    PLANTED.set(Some((fault, chances)));
+    INJECTED.set(Some((fault, chances)));
 }
 
 /// Removes the injected fault. True if it has not fired.
 #[cfg(feature = "fault-injection")]
 pub fn clear() -> bool {
-    PLANTED.take().is_some()
+    INJECTED.take().is_some()
 }
 
 /// Whether `fault` fires now.
 #[cfg(feature = "fault-injection")]
 pub(crate) fn fires(fault: Fault) -> bool {
-    match PLANTED.get() {
-        Some((planted, 0)) if planted == fault => {
-            PLANTED.set(None);
+    match INJECTED.get() {
+        Some((injected, 0)) if injected == fault => {
+            INJECTED.set(None);
             true
         }
-        Some((planted, chances)) if planted == fault => {
-            PLANTED.set(Some((planted, chances - 1)));
+        Some((injected, chances)) if injected == fault => {
+            INJECTED.set(Some((injected, chances - 1)));
             false
         }
         _ => false,

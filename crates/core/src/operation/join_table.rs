@@ -33,12 +33,12 @@ impl JoinId {
 /// The counters of one processor's joins.
 #[derive(Default)]
 pub(crate) struct JoinTable {
-    pub(crate) records: RefCell<Vec<Rendezvous>>,
+    pub(crate) records: RefCell<Vec<JoinRecord>>,
     free: RefCell<Vec<u32>>,
 }
 
 #[derive(Default)]
-pub(crate) struct Rendezvous {
+pub(crate) struct JoinRecord {
     countdown: Countdown,
     pub(crate) generation: u32,
     pub(crate) parent: Option<Waker>,
@@ -57,7 +57,7 @@ impl JoinTable {
         }
         let mut records = self.records.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            records.push(Rendezvous::default());
+            records.push(JoinRecord::default());
             (records.len() - 1) as u32
         });
         let record = &mut records[index as usize];

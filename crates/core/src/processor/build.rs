@@ -27,8 +27,8 @@ use crate::stage::tuner_state::TunerState;
 /// The builder of a processor. It may be sent to the processor's thread; the processor itself may not.
 ///
 /// ```
-/// let seed = phalanx_core::Graph::new().build(1).remove(0);
-/// std::thread::spawn(move || drop(seed.build(Box::new(|| ())))).join().unwrap();
+/// let builder = phalanx_core::Graph::new().build(1).remove(0);
+/// std::thread::spawn(move || drop(builder.build(Box::new(|| ())))).join().unwrap();
 /// ```
 pub struct ProcessorBuilder {
     program: Arc<Program>,
@@ -48,8 +48,8 @@ impl ProcessorBuilder {
     /// ```
     /// use phalanx_core::{Graph, Region};
     ///
-    /// let seed = Graph::new().build(1).remove(0).with_region(Region::new(vec![0; 1 << 20]));
-    /// let processor = seed.build(Box::new(|| ()));
+    /// let builder = Graph::new().build(1).remove(0).with_region(Region::new(vec![0; 1 << 20]));
+    /// let processor = builder.build(Box::new(|| ()));
     /// # drop(processor);
     /// ```
     #[must_use]

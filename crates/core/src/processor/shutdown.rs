@@ -48,7 +48,7 @@ impl Drop for Processor {
         // The pools reject what the destructors below invoke, so each pool is emptied in one pass.
         self.slab().close();
         // From here on the program owns the memory of the slots, even if this unwinds.
-        self.program().keep(self.slab().retire());
+        self.program().retire(self.slab().retire());
         self.enter(|| {
             self.cancel_all();
             self.cancel_queued();

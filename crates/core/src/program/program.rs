@@ -36,7 +36,7 @@ pub(crate) struct Program {
     /// it sends anything. So when the count is zero after the start, no operation is alive and none is
     /// in transit.
     busy: AtomicUsize,
-    remains: Mutex<Vec<Chunks>>,
+    retired_chunks: Mutex<Vec<Chunks>>,
 }
 
 impl Program {
@@ -56,7 +56,7 @@ impl Program {
             traced: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Running as u8),
             busy: AtomicUsize::new(processors),
-            remains: Mutex::new(Vec::new()),
+            retired_chunks: Mutex::new(Vec::new()),
         })
     }
 
@@ -89,8 +89,8 @@ impl Program {
         self.busy.load(Ordering::Acquire) == 0
     }
 
-    pub(crate) fn keep(&self, remains: Chunks) {
-        lock(&self.remains).push(remains);
+    pub(crate) fn retire(&self, chunks: Chunks) {
+        lock(&self.retired_chunks).push(chunks);
     }
 
     /// Returns an envelope to its caller's processor, from any thread. If that has ended, the program's end drops the
@@ -127,7 +127,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // The last processor is gone, and so are the callers of all envelopes: drop their contents while the memory, in
-        // `remains`, is still allocated.
+        // `retired_chunks`, is still allocated.
         for mailbox in &self.mailboxes {
             // A command may carry a partition's state, whose destructor is foreign, or envelopes.
             mailbox.drop_commands();

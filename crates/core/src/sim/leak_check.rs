@@ -45,7 +45,7 @@ pub enum Leak {
         /// Its operations.
         operations: usize,
         /// Its resources that are still used elsewhere.
-        holds: usize,
+        guards: usize,
         /// Waiters for its end.
         waiting: usize,
     },
@@ -77,9 +77,9 @@ impl fmt::Display for Leak {
             Self::Replies(count) => write!(f, "{count} replies from other processors"),
             Self::Commands(count) => write!(f, "{count} commands, or replies to requests"),
             Self::Outbox(count) => write!(f, "{count} envelopes for other processors"),
-            Self::Session { operations, holds, waiting } => write!(
+            Self::Session { operations, guards, waiting } => write!(
                 f,
-                "a session with {operations} operations and {holds} holds, {waiting} wait for its end"
+                "a session with {operations} operations and {guards} guards, {waiting} wait for its end"
             ),
             Self::Joins(count) => write!(f, "{count} joins that wait for children"),
             Self::Timers(count) => write!(f, "{count} timers"),
@@ -205,9 +205,9 @@ fn sessions(table: &SessionTable) -> Vec<Leak> {
     let left = |record: &Record| {
         let waiting =
             record.waiting.len() + record.unconfirmed_processors + record.end_waiters.len();
-        let (operations, holds) = (record.operations, record.guards);
-        let is_left = operations + holds + waiting > 0 || record.handles == 0;
-        is_left.then_some(Leak::Session { operations, holds, waiting })
+        let (operations, guards) = (record.operations, record.guards);
+        let is_left = operations + guards + waiting > 0 || record.handles == 0;
+        is_left.then_some(Leak::Session { operations, guards, waiting })
     };
     table.records.records.borrow().iter().flatten().filter_map(left).collect()
 }

@@ -24,16 +24,16 @@ pub(crate) struct ColdStage {
     /// Whether the last cohort that found envelopes and local operations took the envelopes first.
     pub(crate) remote_first: Cell<bool>,
     /// The largest size class of its operations, as observed.
-    pub(crate) class: Cell<u8>,
+    pub(crate) max_class: Cell<u8>,
     /// The type of its oldest operation, as last observed.
-    pub(crate) seen: Cell<&'static VTable>,
+    pub(crate) last_type: Cell<&'static VTable>,
     /// The bytes of a request's objects, without the operation.
     pub(crate) object_bytes: usize,
     /// The bytes of the largest object that an operation is known or declared to own. The maximum if objects are not
     /// checked, because neither the stage declares any nor the program has a budget for them.
     pub(crate) largest_object: Cell<usize>,
     /// The minimum queue delay of its cohorts in this interval.
-    pub(crate) waits: IntervalMin,
+    pub(crate) queue_delay: IntervalMin,
 }
 
 impl ColdStage {
@@ -47,17 +47,17 @@ impl ColdStage {
             end_of_cohort: declared.end_of_cohort.clone(),
             remote_since: Cell::new(None),
             remote_first: Cell::new(false),
-            class: Cell::new(0),
-            seen: Cell::new(&VTable::NONE),
+            max_class: Cell::new(0),
+            last_type: Cell::new(&VTable::NONE),
             object_bytes: declared.objects.iter().map(|(_, bytes)| bytes).sum(),
             largest_object: Cell::new(largest.unwrap_or(if has_budget { 0 } else { usize::MAX })),
-            waits: IntervalMin::default(),
+            queue_delay: IntervalMin::default(),
         }
     }
 
     /// The bytes of a request: the slot of its operation, and its objects.
     pub(crate) fn request_bytes(&self) -> usize {
-        stride(self.class.get()) + self.object_bytes
+        stride(self.max_class.get()) + self.object_bytes
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct QueueDelay {
     began: Cell<u64>,
     turns: Cell<u32>,
     /// The start of the last turn; zero after the processor was parked.
-    turned: Cell<u64>,
+    turn_began: Cell<u64>,
     external: IntervalMin,
     /// The number of completed intervals.
     intervals: Cell<u64>,
@@ -52,7 +52,7 @@ impl QueueDelay {
         stages: &[LocalStage],
         world: &impl World,
     ) {
-        let before = self.turned.replace(now);
+        let before = self.turn_began.replace(now);
         let turns = self.turns.get() + 1;
         self.turns.set(turns);
         let Some(received) = received else { return };
@@ -64,12 +64,12 @@ impl QueueDelay {
 
     /// Records that the processor was parked, so no input has waited for a turn.
     pub(crate) fn parked(&self) {
-        self.turned.set(0);
+        self.turn_began.set(0);
     }
 
     #[cold]
     fn interval_over(&self, now: u64, stages: &[LocalStage], external: u64) {
-        let stages: u64 = stages.iter().map(|stage| stage.cold.waits.take()).sum();
+        let stages: u64 = stages.iter().map(|stage| stage.cold.queue_delay.take()).sum();
         let external = self.external.take().saturating_add(external);
         self.wait.set(stages.saturating_add(external));
         self.intervals.set(self.intervals.get() + 1);

@@ -8,12 +8,12 @@ use crate::stage::local::LocalStage;
 use crate::stage::settings::Settings;
 use crate::stage_set::StageSet;
 
-/// Turns between two checks during a rest.
-pub(crate) const LOOK: u32 = 256;
+/// Turns between two checks while no trial is in progress.
+pub(crate) const TURNS_PER_CHECK: u32 = 256;
 /// The length of arrays indexed by stage; more than [`MAX_STAGES`](crate::MAX_STAGES).
-pub(crate) const STAGES: usize = 64;
+pub(crate) const MAX_STAGE_NUMBERS: usize = 64;
 /// The share of operations at each stage.
-pub(crate) type Shares = [f64; STAGES];
+pub(crate) type Shares = [f64; MAX_STAGE_NUMBERS];
 
 /// The state of the cohort tuner, for the stages that leave their cohort size to it.
 pub(crate) struct TunerState {
@@ -26,16 +26,16 @@ pub(crate) struct TunerState {
     pub(crate) turn_began: Cell<u64>,
     pub(crate) ran: Cell<bool>,
     /// Turns until the next check.
-    pub(crate) until_look: Cell<u32>,
+    pub(crate) turns_until_check: Cell<u32>,
     /// The nanoseconds and the number of turns of this slice in which something ran.
     pub(crate) time: Cell<u64>,
     pub(crate) turns: Cell<u64>,
     /// The thread's processor time when the slice began.
-    pub(crate) worked: Cell<u64>,
+    pub(crate) cpu_at_slice_start: Cell<u64>,
     /// The operations that each stage had started when the slice began.
-    pub(crate) before: Cell<[u64; STAGES]>,
+    pub(crate) started_at_slice_start: Cell<[u64; MAX_STAGE_NUMBERS]>,
     /// The shares of the stages and the operations per turn after the last trial.
-    pub(crate) known: Cell<Option<(Shares, f64)>>,
+    pub(crate) last_mix: Cell<Option<(Shares, f64)>>,
 }
 
 impl TunerState {
@@ -45,24 +45,24 @@ impl TunerState {
         settings: Settings,
     ) -> Self {
         // A stage that holds for a cohort size, or handles whole cohorts, has chosen its size.
-        let said =
+        let fixed =
             |stage: &LocalStage| stage.cold.hold_policy.is_some() || stage.parts.handler.is_some();
-        let said = StageSet::select(stages, said);
+        let fixed = StageSet::select(stages, fixed);
         // Without counters there is nothing to measure.
         let tunes = settings.tunes_cohorts && cfg!(not(uncounted));
-        let left = StageSet::select(declared, |stage| tunes && stage.max_cohort.is_none());
+        let undeclared = StageSet::select(declared, |stage| tunes && stage.max_cohort.is_none());
         Self {
-            stages: left.difference(said),
+            stages: undeclared.difference(fixed),
             always_direct: StageSet::select(declared, |stage| stage.direct),
             ladder: RefCell::default(),
             turn_began: Cell::new(0),
             ran: Cell::new(false),
-            until_look: Cell::new(LOOK),
+            turns_until_check: Cell::new(TURNS_PER_CHECK),
             time: Cell::new(0),
             turns: Cell::new(0),
-            worked: Cell::new(0),
-            before: Cell::new([0; STAGES]),
-            known: Cell::new(None),
+            cpu_at_slice_start: Cell::new(0),
+            started_at_slice_start: Cell::new([0; MAX_STAGE_NUMBERS]),
+            last_mix: Cell::new(None),
         }
     }
 

@@ -125,8 +125,8 @@ impl World for Hostile {
 
 /// The processors of a program of `N`, all on this thread.
 pub(crate) fn grow<const N: usize>(graph: Graph) -> [Processor; N] {
-    let processors = graph.build(N).into_iter().map(|seed| seed.build(Box::new(|| ())));
-    processors.collect::<Vec<_>>().try_into().ok().expect("a processor for each seed")
+    let processors = graph.build(N).into_iter().map(|builder| builder.build(Box::new(|| ())));
+    processors.collect::<Vec<_>>().try_into().ok().expect("a processor for each builder")
 }
 
 /// Turns all processors until none has done anything three times in a row, a thousand times at most.

@@ -83,16 +83,16 @@ pub(crate) fn run(
     processors: usize,
     start: impl Fn(usize, Control) + Send + Sync,
 ) -> Control {
-    let seeds = graph.build(processors);
-    let control = seeds[0].control();
+    let builders = graph.build(processors);
+    let control = builders[0].control();
     let epoch = Instant::now();
     std::thread::scope(|scope| {
-        for seed in seeds {
+        for builder in builders {
             let (start, control) = (&start, control.clone());
             let (sender, wake): (Sender<()>, _) = channel();
             scope.spawn(move || {
-                let index = seed.index();
-                let processor = seed.build(Box::new(move || {
+                let index = builder.index();
+                let processor = builder.build(Box::new(move || {
                     let _ = sender.send(());
                 }));
                 processor.enter(|| start(index, control));
@@ -111,9 +111,9 @@ pub(crate) struct Several {
 
 impl Several {
     pub(crate) fn new(graph: Graph, processors: usize) -> Self {
-        let seeds = graph.build(processors).into_iter();
+        let builders = graph.build(processors).into_iter();
         Self {
-            processors: seeds.map(|seed| seed.build(Box::new(|| ()))).collect(),
+            processors: builders.map(|builder| builder.build(Box::new(|| ()))).collect(),
             world: Bench::default(),
         }
     }

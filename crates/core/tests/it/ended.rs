@@ -20,9 +20,9 @@ struct Half {
 fn half() -> Half {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let mut seeds = graph.build(2);
-    let second = seeds.pop().unwrap();
-    let first = seeds.remove(0).build(Box::new(|| ()));
+    let mut builders = graph.build(2);
+    let second = builders.pop().unwrap();
+    let first = builders.remove(0).build(Box::new(|| ()));
     Half { first, second, stage, world: Bench::default() }
 }
 

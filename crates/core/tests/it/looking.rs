@@ -11,7 +11,8 @@ use std::time::Duration;
 fn pair() -> (Vec<Processor>, SharedStage<()>, SharedStage<()>) {
     let mut graph = Graph::new();
     let (front, back) = (graph.shared("front", ()), graph.shared("back", ()));
-    let processors = graph.build(2).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
+    let processors =
+        graph.build(2).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
     (processors, front, back)
 }
 

@@ -50,8 +50,8 @@ fn objects_are_reused_last_freed_first_and_go_with_their_operation() {
 fn beyond_the_region_is_spilled_and_counted() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let seed = graph.build(1).remove(0).with_region(Region::new(vec![0u8; 128 << 10]));
-    let (processor, world) = (seed.build(Box::new(|| ())), Bench::default());
+    let builder = graph.build(1).remove(0).with_region(Region::new(vec![0u8; 128 << 10]));
+    let (processor, world) = (builder.build(Box::new(|| ())), Bench::default());
     let fill = |count: usize| {
         settle(&processor, &world, || {
             stage

@@ -301,7 +301,7 @@ fn run(plan: &Plan, order: &[u8]) {
         fates: Arc::default(),
     };
     let processors: Vec<_> =
-        graph.build(PROCESSORS).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
+        graph.build(PROCESSORS).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
     let (world, failed) = (Bench::default(), Rc::new(RefCell::new(None)));
     processors[0].enter(|| {
         let (inner, plan, failed) = (env.clone(), plan.clone(), failed.clone());

@@ -354,7 +354,7 @@ fn only_processors_with_a_core_own_partitions_at_first() {
         graph.measured_cores(cores);
         let stage = graph.stage("stage").partitions(7).partitioned(|number| number);
         let processors: Vec<_> =
-            graph.build(3).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
+            graph.build(3).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
         processors[0].enter(|| {
             let found: Vec<_> = (0..7).map(|partition| stage.owner(partition)).collect();
             assert_eq!(found, (0..7).map(|partition| partition % owners).collect::<Vec<_>>());

@@ -275,8 +275,9 @@ fn two_at_once_are_one_suspension() {
 fn remote_operations_are_interleaved_too() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let mut seeds = graph.build(2);
-    let [here, there] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.build(Box::new(|| ())));
+    let mut builders = graph.build(2);
+    let [here, there] =
+        [builders.remove(0), builders.remove(0)].map(|builder| builder.build(Box::new(|| ())));
     let world = Bench::default();
     let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     here.enter(|| {

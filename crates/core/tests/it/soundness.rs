@@ -63,8 +63,9 @@ fn a_join_dropped_away_from_its_processor_leaves_no_pointer() {
 fn a_turn_enters_its_own_processor() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let mut seeds = graph.build(2);
-    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.build(Box::new(|| ())));
+    let mut builders = graph.build(2);
+    let [one, two] =
+        [builders.remove(0), builders.remove(0)].map(|builder| builder.build(Box::new(|| ())));
     let world = Bench::default();
     two.enter(|| {
         a.dispatch(move |_| async move { a.dispatch(|_| std::future::pending()).unwrap() })
@@ -322,8 +323,9 @@ fn a_processor_that_goes_first_answers_those_that_wait() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let mut seeds = graph.build(2);
-    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.build(Box::new(|| ())));
+    let mut builders = graph.build(2);
+    let [one, two] =
+        [builders.remove(0), builders.remove(0)].map(|builder| builder.build(Box::new(|| ())));
     let (world, results) = (Bench::default(), Rc::new(RefCell::new(Vec::new())));
     let (out, count) = (results.clone(), dropped.clone());
     settle(&one, &world, || {
@@ -354,8 +356,9 @@ fn a_processor_that_goes_first_answers_those_that_wait() {
 fn a_call_that_strays_is_over() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let mut seeds = graph.build(2);
-    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.build(Box::new(|| ())));
+    let mut builders = graph.build(2);
+    let [one, two] =
+        [builders.remove(0), builders.remove(0)].map(|builder| builder.build(Box::new(|| ())));
     let mut call = one.enter(|| a.call(|_| async { 1 }));
     let mut late = one.enter(|| a.call(|_| async { 2 }));
     let elsewhere = two.enter(|| poll_once(&mut call, Waker::noop()));

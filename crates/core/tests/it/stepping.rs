@@ -74,7 +74,7 @@ fn everything_that_is_left_has_a_name() {
         left.iter().filter(is).count()
     };
     assert_eq!((operations("parent"), operations("child")), (1, 2), "{left:?}");
-    let session = Leak::Session { operations: 3, holds: 0, waiting: 0 };
+    let session = Leak::Session { operations: 3, guards: 0, waiting: 0 };
     for remnant in [session, Leak::Joins(1), Leak::Timers(1)] {
         assert!(left.contains(&remnant), "{remnant:?} is not in {left:?}");
     }
@@ -93,9 +93,9 @@ fn two_processors_on_one_thread() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
     let woken = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-    let grown = graph.build(2).into_iter().zip(&woken).map(|(seed, woken)| {
+    let grown = graph.build(2).into_iter().zip(&woken).map(|(builder, woken)| {
         let woken = woken.clone();
-        seed.build(Box::new(move || _ = woken.fetch_add(1, Ordering::Relaxed)))
+        builder.build(Box::new(move || _ = woken.fetch_add(1, Ordering::Relaxed)))
     });
     let processors: Vec<_> = grown.collect();
     let [one, other] = [0, 1].map(|n| processors[n].stepping());

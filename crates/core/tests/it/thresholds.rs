@@ -154,8 +154,11 @@ fn operations_from_other_processors_count() {
     let near = graph.shared("near", ());
     let many = graph.stage("many").threshold(3, None).shared(());
     let old = graph.stage("old").threshold(None, Duration::from_micros(150)).shared(());
-    let [one, two] =
-        &graph.build(2).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect::<Vec<_>>()[..]
+    let [one, two] = &graph
+        .build(2)
+        .into_iter()
+        .map(|builder| builder.build(Box::new(|| ())))
+        .collect::<Vec<_>>()[..]
     else {
         panic!("two processors")
     };

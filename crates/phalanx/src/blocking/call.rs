@@ -57,12 +57,12 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
         let place: SharedPlace = Rc::new(Cell::new(Place::Invoked));
         let (sender, receiver) = oneshot::local();
         let (alive, dropped) = self.detached.then(oneshot::local).unzip();
-        let hold =
+        let guard =
             if self.detached { None } else { Session::current().map(|session| session.guard()) };
         let operation = {
             let place = place.clone();
             move |inner: Shared<Inner<S>>| async move {
-                let _hold = hold;
+                let _guard = guard;
                 submit_job(&inner, work, &place, sender, dropped).await;
             }
         };

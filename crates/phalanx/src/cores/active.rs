@@ -37,7 +37,7 @@ struct Shared {
 struct Member {
     id: ProcessorId,
     /// Whether a command is on its way to the processor, which will read the current number.
-    told: AtomicBool,
+    command_pending: AtomicBool,
 }
 
 impl ActiveProcessors {
@@ -49,7 +49,7 @@ impl ActiveProcessors {
         dials: (u64, u64),
         changed: fn(),
     ) -> Self {
-        let members = ids.map(|id| Member { id, told: AtomicBool::new(false) });
+        let members = ids.map(|id| Member { id, command_pending: AtomicBool::new(false) });
         let members: Box<[Member]> = members.collect();
         let (count, spin, coalesce) =
             (AtomicUsize::new(members.len()), AtomicU64::new(dials.0), AtomicU64::new(dials.1));
@@ -100,10 +100,10 @@ impl ActiveProcessors {
         }
         for (index, member) in self.0.members.iter().enumerate() {
             // At most one command for each processor is on its way, however often the number changes.
-            if !member.told.swap(true, Ordering::SeqCst) {
+            if !member.command_pending.swap(true, Ordering::SeqCst) {
                 let shared = self.0.clone();
                 member.id.run_later(move || {
-                    shared.members[index].told.store(false, Ordering::SeqCst);
+                    shared.members[index].command_pending.store(false, Ordering::SeqCst);
                     (shared.changed)();
                     gather_partitions(shared.count.load(Ordering::SeqCst));
                 });

@@ -92,10 +92,10 @@ impl Io {
             return catch_panic(|| drop(last));
         }
         let expires = self.turn.get().saturating_add(FINISH_LIMIT);
-        let _hold = Session::current().map(|session| session.guard());
+        let _guard = Session::current().map(|session| session.guard());
         let state = State::Abandoned;
         self.send_rest(
-            Entry { state, expires, ends_with_drain: false, cancelled: None, _hold },
+            Entry { state, expires, ends_with_drain: false, cancelled: None, _guard },
             last,
         );
     }

@@ -110,7 +110,7 @@ struct Entry {
     /// Why this table cancelled it, if it did.
     cancelled: Option<Cause>,
     /// Delays the session's end until the kernel has released the buffers.
-    _hold: Option<SessionGuard>,
+    _guard: Option<SessionGuard>,
 }
 
 enum State {
@@ -323,7 +323,7 @@ impl Io {
             expires,
             ends_with_drain: timeout.ends_with_drain(),
             cancelled: drained.then_some(Cause::Drained),
-            _hold: Session::current().map(|session| session.guard()),
+            _guard: Session::current().map(|session| session.guard()),
         };
         // Not `try_driver`: a closure would copy the request once more.
         let mut driver = self.driver.try_borrow_mut().map_err(|_| in_driver())?;
@@ -376,7 +376,7 @@ impl Io {
     }
 
     /// Requests, waiters and buffers that are left at the end.
-    pub(crate) fn left(&self) -> Leaks {
+    pub(crate) fn leaks(&self) -> Leaks {
         Leaks {
             requests: self.requests.borrow().len(),
             draining: self.draining.borrow().len(),

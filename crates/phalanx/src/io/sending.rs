@@ -16,7 +16,7 @@ use phalanx_driver::{Payload, Request, Socket};
 use super::{HomeSocket, Io, IoTimeout, Requested, with_any};
 
 /// With more requests in flight, sends share system calls, if the driver's can.
-const FEW_REQUESTS: usize = 16;
+const MAX_UNSHARED_REQUESTS: usize = 16;
 /// The number of such sends in a sweep, so that an operation that only sends does not keep the processor. They take about
 /// the time of a cohort.
 const SENDS_PER_SWEEP: u32 = 64;
@@ -96,7 +96,7 @@ impl Io {
 
     /// Determines the number of sends that may complete at once in this sweep.
     pub(super) fn begin_sends(&self) {
-        let few = !self.shares_calls || self.requests.borrow().len() <= FEW_REQUESTS;
+        let few = !self.shares_calls || self.requests.borrow().len() <= MAX_UNSHARED_REQUESTS;
         self.sends_at_once.set(if few && !self.closed.get() { SENDS_PER_SWEEP } else { 0 });
     }
 

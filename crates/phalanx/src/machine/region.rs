@@ -7,11 +7,11 @@ use memmap2::MmapMut;
 use phalanx_core::{ProcessorBuilder, Region};
 
 /// Adds a region of this size to the processor, or none if the kernel refuses.
-pub(crate) fn with_region(bytes: usize, seed: ProcessorBuilder) -> ProcessorBuilder {
+pub(crate) fn with_region(bytes: usize, builder: ProcessorBuilder) -> ProcessorBuilder {
     let memory = if bytes > 0 { MmapMut::map_anon(bytes).ok() } else { None };
-    let Some(memory) = memory else { return seed };
+    let Some(memory) = memory else { return builder };
     // Without huge pages, ordinary pages are used.
     #[cfg(target_os = "linux")]
     let _ = memory.advise(memmap2::Advice::HugePage);
-    seed.with_region(Region::new(memory))
+    builder.with_region(Region::new(memory))
 }

@@ -325,12 +325,12 @@ impl Runtime {
         });
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         graph.measured_cores(cores);
-        let seeds = graph.build(self.processors);
-        let control = seeds[0].control();
+        let builders = graph.build(self.processors);
+        let control = builders[0].control();
         // Declared last. A stage of the program may have the same name.
         let admin_stage = admin.as_ref().map(|_| control.stages().count() - 1);
-        let calls: Vec<_> = seeds.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
-        let ids = || seeds.iter().map(ProcessorBuilder::id);
+        let calls: Vec<_> = builders.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
+        let ids = || builders.iter().map(ProcessorBuilder::id);
         let seats = Seats::new(self.processors, self.pin);
         let up = Started {
             control: control.clone(),
@@ -378,16 +378,17 @@ impl Runtime {
         };
         std::thread::scope(|scope| {
             let (mut running, mut refused) = (0, Ok(()));
-            for (seed, calls) in seeds.into_iter().zip(calls) {
+            for (builder, calls) in builders.into_iter().zip(calls) {
                 let (events, admin, start) = (events.clone(), admin.as_ref(), &start);
                 let thread =
-                    std::thread::Builder::new().name(format!("processor-{}", seed.index()));
+                    std::thread::Builder::new().name(format!("processor-{}", builder.index()));
                 let idle = idle.clone();
-                let saturation = automatic.as_ref().map(|automatic| automatic.probe(seed.index()));
+                let saturation =
+                    automatic.as_ref().map(|automatic| automatic.probe(builder.index()));
                 let (placement, active) = (placement.clone(), active.clone());
                 let options = &self.worker;
                 let worker = WorkerThread {
-                    seed,
+                    builder,
                     kind,
                     epoch,
                     calls,

@@ -40,7 +40,7 @@ impl WorkerOptions {
 
 /// The parameters of one processor's thread.
 pub(crate) struct WorkerThread<'a> {
-    pub(crate) seed: ProcessorBuilder,
+    pub(crate) builder: ProcessorBuilder,
     pub(crate) kind: DriverKind,
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
@@ -56,7 +56,7 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let (index, scope) = (self.seed.index(), &self.options.scope);
+        let (index, scope) = (self.builder.index(), &self.options.scope);
         let (mut worker, mut outcome) = (Some(self), None);
         let caught = catch_unwind(AssertUnwindSafe(|| {
             scope.enter(&mut || {
@@ -86,16 +86,17 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let Self { seed, kind, epoch, calls, idle, saturation, placement, active, options } = self;
-        let (index, control) = (seed.index(), seed.control());
+        let Self { builder, kind, epoch, calls, idle, saturation, placement, active, options } =
+            self;
+        let (index, control) = (builder.index(), builder.control());
         let _seated = active.sit(index);
         let driver = phalanx_driver::open(kind, &options.config)
             .map_err(|source| RunError::OpenDriver { processor: index, source })?;
         let unparker = driver.unparker();
         let io = Io::new(placement, index, driver, Some(epoch));
         let _entered = io.enter();
-        let seed = with_region(options.region, seed);
-        let processor = seed.build(Box::new(move || unparker.unpark()));
+        let builder = with_region(options.region, builder);
+        let processor = builder.build(Box::new(move || unparker.unpark()));
         let panics = options.panics.clone();
         let supervisor =
             SupervisorLink { processor: index, events: events.clone(), idle, panics, saturation };
@@ -121,7 +122,7 @@ impl WorkerThread<'_> {
         let is_ending = || control.phase() == Phase::Ending;
         let settled = io.settle(is_ending, SETTLING);
         let settled = settled.map_err(|source| RunError::Settle { processor: index, source });
-        let left = Leaks { operations, timers, ..io.left() };
+        let left = Leaks { operations, timers, ..io.leaks() };
         started.and(settled).map(|()| left)
     }
 }

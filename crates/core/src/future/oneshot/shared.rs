@@ -59,11 +59,11 @@ pub struct Sender<T: Send>(Arc<Inner<T>>);
 impl<T: Send> Sender<T> {
     /// Sends the value and wakes the receiver. Drops the value if the receiver was dropped.
     pub fn send(self, value: T) {
-        let (waker, refused) = self.0.step(|state| match state {
+        let (waker, rejected) = self.0.step(|state| match state {
             State::Waiting(waker) => (State::Sent(value), (waker, None)),
             other => (other, (None, Some(value))),
         });
-        drop(refused);
+        drop(rejected);
         waker.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 

@@ -67,7 +67,7 @@ use crate::stage::declaration::StageParts;
 /// }).unwrap();
 /// # };
 /// # let processors: Vec<_> =
-/// #     graph.build(2).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
+/// #     graph.build(2).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
 /// # processors[0].enter(start);
 /// # for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&phalanx_core::Still); }) }
 /// # assert_eq!(total.load(std::sync::atomic::Ordering::Relaxed), 1);

@@ -84,7 +84,7 @@ impl<V: Send + Sync + 'static> Policy for Replicated<V> {
 /// let users = graph.partitioned("users", |_partition| Users::new());
 /// let main = graph.shared("main", ());
 /// # let processors: Vec<_> =
-/// #     graph.build(2).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
+/// #     graph.build(2).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
 /// # let turns = || for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&phalanx_core::Still); }) };
 /// # for processor in &processors {
 /// #     processor.enter(|| main.dispatch(move |_| async move {

@@ -14,7 +14,7 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn note_type(&self, slot: Slot, world: &impl World) {
         let (stage, vtable) = (slot.stage.get(), slot.vtable.get());
-        self.stage(usize::from(stage)).cold.seen.set(vtable);
+        self.stage(usize::from(stage)).cold.last_type.set(vtable);
         let mut seen = self.observe.types.borrow_mut();
         let known = |(of, known): &(u8, &VTable)| *of == stage && std::ptr::eq(*known, vtable);
         if seen.len() >= MAX_TYPES || seen.iter().any(known) {

@@ -18,8 +18,8 @@ use crate::program::program::Program;
 /// ```
 /// use phalanx_core::Graph;
 ///
-/// let seeds = Graph::new().build(1);
-/// let control = seeds[0].control();
+/// let builders = Graph::new().build(1);
+/// let control = builders[0].control();
 /// let trace = control.trace(1000).expect("nobody else takes one");
 /// assert!(control.trace(1000).is_none());
 /// // … the program runs …

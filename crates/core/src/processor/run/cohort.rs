@@ -91,13 +91,13 @@ impl Processor {
         let waiting = local.queue.len() + remote;
         let oldest = local.queue.oldest();
         if let Some(slot) = oldest {
-            local.cold.class.set(local.cold.class.get().max(slot.class.get()));
-            if !std::ptr::eq(slot.vtable.get(), local.cold.seen.get()) {
+            local.cold.max_class.set(local.cold.max_class.get().max(slot.class.get()));
+            if !std::ptr::eq(slot.vtable.get(), local.cold.last_type.get()) {
                 self.note_type(slot, world);
             }
         }
         let oldest = oldest.map(|slot| slot.queued_since());
-        local.cold.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
+        local.cold.queue_delay.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
         let order = if local.lifo {
             local.starvation_guard.order(start, oldest)
         } else {

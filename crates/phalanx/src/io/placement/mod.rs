@@ -393,11 +393,11 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        let mut seeds = Graph::new().build(1);
-        let seed = seeds.remove(0);
-        let ids = || std::iter::once(seed.id());
+        let mut builders = Graph::new().build(1);
+        let builder = builders.remove(0);
+        let ids = || std::iter::once(builder.id());
         let active = ActiveProcessors::new(ids(), None, (0, 0), || ());
-        Place::new(Placement::new(ids(), 1, active, Loads::Measured(seed.control())), 0)
+        Place::new(Placement::new(ids(), 1, active, Loads::Measured(builder.control())), 0)
     }
 
     #[test]

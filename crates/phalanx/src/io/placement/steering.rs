@@ -26,13 +26,14 @@ impl Io {
     /// Steers the connections of the group to which `listener` belongs.
     pub(in crate::io) fn steer(&self, listener: Socket) {
         let place = &self.place;
-        let (few, all) = (place.shared.preferred(), place.shared.processors());
+        let (preferred, all) = (place.shared.preferred(), place.shared.processors());
         // A program that never had an inactive processor keeps the kernel's distribution.
-        if place.index != 0 || (few == all && !place.is_steered.get()) {
+        if place.index != 0 || (preferred == all && !place.is_steered.get()) {
             return;
         }
         place.is_steered.set(true);
-        let first = u32::try_from(few).ok().filter(|_| few < all).and_then(NonZero::new);
+        let first =
+            u32::try_from(preferred).ok().filter(|_| preferred < all).and_then(NonZero::new);
         // Refused in some sandboxes, and for a listener without a group.
         let _ = self.try_driver(|driver| driver.steer(listener, first));
     }

@@ -38,21 +38,21 @@ impl NewProgram {
         manner: Manner<'_>,
     ) -> Result<(Control, Vec<SimProcessor>), String> {
         let Self { number, processors, graph, start } = self;
-        let seeds = graph.build(processors);
-        let control = seeds[0].control();
+        let builders = graph.build(processors);
+        let control = builders[0].control();
         let loads = Loads::Drawn(outside.clone());
-        let ids = || seeds.iter().map(|seed| seed.id());
+        let ids = || builders.iter().map(|builder| builder.id());
         let active = ActiveProcessors::new(ids(), None, (0, 0), active_changed);
         let placement = Placement::new(ids(), processors, active.clone(), loads);
         let mut launched = Vec::new();
-        for seed in seeds {
-            let index = seed.index();
+        for builder in builders {
+            let index = builder.index();
             let driver = outside.driver(&(manner.sizes)()).map_err(|error| error.to_string())?;
             let io = Io::new(placement.clone(), index, Box::new(driver), None);
             let waker = DelayedWaker::new(outside.clone(), manner.wake_delay);
             let unpark = waker.clone();
             let entered = io.enter();
-            let processor = seed.build(Box::new(move || unpark.wake()));
+            let processor = builder.build(Box::new(move || unpark.wake()));
             let started = processor
                 .enter(|| start(&StartContext::new(index, control.clone(), active.clone())));
             drop(entered);

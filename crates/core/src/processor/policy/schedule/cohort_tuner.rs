@@ -8,7 +8,7 @@
 
 use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_different_load};
 use crate::processor::processor::Processor;
-use crate::stage::tuner_state::{LOOK, STAGES, Shares};
+use crate::stage::tuner_state::{MAX_STAGE_NUMBERS, Shares, TURNS_PER_CHECK};
 use crate::stage_set::StageSet;
 use crate::world::World;
 
@@ -19,14 +19,14 @@ impl Processor {
     /// Begins a turn, and adds the time of the previous one.
     #[inline]
     pub(crate) fn tick_tuner(&self, world: &impl World) {
-        let auto = &self.load.tuner;
+        let tuner = &self.load.tuner;
         let now = self.now();
-        let began = auto.turn_began.replace(now);
-        if auto.ran.get() && !auto.stages.is_empty() {
-            auto.time.set(auto.time.get() + now.saturating_sub(began));
-            auto.turns.set(auto.turns.get() + 1);
-            let left = auto.until_look.get() - 1;
-            auto.until_look.set(left);
+        let began = tuner.turn_began.replace(now);
+        if tuner.ran.get() && !tuner.stages.is_empty() {
+            tuner.time.set(tuner.time.get() + now.saturating_sub(began));
+            tuner.turns.set(tuner.turns.get() + 1);
+            let left = tuner.turns_until_check.get() - 1;
+            tuner.turns_until_check.set(left);
             if left == 0 {
                 self.observe_slice(world);
             }
@@ -36,15 +36,15 @@ impl Processor {
     #[cold]
     #[inline(never)]
     fn observe_slice(&self, world: &impl World) {
-        let auto = &self.load.tuner;
-        let mut ladder = auto.ladder.borrow_mut();
+        let tuner = &self.load.tuner;
+        let mut ladder = tuner.ladder.borrow_mut();
         let congested = self.load.delay.is_congested();
         if congested && ladder.is_trying() {
             ladder.give_up();
             self.apply(&ladder);
         }
-        auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
-        let started: [u64; STAGES] = std::array::from_fn(|stage| {
+        tuner.turns_until_check.set(if ladder.is_trying() { 1 } else { TURNS_PER_CHECK });
+        let started: [u64; MAX_STAGE_NUMBERS] = std::array::from_fn(|stage| {
             if stage < self.stages.len() {
                 self.observe.counters.stages[stage].started.get()
                     + self.observe.counters.direct(stage)
@@ -52,53 +52,56 @@ impl Processor {
                 0
             }
         });
-        let before = auto.before.get();
+        let before = tuner.started_at_slice_start.get();
         let work: u64 = started.iter().zip(before).map(|(now, before)| now - before).sum();
         if work < ladder.slice() {
             return;
         }
         let shares: Shares =
             std::array::from_fn(|stage| (started[stage] - before[stage]) as f64 / work as f64);
-        let per_turn = work as f64 / auto.turns.get().max(1) as f64;
-        let worked = world.thread_cpu_time();
+        let per_turn = work as f64 / tuner.turns.get().max(1) as f64;
+        let cpu_time = world.thread_cpu_time();
         // Time that the machine gave to other programs does not count.
-        let time = auto.time.get().min(worked.saturating_sub(auto.worked.replace(worked)));
+        let time = tuner
+            .time
+            .get()
+            .min(cpu_time.saturating_sub(tuner.cpu_at_slice_start.replace(cpu_time)));
         let changed = self.has_changed(&shares, per_turn);
         let slice = Slice { work, time, per_turn, changed, congested };
         let was_trying = ladder.is_trying();
         ladder.observe(slice);
-        auto.before.set(started);
-        auto.time.set(0);
-        auto.turns.set(0);
-        auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
+        tuner.started_at_slice_start.set(started);
+        tuner.time.set(0);
+        tuner.turns.set(0);
+        tuner.turns_until_check.set(if ladder.is_trying() { 1 } else { TURNS_PER_CHECK });
         // The first slice after a trial is the reference for the following checks.
         if was_trying {
-            auto.known.set(None);
-        } else if auto.known.get().is_none() && ladder.kept().is_some() {
-            auto.known.set(Some((shares, per_turn)));
+            tuner.last_mix.set(None);
+        } else if tuner.last_mix.get().is_none() && ladder.kept().is_some() {
+            tuner.last_mix.set(Some((shares, per_turn)));
         }
         self.apply(&ladder);
     }
 
     fn has_changed(&self, shares: &Shares, per_turn: f64) -> bool {
-        self.load.tuner.known.get().is_some_and(|(known, known_per_turn)| {
+        self.load.tuner.last_mix.get().is_some_and(|(known, known_per_turn)| {
             let moved: f64 = shares.iter().zip(known).map(|(a, b)| (a - b).abs() / 2.0).sum();
             moved > MAX_SHIFTED_SHARE || is_different_load(per_turn, known_per_turn)
         })
     }
 
     fn apply(&self, ladder: &CohortLadder) {
-        let auto = &self.load.tuner;
+        let tuner = &self.load.tuner;
         self.observe.counters.cohort_tuner.note(ladder);
         let rung = ladder.rung();
-        for stage in auto.stages {
+        for stage in tuner.stages {
             let local = &self.stages[stage];
             let bound = self.program().settings.cohort_size(local.cold.request_bytes());
             // At the first rung, the queued operations are those that could not run inline.
             let tried = rung.filter(|rung| *rung > 0);
             local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));
         }
-        let direct = if rung == Some(0) { auto.stages } else { StageSet::EMPTY };
-        self.stages.inline.set_inline(auto.always_direct.union(direct));
+        let direct = if rung == Some(0) { tuner.stages } else { StageSet::EMPTY };
+        self.stages.inline.set_inline(tuner.always_direct.union(direct));
     }
 }
