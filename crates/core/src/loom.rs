@@ -277,16 +277,16 @@ fn an_exclusive_stage_lets_one_in() {
 fn a_session_ends_wherever_it_has_been() {
     loom::model(|| {
         let group = Arc::new(Group::new(2, u64::MAX));
-        assert!(group.visit(0));
+        assert!(group.register(0));
         let taker = {
             let group = group.clone();
             // Twice: the second time the visit is already recorded.
-            thread::spawn(move || (group.visit(1), group.visit(1)))
+            thread::spawn(move || (group.register(1), group.register(1)))
         };
         let told = group.end();
         let (first, second) = taker.join().unwrap();
         assert!(!first && !second || told.contains(&1), "taken up, and nobody told");
-        assert!(told.contains(&0) && !group.visit(1));
+        assert!(told.contains(&0) && !group.register(1));
     });
 }
 
@@ -317,18 +317,18 @@ fn a_stored_replica_is_told_of_the_revocation() {
             let reader = {
                 let holders = holders.clone();
                 thread::spawn(move || {
-                    let stored = holders.join(1);
+                    let stored = holders.add(1);
                     if !displaced {
                         return stored;
                     }
-                    holders.leave(1);
-                    holders.join(1)
+                    holders.remove(1);
+                    holders.add(1)
                 })
             };
             let told = holders.revoke();
             let stored = reader.join().unwrap();
             assert!(!stored || told.contains(&1), "stored, and not told");
-            assert!(!told.contains(&0) && !holders.join(0));
+            assert!(!told.contains(&0) && !holders.add(0));
         });
     }
 }
@@ -339,7 +339,7 @@ fn a_revocation_precedes_later_messages() {
     loom::model(|| {
         let holders = Arc::new(Holders::new(2));
         let pending = Arc::new(ReadyMask::default());
-        assert!(holders.join(1));
+        assert!(holders.add(1));
         let owner = {
             let (holders, pending) = (holders.clone(), pending.clone());
             thread::spawn(move || {

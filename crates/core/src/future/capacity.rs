@@ -63,7 +63,7 @@ impl Future for WaitForCapacity {
             }
             let here = self.waiting.filter(|(identity, _)| *identity == processor.identity);
             let (_, ticket) = here.unwrap_or_else(|| (0, capacity.next_ticket()));
-            self.leave();
+            self.unregister();
             self.waiting = Some((processor.identity, ticket));
             capacity.waiting.borrow_mut().push((ticket, waker));
             Poll::Pending
@@ -73,7 +73,7 @@ impl Future for WaitForCapacity {
 
 impl WaitForCapacity {
     /// Takes its waker out of the list.
-    fn leave(&mut self) {
+    fn unregister(&mut self) {
         let (Some((identity, ticket)), key) = (self.waiting.take(), self.key) else { return };
         run_home(identity, move |p: &Processor| {
             let capacity = &p.stage(usize::from(p.check(key))).cold.capacity;
@@ -86,6 +86,6 @@ impl WaitForCapacity {
 
 impl Drop for WaitForCapacity {
     fn drop(&mut self) {
-        self.leave();
+        self.unregister();
     }
 }

@@ -115,7 +115,7 @@ impl<S: 'static> Stage<Partition<S>> {
         };
         let invocation = move |p: &Processor, number| {
             // SAFETY: the stage is this handle's (top of the file).
-            match unsafe { p.state::<Partitions<S>>(number) }.enter(partition) {
+            match unsafe { p.state::<Partitions<S>>(number) }.access(partition) {
                 Some(state) => RoutedCall::Running(operation(state)),
                 None => {
                     let operation = Some(operation);

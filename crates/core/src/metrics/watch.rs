@@ -55,9 +55,9 @@ impl Watch {
     }
 
     /// Records that an operation of `stage` is about to run inline in its caller. Returns the state
-    /// that [`leave`](Self::leave) restores.
+    /// that [`end_inline`](Self::end_inline) restores.
     #[inline(always)]
-    pub(crate) fn enter(&self, stage: usize, slot: Slot) -> (u64, *mut Header) {
+    pub(crate) fn begin_inline(&self, stage: usize, slot: Slot) -> (u64, *mut Header) {
         let cohort = self.cohort.load(Ordering::Relaxed);
         let operation = self.operation.load(Ordering::Relaxed);
         self.cohort.store(cohort & !NO_STAGE | stage as u64, Ordering::Release);
@@ -67,7 +67,7 @@ impl Watch {
 
     /// Restores the state when the caller continues.
     #[inline(always)]
-    pub(crate) fn leave(&self, (cohort, operation): (u64, *mut Header)) {
+    pub(crate) fn end_inline(&self, (cohort, operation): (u64, *mut Header)) {
         self.cohort.store(cohort, Ordering::Release);
         self.operation.store(operation, Ordering::Relaxed);
     }
@@ -75,9 +75,9 @@ impl Watch {
     /// Runs a destructor as a part of its operation, which a supervisor then names if the destructor does not end.
     /// Discards a panic.
     pub(crate) fn destroy(&self, slot: Slot, drop: impl FnOnce()) {
-        let before = self.enter(usize::from(slot.stage.get()), slot);
+        let before = self.begin_inline(usize::from(slot.stage.get()), slot);
         catch_panic(drop);
-        self.leave(before);
+        self.end_inline(before);
     }
 
     /// Returns the current stage's index, the cohort's number, and the operation's name and place. The

@@ -67,7 +67,7 @@ impl Group {
     }
 
     /// Records that the processor at index `processor` takes part. False if the group has ended.
-    pub(crate) fn visit(&self, processor: usize) -> bool {
+    pub(crate) fn register(&self, processor: usize) -> bool {
         let (word, bit) = (&self.visited[processor / 64], 1 << (processor % 64));
         // Only this processor sets the bit. If it is set already, an earlier visit has executed the
         // fence: an end before that fence is visible here, and an end after it sees the bit.

@@ -293,7 +293,7 @@ impl SessionTable {
             return group;
         }
         let group = Arc::new(Group::new(processors, deadline));
-        group.visit(here);
+        group.register(here);
         self.with(session, |record| record.group = Some(group.clone()));
         self.by_address.borrow_mut().insert(group.address(), session);
         group
@@ -302,7 +302,7 @@ impl SessionTable {
     /// Returns this processor's record of a group, creating it if necessary. None if the group has
     /// ended.
     pub(crate) fn record_of_group(&self, group: Arc<Group>, here: usize) -> Option<u32> {
-        if !group.visit(here) {
+        if !group.register(here) {
             return None;
         }
         let address = group.address();

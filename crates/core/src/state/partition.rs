@@ -149,7 +149,7 @@ impl<S> Partitions<S> {
 
     /// Returns the partition's state, if it is here and no move is pending.
     #[inline]
-    pub(crate) fn enter(&self, index: usize) -> Option<Partition<S>> {
+    pub(crate) fn access(&self, index: usize) -> Option<Partition<S>> {
         match &*self.entries[index].owned.borrow() {
             Some(owned) if !owned.closed.get() => Some(Partition { owned: owned.clone(), index }),
             _ => None,

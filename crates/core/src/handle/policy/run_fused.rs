@@ -88,7 +88,7 @@ impl<S: 'static> Stage<Partition<S>> {
             let entered = processor::current(|p| {
                 let here = stage.partitions(p);
                 let part = here
-                    .enter(here.of_key(key))
+                    .access(here.of_key(key))
                     .filter(|_| p.stages.inline.is_fused(stage.key().stage()))?;
                 p.may_fuse(stage.key()).map(|_| part)
             });

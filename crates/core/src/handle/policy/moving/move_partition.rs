@@ -82,7 +82,7 @@ where
         let waker = context.waker().clone();
         let next = processor::current(|p| {
             let partitions = stage.partitions(p);
-            if let Some(state) = partitions.enter(partition) {
+            if let Some(state) = partitions.access(partition) {
                 return operation.take().map(|operation| Self::Running(operation(state)));
             }
             if partitions.must_wait(partition) {

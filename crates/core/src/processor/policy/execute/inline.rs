@@ -66,12 +66,15 @@ impl Processor {
         let stage = slot.stage.get();
         self.stages.inline.depth.set(self.stages.inline.depth.get() + 1);
         let row = self.current.set_arc_row(self.stages.inline.row(stage));
-        CallerContext { row, watched: self.observe.counters.watch.enter(usize::from(stage), slot) }
+        CallerContext {
+            row,
+            watched: self.observe.counters.watch.begin_inline(usize::from(stage), slot),
+        }
     }
 
     #[inline(always)]
     pub(crate) fn leave_inline(&self, CallerContext { row, watched }: CallerContext) {
-        self.observe.counters.watch.leave(watched);
+        self.observe.counters.watch.end_inline(watched);
         self.current.set_arc_row(row);
         self.stages.inline.depth.set(self.stages.inline.depth.get() - 1);
     }

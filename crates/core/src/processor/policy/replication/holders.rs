@@ -1,14 +1,14 @@
 //! Holders: the processors that have a replica of a value, and whether the value was revoked.
 //!
-//! A processor that takes a replica *joins* before it stores the replica. The owner *revokes* the value and then
+//! A processor that takes a replica is *added* before it stores the replica. The owner *revokes* the value and then
 //! asks the holders to drop their replicas. Both are one read-modify-write operation on the same word. The word has
 //! one order of modifications, so one of the two comes first:
 //!
-//! - If the join comes first, the owner finds the bit and sends a command. The processor runs it after it has stored
-//!   the replica, because nothing runs between joining and storing on that processor.
+//! - If the addition comes first, the owner finds the bit and sends a command. The processor runs it after it has stored
+//!   the replica, because nothing runs between the two on that processor.
 //! - If the revocation comes first, the processor finds it and stores nothing.
 //!
-//! A processor that displaces a replica *leaves*. If the owner has revoked the value before, the command finds
+//! A processor that displaces a replica is *removed*. If the owner has revoked the value before, the command finds
 //! nothing. `loom.rs` contains the models.
 
 use crate::sync::{AtomicU64, Ordering};
@@ -40,13 +40,13 @@ impl Holders {
     }
 
     /// Records that `processor` takes a replica. False if the value was revoked.
-    pub(crate) fn join(&self, processor: usize) -> bool {
+    pub(crate) fn add(&self, processor: usize) -> bool {
         let bit = 1 << (processor % PER_WORD);
         self.word(processor).fetch_or(bit, Ordering::AcqRel) & REVOKED == 0
     }
 
     /// Records that `processor` has no replica any more.
-    pub(crate) fn leave(&self, processor: usize) {
+    pub(crate) fn remove(&self, processor: usize) {
         let bit = 1 << (processor % PER_WORD);
         self.word(processor).fetch_and(!bit, Ordering::AcqRel);
     }
@@ -77,13 +77,13 @@ mod tests {
     fn processors_beyond_the_first_word() {
         let holders = Holders::new(200);
         for processor in [0, 62, 63, 126, 199] {
-            assert!(holders.join(processor));
+            assert!(holders.add(processor));
         }
-        holders.leave(63);
+        holders.remove(63);
         assert!(!holders.is_revoked(199));
         assert_eq!(holders.revoke(), [0, 62, 126, 199]);
         for processor in [0, 63, 100, 199] {
-            assert!(holders.is_revoked(processor) && !holders.join(processor));
+            assert!(holders.is_revoked(processor) && !holders.add(processor));
         }
     }
 }

@@ -136,7 +136,7 @@ impl<V> Replicas<V> {
             return known;
         }
         let replica = Replica::new(origin);
-        if !replica.0.holders.join(self.processor) {
+        if !replica.0.holders.add(self.processor) {
             return replica;
         }
         let mut sets = self.sets.borrow_mut();
@@ -151,7 +151,7 @@ impl<V> Replicas<V> {
         // The value's destructor is foreign code, so the table is no longer borrowed.
         drop(sets);
         match displaced {
-            Some(displaced) => displaced.0.holders.leave(self.processor),
+            Some(displaced) => displaced.0.holders.remove(self.processor),
             None => self.stored.set(self.stored.get() + 1),
         }
         replica
