@@ -22,7 +22,7 @@ use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
 use crate::processor;
 use crate::processor::home::send_home;
-use crate::processor::operation::invoke::Placed;
+use crate::processor::operation::invoke::Invoked;
 use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
 use crate::program::processor_id::ProcessorId;
@@ -77,7 +77,7 @@ enum State {
 
 impl<T> Call<T> {
     #[inline(always)]
-    pub(crate) fn new(processor: &Processor, placed: Placed<T>) -> Self {
+    pub(crate) fn new(processor: &Processor, placed: Invoked<T>) -> Self {
         let identity = processor.identity;
         let state = match placed.slot {
             Ok(slot) => State::Waiting { slot, identity },

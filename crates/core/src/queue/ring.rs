@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicUsize, UnsafeCell};
 
-struct Slot<T> {
+struct Cell<T> {
     /// `position`: free for the producer of that position; `position + 1`: filled by it.
     sequence: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
@@ -26,7 +26,7 @@ struct Slot<T> {
 /// A bounded queue between threads. A full ring rejects the value: the sender keeps it and retries
 /// later, so nothing is lost and memory stays bounded.
 pub(crate) struct Ring<T> {
-    slots: Box<[Slot<T>]>,
+    cells: Box<[Cell<T>]>,
     mask: usize,
     tail: Index,
     head: Index,
@@ -49,14 +49,14 @@ impl<T> Ring<T> {
     /// If `capacity` is not a power of two of at least two.
     pub(crate) fn new(capacity: usize) -> Self {
         assert!(capacity.is_power_of_two() && capacity >= 2, "ring capacity {capacity}");
-        let slots = (0..capacity)
-            .map(|position| Slot {
+        let cells = (0..capacity)
+            .map(|position| Cell {
                 sequence: AtomicUsize::new(position),
                 value: UnsafeCell::new(MaybeUninit::uninit()),
             })
             .collect();
         Self {
-            slots,
+            cells,
             mask: capacity - 1,
             tail: Index(AtomicUsize::new(0)),
             head: Index(AtomicUsize::new(0)),
@@ -67,16 +67,16 @@ impl<T> Ring<T> {
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let mut position = self.tail.0.load(Relaxed);
         loop {
-            let slot = &self.slots[position & self.mask];
-            let sequence = slot.sequence.load(Acquire);
+            let cell = &self.cells[position & self.mask];
+            let sequence = cell.sequence.load(Acquire);
             if sequence == position {
                 let next = position.wrapping_add(1);
                 match self.tail.0.compare_exchange_weak(position, next, Relaxed, Relaxed) {
                     Ok(_) => {
                         // SAFETY: the exchange made this position ours, and the sequence showed that
                         // the consumer has released the cell.
-                        slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
-                        slot.sequence.store(next, Release);
+                        cell.value.with_mut(|target| unsafe { (*target).write(value) });
+                        cell.sequence.store(next, Release);
                         return Ok(());
                     }
                     Err(now) => position = now,
@@ -93,9 +93,9 @@ impl<T> Ring<T> {
     pub(crate) fn pop(&self) -> Option<T> {
         let mut position = self.head.0.load(Relaxed);
         loop {
-            let slot = &self.slots[position & self.mask];
+            let cell = &self.cells[position & self.mask];
             let next = position.wrapping_add(1);
-            if slot.sequence.load(Acquire) != next {
+            if cell.sequence.load(Acquire) != next {
                 match self.head.0.load(Relaxed) {
                     same if same == position => return None,
                     now => position = now,
@@ -106,8 +106,9 @@ impl<T> Ring<T> {
                 Ok(_) => {
                     // SAFETY: the sequence showed that the cell is filled, and the exchange made it
                     // ours.
-                    let value = slot.value.with_mut(|cell| unsafe { (*cell).assume_init_read() });
-                    slot.sequence.store(position.wrapping_add(self.mask + 1), Release);
+                    let value =
+                        cell.value.with_mut(|target| unsafe { (*target).assume_init_read() });
+                    cell.sequence.store(position.wrapping_add(self.mask + 1), Release);
                     return Some(value);
                 }
                 Err(now) => position = now,

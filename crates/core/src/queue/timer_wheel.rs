@@ -14,7 +14,7 @@ const LEVELS: usize = 6;
 const SLOTS: usize = 64;
 const NONE: u32 = u32::MAX;
 
-pub(crate) struct Entry {
+pub(crate) struct Timer {
     pub(crate) waker: Option<Waker>,
     tick: u64,
     generation: u32,
@@ -32,7 +32,7 @@ pub(crate) struct TimerKey {
 }
 
 pub(crate) struct TimerWheel {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Timer>,
     free: Vec<u32>,
     heads: [u32; LEVELS * SLOTS],
     occupied: [u64; LEVELS],
@@ -53,7 +53,7 @@ impl TimerWheel {
     pub(crate) fn arm(&mut self, deadline: u64, waker: Waker) -> TimerKey {
         let tick = deadline.div_ceil(TICK).max(self.tick);
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry {
+            self.entries.push(Timer {
                 waker: None,
                 tick: 0,
                 generation: 0,
@@ -75,7 +75,7 @@ impl TimerWheel {
     /// fired or was disarmed.
     pub(crate) fn rewake(&mut self, key: TimerKey, waker: &mut Waker) -> bool {
         match self.entries.get_mut(key.index as usize) {
-            Some(Entry { waker: Some(armed), generation, .. }) if *generation == key.generation => {
+            Some(Timer { waker: Some(armed), generation, .. }) if *generation == key.generation => {
                 std::mem::swap(armed, waker);
                 true
             }
@@ -182,7 +182,7 @@ impl TimerWheel {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Entry { next, previous, list, .. } = self.entries[index as usize];
+        let Timer { next, previous, list, .. } = self.entries[index as usize];
         if next != NONE {
             self.entries[next as usize].previous = previous;
         }

@@ -90,7 +90,7 @@ impl<S> Drop for Partition<S> {
 }
 
 /// One processor's view of a partition.
-pub(super) struct Entry<S> {
+pub(super) struct PartitionView<S> {
     /// The owned partition, if this processor is the owner.
     pub(super) owned: RefCell<Option<OwnedRef<S>>>,
     /// Moves that the new owner has not yet confirmed.
@@ -101,7 +101,7 @@ pub(super) struct Entry<S> {
     pub(super) round: Cell<u32>,
 }
 
-impl<S> Entry<S> {
+impl<S> PartitionView<S> {
     fn new(state: Option<Rebuildable<S>>) -> Self {
         Self {
             owned: RefCell::new(state.map(OwnedRef::new)),
@@ -116,7 +116,7 @@ impl<S> Entry<S> {
 pub(crate) struct Partitions<S> {
     pub(super) table: Arc<Table>,
     pub(super) processor: usize,
-    pub(super) entries: Box<[Entry<S>]>,
+    pub(super) entries: Box<[PartitionView<S>]>,
     /// Takes a partition over from a sleeping owner, if the stage permits it.
     pub(super) take_over: Option<TakeOver<S>>,
 }
@@ -128,8 +128,9 @@ impl<S> Partitions<S> {
         make: &dyn Fn(usize) -> Rebuildable<S>,
         take_over: Option<TakeOver<S>>,
     ) -> Rc<Self> {
-        let entry =
-            |partition| Entry::new((table.owner(partition) == processor).then(|| make(partition)));
+        let entry = |partition| {
+            PartitionView::new((table.owner(partition) == processor).then(|| make(partition)))
+        };
         let entries = (0..table.count()).map(entry).collect();
         let own = Rc::new(Self { entries, table, processor, take_over });
         own.table.views[processor].store(Rc::as_ptr(&own).cast_mut().cast(), Release);

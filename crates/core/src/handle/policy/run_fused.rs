@@ -5,7 +5,7 @@
 //! the processor see the caller. Otherwise it is an ordinary call.
 //!
 //! # Safety
-//! [`State`] says which member of a [`Run`]'s [`Place`] is alive. It changes before the member is taken out
+//! [`State`] says which member of a [`Run`]'s [`Storage`] is alive. It changes before the member is taken out
 //! or dropped, and after one is put in. A polled `Run` is pinned; the operation's future is created, polled
 //! and dropped in its place.
 
@@ -157,11 +157,11 @@ impl<S: 'static> Stage<Partition<S>> {
 struct Run<F, Fut, T> {
     call_site: CallSite,
     state: State,
-    place: Place<F, Fut, T>,
+    storage: Storage<F, Fut, T>,
     _pinned: PhantomPinned,
 }
 
-/// The live member of the place.
+/// The live member of the storage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The invocation: not yet awaited.
@@ -175,7 +175,7 @@ enum State {
 
 /// A union with a separate state, not an enum: reads of an enum's tag would be combined with its neighbours
 /// and would wait for the smaller writes before them.
-union Place<F, Fut, T> {
+union Storage<F, Fut, T> {
     invocation: ManuallyDrop<F>,
     future: ManuallyDrop<Fut>,
     call: ManuallyDrop<CancelOnDrop<T>>,
@@ -184,8 +184,8 @@ union Place<F, Fut, T> {
 impl<F, Fut, T> Run<F, Fut, T> {
     #[inline(always)]
     fn new(call_site: CallSite, invocation: F) -> Self {
-        let place = Place { invocation: ManuallyDrop::new(invocation) };
-        Self { call_site, state: State::Begun, place, _pinned: PhantomPinned }
+        let storage = Storage { invocation: ManuallyDrop::new(invocation) };
+        Self { call_site, state: State::Begun, storage, _pinned: PhantomPinned }
     }
 
     #[cold]
@@ -194,9 +194,9 @@ impl<F, Fut, T> Run<F, Fut, T> {
         // SAFETY: the state says which member is alive, and it is dropped once.
         unsafe {
             match std::mem::replace(&mut self.state, State::Over) {
-                State::Begun => ManuallyDrop::drop(&mut self.place.invocation),
-                State::Fused => ManuallyDrop::drop(&mut self.place.future),
-                State::Called => ManuallyDrop::drop(&mut self.place.call),
+                State::Begun => ManuallyDrop::drop(&mut self.storage.invocation),
+                State::Fused => ManuallyDrop::drop(&mut self.storage.future),
+                State::Called => ManuallyDrop::drop(&mut self.storage.call),
                 State::Over => (),
             }
         }
@@ -229,17 +229,17 @@ where
             if this.state == State::Begun {
                 this.state = State::Over;
                 // SAFETY: `Begun` said that the invocation is alive, and it is read once.
-                let invocation = unsafe { ManuallyDrop::take(&mut this.place.invocation) };
+                let invocation = unsafe { ManuallyDrop::take(&mut this.storage.invocation) };
                 if let Some(stage) = processor.may_fuse(call_site.stage) {
                     return processor.poll_fused::<Fut, _, _>(stage, call_site.location, || {
                         let future = invocation(processor, stage);
-                        this.place.future = ManuallyDrop::new(future);
+                        this.storage.future = ManuallyDrop::new(future);
                         this.state = State::Fused;
                         this.poll_fused(context)
                     });
                 }
                 let call = Call::new(processor, processor.call(call_site, invocation));
-                this.place.call = ManuallyDrop::new(CancelOnDrop(call));
+                this.storage.call = ManuallyDrop::new(CancelOnDrop(call));
                 this.state = State::Called;
             }
             match this.state {
@@ -261,18 +261,18 @@ impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
     fn poll_call(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
         assert!(self.state == State::Called, "an operation is awaited once");
         // SAFETY: `Called` says that the call is alive.
-        Pin::new(unsafe { &mut *self.place.call }).poll(context)
+        Pin::new(unsafe { &mut *self.storage.call }).poll(context)
     }
 
     /// The future is dropped as soon as it is ready. The state is `Fused`.
     #[inline(always)]
     fn poll_fused(&mut self, context: &mut Context<'_>) -> Poll<T> {
         // SAFETY: `Fused` says that the future is alive; it never moves from here, because `Run` is pinned.
-        let polled = unsafe { Pin::new_unchecked(&mut *self.place.future) }.poll(context);
+        let polled = unsafe { Pin::new_unchecked(&mut *self.storage.future) }.poll(context);
         if polled.is_ready() {
             self.state = State::Over;
             // SAFETY: alive until here, and not used again.
-            unsafe { ManuallyDrop::drop(&mut self.place.future) };
+            unsafe { ManuallyDrop::drop(&mut self.storage.future) };
         }
         polled
     }

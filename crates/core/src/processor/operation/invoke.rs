@@ -22,12 +22,12 @@ use crate::stage::local::LocalStage;
 
 /// The slot of an invocation, held for the caller; or why the invocation was rejected.
 #[must_use]
-pub(crate) struct Placed<T> {
+pub(crate) struct Invoked<T> {
     pub(crate) slot: Result<Slot, Rejection>,
     result: PhantomData<T>,
 }
 
-impl<T> Placed<T> {
+impl<T> Invoked<T> {
     /// # Safety
     /// The slot was filled with result type `T`, is `HELD`, and belongs to no call.
     #[inline(always)]
@@ -40,12 +40,12 @@ impl Processor {
     /// Invokes on this processor.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn call<F: Invoke>(&self, call_site: CallSite, invocation: F) -> Placed<F::Result> {
+    pub(crate) fn call<F: Invoke>(&self, call_site: CallSite, invocation: F) -> Invoked<F::Result> {
         let invocation = self.check_for(call_site.stage, invocation);
         let invocation = ManuallyDrop::into_inner(invocation);
         // SAFETY: the slot is filled with the result type of `F`, and held for one call.
         unsafe {
-            Placed::new(self.place(call_site.location, call_site.stage.stage(), HELD, invocation))
+            Invoked::new(self.place(call_site.location, call_site.stage.stage(), HELD, invocation))
         }
     }
 

@@ -36,7 +36,7 @@ use crate::operation::cancel_flag::{CancelFlag, RemoteSlot};
 use crate::operation::envelope::{Envelope, EnvelopePayload, Transit};
 use crate::operation::slot::{Slot, VTable};
 use crate::operation::state::{HELD, Serial, SlotState};
-use crate::processor::operation::invoke::Placed;
+use crate::processor::operation::invoke::Invoked;
 use crate::processor::operation::vtable::Invoke;
 use crate::processor::processor::Processor;
 use crate::processor::remote::accept::{Sent, operation_vtable};
@@ -45,7 +45,7 @@ use crate::stage::key::CallSite;
 impl Processor {
     /// Invokes on the processor numbered `target`.
     #[track_caller]
-    pub(crate) fn call_on<F>(&self, call_site: CallSite, target: usize, f: F) -> Placed<F::Result>
+    pub(crate) fn call_on<F>(&self, call_site: CallSite, target: usize, f: F) -> Invoked<F::Result>
     where
         F: Invoke + Send,
         F::Result: Send,
@@ -65,14 +65,14 @@ impl Processor {
         call_site: CallSite,
         target: usize,
         f: F,
-    ) -> Placed<F::Result>
+    ) -> Invoked<F::Result>
     where
         F: Invoke + Send,
         F::Result: Send,
     {
         // SAFETY: the vtable is for envelopes of these types.
         unsafe {
-            Placed::new(self.call_remote::<F, F::Result>(
+            Invoked::new(self.call_remote::<F, F::Result>(
                 call_site,
                 target,
                 operation_vtable::<F>(),

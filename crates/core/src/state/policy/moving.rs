@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use crate::panic::catch_panic;
 use crate::state::owned::OwnedRef;
-use crate::state::partition::{Entry, Partition, Partitions};
+use crate::state::partition::{Partition, PartitionView, Partitions};
 use crate::state::rebuildable::Rebuildable;
 
 /// Why a partition could not be closed.
@@ -14,7 +14,7 @@ pub(crate) enum CloseError {
     Moving,
 }
 
-impl<S> Entry<S> {
+impl<S> PartitionView<S> {
     fn wake(&self) {
         self.round.set(self.round.get().wrapping_add(1));
         self.waiting.take().into_iter().for_each(|waker| catch_panic(|| waker.wake()));

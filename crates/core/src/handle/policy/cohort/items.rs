@@ -20,7 +20,7 @@ use crate::operation::slot::Site;
 use crate::operation::slot::{NOT_SENT, OperationSizes, Payload, Slot, VTable, output_drop};
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
-use crate::processor::operation::invoke::Placed;
+use crate::processor::operation::invoke::Invoked;
 use crate::processor::processor::Processor;
 use crate::processor::remote::accept::{envelope_vtable, receive};
 use crate::processor::remote::reply::RemoteReply;
@@ -153,11 +153,11 @@ impl Processor {
         &self,
         CallSite { stage: key, location: site }: CallSite,
         item: I,
-    ) -> Placed<O> {
+    ) -> Invoked<O> {
         self.check(key);
         // SAFETY: by the caller's promise; the slot has result type `O`, and is held for one call.
         unsafe {
-            Placed::new(self.place_item::<I, O>(site, key.stage(), HELD, item, RemoteReply::EMPTY))
+            Invoked::new(self.place_item::<I, O>(site, key.stage(), HELD, item, RemoteReply::EMPTY))
         }
     }
 
@@ -184,13 +184,13 @@ impl Processor {
         call_site: CallSite,
         target: usize,
         item: I,
-    ) -> Placed<O> {
+    ) -> Invoked<O> {
         if self.is_here(target) {
             // SAFETY: by the caller's promise.
             return unsafe { self.call_item(call_site, item) };
         }
         let vtable = const { &envelope_vtable::<I, O>(accept_item::<I, O>, type_name::<I>) };
         // SAFETY: the vtable is for envelopes of these types.
-        unsafe { Placed::new(self.call_remote::<I, O>(call_site, target, vtable, item)) }
+        unsafe { Invoked::new(self.call_remote::<I, O>(call_site, target, vtable, item)) }
     }
 }
