@@ -114,7 +114,7 @@ pub use crate::processor::build::ProcessorBuilder;
 pub use crate::processor::observe::byte_table::ByteTable;
 pub use crate::processor::observe::running::Running;
 pub use crate::processor::observe::trace::Trace;
-pub use crate::processor::operation::waker::wake_contained;
+pub use crate::processor::operation::waker::wake_catching_panics;
 pub use crate::processor::policy::execute::interleave_ring::MAX_INTERLEAVED;
 pub use crate::processor::policy::execute::prefetch_next::prefetch_wakers;
 pub use crate::processor::policy::replication::replicas::Replica;

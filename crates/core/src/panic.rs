@@ -59,7 +59,7 @@ pub(crate) fn panic_error(stage: &'static str, panic: &(dyn Any + Send)) -> Call
 }
 
 /// The report of a panic in an operation, a cohort handler or a hook of a stage, as passed to
-/// [`World::panicked`](crate::World::panicked). Rust's own panic hook reports the line of the `panic!`.
+/// [`World::on_panic`](crate::World::on_panic). Rust's own panic hook reports the line of the `panic!`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PanicReport {

@@ -68,7 +68,7 @@ impl StageSet {
 
     /// The members at or after `stage`.
     #[inline(always)]
-    pub(crate) fn from(self, stage: usize) -> Self {
+    pub(crate) fn at_or_after(self, stage: usize) -> Self {
         Self(self.0 & u64::MAX << stage)
     }
 
@@ -130,7 +130,7 @@ mod tests {
             prop_assert_eq!(set.first(), members.first().copied());
             prop_assert_eq!(set.last(), members.last().copied());
             prop_assert_eq!(set.contains(stage), members.contains(&stage));
-            prop_assert_eq!(set.from(stage).collect::<BTreeSet<_>>(), members.range(stage..).copied().collect());
+            prop_assert_eq!(set.at_or_after(stage).collect::<BTreeSet<_>>(), members.range(stage..).copied().collect());
             prop_assert_eq!(set.before(stage).collect::<BTreeSet<_>>(), members.range(..stage).copied().collect());
             prop_assert_eq!(set.with(stage).without(stage), set.without(stage));
             prop_assert!(set.with(stage).contains(stage) && !set.without(stage).contains(stage));

@@ -15,8 +15,8 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 /// The environment of a processor: its clock and its I/O. A simulation can replace it, because the
 /// processor has no other access to the outside.
 ///
-/// A panic in [`panicked`](Self::panicked), [`on_large_operation`](Self::on_large_operation),
-/// [`on_undeclared_object`](Self::on_undeclared_object) or [`cohort`](Self::cohort) is caught, because these may call a user's subscribers. A panic in any
+/// A panic in [`on_panic`](Self::on_panic), [`on_large_operation`](Self::on_large_operation),
+/// [`on_undeclared_object`](Self::on_undeclared_object) or [`on_cohort`](Self::on_cohort) is caught, because these may call a user's subscribers. A panic in any
 /// other method unwinds out of the turn; no operation is lost.
 pub trait World {
     /// The current time in nanoseconds. The clock is monotonic and shared by all processors of a
@@ -48,7 +48,7 @@ pub trait World {
     }
     /// Reports a caught panic in an operation, a handler or a hook of a stage. Called after the cohort
     /// has ended. Does nothing by default.
-    fn panicked(&self, report: &PanicReport) {
+    fn on_panic(&self, report: &PanicReport) {
         let _ = report;
     }
     /// Reports each type of operation of `stage` whose closure takes more than
@@ -71,7 +71,7 @@ pub trait World {
     /// Reports every cohort: its stage, its number of operations and its run time in nanoseconds. Any
     /// work here is paid for every cohort. Does nothing by default.
     #[inline]
-    fn cohort(&self, stage: &'static str, operations: usize, ns: u64) {
+    fn on_cohort(&self, stage: &'static str, operations: usize, ns: u64) {
         let _ = (stage, operations, ns);
     }
     /// The processor time that this thread has used, in nanoseconds. The cohort tuner compares cohort

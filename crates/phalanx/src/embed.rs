@@ -30,5 +30,5 @@
 #[doc(inline)]
 pub use phalanx_core::{
     Leak, Processor, ProcessorBuilder, ProcessorId, Region, Steps, Turn, Unpark, World,
-    prefetch_wakers, wake_contained,
+    prefetch_wakers, wake_catching_panics,
 };

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::processor::operation::waker::wake_contained;
+use crate::processor::operation::waker::wake_catching_panics;
 
 /// A notification for one waiting operation of the same processor. Dropping it notifies.
 ///
@@ -57,7 +57,7 @@ impl Notify {
     pub fn notify(&self) {
         if let Some(waiting) = self.waiting.take() {
             self.notified.set(self.registrations.get());
-            wake_contained(waiting);
+            wake_catching_panics(waiting);
         }
     }
 

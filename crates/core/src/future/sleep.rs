@@ -104,7 +104,7 @@ impl Future for Sleep {
             // Cloned before the borrow and dropped after it: it may be foreign code.
             let mut waker = context.waker().clone();
             let mut wheel = p.waiting.timers.borrow_mut();
-            if !self.timer.is_some_and(|key| wheel.rewake(key, &mut waker)) {
+            if !self.timer.is_some_and(|key| wheel.replace_waker(key, &mut waker)) {
                 self.timer = Some(wheel.arm(self.deadline, waker));
             }
             Poll::Pending

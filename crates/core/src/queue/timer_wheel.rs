@@ -73,7 +73,7 @@ impl TimerWheel {
 
     /// Replaces the waker of a timer, and stores the previous one in `waker`. False if the timer has
     /// fired or was disarmed.
-    pub(crate) fn rewake(&mut self, key: TimerKey, waker: &mut Waker) -> bool {
+    pub(crate) fn replace_waker(&mut self, key: TimerKey, waker: &mut Waker) -> bool {
         match self.entries.get_mut(key.index as usize) {
             Some(Timer { waker: Some(armed), generation, .. }) if *generation == key.generation => {
                 std::mem::swap(armed, waker);

@@ -105,7 +105,7 @@ impl World for Hostile {
         self.now.set(self.now.get() + timeout);
     }
 
-    fn panicked(&self, report: &phalanx_core::PanicReport) {
+    fn on_panic(&self, report: &phalanx_core::PanicReport) {
         self.told.borrow_mut().push(format!("{}: {}", report.stage, report.message));
         self.strike();
     }
@@ -118,7 +118,7 @@ impl World for Hostile {
         self.strike();
     }
 
-    fn cohort(&self, _: &'static str, _: usize, _: u64) {
+    fn on_cohort(&self, _: &'static str, _: usize, _: u64) {
         self.strike();
     }
 }

@@ -40,7 +40,7 @@ impl World for Machine {
     fn submit(&self) {}
     fn park(&self, _timeout: Option<u64>) {}
     /// The overhead of the runtime itself.
-    fn cohort(&self, _stage: &'static str, operations: usize, _ns: u64) {
+    fn on_cohort(&self, _stage: &'static str, operations: usize, _ns: u64) {
         let stolen = if operations > 32 { self.0.others.get() } else { 0 };
         self.0.stolen.set(self.0.stolen.get() + stolen);
         self.0.now.set(self.0.now.get() + 100 + 10 * operations as u64 + stolen);

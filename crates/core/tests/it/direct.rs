@@ -123,7 +123,7 @@ fn a_panic_fails_only_the_child_and_is_reported() {
         fn park(&self, timeout: Option<u64>) {
             self.0.park(timeout);
         }
-        fn panicked(&self, report: &phalanx_core::PanicReport) {
+        fn on_panic(&self, report: &phalanx_core::PanicReport) {
             assert!(report.site.file().ends_with("direct.rs"), "{report}");
             self.1.borrow_mut().push(format!("{}: {}", report.stage, report.message));
         }

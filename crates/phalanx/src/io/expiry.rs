@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use phalanx_core::wake_contained;
+use phalanx_core::wake_catching_panics;
 
 use super::drained::Drained;
 use super::{Entry, Io, State};
@@ -72,7 +72,7 @@ impl Io {
         }
         self.cancel_each(Cause::Drained, |entry| entry.ends_with_drain);
         let mut waiting = self.draining.take();
-        waiting.drain().for_each(wake_contained);
+        waiting.drain().for_each(wake_catching_panics);
         true
     }
 

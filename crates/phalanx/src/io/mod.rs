@@ -45,7 +45,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use phalanx_core::{
-    ProcessorId, Session, SessionGuard, catch_panic, now, prefetch_wakers, wake_contained,
+    ProcessorId, Session, SessionGuard, catch_panic, now, prefetch_wakers, wake_catching_panics,
 };
 use phalanx_driver::{Completion, Done, Driver, Request, Socket, Token};
 use slab::Slab;
@@ -284,7 +284,7 @@ impl Io {
                     (result, _) => result,
                 });
                 drop(requests);
-                wake_contained(waker);
+                wake_catching_panics(waker);
             }
             before @ (State::Abandoned | State::Returning(_) | State::Finishing(_)) => {
                 let entry = requests.remove(key);

@@ -180,7 +180,7 @@ impl phalanx_core::World for SimWorld {
         self.io.submit(false).expect("as above");
     }
 
-    fn panicked(&self, report: &PanicReport) {
+    fn on_panic(&self, report: &PanicReport) {
         if !fault::has_injected(&report.message) {
             self.panic.borrow_mut().get_or_insert_with(|| report.clone());
         }

@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use phalanx_core::wake_contained;
+use phalanx_core::wake_catching_panics;
 
 use crate::lock::lock;
 
@@ -132,7 +132,7 @@ impl<T: Send> Sender<T> {
         if matches!(sent, Err(SendError::Full(_))) {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
         }
-        sent?.into_iter().for_each(wake_contained);
+        sent?.into_iter().for_each(wake_catching_panics);
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl<T: Send> Drop for Sender<T> {
             state.senders -= 1;
             state.receiver.take_if(|_| state.senders == 0)
         });
-        receiver.into_iter().for_each(wake_contained);
+        receiver.into_iter().for_each(wake_catching_panics);
     }
 }
 
@@ -219,7 +219,7 @@ impl<T: Send> Future for Sending<'_, T> {
                     other => other.map_err(Err),
                 });
                 match sent {
-                    Ok(receiver) => receiver.into_iter().for_each(wake_contained),
+                    Ok(receiver) => receiver.into_iter().for_each(wake_catching_panics),
                     Err(Err(closed)) => return Poll::Ready(Err(closed)),
                     Err(Ok(ticket)) => {
                         self.progress = Progress::Waiting(ticket);
@@ -314,7 +314,7 @@ impl<T: Send> Receiver<T> {
                 }
                 Poll::Ready(count)
             });
-            admitted.into_iter().for_each(wake_contained);
+            admitted.into_iter().for_each(wake_catching_panics);
             spare.drain(..).for_each(&mut put);
             polled
         })
@@ -331,7 +331,7 @@ impl<T: Send> Receiver<T> {
                 .map(|waiting| std::mem::replace(&mut waiting.waker, Waker::noop().clone()))
                 .collect()
         });
-        waiting.into_iter().for_each(wake_contained);
+        waiting.into_iter().for_each(wake_catching_panics);
     }
 }
 

@@ -180,12 +180,12 @@ impl World for DriverWorld {
         self.io.driver(|driver| driver.queue_delay()).as_nanos() as u64
     }
 
-    fn panicked(&self, report: &PanicReport) {
+    fn on_panic(&self, report: &PanicReport) {
         self.supervisor.panics.report(report);
     }
 
     #[inline]
-    fn cohort(&self, stage: &'static str, operations: usize, ns: u64) {
+    fn on_cohort(&self, stage: &'static str, operations: usize, ns: u64) {
         tracing_events::cohort(stage, operations, ns);
     }
 

@@ -60,7 +60,7 @@ impl Processor {
         let reports = self.observe.reports.take();
         for report in reports {
             catch_panic(|| match report {
-                Unreported::Panic(report) => world.panicked(&report),
+                Unreported::Panic(report) => world.on_panic(&report),
                 Unreported::Object { stage, object, bytes, declared } => {
                     world.on_undeclared_object(self.stage_name(stage), object, bytes, declared);
                 }

@@ -62,7 +62,7 @@ fn wake(data: *const ()) {
 ///
 /// A panic of a foreign waker is caught and discarded. The waker of an operation does not panic, and costs no
 /// more than [`Waker::wake`].
-pub fn wake_contained(waker: Waker) {
+pub fn wake_catching_panics(waker: Waker) {
     if std::ptr::eq(waker.vtable(), &raw const VTABLE) {
         waker.wake()
     } else {

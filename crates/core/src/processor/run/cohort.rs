@@ -142,7 +142,7 @@ impl Processor {
         self.load.ingress.cohort_ended(stage, waiting > size && !self.holds(stage));
         stats.record(&self.observe.counters.stages[stage], waiting, time);
         self.observe.counters.busy.add(time);
-        catch_panic(|| world.cohort(self.stage_name(stage as u8), size, time));
+        catch_panic(|| world.on_cohort(self.stage_name(stage as u8), size, time));
         if self.observe.counters.recorder.is_on() {
             self.record_cohort(stage, start, size as u64, waiting);
         }

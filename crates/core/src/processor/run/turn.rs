@@ -158,7 +158,7 @@ impl Processor {
     fn sweep(&self, world: &impl World, held: &mut StageSet) -> usize {
         let mut next = 0;
         self.visit_each(world, held, |ready| {
-            let stage = ready.from(next).first()?;
+            let stage = ready.at_or_after(next).first()?;
             next = stage + 1;
             Some(stage)
         })

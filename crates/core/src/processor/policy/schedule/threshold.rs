@@ -62,7 +62,7 @@ impl Processor {
     }
 
     fn overdue(&self, stages: StageSet) -> Option<usize> {
-        let mut from_next = stages.from(self.stages.thresholds.next.get());
+        let mut from_next = stages.at_or_after(self.stages.thresholds.next.get());
         let mut before = stages.difference(from_next);
         let overdue = |stage: &usize| self.is_overdue(*stage);
         from_next.find(overdue).or_else(|| before.find(overdue))
