@@ -82,7 +82,7 @@ impl Watch {
 
     /// Returns the current stage's index, the cohort's number, and the operation's name and place. The
     /// caller must keep the program alive.
-    pub(crate) fn look(&self) -> Option<(usize, u64, Option<Named>)> {
+    pub(crate) fn read(&self) -> Option<(usize, u64, Option<Named>)> {
         // Retry a few times: if the cohort keeps changing, no operation runs for long.
         for _ in 0..4 {
             let cohort = self.cohort.load(Ordering::Acquire);

@@ -80,7 +80,7 @@ mod enabled {
     /// Operations shed so far, by stage.
     #[derive(Default)]
     pub(crate) struct Sheds {
-        looked: Option<Instant>,
+        sampled_at: Option<Instant>,
         seen: Vec<u64>,
     }
 
@@ -97,10 +97,10 @@ mod enabled {
                 return None;
             }
             let now = Instant::now();
-            if let Some(next) = self.looked.map(|at| at + PAUSE).filter(|next| *next > now) {
+            if let Some(next) = self.sampled_at.map(|at| at + PAUSE).filter(|next| *next > now) {
                 return Some(next);
             }
-            self.looked = Some(now);
+            self.sampled_at = Some(now);
             let mut sums = vec![0; control.stages().count()];
             for index in 0..control.processors() {
                 let view = control.processor(index);

@@ -94,7 +94,7 @@ impl From<&Guidance> for ByProfile {
     }
 }
 
-/// The last decisions, and what the last look found.
+/// The last decisions, and what the last sample found.
 #[derive(Clone, Default)]
 struct Last {
     reason: &'static str,
@@ -324,7 +324,7 @@ struct Report {
     /// These three are none if automatic placement is off.
     needed: Option<i64>,
     demand: Option<f64>,
-    /// The reason of the last look at the loads.
+    /// The reason of the last sample of the loads.
     reason: Option<&'static str>,
     /// The setting in force, in nanoseconds.
     setting: String,

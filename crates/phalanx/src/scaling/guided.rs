@@ -64,7 +64,7 @@ impl Guided {
     }
 
     /// Takes a sample if it is time, or if a processor is saturated.
-    pub(super) fn look(
+    pub(super) fn sample(
         &mut self,
         at: Duration,
         is_saturated: bool,

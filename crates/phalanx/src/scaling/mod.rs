@@ -68,7 +68,7 @@ pub(crate) struct Scaler {
     automatic: Arc<Automatic>,
     samples: Vec<LoadSample>,
     epoch: Instant,
-    looked: Instant,
+    sampled_at: Instant,
     is_urgent: bool,
 }
 
@@ -96,13 +96,13 @@ impl Scaler {
             automatic,
             samples: vec![LoadSample::default(); all],
             epoch,
-            looked: epoch,
+            sampled_at: epoch,
             is_urgent: false,
         }
     }
 
-    /// Records that a processor is saturated: the next look is due soon.
-    pub(crate) fn look_soon(&mut self) {
+    /// Records that a processor is saturated: the next sample is due soon.
+    pub(crate) fn sample_soon(&mut self) {
         let active = match self.guided {
             Some(_) => self.active.count(),
             None => self.law.active(),
@@ -110,26 +110,26 @@ impl Scaler {
         self.is_urgent = active < self.active.all();
     }
 
-    /// The time of the next look.
+    /// The time of the next sample.
     pub(crate) fn next(&self) -> Instant {
-        self.looked + if self.is_urgent { MIN_INTERVAL } else { INTERVAL }
+        self.sampled_at + if self.is_urgent { MIN_INTERVAL } else { INTERVAL }
     }
 
     /// Looks at the loads if it is time.
-    pub(crate) fn look_if_due(&mut self, now: Instant) {
+    pub(crate) fn sample_if_due(&mut self, now: Instant) {
         if self.next() <= now && self.control.phase() == Phase::Running {
-            self.look(now);
+            self.sample(now);
         }
     }
 
-    fn look(&mut self, now: Instant) {
-        (self.looked, self.is_urgent) = (now, false);
+    fn sample(&mut self, now: Instant) {
+        (self.sampled_at, self.is_urgent) = (now, false);
         let at = now - self.epoch;
         let loads: Vec<_> = (0..self.samples.len()).map(|index| self.load(index, at)).collect();
         if let Some(guided) = &mut self.guided {
             let is_saturated = guided::is_saturated(&loads[..self.active.count()]);
             let (control, placement) = (&self.control, &self.placement);
-            let guidance = guided.look(at, is_saturated, control, placement, &self.active);
+            let guidance = guided.sample(at, is_saturated, control, placement, &self.active);
             if let Some(guidance) = guidance {
                 self.automatic.record_guidance(at, &guidance, &loads);
             }

@@ -145,7 +145,7 @@ pub(crate) fn supervise(
             poll = Some(next_check);
         }
         if let Some(scaler) = &mut scaler {
-            scaler.look_if_due(now);
+            scaler.sample_if_due(now);
             poll = Some(poll.map_or(scaler.next(), |next| next.min(scaler.next())));
         }
         if let (Some(polls), Some(poll)) = (&mut polls, poll) {
@@ -204,7 +204,7 @@ pub(crate) fn supervise(
                     report_undeclared_object(stage, object, bytes, declared);
                 }
             }
-            Ok(Event::Saturated) => scaler.iter_mut().for_each(Scaler::look_soon),
+            Ok(Event::Saturated) => scaler.iter_mut().for_each(Scaler::sample_soon),
             Ok(Event::Awake) => deadlocks.iter_mut().for_each(DeadlockDetector::note_awake),
             Ok(Event::Draining) | Err(RecvTimeoutError::Timeout) => (),
             Err(RecvTimeoutError::Disconnected) => break,

@@ -54,8 +54,8 @@ impl SupervisorLink {
     }
 
     fn turn(&self, now: Duration) {
-        let worked = crate::machine::thread_cpu_time;
-        if self.saturation.as_ref().is_some_and(|probe| probe.turn(now, worked)) {
+        let cpu_time = crate::machine::thread_cpu_time;
+        if self.saturation.as_ref().is_some_and(|probe| probe.turn(now, cpu_time)) {
             self.send(Event::Saturated);
         }
     }
@@ -141,12 +141,12 @@ impl World for DriverWorld {
         let ends = [timeout.map(Duration::from_nanos), expiry];
         let limit = ends.into_iter().flatten().fold(limit, Duration::min);
         // The kernel processes completions and submits requests within the call, which is no idle time.
-        let worked = self.thread_cpu_time();
+        let cpu_before = self.thread_cpu_time();
         self.io.driver(|driver| {
             driver.coalesce(wanted, limit).unwrap_or_else(|error| fail("coalesce", &error));
         });
-        let worked = Duration::from_nanos(self.thread_cpu_time().saturating_sub(worked));
-        let waited = self.epoch.elapsed().saturating_sub(begin).saturating_sub(worked);
+        let used = Duration::from_nanos(self.thread_cpu_time().saturating_sub(cpu_before));
+        let waited = self.epoch.elapsed().saturating_sub(begin).saturating_sub(used);
         if waited < MIN_IDLE {
             return 0;
         }

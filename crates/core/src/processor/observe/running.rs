@@ -56,11 +56,11 @@ impl Control {
     /// The values are read without synchronisation, which is good enough to find an operation that runs
     /// too long, and no more.
     pub fn running(&self) -> impl Iterator<Item = Option<Running>> + '_ {
-        let look = |watch: &Watch| {
-            let (stage, cohort, operation) = watch.look()?;
+        let read = |watch: &Watch| {
+            let (stage, cohort, operation) = watch.read()?;
             let (operation, site) = operation.unzip();
             Some(Running { stage: self.0.stages[stage].name, operation, site, cohort })
         };
-        self.0.counters.iter().map(move |counters| look(&counters.watch))
+        self.0.counters.iter().map(move |counters| read(&counters.watch))
     }
 }

@@ -88,7 +88,7 @@ pub(super) struct Member {
 
 impl Member {
     /// The processor time that it has used in the recent past, in thousandths; none if it has not measured it.
-    fn worked(&self, now: Duration) -> Option<u32> {
+    fn cpu_load(&self, now: Duration) -> Option<u32> {
         let load = self.load.load(Ordering::Relaxed);
         // Negative if its clock is ahead of `now`, which is the time of a turn's start.
         let age = (millis(now) as u32).wrapping_sub((load >> 32) as u32) as i32;
@@ -135,7 +135,7 @@ impl Loads {
     }
 
     /// The processor time of this thread, in nanoseconds. None in a simulation.
-    pub(super) fn worked(&self) -> Option<u64> {
+    pub(super) fn cpu_time(&self) -> Option<u64> {
         match self {
             Loads::Measured(_) => Some(crate::machine::thread_cpu_time()),
             #[cfg(feature = "sim")]
@@ -364,7 +364,7 @@ impl Place {
             1_000
         } else {
             let awake = self.shared.loads.of(processor, &self.loads[processor]);
-            member.worked(now()).map_or(awake, |worked| worked.min(awake))
+            member.cpu_load(now()).map_or(awake, |load| load.min(awake))
         };
         Candidate { processor, sockets, arriving, load }
     }
@@ -435,14 +435,14 @@ mod tests {
         for days in [1, 49, 50, 100, 1_000] {
             let now = days * day;
             place.publish_load(now, 500);
-            assert_eq!(member.worked(now + Duration::from_millis(60)), Some(500), "{days}");
+            assert_eq!(member.cpu_load(now + Duration::from_millis(60)), Some(500), "{days}");
             let before = now.saturating_sub(Duration::from_millis(5));
-            assert_eq!(member.worked(before), Some(500), "{days}: ahead of the reader");
-            assert_eq!(member.worked(now + Duration::from_millis(61)), None, "{days}");
+            assert_eq!(member.cpu_load(before), Some(500), "{days}: ahead of the reader");
+            assert_eq!(member.cpu_load(now + Duration::from_millis(61)), None, "{days}");
         }
         // 2³² milliseconds.
         let wraps = Duration::from_millis((1 << 32) - 10);
         place.publish_load(wraps, 500);
-        assert_eq!(member.worked(wraps + Duration::from_millis(50)), Some(500));
+        assert_eq!(member.cpu_load(wraps + Duration::from_millis(50)), Some(500));
     }
 }

@@ -53,7 +53,7 @@ impl Relocations {
 /// One processor's part in the relocations.
 #[derive(Default)]
 pub(in crate::io) struct Offers {
-    next_look: Cell<Duration>,
+    next_sample: Cell<Duration>,
     /// The time of the last measurement, and the thread's processor time at that time.
     measured: Cell<(Duration, u64)>,
     plan: Cell<Option<Plan>>,
@@ -105,8 +105,8 @@ impl Io {
             return None;
         }
         let now = now();
-        if now >= place.offers.next_look.get() {
-            place.look(listener, now);
+        if now >= place.offers.next_sample.get() {
+            place.sample(listener, now);
         }
         place.offers.plan.get().and_then(|plan| place.follow(plan, listener))
     }
@@ -126,21 +126,21 @@ impl Place {
 
     /// Measures this processor's load, and makes a plan for the connections of `listener`.
     #[cold]
-    fn look(&self, listener: Socket, now: Duration) {
+    fn sample(&self, listener: Socket, now: Duration) {
         let offers = &self.offers;
-        offers.next_look.set(now + LOAD_INTERVAL);
+        offers.next_sample.set(now + LOAD_INTERVAL);
         offers.plan.set(None);
         let Some(address) = self.address(listener) else { return };
         if self.is_saturated() {
             self.publish_load(now, 1_000);
-        } else if let Some(worked) = self.shared.loads.worked() {
-            let (before, worked_before) = offers.measured.replace((now, worked));
+        } else if let Some(cpu_time) = self.shared.loads.cpu_time() {
+            let (before, cpu_before) = offers.measured.replace((now, cpu_time));
             let elapsed = now.saturating_sub(before);
             if elapsed > MAX_INTERVAL {
                 return;
             }
-            let load = 1_000 * u128::from(worked.saturating_sub(worked_before))
-                / elapsed.as_nanos().max(1);
+            let load =
+                1_000 * u128::from(cpu_time.saturating_sub(cpu_before)) / elapsed.as_nanos().max(1);
             self.publish_load(now, load.min(1_000) as u32);
         }
         let Some(Relocation { to, connections, spreads }) = self.relocation(address, now) else {
@@ -150,7 +150,7 @@ impl Place {
         if spreads {
             let now = nanoseconds(now);
             self.shared.relocations.spread.store(now, Ordering::Relaxed);
-            offers.next_look.set(offers.next_look.get() + SPREAD_TIME);
+            offers.next_sample.set(offers.next_sample.get() + SPREAD_TIME);
         } else {
             left = left.min((connections / FRACTION_PER_INTERVAL).max(MIN_PER_INTERVAL));
         }
@@ -168,7 +168,7 @@ impl Place {
         let has_grown = before > 0 && active > before && self.is_saturated();
         offers.active.set((active, if has_grown { now + SPREAD_TIME } else { Duration::ZERO }));
         if has_grown {
-            offers.next_look.set(now);
+            offers.next_sample.set(now);
         }
     }
 

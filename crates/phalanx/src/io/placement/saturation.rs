@@ -48,14 +48,14 @@ pub(crate) struct SaturationProbe {
 
 impl SaturationProbe {
     pub(crate) fn new(flags: Arc<Saturated>, processor: usize) -> Self {
-        let (since, turns, confirming) = Default::default();
-        Self { flags, processor, since, turns, confirming }
+        let (since, confirming) = (Cell::new(None), Cell::new(None));
+        Self { flags, processor, since, turns: Cell::new(0), confirming }
     }
 
-    /// Counts a turn. Returns whether the processor is saturated now and was not before. `worked` returns the processor
+    /// Counts a turn. Returns whether the processor is saturated now and was not before. `cpu_time` returns the processor
     /// time of the thread in nanoseconds.
     #[inline]
-    pub(crate) fn turn(&self, now: Duration, worked: impl FnOnce() -> u64) -> bool {
+    pub(crate) fn turn(&self, now: Duration, cpu_time: impl FnOnce() -> u64) -> bool {
         let Some(since) = self.since.get() else {
             self.since.set(Some(now));
             return false;
@@ -64,11 +64,11 @@ impl SaturationProbe {
         if now.saturating_sub(since) < BUSY_FOR || self.turns.get() < MIN_TURNS {
             return false;
         }
-        self.confirms(now, worked)
+        self.confirms(now, cpu_time)
     }
 
     #[cold]
-    fn confirms(&self, now: Duration, worked: impl FnOnce() -> u64) -> bool {
+    fn confirms(&self, now: Duration, cpu_time: impl FnOnce() -> u64) -> bool {
         let flag = &self.flags.0[self.processor].0;
         if flag.load(Ordering::Relaxed) {
             return false;
@@ -78,10 +78,10 @@ impl SaturationProbe {
         if elapsed.is_some_and(|elapsed| elapsed < CONFIRMED_AFTER) {
             return false;
         }
-        let worked = worked();
-        self.confirming.set(Some((now, worked)));
+        let cpu_time = cpu_time();
+        self.confirming.set(Some((now, cpu_time)));
         let (Some((_, before)), Some(elapsed)) = (begin, elapsed) else { return false };
-        let used = Duration::from_nanos(worked.saturating_sub(before));
+        let used = Duration::from_nanos(cpu_time.saturating_sub(before));
         if used < elapsed * 3 / 4 {
             return false;
         }
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
 
     /// The result of a turn at this time, in milliseconds, after this processor time, in microseconds.
-    fn turn(probe: &SaturationProbe, ms: u64, worked_us: u64) -> bool {
-        probe.turn(Duration::from_millis(ms), || worked_us * 1_000)
+    fn turn(probe: &SaturationProbe, ms: u64, cpu_us: u64) -> bool {
+        probe.turn(Duration::from_millis(ms), || cpu_us * 1_000)
     }
 
     #[test]
