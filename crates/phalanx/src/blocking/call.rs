@@ -70,7 +70,7 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
         let refused = if self.detached {
             invoke()
         } else {
-            io::with(|io| io.apart.get_or_init(Session::new).clone()).scope(invoke)
+            io::with(|io| io.detached_session.get_or_init(Session::new).clone()).scope(invoke)
         };
         BlockingCall { receiver, place, refused: refused.err(), _alive: alive }
     }

@@ -1,4 +1,4 @@
-//! The number of active processors, and the dials: the setting of a running program.
+//! The number of active processors, and the limits of idle time: the setting of a running program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -41,18 +41,21 @@ struct Member {
 }
 
 impl ActiveProcessors {
-    /// All are active. `dials` are the longest times of spinning and of coalescing, in nanoseconds. `changed` is called on
+    /// All are active. `idle_limits` are the longest times of spinning and of coalescing, in nanoseconds. `changed` is called on
     /// the thread of each processor after the number has changed.
     pub(crate) fn new(
         ids: impl Iterator<Item = ProcessorId>,
         seats: Option<Seats>,
-        dials: (u64, u64),
+        idle_limits: (u64, u64),
         changed: fn(),
     ) -> Self {
         let members = ids.map(|id| Member { id, command_pending: AtomicBool::new(false) });
         let members: Box<[Member]> = members.collect();
-        let (count, spin, coalesce) =
-            (AtomicUsize::new(members.len()), AtomicU64::new(dials.0), AtomicU64::new(dials.1));
+        let (count, spin, coalesce) = (
+            AtomicUsize::new(members.len()),
+            AtomicU64::new(idle_limits.0),
+            AtomicU64::new(idle_limits.1),
+        );
         Self(Arc::new(Shared { count, members, seats, spin, coalesce, changed }))
     }
 
@@ -66,12 +69,12 @@ impl ActiveProcessors {
         self.0.members.len()
     }
 
-    /// The setting: this number, and the dials.
+    /// The setting: this number, and the limits of idle time.
     pub fn setting(&self) -> Setting {
         Setting { active: self.count(), spin_ns: self.spin_ns(), coalesce_ns: self.coalesce_ns() }
     }
 
-    /// Changes the setting. Each processor follows the dials from its next idle moment on; one that sleeps is not woken.
+    /// Changes the setting. Each processor follows the limits from its next idle moment on; one that sleeps is not woken.
     /// They replace [`Runtime::spin`](crate::Runtime::spin) and [`Runtime::coalesce`](crate::Runtime::coalesce).
     pub fn apply(&self, setting: Setting) {
         self.0.spin.store(setting.spin_ns, Ordering::Relaxed);

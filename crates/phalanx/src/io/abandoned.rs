@@ -35,7 +35,7 @@ impl Io {
     /// Drops the result of an abandoned request. Closes a new connection.
     pub(super) fn discard(&self, result: io::Result<Done>) {
         if let Ok(Done::Accepted(socket) | Done::Connected(socket)) = result {
-            let arrived = self.place.take_arrived(socket);
+            let arrived = self.placement.take_arrived(socket);
             self.close(socket);
             catch_panic(|| drop(arrived));
         }
@@ -72,7 +72,8 @@ impl Io {
         let waiting = |entry: &&mut Entry| matches!(entry.state, State::Waiting(_));
         match requests.get_mut(key).filter(waiting) {
             Some(entry) => {
-                entry.expires = entry.expires.min(self.turn.get().saturating_add(FINISH_LIMIT));
+                entry.expires =
+                    entry.expires.min(self.turn_began.get().saturating_add(FINISH_LIMIT));
                 self.earliest.set(self.earliest.get().min(entry.expires));
                 let before = replace(&mut entry.state, State::Finishing(Box::new(last)));
                 drop(requests);
@@ -91,7 +92,7 @@ impl Io {
         if self.closed.get() {
             return catch_panic(|| drop(last));
         }
-        let expires = self.turn.get().saturating_add(FINISH_LIMIT);
+        let expires = self.turn_began.get().saturating_add(FINISH_LIMIT);
         let _guard = Session::current().map(|session| session.guard());
         let state = State::Abandoned;
         self.send_rest(
@@ -108,7 +109,7 @@ impl Io {
             return;
         };
         let request = Request::Send { socket: socket.socket(), payload: Payload::from(rest) };
-        self.place.traffic.starts(&request);
+        self.placement.traffic.starts(&request);
         self.earliest.set(self.earliest.get().min(entry.expires));
         entry.state = State::Finishing(Box::new(LastWrite { socket, rest: Vec::new() }));
         let key = self.requests.borrow_mut().insert(entry);
@@ -142,14 +143,14 @@ impl Io {
 
     /// Returns a connection to the listener that has accepted it, for its next accept. Closes it if the listener is closed.
     pub(super) fn give_back(&self, listener: Socket, connection: Socket) {
-        let arrived = self.place.take_arrived(connection);
+        let arrived = self.placement.take_arrived(connection);
         let returned = self.try_driver(|driver| {
             let detached = driver.detach(connection);
             driver.attach(listener, detached.ok_or(io::ErrorKind::ResourceBusy)?)
         });
         match (returned, arrived) {
             (Ok(connection), Some(arrived)) => {
-                self.place.arrived.borrow_mut().push(Arrived { connection, ..arrived });
+                self.placement.arrived.borrow_mut().push(Arrived { connection, ..arrived });
             }
             (Ok(_), None) => (),
             (Err(_), arrived) => {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use phalanx_driver::{Done, Request, Socket};
 
 use super::request::Progress;
-use super::{HomeSocket, IoTimeout, Requested, run_on_home};
+use super::{HomeSocket, IoTimeout, RequestFuture, run_on_home};
 
 /// An accept, without the space that the largest [`Request`] needs.
 struct Accept {
@@ -24,7 +24,7 @@ impl From<Accept> for Request {
 /// The future of one accept.
 pub(crate) struct Accepting {
     listener: Socket,
-    request: Requested<Accept>,
+    request: RequestFuture<Accept>,
 }
 
 impl HomeSocket {
@@ -49,7 +49,7 @@ impl Future for Accepting {
 
 impl Drop for Accepting {
     fn drop(&mut self) {
-        if let Progress::Flying { key, home } = self.request.end() {
+        if let Progress::InFlight { key, home } = self.request.end() {
             let listener = self.listener;
             run_on_home(home, move |io| io.abandon_accept(key, listener));
         }

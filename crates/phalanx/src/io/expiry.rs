@@ -46,7 +46,7 @@ impl Io {
 
     /// Cancels requests whose time limit has passed.
     pub(crate) fn expire(&self, now: Duration) {
-        self.turn.set(now);
+        self.turn_began.set(now);
         if now < self.earliest.get().max(self.next_scan.get()) {
             return;
         }

@@ -8,7 +8,7 @@
 //! reaches a limit. When the earliest limit has passed, one scan of the table cancels the requests that have expired.
 //!
 //! Requests and sockets are indices into one processor's tables, so their handles carry that processor's identity
-//! (`request`). Wakers and payloads may run user code. The table is not borrowed while a waker is cloned, woken or
+//! (`request`, `socket`). Wakers and payloads may run user code. The table is not borrowed while a waker is cloned, woken or
 //! dropped, and a waker's panic is caught.
 //!
 //! | file | content |
@@ -23,7 +23,8 @@
 //! | `settling` | the end of all requests |
 //! | `abandoned` | requests whose futures were dropped |
 //! | `accepting` | the future of an accept |
-//! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
+//! | `request` | the future of a request, on its processor and on others |
+//! | `socket` | the handle of a socket, on its processor and on others |
 
 mod abandoned;
 mod accepting;
@@ -35,6 +36,7 @@ mod placement;
 mod request;
 mod sending;
 mod settling;
+mod socket;
 mod traffic;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -55,13 +57,14 @@ use self::deferred::Deferred;
 pub use self::drained::Drained;
 use self::expiry::Cause;
 pub use self::io_timeout::IoTimeout;
-use self::placement::Place;
+use self::placement::LocalPlacement;
 pub(crate) use self::placement::{
-    LoadSample, Loads, Placed, Placement, Saturated, SaturationProbe, active_changed, place,
+    Accepted, LoadSample, Loads, Placement, Saturated, SaturationProbe, active_changed, place,
 };
 pub use self::request::Elsewhere;
-pub(crate) use self::request::{HomeSocket, Receive, Requested, request, run_on_home};
+pub(crate) use self::request::{Receive, RequestFuture, request, run_on_home};
 pub(crate) use self::sending::SendPayload;
+pub(crate) use self::socket::HomeSocket;
 pub(crate) use self::traffic::Traffic;
 use crate::blocking::Pools;
 use crate::program::Leaks;
@@ -85,18 +88,18 @@ pub(crate) struct Io {
     /// The table is not scanned for expired requests before this.
     next_scan: Cell<Duration>,
     /// The time of the last turn.
-    turn: Cell<Duration>,
+    turn_began: Cell<Duration>,
     /// The start of the program; `None` in a simulation.
     epoch: Option<Instant>,
     /// The session of the runtime's own operations, which are not part of their callers' sessions.
-    pub(crate) apart: OnceCell<Session>,
+    pub(crate) detached_session: OnceCell<Session>,
     /// The pools of blocking stages that were used on this processor.
     pub(crate) pools: RefCell<Pools>,
-    place: Place,
+    placement: LocalPlacement,
     /// Whether requests of a turn share a system call.
     shares_calls: bool,
     /// The number of sends that may still complete at once in this sweep.
-    sends_at_once: Cell<u32>,
+    immediate_sends_left: Cell<u32>,
 }
 
 /// Prefetching pays from this many requests in flight; fewer fit in the cache, with the operations that wait for them.
@@ -180,8 +183,8 @@ impl Io {
         driver: Box<dyn Driver>,
         epoch: Option<Instant>,
     ) -> Rc<Self> {
-        let place = Place::new(placement, index);
-        let home = place.id();
+        let placement = LocalPlacement::new(placement, index);
+        let home = placement.id();
         Rc::new(Self {
             home,
             shares_calls: driver.shares_calls(),
@@ -194,12 +197,12 @@ impl Io {
             drain_announced: Cell::new(false),
             earliest: Cell::new(Duration::MAX),
             next_scan: Cell::default(),
-            turn: Cell::default(),
+            turn_began: Cell::default(),
             epoch,
-            apart: OnceCell::new(),
+            detached_session: OnceCell::new(),
             pools: RefCell::default(),
-            place,
-            sends_at_once: Cell::new(0),
+            placement,
+            immediate_sends_left: Cell::new(0),
         })
     }
 
@@ -221,7 +224,7 @@ impl Io {
 
     /// The processor's number.
     pub(crate) fn index(&self) -> usize {
-        self.place.index
+        self.placement.index
     }
 
     /// The driver for the processor's loop.
@@ -274,7 +277,7 @@ impl Io {
     }
 
     fn complete(&self, key: usize, result: io::Result<Done>) {
-        self.place.traffic.completes(&result);
+        self.placement.traffic.completes(&result);
         let mut requests = self.requests.borrow_mut();
         let entry = requests.get_mut(key).expect("each request completes once");
         match std::mem::replace(&mut entry.state, State::Abandoned) {
@@ -327,7 +330,7 @@ impl Io {
         };
         // Not `try_driver`: a closure would copy the request once more.
         let mut driver = self.driver.try_borrow_mut().map_err(|_| in_driver())?;
-        self.place.traffic.starts(&request);
+        self.placement.traffic.starts(&request);
         let key = self.requests.borrow_mut().insert(entry);
         driver.start(Token(key as u64), request);
         if drained {
@@ -337,7 +340,7 @@ impl Io {
     }
 
     /// Removes and returns the request's result, or stores `waker` until it completes.
-    fn answer(&self, key: usize, waker: &Waker) -> Poll<io::Result<Done>> {
+    fn take_result(&self, key: usize, waker: &Waker) -> Poll<io::Result<Done>> {
         let mut requests = self.requests.borrow_mut();
         match requests.get(key).map(|entry| &entry.state) {
             Some(State::Done(_)) => {
@@ -366,7 +369,7 @@ impl Io {
             Some(State::Waiting(before)) => std::mem::swap(before, &mut waker),
             _ => {
                 drop(requests);
-                return self.answer(key, &waker);
+                return self.take_result(key, &waker);
             }
         }
         // Dropping the old waker runs user code as well, so it is dropped after the borrow.
@@ -396,6 +399,10 @@ impl Drop for Io {
     fn drop(&mut self) {
         self.requests.get_mut().drain().for_each(|entry| catch_panic(|| drop(entry)));
         self.draining.get_mut().drain().for_each(|waker| catch_panic(|| drop(waker)));
-        self.place.arrived.get_mut().drain(..).for_each(|arrived| catch_panic(|| drop(arrived)));
+        self.placement
+            .arrived
+            .get_mut()
+            .drain(..)
+            .for_each(|arrived| catch_panic(|| drop(arrived)));
     }
 }

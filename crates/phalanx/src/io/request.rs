@@ -1,4 +1,4 @@
-//! The future of a request and the handle of a socket: indices into the tables of one processor.
+//! The future of a request. Like the [handle of a socket](super::socket), it is an index into the tables of one processor.
 //!
 //! Both are `Send`, because futures that hold them may have to be. So they may move to another processor, to another
 //! program or to a thread without a processor, where the index would refer to another request or connection. Therefore
@@ -9,19 +9,14 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use phalanx_core::{ProcessorId, catch_panic};
-use phalanx_driver::{Done, Driver, Request, Socket};
+use phalanx_core::ProcessorId;
+use phalanx_driver::{Done, Request, Socket};
 
 use super::abandoned::LastWrite;
-use super::placement::{PassedState, Target};
-use super::{Io, IoTimeout, NO_RUNTIME, try_with, with, with_any};
-
-/// No processor.
-const STAYS: u16 = u16::MAX;
+use super::socket::HomeSocket;
+use super::{Io, IoTimeout, NO_RUNTIME, try_with, with_any};
 
 /// The error of using a stream, a listener or another socket away from the processor that made it, or of awaiting a
 /// read, a write or another request there.
@@ -66,7 +61,7 @@ impl From<Elsewhere> for io::Error {
 }
 
 #[cold]
-fn elsewhere(home: ProcessorId) -> io::Error {
+pub(super) fn elsewhere(home: ProcessorId) -> io::Error {
     if home.is_alive() { Elsewhere::AnotherProcessor.into() } else { Elsewhere::Ended.into() }
 }
 
@@ -79,243 +74,9 @@ pub(crate) fn run_on_home(home: ProcessorId, act: impl FnOnce(&Io) + Copy + Send
     }
 }
 
-/// A socket of one processor. Dropping it, on any thread, closes the socket.
-pub(crate) struct HomeSocket {
-    socket: Socket,
-    pub(super) home: ProcessorId,
-    /// The listener that has accepted it.
-    listener: Option<Socket>,
-    /// Whether another processor has served it before.
-    has_moved: bool,
-    /// Whether it receives datagrams.
-    has_datagrams: bool,
-    /// The state that it has passed on. Boxed, since few sockets have it; the mutex is never locked.
-    state: Option<Box<Mutex<PassedState>>>,
-    /// Where the connection moves when it is offered next ([`Target::pack`]), or [`STAYS`].
-    leaves_for: AtomicU16,
-}
-
-impl HomeSocket {
-    /// Takes ownership of a new socket of this processor's driver.
-    pub(crate) fn new(socket: Socket) -> Self {
-        let home = with(|io| {
-            io.place.opened();
-            io.home
-        });
-        Self::of(socket, home)
-    }
-
-    fn of(socket: Socket, home: ProcessorId) -> Self {
-        let leaves_for = AtomicU16::new(STAYS);
-        let (has_moved, has_datagrams) = (false, false);
-        Self { socket, home, listener: None, has_moved, has_datagrams, state: None, leaves_for }
-    }
-
-    /// Takes ownership of a new socket for datagrams of this processor's driver.
-    pub(crate) fn datagrams(socket: Socket) -> Self {
-        with(|io| io.place.count_datagram_socket(1));
-        let mut new = Self::new(socket);
-        new.has_datagrams = true;
-        new
-    }
-
-    /// Takes ownership of a new listening socket of this processor's driver.
-    pub(crate) fn listening(socket: Socket) -> Self {
-        let home = with(|io| {
-            io.listens(socket);
-            io.home
-        });
-        Self::of(socket, home)
-    }
-
-    /// Takes ownership of a connection that a [request](Self::request) on this listener returned.
-    pub(crate) fn accepted(
-        &self,
-        socket: Socket,
-        served: bool,
-        state: Option<PassedState>,
-    ) -> Self {
-        try_with(|io| if served { io.place.count_socket() } else { io.place.opened() });
-        let mut accepted = Self::of(socket, self.home);
-        accepted.listener = Some(self.socket);
-        accepted.has_moved = served;
-        accepted.state = state.map(|state| Box::new(Mutex::new(state)));
-        accepted
-    }
-
-    /// Hands the connection to another processor with `state`, if one should serve it. False if it stays.
-    ///
-    /// The driver may be receiving ahead, so that the connection cannot be detached now. Then the next
-    /// [send](Self::send) stops that, and the offer after it succeeds, unless the client sends before it has the answer.
-    pub(crate) fn relocate(&self, state: impl FnOnce() -> Option<PassedState>) -> bool {
-        let Some(listener) = self.listener else { return false };
-        let moved = try_with(|io| {
-            if io.home != self.home {
-                return false;
-            }
-            let prepared = self.leaves_for.load(Ordering::Relaxed);
-            if prepared != STAYS {
-                self.leaves_for.store(STAYS, Ordering::Relaxed);
-            }
-            let target = match prepared {
-                STAYS => io.relocation(listener),
-                target => Some(Target::unpack(target)),
-            };
-            let Some(target) = target else { return false };
-            let moved = io.relocate(listener, self.socket, target, state);
-            if !moved && prepared == STAYS {
-                self.leaves_for.store(target.pack(), Ordering::Relaxed);
-            }
-            moved
-        });
-        moved == Some(true)
-    }
-
-    /// Whether another processor should serve the connection, in a program whose number of active processors has changed.
-    /// Then it moves when it is offered next, unless something arrives before.
-    #[inline]
-    pub(crate) fn should_move(&self) -> bool {
-        let Some(listener) = self.listener else { return false };
-        let target = try_with(|io| {
-            if io.home != self.home || !io.has_changed_active() {
-                return None;
-            }
-            let Some(target) = io.relocation(listener) else { return Some(STAYS) };
-            // It may have nothing to send for long.
-            let _ = io.try_driver(|driver| {
-                driver.stop_ahead(self.socket);
-                Ok(())
-            });
-            Some(target.pack())
-        });
-        let Some(target) = target.flatten() else { return false };
-        self.leaves_for.store(target, Ordering::Relaxed);
-        target != STAYS
-    }
-
-    /// Lets the connection move when it is offered next, if another processor should serve it.
-    pub(crate) fn prepare_to_leave(&self) {
-        let Some(listener) = self.listener.filter(|_| !self.is_leaving()) else { return };
-        let target = try_with(|io| (io.home == self.home).then(|| io.relocation(listener)));
-        if let Some(target) = target.flatten().flatten() {
-            self.leaves_for.store(target.pack(), Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the connection moves when it is offered next, if nothing is in flight then.
-    #[inline]
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.leaves_for.load(Ordering::Relaxed) != STAYS
-    }
-
-    /// Whether another processor has served the connection before.
-    pub(crate) fn has_moved(&self) -> bool {
-        self.has_moved
-    }
-
-    /// As [`request`](Self::request), for requests that send.
-    pub(crate) fn send<R>(
-        &self,
-        request: impl FnOnce(Socket) -> R,
-        timeout: IoTimeout,
-    ) -> Requested<R> {
-        if self.is_leaving() {
-            self.stop_ahead();
-        }
-        self.request(request, timeout)
-    }
-
-    #[cold]
-    fn stop_ahead(&self) {
-        let stop = |driver: &mut dyn Driver| {
-            driver.stop_ahead(self.socket);
-            Ok(())
-        };
-        try_with(|io| (io.home == self.home).then(|| io.try_driver(stop)));
-    }
-
-    /// The socket in its driver.
-    pub(crate) fn socket(&self) -> Socket {
-        self.socket
-    }
-
-    /// The future of a request on this socket.
-    pub(crate) fn request<R>(
-        &self,
-        request: impl FnOnce(Socket) -> R,
-        timeout: IoTimeout,
-    ) -> Requested<R> {
-        let (request, home) = (request(self.socket), Some(self.home));
-        Requested(Progress::New { request, timeout, home })
-    }
-
-    /// Takes the state that another processor has passed on with the connection, if it is of this type.
-    pub(crate) fn take_state<S: 'static>(&mut self) -> Option<S> {
-        let state = self.state.as_mut()?.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if !state.is::<S>() {
-            return None;
-        }
-        let state = self.state.take()?.into_inner().unwrap_or_else(PoisonError::into_inner);
-        state.downcast().ok().map(|state| *state)
-    }
-
-    /// Calls the driver with this socket.
-    ///
-    /// # Errors
-    /// [`Elsewhere`], also outside a processor; or `f`'s.
-    pub(crate) fn driver<R>(
-        &self,
-        f: impl FnOnce(&mut dyn Driver, Socket) -> io::Result<R>,
-    ) -> io::Result<R> {
-        with_any(|io| match io {
-            Some(io) if io.home == self.home => io.try_driver(|driver| f(driver, self.socket)),
-            _ => Err(elsewhere(self.home)),
-        })
-    }
-}
-
-impl HomeSocket {
-    /// Whether this thread runs the processor of the socket.
-    #[inline]
-    pub(crate) fn is_home(&self) -> bool {
-        try_with(|io| io.home == self.home) == Some(true)
-    }
-
-    /// Sends the last bytes of a dropped stream, on any thread, and drops the socket then.
-    pub(crate) fn send_last(self, bytes: Vec<u8>) {
-        LastWrite { socket: self, rest: bytes }.end(Io::send_last);
-    }
-
-    /// Shuts down the write direction, on any thread. Errors are ignored.
-    pub(crate) fn shutdown_write(&self) {
-        let socket = self.socket;
-        run_on_home(self.home, move |io| io.shutdown_write(socket));
-    }
-}
-
-impl fmt::Debug for HomeSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.socket.fmt(f)
-    }
-}
-
-impl Drop for HomeSocket {
-    fn drop(&mut self) {
-        let (socket, has_datagrams) = (self.socket, self.has_datagrams);
-        run_on_home(self.home, move |io| {
-            if has_datagrams {
-                io.place.count_datagram_socket(-1);
-            }
-            let arrived = io.place.closed(socket);
-            io.close(socket);
-            arrived.into_iter().for_each(|arrived| catch_panic(|| drop(arrived)));
-        });
-    }
-}
-
 /// A request to the driver of the processor that awaits it first.
-pub(crate) fn request(request: Request, timeout: IoTimeout) -> Requested {
-    Requested(Progress::New { request, timeout, home: None })
+pub(crate) fn request(request: Request, timeout: IoTimeout) -> RequestFuture {
+    RequestFuture::new(request, timeout, None)
 }
 
 /// A receive, without the space that the largest [`Request`] needs: servers have many that wait.
@@ -332,16 +93,16 @@ impl From<Receive> for Request {
 }
 
 /// The future of [`request`] and [`HomeSocket::request`].
-pub(crate) struct Requested<R = Request>(Progress<R>);
+pub(crate) struct RequestFuture<R = Request>(Progress<R>);
 
-impl<R> fmt::Debug for Requested<R> {
+impl<R> fmt::Debug for RequestFuture<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let progress = match &self.0 {
             Progress::New { .. } => "new",
-            Progress::Flying { .. } => "flying",
+            Progress::InFlight { .. } => "in flight",
             Progress::Over => "over",
         };
-        f.debug_tuple("Requested").field(&progress).finish()
+        f.debug_tuple("RequestFuture").field(&progress).finish()
     }
 }
 
@@ -350,12 +111,17 @@ pub(super) enum Progress<R> {
     /// Not started. If there is a home, only that processor may start it.
     New { request: R, timeout: IoTimeout, home: Option<ProcessorId> },
     /// In the table of its processor.
-    Flying { key: usize, home: ProcessorId },
+    InFlight { key: usize, home: ProcessorId },
     /// Completed or abandoned.
     Over,
 }
 
-impl<R> Requested<R> {
+impl<R> RequestFuture<R> {
+    /// A request that has not started. If there is a `home`, only that processor may start it.
+    pub(super) fn new(request: R, timeout: IoTimeout, home: Option<ProcessorId>) -> Self {
+        Self(Progress::New { request, timeout, home })
+    }
+
     /// Ends the request. Returns its last progress.
     pub(super) fn end(&mut self) -> Progress<R> {
         std::mem::replace(&mut self.0, Progress::Over)
@@ -365,13 +131,13 @@ impl<R> Requested<R> {
     pub(super) fn unstarted(&mut self) -> Option<(&mut R, IoTimeout)> {
         match &mut self.0 {
             Progress::New { request, timeout, .. } => Some((request, *timeout)),
-            Progress::Flying { .. } | Progress::Over => None,
+            Progress::InFlight { .. } | Progress::Over => None,
         }
     }
 
     /// Lets a write on `socket` complete, although its future is dropped. Then sends the rest, and drops the socket.
     pub(crate) fn finish_alone(mut self, socket: HomeSocket, rest: Vec<u8>) {
-        let Progress::Flying { key, .. } = self.end() else { return socket.send_last(rest) };
+        let Progress::InFlight { key, .. } = self.end() else { return socket.send_last(rest) };
         let last = LastWrite { socket, rest };
         last.end(move |io, last| io.finish_alone(key, last));
     }
@@ -390,7 +156,7 @@ impl<R> Requested<R> {
     #[cold]
     fn outside(&mut self) -> Poll<io::Result<Done>> {
         match self.0 {
-            Progress::New { home: Some(home), .. } | Progress::Flying { home, .. } => {
+            Progress::New { home: Some(home), .. } | Progress::InFlight { home, .. } => {
                 self.stray(home)
             }
             Progress::New { home: None, .. } | Progress::Over => panic!("{NO_RUNTIME}"),
@@ -398,7 +164,7 @@ impl<R> Requested<R> {
     }
 }
 
-impl<R: Into<Request> + Unpin> Future for Requested<R> {
+impl<R: Into<Request> + Unpin> Future for RequestFuture<R> {
     type Output = io::Result<Done>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -412,16 +178,16 @@ impl<R: Into<Request> + Unpin> Future for Requested<R> {
                         unreachable!("matched above")
                     };
                     let key = io.start(request.into(), timeout, context.waker())?;
-                    this.0 = Progress::Flying { key, home: io.home };
+                    this.0 = Progress::InFlight { key, home: io.home };
                     Poll::Pending
                 }
-                Progress::Flying { home, .. } if home != io.home => this.stray(home),
-                Progress::Flying { key, .. } => {
-                    let answer = io.answer(key, context.waker());
-                    if answer.is_ready() {
+                Progress::InFlight { home, .. } if home != io.home => this.stray(home),
+                Progress::InFlight { key, .. } => {
+                    let result = io.take_result(key, context.waker());
+                    if result.is_ready() {
                         this.0 = Progress::Over;
                     }
-                    answer
+                    result
                 }
                 Progress::Over => panic!("a request is awaited once"),
             }
@@ -429,9 +195,9 @@ impl<R: Into<Request> + Unpin> Future for Requested<R> {
     }
 }
 
-impl<R> Drop for Requested<R> {
+impl<R> Drop for RequestFuture<R> {
     fn drop(&mut self) {
-        if let Progress::Flying { key, home } = self.0 {
+        if let Progress::InFlight { key, home } = self.0 {
             run_on_home(home, move |io| io.abandon(key));
         }
     }

@@ -13,7 +13,7 @@ use bytes::Buf;
 use phalanx_core::catch_panic;
 use phalanx_driver::{Payload, Request, Socket};
 
-use super::{HomeSocket, Io, IoTimeout, Requested, with_any};
+use super::{HomeSocket, Io, IoTimeout, RequestFuture, with_any};
 
 /// With more requests in flight, sends share system calls, if the driver's can.
 const MAX_UNSHARED_REQUESTS: usize = 16;
@@ -38,7 +38,7 @@ impl From<SendPayload> for Request {
     }
 }
 
-impl Requested<SendPayload> {
+impl RequestFuture<SendPayload> {
     /// Sends the payload, if that is cheaper than a request and no other request that sends is in flight. Returns its head,
     /// cleared, if all of it was sent. Otherwise the request is left, with the rest.
     #[inline]
@@ -97,7 +97,7 @@ impl Io {
     /// Determines the number of sends that may complete at once in this sweep.
     pub(super) fn begin_sends(&self) {
         let few = !self.shares_calls || self.requests.borrow().len() <= MAX_UNSHARED_REQUESTS;
-        self.sends_at_once.set(if few && !self.closed.get() { SENDS_PER_SWEEP } else { 0 });
+        self.immediate_sends_left.set(if few && !self.closed.get() { SENDS_PER_SWEEP } else { 0 });
     }
 
     /// Sends the first bytes of `parts` at once, if that is cheaper than a request. Returns their number.
@@ -107,15 +107,15 @@ impl Io {
         parts: &[IoSlice<'_>],
         timeout: IoTimeout,
     ) -> io::Result<usize> {
-        let left = self.sends_at_once.get();
+        let left = self.immediate_sends_left.get();
         let drained = timeout.ends_with_drain() && self.drain_announced.get();
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         if left == 0 || drained || bytes == 0 || bytes > MAX_BYTES {
             return Ok(0);
         }
-        self.sends_at_once.set(left.saturating_sub(1 + (bytes / BYTES_OF_A_SEND) as u32));
+        self.immediate_sends_left.set(left.saturating_sub(1 + (bytes / BYTES_OF_A_SEND) as u32));
         let sent = self.try_driver(|driver| driver.send_now(socket, parts))?;
-        self.place.traffic.sent(sent);
+        self.placement.traffic.sent(sent);
         Ok(sent)
     }
 

@@ -19,10 +19,10 @@ impl Io {
     /// cancelled. Waits up to `timeout` for their completions, because until then the kernel uses their buffers.
     pub(crate) fn settle(&self, is_ending: impl Fn() -> bool, timeout: Duration) -> io::Result<()> {
         self.closed.set(true);
-        self.sends_at_once.set(0);
+        self.immediate_sends_left.set(0);
         self.abandon_each(|state| !finishes(state));
         // A write's limit counts from when its stream was dropped.
-        let (now, start) = (self.turn.get(), Instant::now());
+        let (now, start) = (self.turn_began.get(), Instant::now());
         let in_time = |entry: &Entry| now + start.elapsed() < entry.expires;
         self.reap_while(FINISH_LIMIT, |entry| {
             finishes(&entry.state) && in_time(entry) && !is_ending()

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use phalanx_driver::Endpoint;
 
 use super::Stream;
-use crate::io::{HomeSocket, Placed, place, with};
+use crate::io::{Accepted, HomeSocket, place, with};
 
 /// A TCP or Unix listening socket of this processor. Using it on another one fails with
 /// [`Elsewhere`](super::Elsewhere). Dropping it closes it.
@@ -41,8 +41,8 @@ impl Listener {
     pub async fn accept(&self) -> io::Result<Stream> {
         loop {
             let socket = self.0.accept().await?;
-            if let Placed::Here { served, state } = place(self.0.socket(), socket) {
-                return Ok(Stream(self.0.accepted(socket, served, state)));
+            if let Accepted::Here { has_moved, state } = place(self.0.socket(), socket) {
+                return Ok(Stream(self.0.accepted(socket, has_moved, state)));
             }
         }
     }

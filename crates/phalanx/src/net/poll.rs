@@ -15,7 +15,7 @@ use bytes::{Buf, Bytes};
 use phalanx_driver::{Done, Payload};
 
 use super::{IoTimeout, Stream, write_buffers};
-use crate::io::{HomeSocket, Receive, Requested, SendPayload};
+use crate::io::{HomeSocket, Receive, RequestFuture, SendPayload};
 
 /// A byte stream that is read and written by poll functions. [`Polled`] is the plain one; `phalanx_tls::PolledTls` is
 /// encrypted. `phalanx-compat` adapts any of them to the traits of tokio, futures and hyper.
@@ -91,8 +91,8 @@ pub trait PollStream {
 pub struct Polled {
     /// Taken when this is dropped.
     stream: Option<Stream>,
-    reading: Option<Requested<Receive>>,
-    writing: Option<Requested<SendPayload>>,
+    reading: Option<RequestFuture<Receive>>,
+    writing: Option<RequestFuture<SendPayload>>,
     /// A task waits for the end of the write.
     awaited: bool,
     /// Received bytes for which a later read had less room than the one that started the receive.
@@ -125,7 +125,7 @@ impl Polled {
     pub fn poll_offer(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         if self.reading.is_some() {
             // It may have completed.
-            self.socket().prepare_to_leave();
+            self.socket().prepare_move();
             return Poll::Ready(Ok(false));
         }
         if self.rest.has_remaining() {

@@ -6,11 +6,11 @@ use std::task::{Context, Poll, ready};
 
 use phalanx_driver::Done;
 
-use crate::io::{HomeSocket, Receive, Requested, SendPayload};
+use crate::io::{HomeSocket, Receive, RequestFuture, SendPayload};
 
 /// The future of [`Stream::read`](super::Stream::read).
 pub(super) struct Reading<'a> {
-    pub(super) received: Requested<Receive>,
+    pub(super) received: RequestFuture<Receive>,
     pub(super) buffer: &'a mut Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl Future for Reading<'_> {
 /// The future of [`Stream::write`](super::Stream::write).
 pub(super) struct Writing<'a> {
     pub(super) stream: &'a HomeSocket,
-    pub(super) sending: Requested<SendPayload>,
+    pub(super) sending: RequestFuture<SendPayload>,
 }
 
 impl Future for Writing<'_> {

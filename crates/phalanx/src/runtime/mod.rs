@@ -334,7 +334,12 @@ impl Runtime {
         let seats = Seats::new(self.processors, self.pin);
         let up = Started {
             control: control.clone(),
-            active: ActiveProcessors::new(ids(), Some(seats), self.worker.dials(), active_changed),
+            active: ActiveProcessors::new(
+                ids(),
+                Some(seats),
+                self.worker.idle_limits(),
+                active_changed,
+            ),
             driver: kind,
             fallback,
             #[cfg(feature = "admin")]

@@ -33,7 +33,7 @@ pub(crate) struct WorkerOptions {
 
 impl WorkerOptions {
     /// The longest times of spinning and of coalescing, in nanoseconds.
-    pub(crate) fn dials(&self) -> (u64, u64) {
+    pub(crate) fn idle_limits(&self) -> (u64, u64) {
         (nanoseconds(self.spin), nanoseconds(self.coalesce))
     }
 }
@@ -114,7 +114,7 @@ impl WorkerThread<'_> {
         let started = processor.enter(begin);
         if started.is_ok() {
             let _ = events.send(Event::Started);
-            processor.run(&world, options.dials().0);
+            processor.run(&world, options.idle_limits().0);
         }
         let (operations, timers) = (processor.live(), processor.timers());
         // Drop order: the processor's operations, their requests, the driver.

@@ -27,7 +27,7 @@ pub(crate) struct DriverWorld {
     /// The driver's number of system calls, published for the metrics.
     system_calls: Arc<AtomicU64>,
     supervisor: SupervisorLink,
-    /// Contains the dials.
+    /// Contains the limits of idle time.
     active: ActiveProcessors,
     coalescing: RefCell<Coalescing>,
     sleep_cost: SleepCost,

@@ -51,20 +51,21 @@ struct Handover {
     from: Option<usize>,
     to: Arriving,
     /// Whether that processor has served it.
-    served: bool,
+    has_moved: bool,
     state: Option<PassedState>,
 }
 
 /// Where an accepted connection is served.
-pub(crate) enum Placed {
-    /// On this processor. `served` if another one has served it before, and passed on the state.
-    Here { served: bool, state: Option<PassedState> },
+pub(crate) enum Accepted {
+    /// On this processor. `has_moved` if another one has served it before, and passed on the
+    /// state.
+    Here { has_moved: bool, state: Option<PassedState> },
     /// On another processor.
-    Away,
+    HandedOver,
 }
 
 /// A connection that this processor has accepted, and serves.
-const HERE: Placed = Placed::Here { served: false, state: None };
+const HERE: Accepted = Accepted::Here { has_moved: false, state: None };
 
 impl Handover {
     fn send(self) {
@@ -78,31 +79,32 @@ impl Handover {
 impl Io {
     /// Lets a new listener take part in the placement, if it has an IP address.
     pub(in crate::io) fn listens(&self, listener: Socket) {
-        let address = match self.place.shared.members.len() {
+        let address = match self.placement.shared.members.len() {
             1 => None,
             _ => self.try_driver(|driver| driver.local_addr(listener)).ok(),
         };
-        self.place.listen(listener, address);
+        self.placement.listen(listener, address);
         if address.is_some() {
             self.steer(listener);
         }
     }
 
     /// Hands `connection`, which `listener` has accepted, to the processor that serves it.
-    fn hand_over(&self, listener: Socket, connection: Socket) -> Placed {
-        let place = &self.place;
-        if place.shared.members.len() == 1 {
+    fn place(&self, listener: Socket, connection: Socket) -> Accepted {
+        let placement = &self.placement;
+        if placement.shared.members.len() == 1 {
             return HERE;
         }
-        if let Some(arrived) = place.take_arrived(connection) {
-            return Placed::Here { served: arrived.served, state: arrived.state };
+        if let Some(arrived) = placement.take_arrived(connection) {
+            return Accepted::Here { has_moved: arrived.has_moved, state: arrived.state };
         }
-        let Some(address) = place.address(listener).filter(|_| !self.drain_announced.get()) else {
+        let Some(address) = placement.address(listener).filter(|_| !self.drain_announced.get())
+        else {
             return HERE;
         };
-        let target = place.choose(address);
+        let target = placement.choose(address);
         let send = || self.send_to(target, address, connection, Move::Placed, || None);
-        if target != place.index && send() { Placed::Away } else { HERE }
+        if target != placement.index && send() { Accepted::HandedOver } else { HERE }
     }
 
     /// Sends `connection` to the processor `target`, which listens on `address`. False if a request is in flight.
@@ -116,10 +118,10 @@ impl Io {
     ) -> bool {
         let detached = self.try_driver(|driver| Ok(driver.detach(connection)));
         let Ok(Some(connection)) = detached else { return false };
-        self.place.shared.moves.count(reason);
-        let (from, to) = (Some(self.place.index), Arriving::at(&self.place.shared, target));
-        let served = reason != Move::Placed;
-        Handover { connection, address, from, to, served, state: state() }.send();
+        self.placement.shared.moves.count(reason);
+        let (from, to) = (Some(self.placement.index), Arriving::at(&self.placement.shared, target));
+        let has_moved = reason != Move::Placed;
+        Handover { connection, address, from, to, has_moved, state: state() }.send();
         true
     }
 
@@ -132,7 +134,7 @@ impl Io {
         target: Target,
         state: impl FnOnce() -> Option<PassedState>,
     ) -> bool {
-        let Some(address) = self.place.address(listener) else { return false };
+        let Some(address) = self.placement.address(listener) else { return false };
         let reason = if target.spreads { Move::Spread } else { Move::Gathered };
         !self.drain_announced.get()
             && self.send_to(target.processor.into(), address, connection, reason, state)
@@ -140,20 +142,20 @@ impl Io {
 
     /// Takes over a connection that another processor has accepted, or returns it.
     fn receive_handover(&self, handover: Handover) {
-        let Handover { connection, address, from, to, served, state } = handover;
-        match (self.place.listener(address), from) {
+        let Handover { connection, address, from, to, has_moved, state } = handover;
+        match (self.placement.listener(address), from) {
             (Some(listener), _) => {
                 // On an error the driver has closed it, as an accept that fails does.
                 if let Ok(connection) =
                     self.try_driver(|driver| driver.attach(listener, connection))
                 {
-                    let arrived = Arrived { connection, listener, served, state, _counted: to };
-                    self.place.arrived.borrow_mut().push(arrived);
+                    let arrived = Arrived { connection, listener, has_moved, state, _counted: to };
+                    self.placement.arrived.borrow_mut().push(arrived);
                 }
             }
             (None, Some(from)) => {
-                let to = Arriving::at(&self.place.shared, from);
-                Handover { connection, address, from: None, to, served, state }.send();
+                let to = Arriving::at(&self.placement.shared, from);
+                Handover { connection, address, from: None, to, has_moved, state }.send();
             }
             (None, None) => drop(connection),
         }
@@ -161,6 +163,6 @@ impl Io {
 }
 
 /// Hands `connection`, which `listener` of this processor has accepted, to the processor that serves it.
-pub(crate) fn place(listener: Socket, connection: Socket) -> Placed {
-    with(|io| io.hand_over(listener, connection))
+pub(crate) fn place(listener: Socket, connection: Socket) -> Accepted {
+    with(|io| io.place(listener, connection))
 }

@@ -1,11 +1,12 @@
 //! Placement of connections: a processor that has accepted a connection may hand it to another one.
 //!
 //! The kernel distributes connections among the listeners of an address without regard to load. The processor that
-//! accepts a connection asks the law ([`place_connection`]) for the one that serves it, and hands the connection over
-//! (`handover`) if that is another one. Listeners of Unix sockets, and those that only one processor has, take no part.
+//! accepts a connection asks the law ([`place_connection`](phalanx_core::place_connection)) for the one that serves it, and
+//! hands the connection over (`handover`) if that is another one. Listeners of Unix sockets, and those that only one processor has, take no part.
 //!
 //! | file | idea |
 //! |---|---|
+//! | `local` | one processor's part |
 //! | `handover` | an accepted connection goes to another processor |
 //! | `relocation` | connections that move between two requests |
 //! | `steering` | the kernel distributes new connections among active processors |
@@ -14,28 +15,28 @@
 
 mod handover;
 mod load_sample;
+mod local;
 mod moves;
 mod relocation;
 mod saturation;
 mod steering;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use phalanx_core::{Candidate, Control, MAX_ARRIVING, ProcessorId, now, place_connection};
-use phalanx_driver::Socket;
+use phalanx_core::{Control, ProcessorId, now};
 
-use self::handover::Arriving;
 pub(super) use self::handover::PassedState;
-pub(crate) use self::handover::{Placed, place};
+pub(crate) use self::handover::{Accepted, place};
 pub(crate) use self::load_sample::LoadSample;
+pub(super) use self::local::{Arrived, LocalPlacement};
 use self::moves::Moves;
+use self::relocation::Relocations;
 pub(super) use self::relocation::Target;
-use self::relocation::{Offers, Relocations};
 pub(crate) use self::saturation::{Saturated, SaturationProbe};
 pub(crate) use self::steering::active_changed;
 use crate::cores::{ActiveProcessors, IdleCores};
@@ -219,185 +220,18 @@ impl Placement {
     }
 }
 
-/// One processor's part in the placement.
-pub(super) struct Place {
-    pub(super) shared: Arc<Placement>,
-    pub(super) index: usize,
-    pub(super) traffic: Arc<TrafficCounters>,
-    /// Its listeners, the newest last, with the addresses of those that take part.
-    listeners: RefCell<Vec<(Socket, Option<SocketAddr>)>>,
-    /// Connections of other processors that its accepts have not returned yet.
-    pub(super) arrived: RefCell<Vec<Arrived>>,
-    loads: Box<[Cell<LoadSample>]>,
-    pub(super) offers: Offers,
-    /// Whether this processor has asked the kernel to steer connections (`steering`).
-    pub(super) is_steered: Cell<bool>,
-}
-
-/// A connection that another processor has accepted.
-pub(super) struct Arrived {
-    pub(super) connection: Socket,
-    pub(super) listener: Socket,
-    /// Whether that processor has served it.
-    pub(super) served: bool,
-    /// The state that it has passed on.
-    pub(super) state: Option<PassedState>,
-    pub(super) _counted: Arriving,
-}
-
-impl Place {
-    pub(super) fn new(shared: Arc<Placement>, index: usize) -> Self {
-        let loads = shared.members.iter().map(|_| Cell::default()).collect();
-        let traffic = shared.members[index].traffic.clone();
-        let (listeners, arrived, offers, is_steered) = Default::default();
-        Self { shared, index, traffic, listeners, arrived, loads, offers, is_steered }
-    }
-
-    pub(super) fn id(&self) -> ProcessorId {
-        self.shared.members[self.index].id
-    }
-
-    /// Counts a new socket.
-    pub(super) fn opened(&self) {
-        self.traffic.opened();
-        self.count_socket();
-    }
-
-    /// Counts a socket that another processor has counted before.
-    pub(super) fn count_socket(&self) {
-        change(&self.shared.members[self.index].sockets, 1);
-    }
-
-    /// Counts sockets for datagrams.
-    pub(super) fn count_datagram_socket(&self, by: isize) {
-        change(&self.shared.members[self.index].datagram_sockets, by);
-    }
-
-    /// Counts a socket that is about to be closed. Returns the connections that the driver closes with it. The states that
-    /// were passed on with them are the program's: drop them after the socket is closed, and catch their panics.
-    #[must_use]
-    pub(super) fn closed(&self, socket: Socket) -> Vec<Arrived> {
-        let mut listeners = self.listeners.borrow_mut();
-        let Some(at) = listeners.iter().position(|(listener, _)| *listener == socket) else {
-            change(&self.shared.members[self.index].sockets, -1);
-            return Vec::new();
-        };
-        let (_, address) = listeners.remove(at);
-        let mut arrived = self.arrived.borrow_mut();
-        let closed = arrived.extract_if(.., |arrived| arrived.listener == socket).collect();
-        if let Some(address) = address
-            && listeners.iter().all(|(_, other)| *other != Some(address))
-        {
-            let mut listening = self.shared.listening();
-            let processors = &mut listening.entry(address).or_default().processors;
-            processors.retain(|processor| *processor != self.index);
-            if processors.is_empty() {
-                listening.remove(&address);
-            }
-        }
-        closed
-    }
-
-    pub(super) fn listen(&self, socket: Socket, address: Option<SocketAddr>) {
-        self.listeners.borrow_mut().push((socket, address));
-        let Some(address) = address else { return };
-        let mut listening = self.shared.listening();
-        let processors = &mut listening.entry(address).or_default().processors;
-        if let Err(at) = processors.binary_search(&self.index) {
-            processors.insert(at, self.index);
-        }
-    }
-
-    /// The listeners whose connections may be placed.
-    pub(super) fn placing_listeners(&self) -> Vec<Socket> {
-        let listeners = self.listeners.borrow();
-        listeners.iter().filter(|(_, address)| address.is_some()).map(|(one, _)| *one).collect()
-    }
-
-    /// The newest listener on `address`.
-    pub(super) fn listener(&self, address: SocketAddr) -> Option<Socket> {
-        let listeners = self.listeners.borrow();
-        let same = listeners.iter().rev().find(|(_, other)| *other == Some(address));
-        same.map(|(listener, _)| *listener)
-    }
-
-    pub(super) fn address(&self, listener: Socket) -> Option<SocketAddr> {
-        let listeners = self.listeners.borrow();
-        listeners.iter().find(|(other, _)| *other == listener).and_then(|(_, address)| *address)
-    }
-
-    /// Removes `connection` from those that came from another processor.
-    pub(super) fn take_arrived(&self, connection: Socket) -> Option<Arrived> {
-        let mut arrived = self.arrived.borrow_mut();
-        let at = arrived.iter().position(|arrived| arrived.connection == connection);
-        at.map(|at| arrived.swap_remove(at))
-    }
-
-    /// The processor that serves a connection to `address` that this one has accepted.
-    pub(super) fn choose(&self, address: SocketAddr) -> usize {
-        let (candidates, may_move) = self.candidates(address, false);
-        place_connection(self.index, &candidates, may_move)
-    }
-
-    /// The processors that get connections to `address`, and whether the program offers these connections: if `is_offer`,
-    /// from now on.
-    pub(super) fn candidates(&self, address: SocketAddr, is_offer: bool) -> (Vec<Candidate>, bool) {
-        let mut listening = self.shared.listening();
-        let Some(these) = listening.get_mut(&address) else { return (Vec::new(), false) };
-        these.offered |= is_offer;
-        let offered = these.offered;
-        let preferred = self.shared.preferred();
-        let processors = match these.processors.partition_point(|index| *index < preferred) {
-            0 => these.processors.clone(),
-            preferred => these.processors[..preferred].to_vec(),
-        };
-        drop(listening);
-        (processors.into_iter().map(|processor| self.candidate(processor)).collect(), offered)
-    }
-
-    pub(super) fn candidate(&self, processor: usize) -> Candidate {
-        let member = &self.shared.members[processor];
-        let arriving = member.arriving.load(Ordering::Relaxed);
-        let sockets = member.sockets.load(Ordering::Relaxed) + arriving;
-        let load = if self.shared.saturated.is_set(processor) {
-            // The last measurement may be older.
-            1_000
-        } else {
-            let awake = self.shared.loads.of(processor, &self.loads[processor]);
-            member.cpu_load(now()).map_or(awake, |load| load.min(awake))
-        };
-        Candidate { processor, sockets, arriving, load }
-    }
-
-    /// Whether this processor has not been idle for a while.
-    pub(super) fn is_saturated(&self) -> bool {
-        self.shared.saturated.is_set(self.index)
-    }
-
-    /// Publishes this processor's load.
-    pub(super) fn publish_load(&self, now: Duration, load: u32) {
-        let packed = millis(now) << 32 | u64::from(load);
-        self.shared.members[self.index].load.store(packed, Ordering::Relaxed);
-    }
-
-    /// Whether so many connections are on their way to `processor` that no more should be sent.
-    pub(super) fn is_crowded(&self, processor: usize) -> bool {
-        self.shared.members[processor].arriving.load(Ordering::Relaxed) >= MAX_ARRIVING
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use phalanx_core::Graph;
 
     use super::*;
 
-    fn place() -> Place {
+    fn place() -> LocalPlacement {
         let mut builders = Graph::new().build(1);
         let builder = builders.remove(0);
         let ids = || std::iter::once(builder.id());
         let active = ActiveProcessors::new(ids(), None, (0, 0), || ());
-        Place::new(Placement::new(ids(), 1, active, Loads::Measured(builder.control())), 0)
+        LocalPlacement::new(Placement::new(ids(), 1, active, Loads::Measured(builder.control())), 0)
     }
 
     #[test]

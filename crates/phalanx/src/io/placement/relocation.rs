@@ -17,7 +17,7 @@ use std::time::Duration;
 use phalanx_core::{Candidate, Relocation, now, relocate_connections};
 use phalanx_driver::Socket;
 
-use super::{LOAD_INTERVAL, Place};
+use super::{LOAD_INTERVAL, LocalPlacement};
 use crate::cores::IdleCores;
 use crate::io::Io;
 use crate::lock::lock;
@@ -94,25 +94,25 @@ impl Io {
     /// Whether the number of active processors has changed since the start.
     #[inline]
     pub(in crate::io) fn has_changed_active(&self) -> bool {
-        self.place.offers.active.get().0 > 0
+        self.placement.offers.active.get().0 > 0
     }
 
     /// The processor to which a connection of `listener` that is offered now should move.
     #[inline]
-    pub(in crate::io) fn relocation(&self, listener: Socket) -> Option<Target> {
-        let place = &self.place;
-        if place.shared.members.len() == 1 {
+    pub(in crate::io) fn next_target(&self, listener: Socket) -> Option<Target> {
+        let placement = &self.placement;
+        if placement.shared.members.len() == 1 {
             return None;
         }
         let now = now();
-        if now >= place.offers.next_sample.get() {
-            place.sample(listener, now);
+        if now >= placement.offers.next_sample.get() {
+            placement.sample(listener, now);
         }
-        place.offers.plan.get().and_then(|plan| place.follow(plan, listener))
+        placement.offers.plan.get().and_then(|plan| placement.follow(plan, listener))
     }
 }
 
-impl Place {
+impl LocalPlacement {
     /// Takes a connection from the plan, if `listener` has its address.
     fn follow(&self, plan: Plan, listener: Socket) -> Option<Target> {
         if self.address(listener) != Some(plan.address) || self.is_crowded(plan.to.processor.into())
@@ -143,7 +143,7 @@ impl Place {
                 1_000 * u128::from(cpu_time.saturating_sub(cpu_before)) / elapsed.as_nanos().max(1);
             self.publish_load(now, load.min(1_000) as u32);
         }
-        let Some(Relocation { to, connections, spreads }) = self.relocation(address, now) else {
+        let Some(Relocation { to, connections, spreads }) = self.decide(address, now) else {
             return;
         };
         let mut left = connections;
@@ -172,7 +172,7 @@ impl Place {
         }
     }
 
-    fn relocation(&self, address: SocketAddr, now: Duration) -> Option<Relocation> {
+    fn decide(&self, address: SocketAddr, now: Duration) -> Option<Relocation> {
         let (mut others, _) = self.candidates(address, true);
         let Some(own) = others.iter().position(|other| other.processor == self.index) else {
             // This processor is not active.

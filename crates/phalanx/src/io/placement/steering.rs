@@ -17,21 +17,21 @@ use crate::io::{Io, try_with};
 /// connections.
 pub(crate) fn active_changed() {
     try_with(|io| {
-        io.place.placing_listeners().into_iter().for_each(|one| io.steer(one));
-        io.place.active_changed(phalanx_core::now());
+        io.placement.placing_listeners().into_iter().for_each(|one| io.steer(one));
+        io.placement.active_changed(phalanx_core::now());
     });
 }
 
 impl Io {
     /// Steers the connections of the group to which `listener` belongs.
     pub(in crate::io) fn steer(&self, listener: Socket) {
-        let place = &self.place;
-        let (preferred, all) = (place.shared.preferred(), place.shared.processors());
+        let placement = &self.placement;
+        let (preferred, all) = (placement.shared.preferred(), placement.shared.processors());
         // A program that never had an inactive processor keeps the kernel's distribution.
-        if place.index != 0 || (preferred == all && !place.is_steered.get()) {
+        if placement.index != 0 || (preferred == all && !placement.is_steered.get()) {
             return;
         }
-        place.is_steered.set(true);
+        placement.is_steered.set(true);
         let first =
             u32::try_from(preferred).ok().filter(|_| preferred < all).and_then(NonZero::new);
         // Refused in some sandboxes, and for a listener without a group.

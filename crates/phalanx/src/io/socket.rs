@@ -1,0 +1,248 @@
+//! The handle of a socket: an index into the tables of one processor, like a [request](super::request).
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use phalanx_core::{ProcessorId, catch_panic};
+use phalanx_driver::{Driver, Socket};
+
+use super::abandoned::LastWrite;
+use super::placement::{PassedState, Target};
+use super::request::{RequestFuture, elsewhere, run_on_home};
+use super::{Io, IoTimeout, try_with, with, with_any};
+
+/// No processor.
+const STAYS: u16 = u16::MAX;
+
+/// A socket of one processor. Dropping it, on any thread, closes the socket.
+pub(crate) struct HomeSocket {
+    socket: Socket,
+    pub(super) home: ProcessorId,
+    /// The listener that has accepted it.
+    listener: Option<Socket>,
+    /// Whether another processor has served it before.
+    has_moved: bool,
+    /// Whether it receives datagrams.
+    has_datagrams: bool,
+    /// The state that it has passed on. Boxed, since few sockets have it; the mutex is never locked.
+    state: Option<Box<Mutex<PassedState>>>,
+    /// Where the connection moves when it is offered next ([`Target::pack`]), or [`STAYS`].
+    move_target: AtomicU16,
+}
+
+impl HomeSocket {
+    /// Takes ownership of a new socket of this processor's driver.
+    pub(crate) fn new(socket: Socket) -> Self {
+        let home = with(|io| {
+            io.placement.opened();
+            io.home
+        });
+        Self::of(socket, home)
+    }
+
+    fn of(socket: Socket, home: ProcessorId) -> Self {
+        let move_target = AtomicU16::new(STAYS);
+        let (has_moved, has_datagrams) = (false, false);
+        Self { socket, home, listener: None, has_moved, has_datagrams, state: None, move_target }
+    }
+
+    /// Takes ownership of a new socket for datagrams of this processor's driver.
+    pub(crate) fn datagrams(socket: Socket) -> Self {
+        with(|io| io.placement.count_datagram_socket(1));
+        let mut new = Self::new(socket);
+        new.has_datagrams = true;
+        new
+    }
+
+    /// Takes ownership of a new listening socket of this processor's driver.
+    pub(crate) fn listening(socket: Socket) -> Self {
+        let home = with(|io| {
+            io.listens(socket);
+            io.home
+        });
+        Self::of(socket, home)
+    }
+
+    /// Takes ownership of a connection that a [request](Self::request) on this listener returned.
+    pub(crate) fn accepted(
+        &self,
+        socket: Socket,
+        has_moved: bool,
+        state: Option<PassedState>,
+    ) -> Self {
+        try_with(|io| if has_moved { io.placement.count_socket() } else { io.placement.opened() });
+        let mut accepted = Self::of(socket, self.home);
+        accepted.listener = Some(self.socket);
+        accepted.has_moved = has_moved;
+        accepted.state = state.map(|state| Box::new(Mutex::new(state)));
+        accepted
+    }
+
+    /// Hands the connection to another processor with `state`, if one should serve it. False if it stays.
+    ///
+    /// The driver may be receiving ahead, so that the connection cannot be detached now. Then the next
+    /// [send](Self::send) stops that, and the offer after it succeeds, unless the client sends before it has the answer.
+    pub(crate) fn relocate(&self, state: impl FnOnce() -> Option<PassedState>) -> bool {
+        let Some(listener) = self.listener else { return false };
+        let moved = try_with(|io| {
+            if io.home != self.home {
+                return false;
+            }
+            let prepared = self.move_target.load(Ordering::Relaxed);
+            if prepared != STAYS {
+                self.move_target.store(STAYS, Ordering::Relaxed);
+            }
+            let target = match prepared {
+                STAYS => io.next_target(listener),
+                target => Some(Target::unpack(target)),
+            };
+            let Some(target) = target else { return false };
+            let moved = io.relocate(listener, self.socket, target, state);
+            if !moved && prepared == STAYS {
+                self.move_target.store(target.pack(), Ordering::Relaxed);
+            }
+            moved
+        });
+        moved == Some(true)
+    }
+
+    /// Whether another processor should serve the connection, in a program whose number of active processors has changed.
+    /// Then it moves when it is offered next, unless something arrives before.
+    #[inline]
+    pub(crate) fn should_move(&self) -> bool {
+        let Some(listener) = self.listener else { return false };
+        let target = try_with(|io| {
+            if io.home != self.home || !io.has_changed_active() {
+                return None;
+            }
+            let Some(target) = io.next_target(listener) else { return Some(STAYS) };
+            // It may have nothing to send for long.
+            let _ = io.try_driver(|driver| {
+                driver.stop_ahead(self.socket);
+                Ok(())
+            });
+            Some(target.pack())
+        });
+        let Some(target) = target.flatten() else { return false };
+        self.move_target.store(target, Ordering::Relaxed);
+        target != STAYS
+    }
+
+    /// Lets the connection move when it is offered next, if another processor should serve it.
+    pub(crate) fn prepare_move(&self) {
+        let Some(listener) = self.listener.filter(|_| !self.is_leaving()) else { return };
+        let target = try_with(|io| (io.home == self.home).then(|| io.next_target(listener)));
+        if let Some(target) = target.flatten().flatten() {
+            self.move_target.store(target.pack(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the connection moves when it is offered next, if nothing is in flight then.
+    #[inline]
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.move_target.load(Ordering::Relaxed) != STAYS
+    }
+
+    /// Whether another processor has served the connection before.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.has_moved
+    }
+
+    /// As [`request`](Self::request), for requests that send.
+    pub(crate) fn send<R>(
+        &self,
+        request: impl FnOnce(Socket) -> R,
+        timeout: IoTimeout,
+    ) -> RequestFuture<R> {
+        if self.is_leaving() {
+            self.stop_ahead();
+        }
+        self.request(request, timeout)
+    }
+
+    #[cold]
+    fn stop_ahead(&self) {
+        let stop = |driver: &mut dyn Driver| {
+            driver.stop_ahead(self.socket);
+            Ok(())
+        };
+        try_with(|io| (io.home == self.home).then(|| io.try_driver(stop)));
+    }
+
+    /// The socket in its driver.
+    pub(crate) fn socket(&self) -> Socket {
+        self.socket
+    }
+
+    /// The future of a request on this socket.
+    pub(crate) fn request<R>(
+        &self,
+        request: impl FnOnce(Socket) -> R,
+        timeout: IoTimeout,
+    ) -> RequestFuture<R> {
+        RequestFuture::new(request(self.socket), timeout, Some(self.home))
+    }
+
+    /// Takes the state that another processor has passed on with the connection, if it is of this type.
+    pub(crate) fn take_state<S: 'static>(&mut self) -> Option<S> {
+        let state = self.state.as_mut()?.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !state.is::<S>() {
+            return None;
+        }
+        let state = self.state.take()?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        state.downcast().ok().map(|state| *state)
+    }
+
+    /// Calls the driver with this socket.
+    ///
+    /// # Errors
+    /// [`Elsewhere`], also outside a processor; or `f`'s.
+    pub(crate) fn driver<R>(
+        &self,
+        f: impl FnOnce(&mut dyn Driver, Socket) -> io::Result<R>,
+    ) -> io::Result<R> {
+        with_any(|io| match io {
+            Some(io) if io.home == self.home => io.try_driver(|driver| f(driver, self.socket)),
+            _ => Err(elsewhere(self.home)),
+        })
+    }
+
+    /// Whether this thread runs the processor of the socket.
+    #[inline]
+    pub(crate) fn is_home(&self) -> bool {
+        try_with(|io| io.home == self.home) == Some(true)
+    }
+
+    /// Sends the last bytes of a dropped stream, on any thread, and drops the socket then.
+    pub(crate) fn send_last(self, bytes: Vec<u8>) {
+        LastWrite { socket: self, rest: bytes }.end(Io::send_last);
+    }
+
+    /// Shuts down the write direction, on any thread. Errors are ignored.
+    pub(crate) fn shutdown_write(&self) {
+        let socket = self.socket;
+        run_on_home(self.home, move |io| io.shutdown_write(socket));
+    }
+}
+
+impl fmt::Debug for HomeSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.socket.fmt(f)
+    }
+}
+
+impl Drop for HomeSocket {
+    fn drop(&mut self) {
+        let (socket, has_datagrams) = (self.socket, self.has_datagrams);
+        run_on_home(self.home, move |io| {
+            if has_datagrams {
+                io.placement.count_datagram_socket(-1);
+            }
+            let arrived = io.placement.closed(socket);
+            io.close(socket);
+            arrived.into_iter().for_each(|arrived| catch_panic(|| drop(arrived)));
+        });
+    }
+}
