@@ -67,7 +67,7 @@ pub(crate) struct Watched {
     pub(crate) deadlocks: Option<DeadlockDetector>,
     /// Automatic placement, unless it is off.
     pub(crate) scaler: Option<Scaler>,
-    /// Set if there is either.
+    /// Set if stall detection or automatic scaling polls.
     pub(crate) idle: Option<Arc<SupervisorIdle>>,
     /// Whether to exit the process if the program is stuck.
     pub(crate) exits: bool,
@@ -93,133 +93,230 @@ pub(crate) fn supervise(
     ready: impl FnOnce(),
 ) -> Result<ExitReport, RunError> {
     let _end = EndOnPanic(control);
-    let Watched { mut starting, mut running, drain, mut stalls, mut scaler, idle, exits, .. } =
-        watched;
-    let mut deadlocks = watched.deadlocks;
-    let mut polls = idle.map(Polls::new);
-    let processors = running;
+    let mut supervision = Supervision::new(watched, control);
     let mut ready = Some(ready);
-    let mut deadline: Option<Instant> = None;
-    let mut next_check = Instant::now();
-    let mut ended = ExitReport { processors: vec![Leaks::default(); starting] };
-    let mut alive = vec![true; starting];
-    let mut ending: Option<Ending> = None;
-    let mut result = Ok(());
-    let mut sheds = Sheds::default();
-    let mut wide = Vec::new();
-    while running > 0 {
+    while supervision.remaining > 0 {
         let now = Instant::now();
-        if deadline.is_none() && control.phase() > Phase::Running {
-            deadline = Some(now + drain.min(FOREVER));
-            tracing_events::draining(drain);
+        supervision.enforce_limit(now);
+        let wake = supervision.next_wake(now);
+        match inbox.recv_timeout(wake.saturating_duration_since(now)) {
+            Ok(event) => supervision.handle(event),
+            Err(RecvTimeoutError::Timeout) => (),
+            Err(RecvTimeoutError::Disconnected) => break,
         }
-        if deadline.is_some_and(|deadline| deadline <= now) {
+        if supervision.starting == 0
+            && let Some(ready) = ready.take()
+        {
+            tracing_events::started(supervision.report.processors.len());
+            ready();
+        }
+    }
+    supervision.finish()
+}
+
+/// A supervision in progress.
+struct Supervision<'a> {
+    control: &'a Control,
+    /// Processors that have not started yet.
+    starting: usize,
+    /// Processors that have not exited yet.
+    remaining: usize,
+    /// Whether each processor runs.
+    running: Vec<bool>,
+    /// Time limit of the drain.
+    drain: Duration,
+    /// When the current phase ends, once the program drains.
+    deadline: Option<Instant>,
+    stalls: Option<StallDetector>,
+    next_stall_check: Instant,
+    deadlocks: Option<DeadlockDetector>,
+    scaler: Option<Scaler>,
+    polls: Option<Polls>,
+    /// Whether to exit the process if the program is stuck.
+    exits: bool,
+    ending: Option<Ending>,
+    sheds: Sheds,
+    /// The operations and objects that were reported, by stage. Each processor reports each of them once.
+    reported: Vec<(&'static str, &'static str)>,
+    report: ExitReport,
+    result: Result<(), RunError>,
+}
+
+impl<'a> Supervision<'a> {
+    fn new(watched: Watched, control: &'a Control) -> Self {
+        let Watched { starting, running, drain, stalls, deadlocks, scaler, idle, exits } = watched;
+        Self {
+            control,
+            starting,
+            remaining: running,
+            running: vec![true; starting],
+            drain,
+            deadline: None,
+            stalls,
+            next_stall_check: Instant::now(),
+            deadlocks,
+            scaler,
+            polls: idle.map(Polls::new),
+            exits,
+            ending: None,
+            sheds: Sheds::default(),
+            reported: Vec::new(),
+            report: ExitReport { processors: vec![Leaks::default(); starting] },
+            result: Ok(()),
+        }
+    }
+
+    /// Begins the time limit of a drain, and ends the program when it has passed.
+    fn enforce_limit(&mut self, now: Instant) {
+        if self.deadline.is_none() && self.control.phase() > Phase::Running {
+            self.deadline = Some(now + self.drain.min(FOREVER));
+            tracing_events::draining(self.drain);
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
             // The remaining operations may wait for each other.
-            deadlocks.iter_mut().for_each(|deadlocks| deadlocks.inspect(control));
+            if let Some(deadlocks) = &mut self.deadlocks {
+                deadlocks.inspect(self.control);
+            }
             tracing_events::ending();
-            control.end();
-            deadline = Some(now + FOREVER);
+            self.control.end();
+            self.deadline = Some(now + FOREVER);
         }
-        let mut wake = deadline.unwrap_or(now + FOREVER);
-        if let Some(next) = sheds.report(control) {
+    }
+
+    /// Makes the checks that are due. Returns the time of the next one.
+    fn next_wake(&mut self, now: Instant) -> Instant {
+        let control = self.control;
+        let mut wake = self.deadline.unwrap_or(now + FOREVER);
+        if let Some(next) = self.sheds.report(control) {
             wake = wake.min(next);
         }
         if control.phase() == Phase::Ending {
-            let ending = ending.get_or_insert_with(|| Ending::begin(control));
+            let ending = self.ending.get_or_insert_with(|| Ending::begin(control));
             if ending.is_stuck(control) {
-                stuck::report(control, &alive);
-                if exits {
+                stuck::report(control, &self.running);
+                if self.exits {
                     stuck::exit();
                 }
             }
             wake = wake.min(ending.next_check());
         }
-        if let Some(next) = deadlocks.as_mut().and_then(|deadlocks| deadlocks.check(now, control)) {
+        if let Some(deadlocks) = &mut self.deadlocks
+            && let Some(next) = deadlocks.check(now, control)
+        {
             wake = wake.min(next);
         }
-        let mut poll = None;
-        if let Some(stalls) = &mut stalls {
-            if next_check <= now {
-                next_check = stalls.check(control);
-            }
-            poll = Some(next_check);
-        }
-        if let Some(scaler) = &mut scaler {
-            scaler.sample_if_due(now);
-            poll = Some(poll.map_or(scaler.next(), |next| next.min(scaler.next())));
-        }
-        if let (Some(polls), Some(poll)) = (&mut polls, poll) {
+        let poll = self.poll(now);
+        if let (Some(polls), Some(poll)) = (&mut self.polls, poll) {
             match polls.next(now) {
                 NextPoll::Planned => {
-                    deadlocks.iter_mut().for_each(DeadlockDetector::note_awake);
+                    self.note_awake();
                     wake = wake.min(poll);
                 }
                 NextPoll::At(next) => wake = wake.min(poll.max(next)),
                 // Report stalls that have just ended.
-                NextPoll::Woken => _ = stalls.as_mut().map(|stalls| stalls.check(control)),
+                NextPoll::Woken => self.check_stalls(),
             }
         }
-        match inbox.recv_timeout(wake.saturating_duration_since(now)) {
-            Ok(Event::Started) => {
-                starting -= 1;
-                if starting == 0
-                    && let Some(ready) = ready.take()
-                {
-                    tracing_events::started(processors);
-                    ready();
-                }
+        wake
+    }
+
+    /// Polls for stalls and loads, if it is time. Returns the time of the next poll.
+    fn poll(&mut self, now: Instant) -> Option<Instant> {
+        let mut poll = None;
+        if let Some(stalls) = &mut self.stalls {
+            if self.next_stall_check <= now {
+                self.next_stall_check = stalls.check(self.control);
             }
-            Ok(Event::Exited(processor, outcome)) => {
-                running -= 1;
-                alive[processor] = false;
-                ending.iter_mut().for_each(Ending::progressed);
-                match outcome {
-                    Ok(left) => ended.processors[processor] = left,
-                    Err(error) => {
-                        tracing_events::failed(&error);
-                        control.end();
-                        result = result.and(Err(error));
-                    }
-                }
-            }
-            Ok(Event::Signal) => match control.phase() {
-                Phase::Running => control.drain(),
-                Phase::Draining => deadline = Some(Instant::now()),
+            poll = Some(self.next_stall_check);
+        }
+        if let Some(scaler) = &mut self.scaler {
+            scaler.sample_if_due(now);
+            poll = Some(poll.map_or(scaler.next(), |next| next.min(scaler.next())));
+        }
+        poll
+    }
+
+    fn check_stalls(&mut self) {
+        if let Some(stalls) = &mut self.stalls {
+            stalls.check(self.control);
+        }
+    }
+
+    fn note_awake(&mut self) {
+        if let Some(deadlocks) = &mut self.deadlocks {
+            deadlocks.note_awake();
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Started => self.starting -= 1,
+            Event::Exited(processor, outcome) => self.exited(processor, outcome),
+            Event::Signal => match self.control.phase() {
+                Phase::Running => self.control.drain(),
+                Phase::Draining => self.deadline = Some(Instant::now()),
                 Phase::Ending => {
-                    stuck::report(control, &alive);
+                    stuck::report(self.control, &self.running);
                     stuck::exit();
                 }
             },
-            Ok(Event::LargeOperation { stage, operation, bytes }) => {
-                // Each processor reports a type once.
-                if !wide.contains(&(stage, operation)) {
-                    wide.push((stage, operation));
+            Event::LargeOperation { stage, operation, bytes } => {
+                if self.is_first(stage, operation) {
                     report_large_operation(stage, operation, bytes);
                 }
             }
-            Ok(Event::UndeclaredObject { stage, object, bytes, declared }) => {
-                // Each processor reports it once.
-                if !wide.contains(&(stage, object)) {
-                    wide.push((stage, object));
+            Event::UndeclaredObject { stage, object, bytes, declared } => {
+                if self.is_first(stage, object) {
                     report_undeclared_object(stage, object, bytes, declared);
                 }
             }
-            Ok(Event::Saturated) => scaler.iter_mut().for_each(Scaler::sample_soon),
-            Ok(Event::Awake) => deadlocks.iter_mut().for_each(DeadlockDetector::note_awake),
-            Ok(Event::Draining) | Err(RecvTimeoutError::Timeout) => (),
-            Err(RecvTimeoutError::Disconnected) => break,
+            Event::Saturated => {
+                if let Some(scaler) = &mut self.scaler {
+                    scaler.sample_soon();
+                }
+            }
+            Event::Awake => self.note_awake(),
+            Event::Draining => (),
         }
     }
-    // Report stalls that ended after the last check.
-    if let Some(stalls) = &mut stalls {
-        stalls.check(control);
+
+    fn exited(&mut self, processor: usize, outcome: Result<Leaks, RunError>) {
+        self.remaining -= 1;
+        self.running[processor] = false;
+        if let Some(ending) = &mut self.ending {
+            ending.progressed();
+        }
+        match outcome {
+            Ok(leaks) => self.report.processors[processor] = leaks,
+            Err(error) => {
+                tracing_events::failed(&error);
+                self.control.end();
+                if self.result.is_ok() {
+                    self.result = Err(error);
+                }
+            }
+        }
     }
-    if deadline.is_none() && control.phase() > Phase::Running {
-        // The program ended before the loop saw the drain.
-        tracing_events::draining(drain);
+
+    /// Whether this operation or object of a stage was not reported before.
+    fn is_first(&mut self, stage: &'static str, what: &'static str) -> bool {
+        let is_first = !self.reported.contains(&(stage, what));
+        if is_first {
+            self.reported.push((stage, what));
+        }
+        is_first
     }
-    tracing_events::stopped();
-    result.map(|()| ended)
+
+    fn finish(mut self) -> Result<ExitReport, RunError> {
+        // Report stalls that ended after the last check.
+        self.check_stalls();
+        if self.deadline.is_none() && self.control.phase() > Phase::Running {
+            // The program ended before the loop saw the drain.
+            tracing_events::draining(self.drain);
+        }
+        tracing_events::stopped();
+        self.result.map(|()| self.report)
+    }
 }
 
 /// Reports an object that is larger than those which its stage declares: as a `tracing` event and on stderr.
