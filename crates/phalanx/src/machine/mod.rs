@@ -6,8 +6,24 @@ mod fingerprint;
 mod region;
 mod rlimit;
 
-pub(crate) use self::cache::second_level_cache;
+use std::num::NonZero;
+
+use phalanx_core::Graph;
+
+use self::cache::second_level_cache;
 pub(crate) use self::cpu_time::thread_cpu_time;
 pub use self::fingerprint::Fingerprint;
 pub(crate) use self::region::with_region;
 pub use self::rlimit::raise_open_files;
+
+/// Tells the graph what the machine has. `cache_bytes` replaces the size of the second-level cache, unless it is zero.
+/// Returns the number of cores.
+pub(crate) fn declare_machine(graph: &mut Graph, cache_bytes: usize) -> usize {
+    graph.measured_cache_bytes(match cache_bytes {
+        0 => second_level_cache(),
+        bytes => bytes,
+    });
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    graph.measured_cores(cores);
+    cores
+}

@@ -40,7 +40,7 @@ use crate::cores::Seats;
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK, report};
 use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
 use crate::io::{Loads, Placement, active_changed};
-use crate::machine::second_level_cache;
+use crate::machine::declare_machine;
 pub use crate::machine::{Fingerprint, raise_open_files};
 use crate::metrics::Registered;
 pub use crate::program::{ExitReport, Leaks, RunError, StartContext, StartError, Started};
@@ -311,7 +311,7 @@ impl Runtime {
             return Err(RunError::Nested);
         }
         self.check_ranges()?;
-        let profiled = self.asked()?;
+        let profiled = self.profiling_setting()?;
         let mode = if profiled.is_some() { PlacementMode::Off } else { self.placement };
         let profile = self.read_profile()?;
         let (kind, fallback) = phalanx_driver::choose(self.driver).map_err(RunError::Driver)?;
@@ -319,12 +319,7 @@ impl Runtime {
         let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
         #[cfg(not(feature = "admin"))]
         let admin: Option<Admin> = None;
-        graph.measured_cache_bytes(match self.cache_bytes {
-            0 => second_level_cache(),
-            bytes => bytes,
-        });
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        graph.measured_cores(cores);
+        let cores = declare_machine(&mut graph, self.cache_bytes);
         let builders = graph.build(self.processors);
         let control = builders[0].control();
         // Declared last. A stage of the program may have the same name.
@@ -332,7 +327,7 @@ impl Runtime {
         let calls: Vec<_> = builders.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
         let ids = || builders.iter().map(ProcessorBuilder::id);
         let seats = Seats::new(self.processors, self.pin);
-        let up = Started {
+        let started = Started {
             control: control.clone(),
             active: ActiveProcessors::new(
                 ids(),
@@ -345,7 +340,7 @@ impl Runtime {
             #[cfg(feature = "admin")]
             admin: admin.as_ref().map(Admin::address),
         };
-        let (active, loads) = (up.active.clone(), Loads::Measured(control.clone()));
+        let (active, loads) = (started.active.clone(), Loads::Measured(control.clone()));
         let placement = Placement::new(ids(), cores, active.clone(), loads);
         let epoch = Instant::now();
         let stalls = StallCounts::new(&control);
@@ -382,7 +377,7 @@ impl Runtime {
             None
         };
         std::thread::scope(|scope| {
-            let (mut running, mut refused) = (0, Ok(()));
+            let (mut running, mut spawned) = (0, Ok(()));
             for (builder, calls) in builders.into_iter().zip(calls) {
                 let (events, admin, start) = (events.clone(), admin.as_ref(), &start);
                 let thread =
@@ -407,7 +402,7 @@ impl Runtime {
                     Ok(_) => running += 1,
                     Err(error) => {
                         control.end();
-                        refused = Err(RunError::Thread(error));
+                        spawned = Err(RunError::Thread(error));
                         break;
                     }
                 }
@@ -429,11 +424,11 @@ impl Runtime {
             };
             let result = supervise(watched, &inbox, &control, || {
                 if let Some(setting) = profiled.and_then(|profiled| profiled.setting) {
-                    up.active.apply(setting);
+                    started.active.apply(setting);
                 }
-                ready(&up);
+                ready(&started);
             });
-            refused.and(result)
+            spawned.and(result)
         })
     }
 }

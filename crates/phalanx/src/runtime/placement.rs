@@ -56,7 +56,7 @@ impl Runtime {
     }
 
     /// The setting that `phalanx profile` requests.
-    pub(super) fn asked(&self) -> Result<Option<Profiled>, RunError> {
+    pub(super) fn profiling_setting(&self) -> Result<Option<Profiled>, RunError> {
         let path = super::PROFILE_VARIABLE.to_owned();
         self.profiled.clone().transpose().map_err(|why| RunError::Profile { path, why })
     }

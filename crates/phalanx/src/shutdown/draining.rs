@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use phalanx_core::{ProcessorId, catch_panic};
 
-use crate::io::{release, try_with, with};
+use crate::io::{run_on_home, try_with, with};
 
 /// Resolves when the program begins to drain. Then stop accepting new work and finish current work.
 ///
@@ -40,9 +40,9 @@ pub struct Draining {
 }
 
 impl Draining {
-    fn leave(&mut self) {
+    fn unregister(&mut self) {
         let Some((key, home)) = self.key.take() else { return };
-        release(home, move |io| {
+        run_on_home(home, move |io| {
             if !io.drain_announced.get() {
                 // The waker is foreign code: drop it after the borrow.
                 let waker = io.draining.borrow_mut().remove(key);
@@ -60,7 +60,7 @@ impl Future for Draining {
         let mut waker = context.waker().clone();
         with(|io| {
             if self.key.is_some_and(|(_, home)| home != io.home()) {
-                self.leave();
+                self.unregister();
             }
             if io.drain_announced.get() {
                 self.key = None;
@@ -78,7 +78,7 @@ impl Future for Draining {
 
 impl Drop for Draining {
     fn drop(&mut self) {
-        self.leave();
+        self.unregister();
     }
 }
 

@@ -222,7 +222,7 @@ mod tests {
         uring.submit_backlogged().unwrap();
         let mut completed = Vec::new();
         uring.complete();
-        completed.append(&mut uring.done);
+        completed.append(&mut uring.completions.done);
         assert!(matches!(&completed[..], [sent] if matches!(sent.result, Ok(Done::Sent(_)))));
         uring.submit().unwrap();
         uring.reap(&mut completed).unwrap();
