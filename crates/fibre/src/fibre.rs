@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use phalanx_core::Call;
 
-use crate::block::{self, here};
-use crate::operation::{Operation, Plain};
+use crate::control_block::{self, here};
+use crate::operation::{FibreFuture, Plain};
 use crate::scope::{self, Scope};
 
 /// The running fibre, as its body accesses it.
@@ -78,7 +78,7 @@ impl Fibre<'_> {
         T: 'static,
     {
         let (stage, size) = here();
-        stage.call(move || Operation::<F, _>::new(stage, size, Plain(body)))
+        stage.call(move || FibreFuture::<F, _>::new(stage, size, Plain(body)))
     }
 
     /// Runs `f` with a scope, whose fibres may borrow locals of this one, and waits for all of them.
@@ -140,5 +140,5 @@ impl Fibre<'_> {
 #[inline(always)]
 #[track_caller]
 pub fn wait<F: Future>(future: F) -> F::Output {
-    block::wait(pin!(future))
+    control_block::wait(pin!(future))
 }

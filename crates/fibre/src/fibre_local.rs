@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::rc::Rc;
 
-use crate::block;
+use crate::control_block;
 
 /// A key of a value that each fibre has for itself, like a thread-local value of a thread.
 ///
@@ -47,7 +47,7 @@ impl<T: 'static> FibreLocal<T> {
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         let key = std::ptr::from_ref(self).addr();
         let find = |key| {
-            block::try_running(|block| {
+            control_block::try_running(|block| {
                 let locals = block.locals.borrow();
                 let found = locals.iter().find(|(each, _)| *each == key);
                 found.map(|(_, value)| value.clone())
@@ -57,7 +57,9 @@ impl<T: 'static> FibreLocal<T> {
         let value: Rc<dyn Any> = find(key).unwrap_or_else(|| {
             // Without a borrow: it may use other keys, or wait.
             let value: Rc<dyn Any> = Rc::new((self.make)());
-            block::try_running(|block| block.locals.borrow_mut().push((key, value.clone())));
+            control_block::try_running(|block| {
+                block.locals.borrow_mut().push((key, value.clone()))
+            });
             value
         });
         f(value.downcast_ref().expect("keys are static, so each has an address of its own"))

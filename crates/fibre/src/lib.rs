@@ -39,8 +39,8 @@
 //!   locks the mutex blocks the processor.
 //! - Programs are built with `panic = "unwind"`, because stacks cannot be unwound otherwise.
 
-mod block;
 mod children;
+mod control_block;
 mod fibre;
 mod fibre_local;
 mod operation;

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! A coroutine's closure contains the body of the fibre and may borrow, so it is created with `with_stack_unchecked`.
-//! The coroutine is a part of an [`Operation`] whose type names the body's type, so it is completed or dropped before
+//! The coroutine is a part of a [`FibreFuture`] whose type names the body's type, so it is completed or dropped before
 //! the borrows end. A forgotten operation is never resumed, its borrows are never used, and its stack is never reused.
 
 use std::future::Future;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker, ready};
 use corosensei::{Coroutine, CoroutineResult};
 use phalanx_core::{Stage, Stateless};
 
-use crate::block::{self, Block, OwnedBlock, Resumed};
+use crate::control_block::{self, ControlBlock, OwnedControlBlock, ResumeGuard};
 use crate::fibre::Fibre;
 use crate::pool;
 use crate::stack::{Stack, StackSize};
@@ -51,7 +51,7 @@ impl<S, T, F: FnOnce(S, &Fibre<'_>) -> T> Body for WithState<S, F> {
 }
 
 /// The future of a fibre. `F` is the type after which the operation is named.
-pub(crate) struct Operation<F, B: Body> {
+pub(crate) struct FibreFuture<F, B: Body> {
     state: State<B>,
     name: PhantomData<fn(F)>,
 }
@@ -66,10 +66,10 @@ enum State<B: Body> {
 struct Running<T> {
     /// Taken when it is dropped.
     coroutine: ManuallyDrop<Coroutine<(), (), T, Stack>>,
-    block: OwnedBlock,
+    block: OwnedControlBlock,
 }
 
-impl<F, B: Body> Operation<F, B> {
+impl<F, B: Body> FibreFuture<F, B> {
     pub(crate) fn new(stage: Stage<Stateless>, size: StackSize, body: B) -> Self {
         const { assert!(size_of::<B>() <= 4096, "box large captures: they move to the fibre's stack") };
         Self {
@@ -80,9 +80,9 @@ impl<F, B: Body> Operation<F, B> {
 }
 
 // Nothing is pinned by it: the body moves to the coroutine's stack before it runs.
-impl<F, B: Body> Unpin for Operation<F, B> {}
+impl<F, B: Body> Unpin for FibreFuture<F, B> {}
 
-impl<F, B: Body> Future for Operation<F, B> {
+impl<F, B: Body> Future for FibreFuture<F, B> {
     type Output = B::Output;
 
     #[inline]
@@ -96,7 +96,7 @@ impl<F, B: Body> Future for Operation<F, B> {
     }
 }
 
-impl<F, B: Body> Operation<F, B> {
+impl<F, B: Body> FibreFuture<F, B> {
     /// Takes a stack, moves the body to it and runs it; or waits for a stack.
     #[inline(never)]
     fn start(&mut self, context: &mut Context<'_>) -> Poll<B::Output> {
@@ -117,7 +117,7 @@ impl<F, B: Body> Operation<F, B> {
     }
 }
 
-impl<F, B: Body> Drop for Operation<F, B> {
+impl<F, B: Body> Drop for FibreFuture<F, B> {
     fn drop(&mut self) {
         if let State::New { size, position, .. } = &mut self.state {
             pool::stop_waiting(*size, position);
@@ -130,8 +130,8 @@ impl<T> Running<T> {
     where
         B: Body<Output = T>,
     {
-        let block = OwnedBlock::new(Block::new(stage, name, &stack), &stack);
-        let coroutine = |yielder: &_, ()| block::run(yielder, || body.run(&Fibre::new()));
+        let block = OwnedControlBlock::new(ControlBlock::new(stage, name, &stack), &stack);
+        let coroutine = |yielder: &_, ()| control_block::run(yielder, || body.run(&Fibre::new()));
         // SAFETY: this is a part of an operation of type `B` (top of the file).
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, coroutine) };
         Self { coroutine: ManuallyDrop::new(coroutine), block }
@@ -141,7 +141,7 @@ impl<T> Running<T> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<T> {
         // SAFETY: `coroutine` is dropped after this (top of the file).
         let block = unsafe { self.block.get() };
-        let resumed = Resumed::new(block, context);
+        let resumed = ResumeGuard::new(block, context);
         let result = self.coroutine.resume(());
         drop(resumed);
         match result {
@@ -159,7 +159,7 @@ impl<T> Drop for Running<T> {
         if !coroutine.done() {
             block.end();
             let mut context = Context::from_waker(Waker::noop());
-            let resumed = Resumed::new(block, &mut context);
+            let resumed = ResumeGuard::new(block, &mut context);
             // The panic of a destructor, which has been reported. Its payload is foreign and may panic in turn.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| coroutine.force_unwind())) {
                 std::mem::forget(panic);

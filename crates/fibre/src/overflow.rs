@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-use crate::block::try_current;
+use crate::control_block::try_current;
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 

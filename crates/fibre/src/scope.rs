@@ -19,10 +19,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use crate::block::{self, here};
 use crate::children::{Child, Children};
+use crate::control_block::{self, here};
 use crate::fibre::{Fibre, wait};
-use crate::operation::{Operation, Plain};
+use crate::operation::{FibreFuture, Plain};
 
 /// Starts scoped fibres; see [`Fibre::scope`](crate::Fibre::scope).
 pub struct Scope<'scope, 'env: 'scope> {
@@ -40,7 +40,7 @@ struct Finish<'c>(&'c Rc<Children>);
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
         self.0.drop_all();
-        block::try_running(|block| block.close_scope(self.0));
+        control_block::try_running(|block| block.close_scope(self.0));
     }
 }
 
@@ -58,7 +58,7 @@ where
         env: PhantomData,
     };
     let finish = Finish(&children);
-    block::try_running(|block| block.open_scope(&children));
+    control_block::try_running(|block| block.open_scope(&children));
     let result = f(&scope);
     if !children.is_empty() {
         wait(poll_fn(|_| if children.is_empty() { Poll::Ready(()) } else { Poll::Pending }));
@@ -80,7 +80,7 @@ impl<'scope> Scope<'scope, '_> {
         let (stage, size) = here();
         let result = Rc::new(Cell::new(None));
         let (output, panicked) = (result.clone(), &self.panicked);
-        let mut operation = Operation::<F, _>::new(stage, size, Plain(body));
+        let mut operation = FibreFuture::<F, _>::new(stage, size, Plain(body));
         let child = poll_fn(move |context| {
             let poll = AssertUnwindSafe(|| Pin::new(&mut operation).poll(context));
             let ended = match catch_unwind(poll) {

@@ -4,7 +4,7 @@ use phalanx_core::{Call, ExclusiveStage, PartitionedStage, SharedStage};
 use phalanx_core::{Exclusive, Partition, Shared};
 
 use crate::fibre::Fibre;
-use crate::operation::{Operation, WithState};
+use crate::operation::{FibreFuture, WithState};
 use crate::stack::StackSize;
 
 /// Fibres on stages whose operations run on the processor that invokes them: shared and exclusive ones.
@@ -62,7 +62,7 @@ macro_rules! local_fibres {
                 T: 'static,
             {
                 let stage = self.stateless();
-                self.call(move |state| Operation::<F, _>::new(stage, size, WithState(state, body)))
+                self.call(move |state| FibreFuture::<F, _>::new(stage, size, WithState(state, body)))
             }
         }
     };
@@ -128,6 +128,6 @@ impl<S: 'static> KeyedFibres for PartitionedStage<S> {
         T: Send + 'static,
     {
         let stage = self.stateless();
-        self.call(key, move |state| Operation::<F, _>::new(stage, size, WithState(state, body)))
+        self.call(key, move |state| FibreFuture::<F, _>::new(stage, size, WithState(state, body)))
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn display_name(name: &'static str) -> &'static str {
         .map(|list| argument(list, 2));
     let name = on_partition.unwrap_or(name);
     // A fibre is named after its body.
-    let fibre = name.strip_prefix("phalanx_fibre::operation::Operation<");
+    let fibre = name.strip_prefix("phalanx_fibre::operation::FibreFuture<");
     let mut name = fibre.map_or(name, |list| argument(list, 0));
     while let Some(outer) = name.strip_suffix("::{{closure}}") {
         name = outer;
@@ -64,7 +64,7 @@ mod tests {
         let placed = "phalanx_core::processor::remote::reply::RemoteFuture<phalanx_core::handle::policy::moving::move_partition::RoutedCall<\
                       t::S<u8, u8>, a::f::{{closure}}, a::f::{{closure}}::{{closure}}, u8>, u8>";
         assert_eq!(display_name(placed), "a::f");
-        let fibre = "phalanx_fibre::operation::Operation<a::f::{{closure}}, phalanx_fibre::operation::WithState<S, F>>";
+        let fibre = "phalanx_fibre::operation::FibreFuture<a::f::{{closure}}, phalanx_fibre::operation::WithState<S, F>>";
         assert_eq!(display_name(fibre), "a::f");
     }
 }

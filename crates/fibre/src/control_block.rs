@@ -2,10 +2,10 @@
 //!
 //! # Safety
 //! [`CURRENT`] points to the block of the innermost fibre whose coroutine has been resumed and has not suspended since.
-//! [`Resumed`] sets it and restores it, on the stack that resumes; the resumer owns a reference to the block for that
+//! [`ResumeGuard`] sets it and restores it, on the stack that resumes; the resumer owns a reference to the block for that
 //! time. So the pointer is valid whenever it is set, and the thread's stack pointer is on the stack of that block.
 //!
-//! A block is at the upper end of its fibre's stack, above the coroutine ([`crate::stack`]). [`OwnedBlock`] owns it and
+//! A block is at the upper end of its fibre's stack, above the coroutine ([`crate::stack`]). [`OwnedControlBlock`] owns it and
 //! is dropped before the stack is reused.
 //!
 //! A block stores its coroutine's yielder as a pointer. The yielder is on the stack of the coroutine, which stores the
@@ -36,18 +36,18 @@ const MAX_WAITS_AT_END: u32 = 100;
 const WAITS: u8 = 1;
 
 /// A wait needs more than a switch: the fibre is ending, or has scoped fibres.
-const SPECIAL: u8 = 2;
+const NEEDS_CHECK: u8 = 2;
 
 /// The control block of a fibre. A suspension accesses the first three fields, which share a cache line with the end of
 /// the coroutine's stack.
 #[repr(C)]
-pub(crate) struct Block {
+pub(crate) struct ControlBlock {
     yielder: Cell<*const Yielder<(), ()>>,
     /// The context of the poll that has resumed it.
     context: Cell<*mut Context<'static>>,
     /// The scopes that were open when it was resumed.
     resumed_in: Cell<OpenScopes>,
-    /// [`WAITS`] and [`SPECIAL`].
+    /// [`WAITS`] and [`NEEDS_CHECK`].
     flags: Cell<u8>,
     pub(crate) size: StackSize,
     /// The stage on which it runs.
@@ -66,10 +66,10 @@ pub(crate) struct Block {
 }
 
 thread_local! {
-    static CURRENT: Cell<Option<NonNull<Block>>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<NonNull<ControlBlock>>> = const { Cell::new(None) };
 }
 
-impl Block {
+impl ControlBlock {
     pub(crate) fn new(stage: Stage<Stateless>, body: &'static str, stack: &Stack) -> Self {
         let limit = stack.limit();
         Self {
@@ -102,14 +102,14 @@ impl Block {
         if !may_wait {
             self.check();
         }
-        let _waits = Waits::new(self);
+        let _waits = WaitGuard::new(self);
         loop {
             // SAFETY: the fibre runs, so its resumer has borrowed the context (top of the file).
             if let Poll::Ready(output) = future.as_mut().poll(unsafe { &mut *self.context.get() }) {
                 return output;
             }
             // A scoped fibre that has finished may be what this one waits for.
-            if self.flags.get() & SPECIAL == 0 || !self.poll_scopes() {
+            if self.flags.get() & NEEDS_CHECK == 0 || !self.poll_scopes() {
                 self.suspend();
             }
         }
@@ -179,20 +179,20 @@ impl Block {
     /// Begins the end: from now on the fibre is unwound.
     pub(crate) fn end(&self) {
         self.waits_at_end.set(1);
-        self.set_flag(SPECIAL, true);
+        self.set_flag(NEEDS_CHECK, true);
     }
 
     /// Opens a scope of the fibre.
     pub(crate) fn open_scope(&self, scope: &Rc<Children>) {
         self.scopes.borrow_mut().push(scope.clone());
-        self.set_flag(SPECIAL, true);
+        self.set_flag(NEEDS_CHECK, true);
     }
 
     /// Closes a scope.
     pub(crate) fn close_scope(&self, scope: &Rc<Children>) {
         let mut scopes = self.scopes.borrow_mut();
         scopes.retain(|each| !Rc::ptr_eq(each, scope));
-        self.set_flag(SPECIAL, self.is_ending() || !scopes.is_empty());
+        self.set_flag(NEEDS_CHECK, self.is_ending() || !scopes.is_empty());
     }
 
     #[inline(always)]
@@ -213,17 +213,17 @@ impl Block {
 }
 
 /// The wait of a fibre, until it is dropped.
-struct Waits<'b>(&'b Block);
+struct WaitGuard<'b>(&'b ControlBlock);
 
-impl<'b> Waits<'b> {
+impl<'b> WaitGuard<'b> {
     #[inline(always)]
-    fn new(block: &'b Block) -> Self {
+    fn new(block: &'b ControlBlock) -> Self {
         block.set_flag(WAITS, true);
         Self(block)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.0.set_flag(WAITS, false);
@@ -231,11 +231,11 @@ impl Drop for Waits<'_> {
 }
 
 /// A block at the upper end of its fibre's stack.
-pub(crate) struct OwnedBlock(NonNull<Block>);
+pub(crate) struct OwnedControlBlock(NonNull<ControlBlock>);
 
-impl OwnedBlock {
-    pub(crate) fn new(block: Block, stack: &Stack) -> Self {
-        const { assert!(size_of::<Block>() <= RESERVED && align_of::<Block>() <= 16) };
+impl OwnedControlBlock {
+    pub(crate) fn new(block: ControlBlock, stack: &Stack) -> Self {
+        const { assert!(size_of::<ControlBlock>() <= RESERVED && align_of::<ControlBlock>() <= 16) };
         let place = NonNull::new(stack.reserved().cast()).expect("an address in a mapping");
         // SAFETY: the reserved bytes belong to the stack, which nothing else uses, and are aligned to 16 bytes.
         unsafe { place.write(block) };
@@ -245,7 +245,7 @@ impl OwnedBlock {
     /// # Safety
     /// The stack is not dropped, and neither is the block, while the result is used.
     #[inline(always)]
-    pub(crate) unsafe fn get<'b>(&self) -> &'b Block {
+    pub(crate) unsafe fn get<'b>(&self) -> &'b ControlBlock {
         // SAFETY: as the caller ensures.
         unsafe { self.0.as_ref() }
     }
@@ -276,19 +276,19 @@ pub(crate) fn run<R>(yielder: &Yielder<(), ()>, body: impl FnOnce() -> R) -> R {
 }
 
 /// Makes a block the current one until it is dropped.
-pub(crate) struct Resumed(Option<NonNull<Block>>);
+pub(crate) struct ResumeGuard(Option<NonNull<ControlBlock>>);
 
-impl Resumed {
+impl ResumeGuard {
     /// Call it right before the block's coroutine is resumed, and drop the result right after.
     #[inline]
-    pub(crate) fn new(block: &Block, context: &mut Context<'_>) -> Self {
+    pub(crate) fn new(block: &ControlBlock, context: &mut Context<'_>) -> Self {
         block.context.set(ptr::from_mut(context).cast());
         block.resumed_in.set(OpenScopes::now());
         Self(CURRENT.replace(Some(NonNull::from(block))))
     }
 }
 
-impl Drop for Resumed {
+impl Drop for ResumeGuard {
     #[inline]
     fn drop(&mut self) {
         CURRENT.set(self.0);
@@ -296,13 +296,13 @@ impl Drop for Resumed {
 }
 
 /// As [`try_current`], if the fibre's own code runs, not that of a future for which it waits.
-pub(crate) fn try_running<R>(f: impl FnOnce(&Block) -> R) -> Option<R> {
+pub(crate) fn try_running<R>(f: impl FnOnce(&ControlBlock) -> R) -> Option<R> {
     try_current(|block| (block.flags.get() & WAITS == 0).then(|| f(block))).flatten()
 }
 
 /// Runs `f` with the block of the fibre that has been resumed on this thread, if there is one.
 #[inline]
-pub(crate) fn try_current<R>(f: impl FnOnce(&Block) -> R) -> Option<R> {
+pub(crate) fn try_current<R>(f: impl FnOnce(&ControlBlock) -> R) -> Option<R> {
     // SAFETY: valid while it is set (top of the file).
     CURRENT.get().map(|block| f(unsafe { block.as_ref() }))
 }
