@@ -100,9 +100,8 @@ pub trait World {
     fn spin(&self, initial: u64) -> u64 {
         initial
     }
-    /// Called while this processor has waited for another one for some time: to leave an exclusive stage, or
-    /// to empty its ring. The other one may need this one's core. By default the same as
-    /// [`relax`](Self::relax).
+    /// Called after this processor has waited for some time until another processor leaves an exclusive stage or empties
+    /// its ring. That processor may need this core. By default the same as [`relax`](Self::relax).
     fn yield_core(&self) {
         self.relax();
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 /// A scoped fibre.
 pub(crate) type Child<'c> = Pin<Box<dyn Future<Output = ()> + 'c>>;
 
-/// The unfinished children of a scope. The place of a child that is being polled is empty.
+/// The unfinished children of a scope. A child's entry is `None` while it is polled.
 #[derive(Default)]
 pub(crate) struct Children(RefCell<Vec<Option<Child<'static>>>>);
 

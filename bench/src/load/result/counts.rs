@@ -8,15 +8,15 @@ use crate::load::http::responses::Answer;
 /// Failed requests by kind. Each failed request counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
-    /// Connections that could not be made. With keep-alive this loses no request.
+    /// Failed connection attempts. A keep-alive client reconnects, so no request is lost.
     pub connect: u64,
-    /// No complete answer within the timeout.
+    /// No complete response within the timeout.
     pub timeout: u64,
     /// The connection was reset.
     pub reset: u64,
-    /// The connection was closed before the end of the answer.
+    /// The connection was closed before the end of the response.
     pub closed: u64,
-    /// The answer was not HTTP, or was unsolicited.
+    /// The response was malformed, or no request was outstanding.
     pub malformed: u64,
 }
 
@@ -27,7 +27,7 @@ impl Errors {
     }
 }
 
-/// Complete answers by status class.
+/// Complete responses by status class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statuses {
     /// 200 to 299.
@@ -73,7 +73,7 @@ pub(crate) enum Failure {
 pub(crate) struct Counts {
     pub(crate) offered: u64,
     pub(crate) completed: u64,
-    /// Requests in flight from before the start of the measured interval to its end.
+    /// Requests sent before the measured interval and still in flight at its end.
     pub(crate) starved: u64,
     /// Visits that have resumed a TLS session.
     pub(crate) resumed: u64,

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `interest.rs` | the topic filters of this node's clients, and which nodes have them |
-//! | `filters.rs` | the filters that are announced: coarse, where a topic filter has many conditions |
+//! | `filters.rs` | the announced filters, coarsened if a topic filter has many conditions |
 //! | `claims.rs` | clients that connected here |
 //! | `handovers.rs` | messages that other nodes hold for adopted sessions |
 //! | `status.rs` | the states of the other nodes |

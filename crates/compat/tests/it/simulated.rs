@@ -13,14 +13,14 @@ use phalanx_compat::{Compat, portable};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const SEEDS: u64 = 12;
-/// More than one write takes.
+/// More bytes than a single write accepts.
 const LENGTH: usize = 70_000;
 
 fn content() -> Vec<u8> {
     (0..LENGTH).map(|at| (at / 3) as u8).collect()
 }
 
-/// Serves one connection with `serve`, and connects with `client`. Resets are among the faults on request.
+/// Serves one connection with `serve`, and connects with `client`. `with_resets` adds connection resets to the faults.
 fn simulate<S, C>(
     with_resets: bool,
     serve: impl Fn(Stream) -> S + Copy + 'static,

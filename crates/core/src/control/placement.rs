@@ -7,7 +7,7 @@
 //! not all be on one processor. Connections that [may move](crate::control::relocation) are packed further.
 //!
 //! Beyond that number the law *balances*: the processor with the fewest sockets takes the connection,
-//! unless the processor that accepted it has hardly more. A busy processor takes none while another one
+//! unless the processor that accepted it has at most a few more. A busy processor takes none while another one
 //! is not busy.
 
 /// Sockets that one processor takes before others get any.

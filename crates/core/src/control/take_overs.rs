@@ -40,13 +40,13 @@ impl TakeOvers {
         now >= self.allowed.get() && !self.is_saturated(now) && self.target(here) == here
     }
 
-    /// Records that the processor has got a partition of another one.
+    /// Records that the processor received another processor's partition.
     pub(crate) fn taken(&self, stage: u8) {
         self.retry.set((0, RETRIES.0));
         self.stays(stage);
     }
 
-    /// Records that a partition which should be elsewhere did not leave.
+    /// Records that a partition did not move to its target.
     pub(crate) fn stays(&self, stage: u8) {
         let mut stages = self.stages.get();
         stages.insert(stage.into());
@@ -62,15 +62,15 @@ impl TakeOvers {
         }
     }
 
-    /// Sets the number of active processors. All partitions that should be elsewhere are about to leave.
+    /// Sets the number of active processors. The caller starts to move all partitions to their targets.
     pub(crate) fn set_active(&self, active: usize, now: u64) {
         self.active.set(active);
         self.stages.take();
         self.retry.set((now + RETRIES.0, RETRIES.0));
     }
 
-    /// Whether processor number `here`, the one of this record, has partitions that should be elsewhere, and is inactive
-    /// or has no time for them.
+    /// Whether processor number `here`, the one of this record, has partitions with another target, and is inactive or
+    /// saturated.
     pub(crate) fn must_give_back(&self, now: u64, here: usize) -> bool {
         !self.stages.get().is_empty()
             && now >= self.retry.get().0

@@ -1,4 +1,4 @@
-//! The client with a real server.
+//! Tests of the client against a real server.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,8 +1,8 @@
 //! Lets the supervisor stop polling while all processors sleep.
 //!
-//! A wake-up of the supervisor takes a system call and often a switch of threads, and it delays the request that has
-//! woken the processor by 100 µs. So the supervisor does not stop at once: while all processors sleep, it polls at growing
-//! distances, up to [`LONGEST`], and stops after [`REST`]. An idle program does not wake up then.
+//! Waking the supervisor takes a system call and often a context switch, and delays the request that woke the processor
+//! by 100 µs. So the supervisor does not stop polling immediately: while all processors are parked, it polls at growing
+//! intervals, up to [`LONGEST`], and stops after [`REST`]. An idle program then never wakes up.
 //!
 //! Each processor stores its state in a flag of its own. The supervisor stores that it is idle and
 //! then loads all flags; a processor that wakes stores its flag and then loads the supervisor's. All four

@@ -30,7 +30,7 @@ const ORDERS: i64 = 5;
 enum Outcome {
     Placed(i64),
     Invalid,
-    /// The connection was lost, or the server did not know.
+    /// Unknown: the connection was lost, or the server returned an error.
     Unknown,
 }
 

@@ -22,7 +22,7 @@ const MAX_TYPE_CHAIN: usize = 32;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Layout {
     pub(crate) bytes: u64,
-    /// In the order of declaration; those of anonymous members count as its own.
+    /// Members in declaration order; members of anonymous members are included.
     pub(crate) members: Vec<(String, Type)>,
     /// The last member is an array without a length, so that objects are larger.
     pub(crate) is_flexible: bool,
@@ -57,7 +57,7 @@ pub(crate) struct DebugInfo {
 }
 
 impl DebugInfo {
-    /// Reads an ELF file. The structures of these sources precede those of libraries.
+    /// Reads an ELF file. Structures from `sources` take precedence over those from libraries.
     pub(crate) fn load(path: &Path, sources: &HashSet<&OsStr>) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(Error::read(path))?;
         let file = object::File::parse(&*bytes)
@@ -91,7 +91,7 @@ impl DebugInfo {
         Ok(info)
     }
 
-    /// The type behind typedefs.
+    /// Strips typedefs.
     pub(crate) fn canonical(&self, of: &Type) -> Type {
         let mut found = of.clone();
         for _ in 0..MAX_TYPE_CHAIN {
@@ -119,7 +119,7 @@ impl DebugInfo {
         count.checked_mul(layout.or_else(|| self.sizes.get(&found.base).copied())?)
     }
 
-    /// Of structures with the same name the largest counts, those of libraries last.
+    /// If structures share a name, picks the largest, preferring the program's to a library's.
     fn add_layout(&mut self, name: String, layout: Layout, is_own: bool) {
         if let Some(other) = self.layouts.get(&name) {
             let is_other_own = !self.foreign.contains(&name);
@@ -187,7 +187,7 @@ struct UnitTypes<'d, 'a> {
     /// In the order of the file, with the depth in the tree.
     entries: Vec<Entry<'a>>,
     at: HashMap<UnitOffset, usize>,
-    /// Names of anonymous structures: those of their typedefs.
+    /// Names anonymous structures after their typedefs.
     aliases: HashMap<UnitOffset, String>,
 }
 

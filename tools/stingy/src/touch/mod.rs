@@ -26,15 +26,15 @@ const OPERATION: &str = "phalanx_core::processor::operation::vtable::poll";
 /// Count the cache lines that a program touches in each stage.
 ///
 /// The program runs under valgrind, about a hundred times slower. A visit of a stage lasts from the call of its function
-/// until the return; the lines of a stage within it count for the inner one. A request lasts from one visit of the first
+/// until the return. Lines touched by a nested stage are attributed to that stage. A request lasts from one visit of the first
 /// stage to the next.
 #[derive(Args)]
 pub(crate) struct Touch {
-    /// A stage: its name, and the name of a function or the beginning of the names of several, as `nm -C` prints them.
-    /// The first starts requests.
+    /// A stage: NAME=FUNCTION; FUNCTION may be a prefix matching several functions (as printed by `nm -C`). The first
+    /// stage starts requests.
     #[arg(long = "stage", value_name = "NAME=FUNCTION", value_parser = stage)]
     stages: Vec<(String, String)>,
-    /// Requests that are not counted, in which the program warms up.
+    /// Warm-up requests, not counted.
     #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     skip: u64,
     /// Terminate the program after this number of counted requests.

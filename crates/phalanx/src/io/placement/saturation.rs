@@ -7,10 +7,10 @@ use std::time::Duration;
 
 /// The time without an idle moment after which a processor may be saturated.
 const BUSY_FOR: Duration = Duration::from_millis(3);
-/// Then it is, if it uses three quarters of its core for this time. Otherwise it waits for a core, as on a machine that
-/// other programs use.
+/// The time for which a busy processor must use three quarters of its core to count as saturated. Otherwise it waits for
+/// a core that other programs use.
 const CONFIRMED_AFTER: Duration = Duration::from_millis(1);
-/// The turns within this time. A single long operation does not saturate a processor.
+/// Minimum number of turns while busy, so that a single long operation does not saturate a processor.
 const MIN_TURNS: u32 = 3;
 
 /// A processor's flag, in a cache line of its own.
