@@ -63,7 +63,6 @@ pub use crate::control::scaling::{
 pub use crate::error::{CallError, MoveError};
 pub use crate::future::call::Call;
 pub use crate::future::capacity::WaitForCapacity;
-pub use crate::future::cohort::{Cohort, Entry};
 pub use crate::future::drain::drain;
 pub use crate::future::join::{Children, Join, join};
 pub use crate::future::notify::{Notified, Notify};
@@ -73,9 +72,10 @@ pub use crate::future::reply::Reply;
 pub use crate::future::select::{SelectAll, select_all};
 pub use crate::future::sleep::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use crate::gate::{Gate, OperationName};
-pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
+pub use crate::handle::graph::{Graph, StageSlot};
 pub use crate::handle::local::{ExclusiveStage, LocalAccess, SharedStage};
 pub use crate::handle::partitioned::PartitionedStage;
+pub use crate::handle::policy::cohort::entry::{Cohort, Entry};
 pub use crate::handle::policy::cohort::stage::{
     CohortStage, Items, KeyedItems, PartitionedCohortStage,
 };
@@ -90,6 +90,7 @@ pub use crate::handle::policy::replicated::{Offer, Published, Replicated, Replic
 #[doc(hidden)]
 pub use crate::handle::policy::stateless::{QueuedLocally, Stateless};
 pub use crate::handle::stage::Stage;
+pub use crate::handle::stage_options::StageOptions;
 #[cfg(feature = "fault-injection")]
 #[doc(hidden)]
 pub use crate::mailbox::fault_injection;

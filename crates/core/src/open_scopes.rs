@@ -22,13 +22,13 @@ pub(crate) struct OpenScope(u32);
 impl OpenScope {
     /// The closure of a `with`.
     #[inline(always)]
-    pub(crate) fn state() -> Self {
+    pub(crate) fn borrowed_state() -> Self {
         Self::open(1)
     }
 
     /// Code that the scheduler calls, or the closure of a `Session::scope`.
     #[inline(always)]
-    pub(crate) fn scheduler() -> Self {
+    pub(crate) fn no_suspend() -> Self {
         Self::open(SCHEDULER)
     }
 

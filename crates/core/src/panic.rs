@@ -25,7 +25,7 @@ const MAX_NESTED_PANICS: usize = 4;
 
 /// Runs user code, catches its panic and drops the payload. For the crate `phalanx`.
 pub fn catch_panic(foreign: impl FnOnce()) {
-    let _scope = OpenScope::scheduler();
+    let _scope = OpenScope::no_suspend();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
         discard_panic(payload);
     }

@@ -3,7 +3,6 @@
 pub(crate) mod call;
 pub(crate) mod cancel_on_drop;
 pub(crate) mod capacity;
-pub(crate) mod cohort;
 pub(crate) mod drain;
 pub(crate) mod join;
 pub(crate) mod notify;

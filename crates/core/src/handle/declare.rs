@@ -4,11 +4,12 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use crate::handle::graph::{Position, StageOptions};
+use crate::handle::graph::Position;
 use crate::handle::local::{ExclusiveStage, SharedStage};
 use crate::handle::partitioned::PartitionedStage;
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
+use crate::handle::stage_options::StageOptions;
 use crate::stage::declaration::{DEFAULT_PARTITIONS_PER_PROCESSOR, MakeLocal, StageParts};
 use crate::stage::key::Key;
 use crate::stage_set::MAX_STAGES;
@@ -47,7 +48,7 @@ impl StageOptions<'_> {
         take_over: Option<TakeOver<S>>,
     ) -> PartitionedStage<S> {
         let (declared, stage, name, rebuild) =
-            (self.partitions, self.number(), self.name(), self.rebuild);
+            (self.partitions, self.number(), self.declaration.name, self.rebuild);
         let make = Arc::new(make);
         let mend = move |partition| {
             let (state, make) = (make(partition), make.clone());
@@ -75,7 +76,7 @@ impl StageOptions<'_> {
     }
 
     pub(crate) fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
-        let state = Rebuildable::new(self.name(), state, None);
+        let state = Rebuildable::new(self.declaration.name, state, None);
         self.exclusive_state(state)
     }
 
@@ -85,11 +86,6 @@ impl StageOptions<'_> {
             let local = Rc::new(LocalExclusive::new(state.clone()));
             StageParts { state: Rc::new(local.clone()), gate: Some(local), handler: None }
         }))
-    }
-
-    /// The stage's name.
-    pub(crate) fn name(&self) -> &'static str {
-        self.declaration.name
     }
 
     /// The stage's number.

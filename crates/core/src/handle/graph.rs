@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::control::ingress::Ingress;
 use crate::handle::local::{ExclusiveStage, SharedStage};
 use crate::handle::partitioned::PartitionedStage;
+use crate::handle::stage_options::StageOptions;
 use crate::operation::id::MAX_OPERATIONS;
 use crate::processor::build::ProcessorBuilder;
 use crate::program::program::Program;
@@ -236,14 +237,4 @@ impl Graph {
         let program = Program::new(self.id, stages, self.settings, processors);
         (0..processors).map(|index| ProcessorBuilder::new(program.clone(), index)).collect()
     }
-}
-
-/// A stage being declared: its options. Ends with its policy.
-pub struct StageOptions<'g> {
-    pub(super) graph: &'g mut Graph,
-    /// A reserved position, or the next one.
-    pub(super) stage: usize,
-    pub(crate) declaration: StageDeclaration,
-    pub(crate) partitions: Option<usize>,
-    pub(crate) rebuild: bool,
 }

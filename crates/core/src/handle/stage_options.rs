@@ -1,10 +1,30 @@
-//! Options of a stage that is being declared. Those of optional mechanisms are in
-//! [`crate::handle::policy::stage_options`].
+//! A stage that is being declared, and its options. Further methods of [`StageOptions`]:
+//!
+//! | file | methods |
+//! |---|---|
+//! | `policy/stage_options.rs` | options of optional mechanisms, and the hook at a cohort's end |
+//! | `policy/rebuild_options.rs` | `rebuild_on_panic` |
+//! | `policy/moving/roaming.rs` | `cache_affinity`, `balanced` |
+//! | `declare.rs` | `shared`, `partitioned`, `exclusive` |
+//! | `policy/moving/take_over.rs` | `migrating` |
+//! | `policy/cohort/stage.rs`, `policy/cohort/serial.rs` | stages of cohort operations |
+//! | `policy/custom.rs`, `policy/replicated.rs` | `policy`, `replicated` |
 
 use std::time::Duration;
 
-use crate::handle::graph::StageOptions;
+use crate::handle::graph::Graph;
+use crate::stage::declaration::StageDeclaration;
 use crate::stage::limits::limit_of;
+
+/// A stage being declared: its options. Ends with its policy.
+pub struct StageOptions<'g> {
+    pub(super) graph: &'g mut Graph,
+    /// A reserved position, or the next one.
+    pub(super) stage: usize,
+    pub(crate) declaration: StageDeclaration,
+    pub(crate) partitions: Option<usize>,
+    pub(crate) rebuild: bool,
+}
 
 impl StageOptions<'_> {
     /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). The default is the number that fits

@@ -70,7 +70,7 @@ impl Processor {
         // Inside itself, the visit has begun.
         let inside = on(self.identity, |_| ()).is_some();
         let _visit = if inside { None } else { self.link.mailbox().parking.visit_self() };
-        let _scope = OpenScope::scheduler();
+        let _scope = OpenScope::no_suspend();
         let _restore = Restore(CURRENT.replace(Some(NonNull::from(self))));
         f()
     }

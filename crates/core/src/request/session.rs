@@ -110,7 +110,7 @@ impl Session {
     /// # Panics
     /// On a processor other than that of the handle.
     pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _scope = OpenScope::scheduler();
+        let _scope = OpenScope::no_suspend();
         processor::current(|p| {
             let here = self.0.identity == p.identity;
             assert!(here, "a session is used away from the processor that made it; use it there");

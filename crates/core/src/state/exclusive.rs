@@ -66,11 +66,8 @@ impl<S> LocalExclusive<S> {
 
 impl<S> Gate for LocalExclusive<S> {
     fn enter(&self) -> bool {
-        let free = self
-            .global
-            .locked
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok();
+        let lock = &self.global.locked;
+        let free = lock.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if free {
             self.entered.set(true);
         }

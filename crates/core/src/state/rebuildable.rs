@@ -39,7 +39,7 @@ impl<S> Rebuildable<S> {
         }
         let Ok(mut state) = self.state.try_borrow_mut() else { self.reached_twice() };
         let state = state.as_mut().expect("a state that is being made is not reached");
-        let _scope = OpenScope::state();
+        let _scope = OpenScope::borrowed_state();
         if self.remake.is_none() {
             return f(state);
         }

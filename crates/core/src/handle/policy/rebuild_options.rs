@@ -1,12 +1,12 @@
 //! Declaring stages whose state is rebuilt after a panic.
 
-use crate::future::cohort::Cohort;
-use crate::handle::graph::StageOptions;
 use crate::handle::local::ExclusiveStage;
 use crate::handle::partitioned::PartitionedStage;
+use crate::handle::policy::cohort::entry::Cohort;
 use crate::handle::policy::cohort::stage::{CohortStage, PartitionedCohortStage};
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
+use crate::handle::stage_options::StageOptions;
 use crate::state::rebuildable::Rebuildable;
 
 impl<'g> StageOptions<'g> {
@@ -94,6 +94,6 @@ impl Rebuilding<'_> {
 impl StageOptions<'_> {
     /// A state from `make`, which is called now and after a panic.
     fn rebuildable<S>(&self, make: impl Fn() -> S + Send + Sync + 'static) -> Rebuildable<S> {
-        Rebuildable::new(self.name(), make(), Some(counted(self.number(), make)))
+        Rebuildable::new(self.declaration.name, make(), Some(counted(self.number(), make)))
     }
 }

@@ -8,9 +8,9 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::handle::graph::StageOptions;
 use crate::handle::policy::custom::Policy;
 use crate::handle::stage::Stage;
+use crate::handle::stage_options::StageOptions;
 use crate::processor;
 use crate::processor::policy::replication::holders::Holders;
 use crate::processor::policy::replication::replicas::{Origin, Replica, Replicas};

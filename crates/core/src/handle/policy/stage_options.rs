@@ -1,8 +1,10 @@
 //! Options of a stage that select optional mechanisms.
 
+use std::panic::Location;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::handle::graph::StageOptions;
+use crate::handle::stage_options::StageOptions;
 use crate::stage::limits::{HoldPolicy, Threshold, limit_of};
 
 impl StageOptions<'_> {
@@ -118,6 +120,29 @@ impl StageOptions<'_> {
     #[must_use]
     pub fn object<T>(mut self, name: &'static str) -> Self {
         self.declaration.objects.push((name, size_of::<T>()));
+        self
+    }
+
+    /// Runs `hook` on the processor at the end of each cohort of the stage (endOfCohort), for example to
+    /// submit what the cohort's operations have collected. It may dispatch operations, and counts as part of
+    /// the cohort's time. A panic in it is reported ([`PanicReport`](crate::PanicReport)) and ends only the
+    /// hook.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let flush = graph.shared("flush", ());
+    /// let write = graph
+    ///     .stage("write")
+    ///     .end_of_cohort(move || {
+    ///         let _ = flush.dispatch(|_| async { /* one for the whole cohort */ });
+    ///     })
+    ///     .shared(());
+    /// # let _ = write;
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn end_of_cohort(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.declaration.end_of_cohort = Some((Arc::new(hook), Location::caller()));
         self
     }
 }

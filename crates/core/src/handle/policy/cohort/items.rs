@@ -12,9 +12,9 @@ use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 use crate::error::{CallError, Rejection};
-use crate::future::cohort::{Cohort, Entry};
 use crate::future::reply::Reply;
 use crate::gate::OperationName;
+use crate::handle::policy::cohort::entry::{Cohort, Entry};
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::slot::Site;
 use crate::operation::slot::{NOT_SENT, OperationSizes, Payload, Slot, VTable, output_drop};

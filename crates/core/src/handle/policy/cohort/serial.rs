@@ -17,13 +17,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::error::CallError;
-use crate::future::cohort::Cohort;
 use crate::gate::OperationName;
-use crate::handle::graph::StageOptions;
 use crate::handle::local::SharedStage;
+use crate::handle::policy::cohort::entry::Cohort;
 use crate::handle::policy::cohort::items::ItemHandler;
 use crate::handle::policy::cohort::stage::{CohortStage, PartitionedCohortStage};
 use crate::handle::stage::Stage;
+use crate::handle::stage_options::StageOptions;
 use crate::processor;
 use crate::processor::processor::Processor;
 use crate::stage::cohort_handler::{Lost, SerialCohort};

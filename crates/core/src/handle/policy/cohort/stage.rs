@@ -6,17 +6,16 @@
 //! it is used.
 
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::future::cohort::Cohort;
-use crate::handle::graph::StageOptions;
+use crate::handle::policy::cohort::entry::Cohort;
 use crate::handle::policy::cohort::items::ItemHandler;
 use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
+use crate::handle::stage_options::StageOptions;
 use crate::processor;
 use crate::stage::cohort_handler::CohortHandler;
 use crate::stage::declaration::StageParts;
@@ -139,7 +138,7 @@ impl StageOptions<'_> {
         make: impl Fn(usize) -> S + Send + Sync + 'static,
         handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
     ) -> CohortStage<I, O> {
-        let (stage, name, rebuild) = (self.number(), self.name(), self.rebuild);
+        let (stage, name, rebuild) = (self.number(), self.declaration.name, self.rebuild);
         let (make, handler) = (Arc::new(make), Arc::new(handler));
         let key = self.declare(Box::new(move |processor, _| {
             let (make, handler) = (make.clone(), handler.clone());
@@ -170,7 +169,7 @@ impl StageOptions<'_> {
         state: S,
         handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
     ) -> CohortStage<I, O> {
-        let state = Rebuildable::new(self.name(), state, None);
+        let state = Rebuildable::new(self.declaration.name, state, None);
         self.exclusive_cohort_of(state, handler)
     }
 
@@ -188,29 +187,6 @@ impl StageOptions<'_> {
             StageParts { state: Rc::new(()), gate: Some(gate), handler: Some(item_handler(handle)) }
         }));
         Stage::new(key)
-    }
-
-    /// Runs `hook` on the processor at the end of each cohort of the stage (endOfCohort), for example to
-    /// submit what the cohort's operations have collected. It may dispatch operations, and counts as part of
-    /// the cohort's time. A panic in it is reported ([`PanicReport`](crate::PanicReport)) and ends only the
-    /// hook.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let flush = graph.shared("flush", ());
-    /// let write = graph
-    ///     .stage("write")
-    ///     .end_of_cohort(move || {
-    ///         let _ = flush.dispatch(|_| async { /* one for the whole cohort */ });
-    ///     })
-    ///     .shared(());
-    /// # let _ = write;
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn end_of_cohort(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
-        self.declaration.end_of_cohort = Some((Arc::new(hook), Location::caller()));
-        self
     }
 }
 

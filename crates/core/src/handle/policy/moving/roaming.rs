@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::handle::graph::StageOptions;
 use crate::handle::local::{LocalAccess, invocation};
 use crate::handle::stage::Stage;
+use crate::handle::stage_options::StageOptions;
 use crate::processor;
 use crate::state::exclusive::{Exclusive, Shared};
 

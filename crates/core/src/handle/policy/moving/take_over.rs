@@ -28,10 +28,10 @@
 //! has exclusive access to the entry, and takes out a value that is `Send`.
 
 use crate::future::call::Call;
-use crate::handle::graph::StageOptions;
 use crate::handle::partitioned::PartitionedStage;
 use crate::handle::policy::moving::move_partition::MoveOutcome;
 use crate::handle::stage::Stage;
+use crate::handle::stage_options::StageOptions;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::state::NO_SESSION;
 use crate::processor;

@@ -128,7 +128,7 @@ impl Processor {
         let stage = usize::from(slot.stage.get());
         let session = self.waiting.sessions.current();
         let caller_context = self.enter_inline(slot);
-        let _scope = OpenScope::scheduler();
+        let _scope = OpenScope::no_suspend();
         caller.set(OUTER);
         self.current.set_running(Some(slot));
         if slot.session.get() != NO_SESSION && self.is_expired(slot, self.now()) {
