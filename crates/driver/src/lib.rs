@@ -27,18 +27,16 @@
 //! # }
 //! ```
 
-mod all_cores;
-mod allocator;
 mod blocking;
 mod chunk;
 mod completions;
 mod config;
 mod endpoint;
 mod files;
+mod process;
 mod queue_delay_probe;
 mod request;
 mod selection;
-mod signal_action;
 mod sockets;
 mod token_map;
 mod unpark;
@@ -58,19 +56,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use socket2::SockRef;
 
-pub use all_cores::use_all_cores;
-pub use allocator::release_free_memory;
 pub use chunk::Chunk;
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use files::file::{File, FileKind, Metadata, ReadNow, Space};
 pub use files::read_dir::{DirEntries, DirEntry, DirEntryKind};
+pub use process::affinity::use_all_cores;
+pub use process::allocator::release_free_memory;
+pub use process::signal::has_default_action;
 pub use request::{
     Access, Completion, Datagram, Done, FileTransfer, Links, OpenHow, Payload, Request, Socket,
     Token,
 };
 pub use selection::{DriverChoice, DriverKind, choose, open};
-pub use signal_action::has_default_action;
 pub use sockets::address::Address;
 pub use sockets::datagrams::{DatagramBatch, MAX_BATCH};
 pub use sockets::keepalive::Keepalive;

@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::all_cores::use_all_cores;
 use crate::files::{read, resolve_beneath};
+use crate::process::affinity::use_all_cores;
 use crate::user_bytes::UserBytes;
 use crate::{Done, File, OpenHow, Unpark};
 
