@@ -5,7 +5,7 @@
 //! of the rest.
 //!
 //! # Safety
-//! The target accesses only the slot's payload, and the home processor only its header, until the envelope
+//! The target accesses only the slot's payload, and the caller's processor only its header, until the envelope
 //! returns. There are two exceptions: the target reads the header's vtable, class and stage, which no thread
 //! writes meanwhile, and both access the [`CancelFlag`], which is atomic. The rings establish the
 //! happens-before relation between the two. [`Transit::contents`] states which member of the payload is

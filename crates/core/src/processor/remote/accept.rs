@@ -41,7 +41,7 @@ pub(crate) const fn envelope_vtable<F, T>(
     operation: fn() -> &'static str,
 ) -> VTable {
     VTable {
-        poll: |_, _| unreachable!("an envelope is not run by its home processor"),
+        poll: |_, _| unreachable!("an envelope is not run by its caller's processor"),
         drop_work: drop_sent::<F>,
         drop_output: output_drop::<T>(),
         operation,

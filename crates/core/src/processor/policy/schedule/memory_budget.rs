@@ -18,8 +18,7 @@ use crate::stage_set::StageSet;
 use crate::world::World;
 
 /// The divisor for the part of the cache that requests may use. The rest is for code, shared state and
-/// requests that wait to begin. With the whole cache, requests missed a simulated cache seven times as often
-/// as with half (`phalanx-bench concurrency`).
+/// requests that wait to begin, so that these evict less of the requests in progress.
 const CACHE_FRACTION: usize = 2;
 
 /// Nanoseconds after which a stage runs regardless of the budget.
