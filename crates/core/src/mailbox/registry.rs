@@ -9,16 +9,16 @@ use std::sync::{Arc, RwLock};
 use crate::mailbox::mailbox::Mailbox;
 use crate::sync::unpoison;
 
-/// The number of numbers.
-const NUMBERS: usize = 1 << 16;
+/// The numbers that a waker can hold.
+const MAX_WAKER_NUMBERS: usize = 1 << 16;
 
 /// The mailboxes of live processors, by number.
 static PROCESSORS: RwLock<Vec<Option<Arc<Mailbox>>>> = RwLock::new(Vec::new());
 
 /// All numbers, beginning with the one that a processor with this identity has unless it is in use.
 fn numbers(identity: u32) -> impl Iterator<Item = usize> {
-    let first = identity as usize % NUMBERS;
-    (first..NUMBERS).chain(0..first)
+    let first = identity as usize % MAX_WAKER_NUMBERS;
+    (first..MAX_WAKER_NUMBERS).chain(0..first)
 }
 
 /// Registers a processor. Returns the number by which wakers find its mailbox.
@@ -43,7 +43,8 @@ pub(crate) fn unregister(number: u16) {
 /// for `f`, so neither the processor nor the memory of its slots is freed meanwhile.
 pub(crate) fn while_registered<R>(identity: u32, f: impl FnOnce(&Arc<Mailbox>) -> R) -> Option<R> {
     let processors = unpoison(PROCESSORS.read());
-    let (before, from) = processors.split_at(processors.len().min(identity as usize % NUMBERS));
+    let (before, from) =
+        processors.split_at(processors.len().min(identity as usize % MAX_WAKER_NUMBERS));
     from.iter().chain(before).flatten().find(|mailbox| mailbox.identity == identity).map(f)
 }
 
@@ -73,6 +74,6 @@ mod tests {
     #[test]
     fn every_number_is_tried() {
         let all: Vec<_> = numbers(65_535 + (3 << 16)).collect();
-        assert_eq!((&all[..3], all.len()), (&[65_535, 0, 1][..], NUMBERS));
+        assert_eq!((&all[..3], all.len()), (&[65_535, 0, 1][..], MAX_WAKER_NUMBERS));
     }
 }

@@ -37,13 +37,13 @@ pub(crate) struct Slab {
     overflow: Cell<usize>,
     live: Cell<usize>,
     bound: Cell<usize>,
-    /// The processor's number, for the slots' operation ids.
-    number: u16,
+    /// The processor's number in wakers, for the slots' operation ids.
+    waker_number: u16,
 }
 
 impl Slab {
     /// Creates a slab of at most `bound` live operations, in the region while that has room.
-    pub(crate) fn new(bound: usize, number: u16, region: Option<Region>) -> Self {
+    pub(crate) fn new(bound: usize, waker_number: u16, region: Option<Region>) -> Self {
         Self {
             free: Default::default(),
             table: UnsafeCell::default(),
@@ -53,7 +53,7 @@ impl Slab {
             overflow: Cell::new(0),
             live: Cell::new(0),
             bound: Cell::new(bound),
-            number,
+            waker_number,
         }
     }
 
@@ -110,7 +110,7 @@ impl Slab {
             free.reserve(count + table.len());
             for n in 0..count {
                 let header = start.as_ptr().add(n * stride).cast::<Header>();
-                let id = OperationId::new(self.number, table.len() as u32);
+                let id = OperationId::new(self.waker_number, table.len() as u32);
                 header.write(Header::new(id, class as u8));
                 let slot = Slot::from_raw(NonNull::new_unchecked(header));
                 table.push(slot);

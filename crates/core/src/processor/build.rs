@@ -95,7 +95,7 @@ impl ProcessorBuilder {
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
-        let number = registry::register(mailbox.clone());
+        let waker_number = registry::register(mailbox.clone());
         let counters = program.counters[index].clone();
         let tuner = TunerState::new(&program.stages, &stages, program.settings);
         let stages = Stages::new(stages, &program.stages, &counters);
@@ -103,11 +103,11 @@ impl ProcessorBuilder {
         let (delay, take_overs) = Default::default();
         let processor = Processor {
             identity: mailbox.identity,
-            number,
+            waker_number,
             index,
-            first: Key::new(program.id, 0),
+            first_key: Key::new(program.id, 0),
             memory: Memory {
-                slab: Slab::new(program.settings.max_operations, number, region),
+                slab: Slab::new(program.settings.max_operations, waker_number, region),
                 pools: Rc::default(),
             },
             stages,

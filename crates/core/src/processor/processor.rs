@@ -35,11 +35,11 @@ use crate::world::nanoseconds;
 pub struct Processor {
     /// Unique among all processors of the process; never reused.
     pub(crate) identity: u32,
-    /// For wakers; reused after the processor's end.
-    pub(crate) number: u16,
+    /// The number in wakers; reused after the processor's end.
+    pub(crate) waker_number: u16,
     pub(crate) index: usize,
     /// The first stage of the graph whose handles are valid here.
-    pub(crate) first: Key,
+    pub(crate) first_key: Key,
     pub(crate) memory: Memory,
     pub(crate) stages: Stages,
     pub(crate) current: Current,
@@ -150,7 +150,7 @@ impl Processor {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn check(&self, key: Key) -> u8 {
-        key.among(self.first).expect("a handle is used with the graph that made it")
+        key.among(self.first_key).expect("a handle is used with the graph that made it")
     }
 
     /// Like [`check`](Self::check), before `invocation` is placed. In a `ManuallyDrop`, the invocation needs
@@ -166,7 +166,7 @@ impl Processor {
             processor.check(key);
         }
         let invocation = ManuallyDrop::new(invocation);
-        if key.among(self.first).is_none() {
+        if key.among(self.first_key).is_none() {
             // SAFETY: not used again, since this does not return.
             reject_foreign(self, key, unsafe { std::ptr::read(&raw const *invocation) });
             unreachable!("the key of another graph is rejected");

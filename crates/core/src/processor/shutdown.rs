@@ -55,7 +55,7 @@ impl Drop for Processor {
             self.drop_slots();
             self.send_the_rest();
         });
-        registry::unregister(self.number);
+        registry::unregister(self.waker_number);
         self.drop_waiters();
         self.drop_states();
     }

@@ -208,7 +208,7 @@ impl<V: Send + Sync + 'static> Drop for Published<V> {
         }
         let stage = self.stage;
         processor::try_current(|p| {
-            if stage.key().among(p.first).is_none() {
+            if stage.key().among(p.first_key).is_none() {
                 return;
             }
             for holder in holders {

@@ -28,7 +28,7 @@ pub(crate) fn waker(id: OperationId) -> Waker {
 pub(crate) fn id_of(waker: &Waker, processor: &Processor) -> Option<OperationId> {
     let id = OperationId::of_word(waker.data().addr() as u64);
     let ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
-    (ours && id.processor() == processor.number).then_some(id)
+    (ours && id.processor() == processor.waker_number).then_some(id)
 }
 
 /// A copy of `waker`, if it is an operation's. Runs no foreign code.
@@ -44,7 +44,7 @@ static VTABLE: RawWakerVTable =
 fn wake(data: *const ()) {
     let id = OperationId::of_word(data.addr() as u64);
     let here = processor::try_current(|processor| {
-        let ours = processor.number == id.processor();
+        let ours = processor.waker_number == id.processor();
         if ours {
             processor.enable(id);
         }
