@@ -71,6 +71,7 @@ impl Store {
         let directory = Dir::open(path).map_err(tried("open"))?;
         let source = Directory(path.into());
         let (replay, recovered) = read(&source, path, options.accept_loss)?;
+        settle(&source, path, &replay)?;
         if options.accept_loss {
             // The position may be ahead of the accepted journal.
             let _ = std::fs::remove_file(path.join(POSITION));
@@ -109,6 +110,7 @@ impl Store {
         options: Options,
     ) -> Result<(Self, Recovered), OpenError> {
         let (replay, recovered) = read(source, path, options.accept_loss)?;
+        settle(source, path, &replay)?;
         let writer = Writer::new(directory, None, options, options.salt.unwrap_or(0), replay);
         Ok((Self { writer, warnings: Vec::new() }, recovered))
     }
@@ -214,6 +216,18 @@ fn read(
         None => recovered.torn.iter_mut().for_each(|torn| torn.unacknowledged = true),
     }
     Ok((replay, recovered))
+}
+
+/// Puts the end of the journal on the disk, before anything relies on it. A process that ended between a write and its
+/// sync, or after a failed sync, left it in the page cache only.
+fn settle(source: &dyn Source, path: &Path, replay: &Replay) -> Result<(), OpenError> {
+    let (Some(last), Some((at, bytes))) = (replay.segments.last(), &replay.tail) else {
+        return Ok(());
+    };
+    let name = segment_name(last.number);
+    let written = source.write_again(&name, *at, bytes);
+    let path = path.join(name);
+    written.map_err(|source| OpenError::Io { what: "write the end of", path, source })
 }
 
 /// Locks a directory until the returned file is closed.

@@ -35,13 +35,14 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     path.ancestors().skip(1).take(missing).try_for_each(sync)
 }
 
+/// Flushes the names in a directory to the disk.
 #[cfg(unix)]
-fn sync(directory: &Path) -> io::Result<()> {
+pub(crate) fn sync(directory: &Path) -> io::Result<()> {
     std::fs::File::open(directory)?.sync_all()
 }
 
 #[cfg(not(unix))]
-fn sync(_: &Path) -> io::Result<()> {
+pub(crate) fn sync(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::directory::names::segment_name;
+use crate::directory::private;
 
 /// A set of named files to recover from.
 ///
@@ -22,6 +23,16 @@ pub trait Source: Sync {
     /// # Errors
     /// If the file cannot be read.
     fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>>;
+
+    /// Writes bytes of a file again, as they were read at this offset, so that they and the file's name survive a power
+    /// cut. Does nothing by default, for sources whose files do.
+    ///
+    /// # Errors
+    /// If they cannot be written or synced.
+    fn write_again(&self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let _ = (name, at, bytes);
+        Ok(())
+    }
 }
 
 /// A directory of the file system.
@@ -40,6 +51,18 @@ impl Source for Directory {
         let mut bytes = Vec::new();
         File::open(self.0.join(name))?.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn write_again(&self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut file = File::options().write(true).open(self.0.join(name))?;
+        file.seek(SeekFrom::Start(at))?;
+        match file.write_all(bytes) {
+            // A file system that does not overwrite in place has no room. The bytes are in the page cache.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => (),
+            written => written?,
+        }
+        file.sync_data()?;
+        private::sync(&self.0)
     }
 }
 

@@ -8,7 +8,8 @@
 //! A segment's header contains the end of its predecessor, so a torn tail need not be truncated; and the
 //! first valid segment, so files may be deleted in any order. Nothing is renamed or truncated, and
 //! only a batch that was not acknowledged is overwritten: with the same or another one, after a failed write, or when
-//! the mirror had lost earlier ones. This leaves little for a disk to do wrong.
+//! the mirror had lost earlier ones; at a start, the last batch or header is overwritten with itself. This leaves little
+//! for a disk to do wrong.
 
 /// Size of a segment's header, in bytes.
 pub(crate) const HEAD_BYTES: usize = 84;

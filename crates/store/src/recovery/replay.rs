@@ -27,6 +27,8 @@ pub(crate) struct Replay {
     pub(crate) index: Index,
     /// The oldest first. Empty for a new store.
     pub(crate) segments: Vec<Segment>,
+    /// The [tail](Batches::tail) of the last segment.
+    pub(crate) tail: Option<(u64, Vec<u8>)>,
     /// Unused files: cleaned segments, and segments that were never started.
     pub(crate) leftovers: Vec<u64>,
     /// `None` for a new store.
@@ -74,6 +76,7 @@ pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recove
     let mut replay = Replay {
         index: Index::replaying(),
         segments: Vec::new(),
+        tail: None,
         leftovers,
         salt: heads.last().map(|head| head.salt),
         next_segment,
@@ -98,7 +101,7 @@ fn index_all(
     chain: &[Head],
     replay: &mut Replay,
 ) -> Result<Option<Torn>, OpenError> {
-    let Replay { index, segments, next_sequence, .. } = replay;
+    let Replay { index, segments, tail, next_sequence, .. } = replay;
     let (sessions, messages) = index.halves();
     scope(|scope| {
         // Nothing is buffered: a segment has up to 64 MiB.
@@ -113,6 +116,7 @@ fn index_all(
             *next_sequence += read.batches.len() as u64;
             segments.push(read.segment);
             torn = read.torn.take();
+            *tail = end.is_none().then(|| read.tail());
             let read = Arc::new(read);
             // Fails if the thread has found an error, which is returned below.
             let _ = to_sessions.send(read.clone());

@@ -102,6 +102,16 @@ impl Files<'_> {
     }
 }
 
+impl Batches {
+    /// The last batch, or the header if there is none, with its offset: the only part of the last segment that may not
+    /// be on the disk.
+    pub(crate) fn tail(&self) -> (u64, Vec<u8>) {
+        let head = 0..HEAD_BYTES;
+        let tail = self.batches.last().map_or(head, |last| last.start - FRAME_BYTES..last.end);
+        (tail.start as u64, self.bytes[tail].to_vec())
+    }
+}
+
 /// The records of the valid batches of a segment, and their end.
 fn verify(bytes: &[u8], salt: u64, first: u64) -> (Vec<Range<usize>>, usize) {
     let (mut batches, mut at) = (Vec::new(), HEAD_BYTES.min(bytes.len()));

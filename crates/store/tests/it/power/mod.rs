@@ -4,12 +4,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use phalanx::Graph;
+use phalanx::fs::Dir;
 use phalanx::shutdown::is_draining;
 use phalanx::sim::{self, Faults};
 use phalanx_store::{AppendError, Entry, MakeMirror, Options, Record, Recovered, Store, recover};
@@ -20,6 +22,7 @@ use model::Model;
 
 mod client;
 mod copies;
+mod kills;
 mod model;
 
 const USERS: u64 = 3;
@@ -33,15 +36,17 @@ type Told = Rc<RefCell<Vec<(Entry, Fate)>>>;
 /// The mirror's batches; whether it has lost all once, and whether it is complete.
 type Copied = (Stored, (bool, bool));
 
-/// The files after a power cut, the mirror, and the results known to users at that moment.
-type Cut = (Files, Copied, Vec<Vec<(Entry, Fate)>>);
+/// The files after a power cut and after a kill, the mirror, and the results known to users at that moment.
+type Cut = ((Files, Files), Copied, Vec<Vec<(Entry, Fate)>>);
 
-/// One life of a store, from the files of the previous one to the next power cut.
+/// One life of a store, from the files of the previous one to the next power cut or kill.
 struct Life {
     /// The content for each user at the start.
     begin: Vec<Model>,
     told: Vec<Told>,
     left: Files,
+    /// The files if the process is killed instead.
+    cached: Files,
     copied: Copied,
     segments: u64,
 }
@@ -97,7 +102,7 @@ fn live(
     files: Files,
     recovered: &Recovered,
     copies: Option<Copies>,
-    store: impl FnOnce(phalanx::fs::Dir) -> Store,
+    store: impl FnOnce(Dir) -> Store,
 ) -> Life {
     let begin: Vec<_> =
         (0..USERS as usize).map(|user| Model::recovered(recovered, of(user))).collect();
@@ -122,6 +127,7 @@ fn live(
             (User::new(number, USERS, next, view, rng.fork()), rng.fork())
         });
         let users = RefCell::new(users.zip(told.clone()).collect::<Vec<_>>());
+        let root = world.root();
         let (processors, observed) = (world.processors(), journal.clone());
         world.program(graph, move |start| {
             // Each user on its own worker.
@@ -150,17 +156,32 @@ fn live(
             // Segment numbers are consecutive.
             let name = |number| format!("{number:012}.journal");
             let names = (1..highest + 2000).map(name).chain(["position".to_owned()]);
-            let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
+            let names: Vec<_> = names.collect();
+            let left = names.iter().filter_map(|name| Some((name.clone(), net.survivors(name)?)));
+            let left = left.collect();
+            let cached = names.iter().filter_map(|name| Some((name.clone(), cached(&root, name)?)));
+            let files = (left, cached.collect());
             let told = told.iter().map(|told| told.borrow().clone()).collect();
             let copied = copies.map(|own| (own.stored(), own.state())).unwrap_or_default();
-            *cut.borrow_mut() = Some((left.collect(), copied, told));
+            *cut.borrow_mut() = Some((files, copied, told));
             segments.set(observed.status().segments);
         });
     });
-    let (left, copied, known) = cut.take().expect("the power cut happened");
+    let ((left, cached), copied, known) = cut.take().expect("the power cut happened");
     // Results after the power cut are discarded.
     told.iter().zip(known).for_each(|(told, known)| *told.borrow_mut() = known);
-    Life { begin, told, left, copied, segments: segments.get() }
+    Life { begin, told, left, cached, copied, segments: segments.get() }
+}
+
+/// The content of a file in the page cache.
+fn cached(root: &Dir, name: &str) -> Option<Vec<u8>> {
+    // The simulated disk is sometimes slow, or fails.
+    let file = std::iter::repeat_with(|| root.open_file_blocking(name.as_bytes(), false))
+        .find(|opened| {
+            !opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        })?
+        .ok()?;
+    std::iter::repeat_with(|| file.read_at_blocking(0, 1 << 30)).find_map(Result::ok)
 }
 
 /// Whether the recovered content agrees with a user's results: everything acknowledged, nothing refused, and
