@@ -19,6 +19,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Interval of pings while nothing arrives. A server that answers neither of two is lost.
     pub ping_interval: Duration,
+    /// Time in which a server reads all that was sent at once. It is lost otherwise.
+    pub write_timeout: Duration,
     /// Delay after the first failure, and the longest one.
     pub reconnect_delay: (Duration, Duration),
     /// Time after the start of shutdown in which messages are still sent, unless the client is stopped.
@@ -40,6 +42,7 @@ impl Default for Options {
             name: "phalanx".into(),
             connect_timeout: Duration::from_secs(5),
             ping_interval: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(15),
             reconnect_delay: (Duration::from_millis(100), Duration::from_secs(5)),
             linger: Duration::from_secs(1),
             max_pending: 8 << 20,
@@ -53,7 +56,7 @@ impl Default for Options {
 /// The servers, and the credentials for them, of each attempt to connect.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// The servers, of one NATS cluster, tried in this order.
+    /// The servers, of one NATS cluster, tried in this order. When one is lost, the next one is tried first.
     pub servers: Vec<ServerAddress>,
     /// The credentials for servers whose URL has none.
     pub credentials: Credentials,

@@ -137,10 +137,14 @@ impl Client {
     pub async fn run(&self) {
         let Options { reconnect_delay: (least, most), name, on_state, .. } = &self.0.options;
         let mut backoff = Backoff::new(*least, *most, name.clone());
+        // Of the server that is tried first.
+        let mut first = 0;
         while !self.is_ending() {
             let mut last = "no server is configured".to_owned();
             let access = self.0.access.borrow().clone();
-            for server in &access.servers {
+            let count = access.servers.len();
+            for place in (0..count).map(|place| (first + place) % count) {
+                let server = &access.servers[place];
                 let session = login(&self.0.resolver, server, &access, &self.0.options);
                 match Box::pin(session).await {
                     Ok(session) => {
@@ -148,6 +152,8 @@ impl Client {
                         on_state(Ok(server));
                         last = format!("{server}: {}", Box::pin(self.0.serve(session)).await);
                         backoff.lasted(now() - begun);
+                        // The lost server may not refuse connections, but only answer none.
+                        first = place + 1;
                         break;
                     }
                     Err(why) => last = format!("{server}: {why}"),

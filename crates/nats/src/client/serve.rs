@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx::shutdown::draining;
+use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
 use phalanx::{select, sleep};
 use phalanx_tls::Wire;
@@ -16,6 +16,9 @@ use crate::login::Session;
 
 /// Capacity that the buffer of unsent frames keeps, in bytes.
 const KEPT_CAPACITY: usize = 256 * 1024;
+
+/// Maximum size of what an answer of JetStream adds to a stored message, in bytes: headers, subject and time.
+const MAX_ADDED: usize = 64 * 1024;
 
 /// Pings without an answer after which the server is lost.
 const MAX_PINGS: u32 = 2;
@@ -32,7 +35,7 @@ impl Shared {
             self.append(Frame::Subscribe { subject, queue, id: *id });
         }
         self.connected.notify();
-        let bounds = Bounds::of_payload(info.max_payload);
+        let bounds = received(info.max_payload);
         let served = select(self.read(&wire, rest, bounds), self.send(&wire));
         let why = match select(served, lingered(self.options.linger)).await {
             Either::Left(Either::Left(why) | Either::Right(why)) => why,
@@ -75,7 +78,8 @@ impl Shared {
                 Ok(0) => return "the server closed the connection".into(),
                 Ok(_) => pings = 0,
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    if pings == MAX_PINGS {
+                    // During shutdown, there is no other connection.
+                    if pings >= MAX_PINGS && !is_draining() {
                         return "the server does not answer pings".into();
                     }
                     pings += 1;
@@ -109,8 +113,7 @@ impl Shared {
             let bytes = self.out.replace(spare);
             let messages = self.out_messages.take();
             self.writing.set(bytes.len());
-            // The ping interval also bounds the time in which a server reads nothing.
-            let timeout = IoTimeout::after(self.options.ping_interval * (MAX_PINGS + 1));
+            let timeout = IoTimeout::after(self.options.write_timeout);
             match wire.write(bytes, timeout).await {
                 Ok(memory) => spare = memory,
                 Err(error) => return error.to_string(),
@@ -121,6 +124,12 @@ impl Shared {
             spare.shrink_to(KEPT_CAPACITY);
         }
     }
+}
+
+/// Bounds of received frames. The server applies `max_payload` to what clients publish: an answer of JetStream may have a
+/// stored message in base64.
+fn received(max_payload: usize) -> Bounds {
+    Bounds::of_payload(max_payload.div_ceil(3) * 4 + MAX_ADDED)
 }
 
 /// Completes some time after the start of shutdown.

@@ -47,6 +47,8 @@ struct Model {
     clients: BTreeMap<u64, Peer>,
     next: u64,
     streams: Streams,
+    /// The end of the subject whose next message is lost.
+    loses: Option<String>,
 }
 
 /// A client.
@@ -96,6 +98,11 @@ impl ModelServer {
         let clients = std::mem::take(&mut model.clients);
         // Dropping a sender wakes the operation that sends, which finds that its client is gone.
         clients.len()
+    }
+
+    /// Loses the next message to a subject with this end, as servers do that lose the connection between them.
+    pub fn lose_next(&self, subjects: &str) {
+        self.lock().loses = Some(subjects.to_owned());
     }
 
     /// After a client has published to a subject with this end, all that it sends waits, over its later connections, too:
@@ -197,6 +204,8 @@ impl Model {
     /// Processes a frame of a client.
     fn take(&mut self, number: u64, frame: Frame<'_>) {
         match frame {
+            Frame::Publish { subject, .. }
+                if self.loses.take_if(|end| subject.ends_with(&**end)).is_some() => {}
             Frame::Publish { subject, reply, headers, payload } => {
                 let message = |id| Frame::Message { subject, id, reply, headers, payload };
                 let stored = self.streams.take(subject, headers, payload);

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::subject::matches;
 
+/// The time of all messages.
+const TIME: &str = "2024-01-01T00:00:00.123456789Z";
+
 /// All streams.
 #[derive(Default)]
 pub(super) struct Streams {
@@ -31,6 +34,8 @@ struct Stream {
 
 struct Stored {
     subject: String,
+    /// As in its request, up to the empty line.
+    headers: String,
     payload: Vec<u8>,
 }
 
@@ -73,7 +78,8 @@ impl Streams {
     ) -> Option<Answer> {
         if let Some(name) = subject.strip_prefix("$JS.API.DIRECT.GET.") {
             let last = self.lagging.as_ref().map(|own| own.get(name).copied().unwrap_or_default());
-            return Some(self.by_name.get(name)?.answer(payload, last.unwrap_or(u64::MAX)));
+            let stream = self.by_name.get(name)?;
+            return Some(stream.answer(name, payload, last.unwrap_or(u64::MAX)));
         }
         if let Some(request) = subject.strip_prefix("$JS.API.STREAM.") {
             let (what, name) = request.rsplit_once('.')?;
@@ -126,9 +132,12 @@ impl Streams {
         match what {
             "INFO" => stream.described(),
             "MSG.GET" => match stream.find(payload, u64::MAX) {
-                Some((seq, Stored { subject, payload })) => {
-                    let data = STANDARD.encode(payload);
-                    json!({ "message": { "subject": subject, "seq": seq, "data": data } })
+                Some((seq, Stored { subject, headers, payload })) => {
+                    let (hdrs, data) = (STANDARD.encode(headers), STANDARD.encode(payload));
+                    let message = json!({
+                        "subject": subject, "seq": seq, "hdrs": hdrs, "data": data, "time": TIME
+                    });
+                    json!({ "message": message })
                 }
                 None => error(10037, "no message found"),
             },
@@ -196,7 +205,8 @@ impl Stream {
             }
         }
         self.last += 1;
-        let stored = Stored { subject: subject.to_owned(), payload: payload.to_vec() };
+        let headers = headers.trim_end().to_owned();
+        let stored = Stored { subject: subject.to_owned(), headers, payload: payload.to_vec() };
         self.messages.insert(self.last, stored);
         let of_subject = self.messages.iter().filter(|(_, own)| own.subject == subject);
         let numbers: Vec<_> = of_subject.map(|(number, _)| *number).collect();
@@ -226,12 +236,14 @@ impl Stream {
     }
 
     /// Answers a direct request of a replica that has the messages up to a number.
-    fn answer(&self, payload: &[u8], up_to: u64) -> Answer {
+    fn answer(&self, name: &str, payload: &[u8], up_to: u64) -> Answer {
         match self.find(payload, up_to) {
             None => (Some(b"NATS/1.0 404 Message Not Found\r\n\r\n".to_vec()), Vec::new()),
-            Some((number, Stored { subject, payload })) => {
+            Some((number, Stored { subject, headers, payload })) => {
+                let headers = if headers.is_empty() { "NATS/1.0" } else { headers };
                 let headers = format!(
-                    "NATS/1.0\r\nNats-Subject: {subject}\r\nNats-Sequence: {number}\r\n\r\n"
+                    "{headers}\r\nNats-Stream: {name}\r\nNats-Subject: {subject}\r\nNats-Sequence: {number}\r\n\
+                     Nats-Time-Stamp: {TIME}\r\n\r\n"
                 );
                 (Some(headers.into_bytes()), payload.clone())
             }

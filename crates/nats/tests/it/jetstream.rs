@@ -28,6 +28,27 @@ async fn read(streams: &JetStream, first: u64, last: u64) -> Vec<Vec<u8>> {
     all
 }
 
+/// The answers are longer than the server accepts from clients.
+#[test]
+fn messages_of_the_maximum_size_are_read() {
+    let Some(server) = NatsServer::start("") else { return };
+    let url = server.url();
+    run(|stages| async move {
+        let client = start(stages, options(&url));
+        client.connected().await;
+        let streams = streams(&client);
+        streams.create(&config(1, None)).await.unwrap();
+        // The headers with the condition count.
+        let payload = vec![7; client.max_payload().unwrap() - 50];
+        streams.append("j.a", Expected::Last(0), &payload).await.unwrap();
+        let stored = streams.get("journal", 1).await.unwrap().unwrap();
+        assert!(stored.payload == payload);
+        assert!(streams.current_last("journal", "j.a").await == Ok(Some(stored)));
+        drop(streams);
+        client.stop();
+    });
+}
+
 #[test]
 fn messages_are_appended_as_expected_and_read_in_order() {
     let Some(server) = NatsServer::start("") else { return };

@@ -9,8 +9,9 @@ use std::time::Duration;
 use phalanx::net::Resolver;
 use phalanx::runtime::StartError;
 use phalanx::sim::{self, Faults, World};
+use phalanx::time::now;
 use phalanx::{Graph, SharedStage, sleep};
-use phalanx_nats::{Access, Client, ModelServer, Options};
+use phalanx_nats::{Access, Client, ModelServer, Options, Passage};
 
 const LAST: u64 = u64::MAX;
 
@@ -90,4 +91,42 @@ fn world(world: &mut World) {
 #[test]
 fn the_client_returns_and_messages_stay_in_order() {
     sim::explore(100, world);
+}
+
+#[test]
+fn the_server_after_a_lost_one_is_tried_first() {
+    sim::run(0, |world| {
+        world.set_processors(1);
+        world.set_steady();
+        let other = SocketAddr::from(([10, 0, 0, 10], 4222));
+        let mut graph = Graph::new();
+        let resolver = Resolver::declare(&mut graph);
+        let stage = graph.stage("control").shared(());
+        let (listeners, net) = ([address(), other].map(|own| world.listen(own)), world.net());
+        world.program(graph, move |start| {
+            let model = ModelServer::default();
+            for (listeners, own) in listeners.iter().zip([model.clone(), model.gated()]) {
+                let listener = listeners.listener(start)?;
+                stage.dispatch(move |_| own.accept(listener, stage))?;
+            }
+            let mut options = options("c");
+            options.access.servers.push(other.to_string().parse().unwrap());
+            let limit = options.ping_interval * 3 + options.connect_timeout / 2;
+            let (client, net) = (Client::new(options, resolver), net.clone());
+            let running = client.clone();
+            stage.dispatch(move |_| async move { running.run().await })?;
+            stage.dispatch(move |_| async move {
+                client.connected().await;
+                model.set(Passage::Frozen);
+                let begun = now();
+                while client.is_connected() {
+                    sleep(Duration::from_millis(10)).await;
+                }
+                client.connected().await;
+                assert!(now() - begun < limit);
+                net.drain();
+            })?;
+            Ok(())
+        });
+    });
 }
