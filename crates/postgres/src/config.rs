@@ -215,8 +215,8 @@ impl Config {
     }
 
     /// How long the server may neither send nor accept bytes while it owes an answer; the default is 60 seconds. After
-    /// that the connection is closed. Set the parameter `statement_timeout` to a shorter time, so that the server ends such statements
-    /// itself, and only these fail.
+    /// that the server is asked to cancel the statement, and the connection is closed. Set the parameter `statement_timeout`
+    /// to a shorter time, so that the server ends such statements itself, and only these fail.
     #[must_use]
     pub fn query_timeout(mut self, limit: Duration) -> Self {
         self.query_timeout = limit;

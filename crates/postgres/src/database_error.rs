@@ -110,7 +110,8 @@ impl DatabaseError {
         matches!(&*self.code, "57P01" | "57P02" | "57P03" | "57P05")
     }
 
-    /// Whether the prepared statement is unknown or out of date, so that it has to be prepared again.
+    /// Whether the prepared statement is unknown or out of date, so that it has to be prepared again. The code of a
+    /// statement may raise the same errors when it is executed.
     pub(crate) fn is_stale_statement(&self) -> bool {
         match &*self.code {
             "26000" => true,

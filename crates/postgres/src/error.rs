@@ -15,7 +15,8 @@ use crate::database_error::DatabaseError;
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server rejected or failed to execute the statement. It had no effect.
+    /// The server rejected or failed to execute the statement. It had no effect, unless it is a procedure that has
+    /// committed before.
     #[error(transparent)]
     Database(#[from] Arc<DatabaseError>),
     /// The number of parameters differs from that of the declared types.

@@ -1,9 +1,10 @@
 //! A statement: its text, the types of its parameters, and how it may be executed.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
@@ -99,9 +100,11 @@ impl Statement {
         self.0.id
     }
 
-    /// Its name on the server.
+    /// Its name on the server. Behind a pooler, the server may know statements of other processes.
     pub(crate) fn name(&self) -> String {
-        format!("phalanx_{}", self.0.id)
+        static PROCESS: LazyLock<u32> =
+            LazyLock::new(|| RandomState::new().hash_one(std::process::id()) as u32);
+        format!("phalanx_{:08x}_{}", *PROCESS, self.0.id)
     }
 
     pub(crate) fn is_batchable(&self) -> bool {
@@ -268,6 +271,15 @@ mod tests {
         assert!(vacuum.encode(&[]).is_ok());
         let refused = vacuum.batchable().encode(&[]).unwrap_err().to_string();
         assert!(refused.contains("VACUUM") && refused.contains("batchable"), "{refused}");
+    }
+
+    #[test]
+    fn names_differ_between_processes() {
+        let [one, other] = ["SELECT 1", "SELECT 2"].map(|sql| Statement::new(sql, &[]).name());
+        let [(process, number), (same, next)] =
+            [&one, &other].map(|name| name.rsplit_once('_').unwrap());
+        assert!(process == same && number != next, "{one} {other}");
+        assert_eq!(process.len(), "phalanx_".len() + 8, "a number of the process: {one}");
     }
 
     #[test]

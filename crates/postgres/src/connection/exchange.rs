@@ -43,14 +43,21 @@ pub(super) struct Exchange {
     results: Vec<Answer>,
     /// The bytes of these results.
     held: usize,
-    /// The error that has ended it, and the number of results before.
-    error: Option<Arc<DatabaseError>>,
+    /// The error that has ended it.
+    error: Option<Failure>,
     /// That of the current query.
     current: ResultInProgress,
     bounds: ResultBounds,
     /// Queries to repeat.
     repeat: Vec<Pending>,
     /// The server did not know a statement, or its plan was out of date.
+    is_stale: bool,
+}
+
+/// The error of a query, or of the commit.
+struct Failure {
+    error: Arc<DatabaseError>,
+    /// The server could not bind the statement, which it did not know, or whose plan was out of date.
     is_stale: bool,
 }
 
@@ -98,6 +105,18 @@ impl Exchange {
     pub(super) fn handle(&mut self, frame: Frame<'_>, prepared: &Prepared) -> Result<(), Fault> {
         let in_transaction = self.error.is_none() && self.results.len() < self.transaction;
         match frame.tag {
+            b'E' => {
+                // The server may end the connection at any time, also behind an error of the transaction.
+                let error = error_of(frame)?;
+                if self.error.is_some() || self.pending.is_empty() {
+                    return Err(unexpected(frame));
+                }
+                // Its rows do not belong to the next query.
+                let current = std::mem::take(&mut self.current);
+                let is_stale = !current.has_begun && error.is_stale_statement();
+                self.is_stale |= is_stale;
+                self.error = Some(Failure { error, is_stale });
+            }
             // Bound.
             b'2' => self.current.has_begun = true,
             // A statement closed.
@@ -107,13 +126,6 @@ impl Exchange {
                 self.current.add_row(frame, held, self.bounds);
             }
             b'C' | b'I' if in_transaction => self.end_query(frame, prepared)?,
-            b'E' if self.error.is_none() && !self.pending.is_empty() => {
-                let error = error_of(frame)?;
-                self.is_stale |= error.is_stale_statement();
-                self.error = Some(error);
-                // Its rows do not belong to the next query.
-                self.current = ResultInProgress::default();
-            }
             b'Z' if !self.pending.is_empty() && !in_transaction => self.end_transaction(frame)?,
             _ => return Err(unexpected(frame)),
         }
@@ -163,12 +175,12 @@ impl Exchange {
     }
 
     /// Handles the error of the query numbered `failed`, or of the commit.
-    fn roll_back(&mut self, queries: Vec<Pending>, failed: usize, error: &Arc<DatabaseError>) {
+    fn roll_back(&mut self, queries: Vec<Pending>, failed: usize, failure: &Failure) {
+        let Failure { error, is_stale } = failure;
         let is_alone = queries.len() == 1;
         let fails_at_commit = failed == queries.len();
         for (index, mut pending) in queries.into_iter().enumerate() {
-            let is_final =
-                is_alone && !(error.is_stale_statement() && pending.attempts < MAX_ATTEMPTS);
+            let is_final = is_alone && !(*is_stale && pending.attempts < MAX_ATTEMPTS);
             if is_final {
                 pending.reply.send(Err(Error::Database(error.clone())));
                 continue;

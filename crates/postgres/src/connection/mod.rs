@@ -1,5 +1,6 @@
 //! One connection to the server.
 
+mod cancel;
 mod exchange;
 mod inbox;
 mod link;

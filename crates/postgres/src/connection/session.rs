@@ -8,6 +8,7 @@ use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
 use postgres_protocol::message::frontend;
 
+use super::cancel::CancelKey;
 use super::exchange::Exchange;
 use super::link::Link;
 use super::prepare::prepare;
@@ -22,6 +23,7 @@ use crate::queue::Pending;
 pub(crate) struct Session {
     pool: Rc<Pool>,
     link: Link,
+    key: Option<CancelKey>,
     prepared: Prepared,
 }
 
@@ -31,11 +33,11 @@ impl Session {
         let limit = pool.config.connect_timeout;
         let opened = phalanx::timeout(limit, async {
             let link = Link::open(&pool.config, pool.stage).await?;
-            startup::authenticate(&link, &pool.config).await?;
-            Ok::<_, Fault>(link)
+            let key = startup::authenticate(&link, &pool.config).await?;
+            Ok::<_, Fault>((link, key))
         });
-        let link = opened.await.map_err(|_| Fault::TimedOut(limit))??;
-        Ok(Self { pool: pool.clone(), link, prepared: Prepared::default() })
+        let (link, key) = opened.await.map_err(|_| Fault::TimedOut(limit))??;
+        Ok(Self { pool: pool.clone(), link, key, prepared: Prepared::default() })
     }
 
     /// Serves queries until the connection or the program ends.
@@ -65,8 +67,20 @@ impl Session {
         let batch = self.pool.queue.borrow_mut().take(self.pool.config.max_batch);
         // Another connection may serve the rest.
         self.pool.wake();
-        self.exchange(batch).await?;
-        Ok(true)
+        let exchanged = self.exchange(batch).await;
+        if let Err(Fault::TimedOut(_)) = exchanged {
+            self.cancel();
+        }
+        exchanged.map(|()| true)
+    }
+
+    /// Starts an operation that cancels the statement in progress. If the stage is full, the server continues.
+    fn cancel(&self) {
+        if let Some(key) = self.key {
+            let pool = self.pool.clone();
+            let _ =
+                self.pool.stage.dispatch(move |_| async move { key.cancel(&pool.config).await });
+        }
     }
 
     /// Returns false if the program drains and nothing waits.
@@ -94,7 +108,7 @@ impl Session {
 
     /// Sends a batch and handles its answers. All of its queries are answered or back in the queue then.
     async fn exchange(&mut self, mut batch: VecDeque<Pending>) -> Result<(), Fault> {
-        let Self { pool, link, prepared } = self;
+        let Self { pool, link, prepared, .. } = self;
         let limit = pool.config.query_timeout;
         if let Err(fault) = prepare(link, prepared, &mut batch, limit).await {
             pool.queue.borrow_mut().put_back(batch.into());

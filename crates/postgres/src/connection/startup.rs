@@ -7,27 +7,35 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, Scr
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 
+use super::cancel::CancelKey;
 use super::inbox::Frame;
 use super::link::Link;
 use super::prepared::{error_of, parse, unexpected};
 use crate::config::Config;
 use crate::error::Fault;
 
-/// Starts the session and authenticates, until the server is ready for queries.
-pub(super) async fn authenticate(link: &Link, config: &Config) -> Result<(), Fault> {
-    let mut startup =
-        Startup { config, scram: None, is_accepted: false, ready: false, answer: BytesMut::new() };
+/// Starts the session and authenticates, until the server is ready for queries. Returns the key of its process.
+pub(super) async fn authenticate(link: &Link, config: &Config) -> Result<Option<CancelKey>, Fault> {
+    let mut startup = Startup {
+        config,
+        scram: None,
+        is_accepted: false,
+        key: None,
+        ready: false,
+        answer: BytesMut::new(),
+    };
     let own = [("user", Some(&config.user)), ("database", config.database.as_ref())];
     let own = own.into_iter().filter_map(|(name, value)| Some((name, value?.as_str())));
     let others = config.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    frontend::startup_message(own.chain(others), &mut startup.answer)?;
+    let message = frontend::startup_message(own.chain(others), &mut startup.answer);
+    message.map_err(not_valid("the user, the database or a parameter"))?;
     loop {
         if !startup.answer.is_empty() {
             link.send(startup.answer.split()).await?;
         }
         link.process(|frame| startup.handle(frame))?;
         if startup.ready {
-            return Ok(());
+            return Ok(startup.key);
         }
         if startup.answer.is_empty() {
             link.wait(config.connect_timeout).await?;
@@ -35,11 +43,17 @@ pub(super) async fn authenticate(link: &Link, config: &Config) -> Result<(), Fau
     }
 }
 
+/// A part of the configuration that has a zero byte, for example.
+fn not_valid(what: &'static str) -> impl Fn(std::io::Error) -> Fault {
+    move |error| Fault::Protocol(format!("{what} of the configuration: {error}"))
+}
+
 struct Startup<'c> {
     config: &'c Config,
     /// An exchange in which the server has not proved that it knows the password.
     scram: Option<ScramSha256>,
     is_accepted: bool,
+    key: Option<CancelKey>,
     ready: bool,
     /// Messages to send.
     answer: BytesMut,
@@ -50,8 +64,9 @@ impl<'c> Startup<'c> {
         match frame.tag {
             b'E' => return error_of(frame).and_then(|error| Err(Fault::Fatal(error))),
             b'Z' if self.is_accepted => self.ready = true,
-            // The key of the process, for cancelling; a negotiation of the protocol's version.
-            b'K' | b'v' => {}
+            b'K' => self.key = CancelKey::parse(frame.body()),
+            // A negotiation of the protocol's version.
+            b'v' => {}
             b'R' => self.authenticate(frame)?,
             _ => return Err(unexpected(frame)),
         }
@@ -71,7 +86,9 @@ impl<'c> Startup<'c> {
                                 TLS: let the server use scram-sha-256";
                     return Err(Fault::Protocol(what.to_owned()));
                 }
-                frontend::password_message(self.password()?.as_bytes(), &mut self.answer)?;
+                let message =
+                    frontend::password_message(self.password()?.as_bytes(), &mut self.answer);
+                message.map_err(not_valid("the password"))?;
             }
             Message::AuthenticationMd5Password(body) => {
                 let (user, password) = (self.config.user.as_bytes(), self.password()?.as_bytes());

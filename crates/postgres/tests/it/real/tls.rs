@@ -95,7 +95,7 @@ fn certificates_are_verified() {
 #[test]
 fn a_server_without_tls_is_refused() {
     let authority = Authority::new();
-    for (answer, expected) in [(b"N", "does not offer TLS"), (b"E", "'E'")] {
+    for (answer, expected) in [(b"N", "does not offer TLS"), (b"X", "'X'")] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {

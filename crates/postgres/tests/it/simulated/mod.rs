@@ -1,6 +1,7 @@
 //! Queries on a scripted server in simulation: connections are reset, the server crashes at every point of the
 //! protocol, and each query still has one outcome that agrees with the table.
 
+mod errors;
 mod scripted;
 mod scripts;
 mod server;

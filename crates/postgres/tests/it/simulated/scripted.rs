@@ -62,6 +62,9 @@ pub(crate) fn with_server<S, M>(
     });
 }
 
+/// The begin of a request to cancel a statement, in the place of the first message of a connection.
+const CANCEL: &[u8] = &80_877_102_u32.to_be_bytes();
+
 /// How a server treats the execution of a statement.
 pub(crate) enum Then {
     Continue,
@@ -73,8 +76,8 @@ pub(crate) enum Then {
     Pause(Duration),
 }
 
-/// Serves a connection. `execute` gets the text of each statement that is executed. Statements whose text says so wait at
-/// their preparation, or are not bound.
+/// Serves a connection. `execute` gets the text of each statement that is executed, and `cancel` for a request to cancel
+/// one. Statements whose text says so wait at their preparation, or are not bound.
 pub(crate) async fn serve(stream: Stream, mut execute: impl FnMut(&str, &mut Vec<u8>) -> Then) {
     let (mut input, mut output, mut has_started) = (Vec::new(), Vec::new(), false);
     let (mut statements, mut bound, mut skips) = (HashMap::new(), String::new(), false);
@@ -84,6 +87,10 @@ pub(crate) async fn serve(stream: Stream, mut execute: impl FnMut(&str, &mut Vec
             let mut text = || texts.next().unwrap_or_default().into_owned();
             let mut then = Then::Continue;
             match tag {
+                0 if body.starts_with(CANCEL) => {
+                    execute("cancel", &mut output);
+                    return;
+                }
                 0 => put_welcome(&mut output),
                 b'S' => {
                     skips = false;

@@ -10,14 +10,14 @@ use phalanx_testkit::postgres::messages::{put, put_error, put_welcome, take};
 use super::scripted::{HOUR, Then, serve, with_server};
 
 /// A statement, which a script sees without its first word.
-fn statement(text: &str) -> Statement {
+pub(super) fn statement(text: &str) -> Statement {
     Statement::new(&format!("SELECT {text}"), &[])
 }
 
 /// A row without columns.
 const ROW: &[u8] = &[0, 0];
 
-fn complete(output: &mut Vec<u8>) -> Then {
+pub(super) fn complete(output: &mut Vec<u8>) -> Then {
     put(output, b'C', b"SELECT 1\0");
     Then::Continue
 }
