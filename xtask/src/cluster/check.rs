@@ -37,7 +37,8 @@ QoS 0 messages, repetitions of QoS 1, and sessions at another node are not guara
 /// The differences with kept sessions.
 const KEPT: &str = "\
 With --kept, NATS has a copy of the sessions. Publishers are at the last node, which no fault concerns. There are no groups.
-  sessions    kept sessions are present after a fault, at their node or at the one that has adopted them";
+  sessions    kept sessions are present after a fault, at their node or at the one that has adopted them
+  leases      a fault of NATS alone costs no node its sessions";
 
 /// Nodes of the cluster.
 const NODES: usize = 3;
@@ -105,6 +106,7 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
         cluster,
         ledger: Ledger::default(),
         disturbed: NODES - usize::from(are_kept),
+        may_lose: AtomicBool::new(false),
         are_kept,
         places: Mutex::default(),
         returns: Mutex::default(),

@@ -14,6 +14,9 @@ use super::nemesis::{LIMIT, Nemesis, Strike};
 use super::probes;
 use crate::random::Random;
 
+/// Time after a fault of a node in which the loss of its sessions is noticed.
+const NOTICED: Duration = Duration::from_secs(10);
+
 /// Runs the load and the faults, and waits for the rest.
 pub(super) fn disturb(
     shared: &Arc<Shared>,
@@ -48,15 +51,19 @@ pub(super) fn disturb(
     // What a publisher's node has acknowledged and not forwarded is lost with it.
     let publishing = if shared.are_kept { shared.disturbed..nodes.end } else { nodes };
     let publishers: Vec<_> = publishing.flat_map(publish).collect();
-    let begun = Instant::now();
+    let (begun, mut struck) = (Instant::now(), None);
     while begun.elapsed() < Duration::from_secs(seconds) && !ending.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(200 + random.below(2_000)));
         settle(shared, &mut subscribers)?;
         let strikes = Strike::draw(kinds, shared.disturbed, random);
         if !strikes.is_empty() {
-            let at = begun.elapsed().as_secs_f64();
+            let (at, servers) = (begun.elapsed().as_secs_f64(), shared.cluster.servers.len());
+            let is_of_node = strikes.iter().any(|strike| strike.may_cost_sessions(servers));
+            let was_of_node = struck.is_some_and(|at: Instant| at.elapsed() < NOTICED);
+            shared.may_lose.store(is_of_node || was_of_node, Ordering::Relaxed);
             let (whats, times) = strike(shared, &strikes)?;
             let passes = heal(shared);
+            struck = if is_of_node { Some(Instant::now()) } else { struck };
             // With two faults, the other one delays it.
             let failover = times.first().filter(|_| strikes.len() == 1);
             failovers.extend(failover);
@@ -104,13 +111,17 @@ fn settle(shared: &Arc<Shared>, subscribers: &mut Vec<JoinHandle<()>>) -> Result
     Ok(())
 }
 
-/// Starts nodes again that have lost their sessions, as systemd does. Only those that faults concern may lose them.
+/// Starts nodes again that have lost their sessions, as systemd does. Only those that faults concern may lose them, and
+/// not by a fault of NATS.
 fn supervise(shared: &Shared) {
     while !shared.is_complete.load(Ordering::Relaxed) {
         for (n, node) in shared.cluster.nodes.iter().enumerate() {
             let fault = match node.process().start_without_sessions() {
-                Ok(has_lost) if !has_lost || n < shared.disturbed => continue,
-                Ok(_) => format!("node {} lost its sessions without a fault", node.name),
+                Ok(false) => continue,
+                Ok(true) if n < shared.disturbed && shared.may_lose.load(Ordering::Relaxed) => {
+                    continue;
+                }
+                Ok(_) => format!("node {} lost its sessions without a fault of its own", node.name),
                 Err(why) => why,
             };
             shared.ledger.fault(Kind::Stuck, &fault);

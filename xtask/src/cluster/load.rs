@@ -30,6 +30,8 @@ pub(super) struct Shared {
     pub(super) interval: Duration,
     /// The nodes that faults concern: the first ones.
     pub(super) disturbed: usize,
+    /// Whether a fault of a node may have cost it its sessions.
+    pub(super) may_lose: AtomicBool,
     /// Whether NATS has a copy of the sessions, so that clients find theirs at other nodes.
     pub(super) are_kept: bool,
     /// Where the subscribers are, and the times until they found their sessions at another node.

@@ -29,6 +29,8 @@ pub(crate) enum Nemesis {
     Cut,
     /// A NATS server is killed, and started again.
     NatsKill,
+    /// A NATS server is stopped, and continues.
+    NatsStop,
     /// All brokers are restarted, one after the other.
     Restart,
 }
@@ -77,6 +79,20 @@ impl Strike {
         }
     }
 
+    /// Whether a node may lose its sessions by this fault, with this number of NATS servers.
+    pub(super) fn may_cost_sessions(&self, servers: usize) -> bool {
+        match self.kind {
+            Nemesis::Kill | Nemesis::Stop | Nemesis::Restart => true,
+            Nemesis::Cut => !self.cuts_one(servers),
+            Nemesis::NatsKill | Nemesis::NatsStop => false,
+        }
+    }
+
+    /// Whether a cut concerns the path to one of several servers.
+    fn cuts_one(&self, servers: usize) -> bool {
+        servers > 1 && self.server.is_multiple_of(2)
+    }
+
     /// Causes the fault, and ends it. Returns its description.
     ///
     /// # Errors
@@ -104,7 +120,7 @@ impl Strike {
                 node.process().resume();
             }
             Nemesis::Cut => {
-                let is_first_only = servers.len() > 1 && server.is_multiple_of(2);
+                let is_first_only = self.cuts_one(servers.len());
                 let from = if is_first_only { " from one server" } else { "" };
                 what = format!("{what}{from} ({mode:?})");
                 node.set_relays(mode, is_first_only);
@@ -117,6 +133,13 @@ impl Strike {
                 servers[number].kill();
                 rest();
                 servers[number].start()?;
+            }
+            Nemesis::NatsStop => {
+                let number = server % servers.len();
+                what = format!("{kind} {}", number + 1);
+                servers[number].stop();
+                rest();
+                servers[number].resume();
             }
             Nemesis::Restart => {
                 what = kind.to_string();
@@ -143,5 +166,23 @@ fn failed_over(shared: &Shared, killed: usize, begun: Instant) -> Option<Duratio
             shared.ledger.fault(Kind::Stuck, &what);
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_nats_alone_cost_no_sessions() {
+        let (length, mode) = (Duration::ZERO, Mode::Frozen);
+        let costs = |kind, server, servers| {
+            Strike { kind, at: 0, server, length, mode }.may_cost_sessions(servers)
+        };
+        for kind in [Nemesis::NatsKill, Nemesis::NatsStop] {
+            assert!(!costs(kind, 0, 1) && !costs(kind, 1, 3));
+        }
+        assert!(costs(Nemesis::Stop, 0, 3) && costs(Nemesis::Cut, 1, 3));
+        assert!(costs(Nemesis::Cut, 0, 1) && !costs(Nemesis::Cut, 0, 3));
     }
 }
