@@ -51,6 +51,8 @@ pub(crate) struct Lease {
     stream: String,
     subject: String,
     own: Record,
+    /// The record of this process before the lease was [passed](Self::passed_to) on. It may be stored late.
+    earlier: Option<Record>,
     is_incomplete: Cell<bool>,
     is_installed: Cell<bool>,
     /// The number of the last known message, in the stream of this creation.
@@ -75,6 +77,7 @@ impl Lease {
             is_incomplete: Cell::new(own.is_incomplete),
             is_installed: Cell::new(own.is_installed),
             own,
+            earlier: None,
             number: Cell::new(number),
             created: RefCell::new(created.to_owned()),
         }
@@ -94,7 +97,7 @@ impl Lease {
     pub(crate) fn passed_to(self, own: Record) -> Self {
         let is_incomplete = Cell::new(own.is_incomplete);
         let is_installed = Cell::new(own.is_installed);
-        Self { is_incomplete, is_installed, own, ..self }
+        Self { is_incomplete, is_installed, earlier: Some(self.own), own, ..self }
     }
 
     /// Checks that no other node has the lease of this node's own journal, in the stream of this creation. Returns the
@@ -155,15 +158,26 @@ impl Lease {
 
     /// Whether a record is that of this process, perhaps renewed by a node that reads the stream.
     fn is_own(&self, record: &Record) -> bool {
-        let Record { holder, start, reader, .. } = &self.own;
-        (&record.holder, &record.start) == (holder, start)
-            && (reader.is_none() || *reader == record.reader)
+        let is_of = |Record { holder, start, reader, .. }: &Record| {
+            (&record.holder, &record.start) == (holder, start)
+                && (reader.is_none() || *reader == record.reader)
+        };
+        is_of(&self.own) || self.earlier.as_ref().is_some_and(is_of)
+    }
+
+    /// Whether a record that is [own](Self::is_own) has to be replaced.
+    fn is_outdated(&self, record: &Record) -> bool {
+        let of = |Record { holder, start, reader, .. }: &Record| {
+            (holder.clone(), start.clone(), reader.clone())
+        };
+        of(record) != of(&self.own)
     }
 
     /// Why this process does not have the lease, which has this record.
     fn why_lost(&self, record: &Record) -> String {
         match (record.holder == self.own.holder, record.start == self.own.start) {
             (false, _) => format!("{} has adopted them", record.holder),
+            (true, true) if record.reader.is_none() => format!("{} runs again", record.holder),
             (true, true) => "another node reads the journal".into(),
             (true, false) => format!("{} runs again, in another process", record.holder),
         }
@@ -186,7 +200,13 @@ impl Lease {
         // An attempt without an answer may have been stored. An earlier leader may answer with an earlier record.
         match self.current().await? {
             Some((number, record)) if number > self.number.get() => match self.is_own(&record) {
-                true => self.number.set(number),
+                true => {
+                    self.number.set(number);
+                    if self.is_outdated(&record) {
+                        // At once: the node that reads the stream replaces it again soon.
+                        return self.put(&self.record()).await;
+                    }
+                }
                 // NATS had lost the lease. The other one may be a restored one with an earlier start.
                 false if self.is_lost().await? => (),
                 false => return Err(Failed::Lost(self.why_lost(&record))),

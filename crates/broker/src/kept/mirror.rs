@@ -64,8 +64,10 @@ impl StreamMirror {
         let of_errors = kept.clone();
         let options = Options {
             name: format!("phalanx journal {}", kept.cluster.node),
-            connect_timeout: timeout,
-            ping_interval: timeout / 3,
+            // Another server is found before the lease runs out.
+            connect_timeout: timeout / 3,
+            ping_interval: timeout / 10,
+            write_timeout: timeout,
             reconnect_delay: (timeout / RETRIES / 2, timeout / RENEWALS),
             linger: ELECTION,
             on_error: Rc::new(move |what| of_errors.tell(&format!("NATS reports: {what}"))),
@@ -264,17 +266,21 @@ fn is_part(message: &Stored, number: u64, batch: &[u8], size: usize) -> bool {
 
 /// Renews the lease of this node's journal until it is lost.
 pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
+    let mut pause = RENEWALS;
     loop {
-        select(sleep(kept.timeout() / RENEWALS), draining()).await;
+        select(sleep(kept.timeout() / pause), draining()).await;
         if is_draining() {
             return;
         }
         let begun = now();
-        match lease.renew().await {
-            Ok(()) => kept.is_renewed(begun),
+        pause = match lease.renew().await {
+            Ok(()) => {
+                kept.is_renewed(begun);
+                RENEWALS
+            }
             Err(Failed::Lost(why)) => return kept.fence(&why),
-            Err(Failed::Again(_)) => (),
-        }
+            Err(Failed::Again(_)) => RETRIES,
+        };
     }
 }
 

@@ -50,6 +50,8 @@ struct State {
     own: Option<JournalName>,
     /// The time of the last renewal of this node's lease.
     renewed: Duration,
+    /// The first of the renewals of which each was soon after the one before.
+    renewing_since: Duration,
     /// The journals of other nodes, and which of them this node adopts.
     others: BTreeMap<JournalName, OtherJournal>,
     /// The starts of the nodes whose sessions this node has adopted, or is adopting: the last [`ADOPTED`].
@@ -196,7 +198,11 @@ impl Kept {
 
     /// The lease was renewed, by a request of this time.
     pub(crate) fn is_renewed(&self, at: Duration) {
-        lock(&self.state).renewed = at;
+        let mut state = lock(&self.state);
+        if at.saturating_sub(state.renewed) > self.renewal_gap() {
+            state.renewing_since = at;
+        }
+        state.renewed = at;
     }
 
     /// Time until the lease runs out, unless it is renewed.
@@ -211,7 +217,21 @@ impl Kept {
 
     /// Whether the lease was renewed a moment ago, so that other nodes could renew theirs, too.
     pub(crate) fn has_renewed_lately(&self) -> bool {
-        now().saturating_sub(self.renewed()) <= 2 * self.timeout() / RENEWALS
+        now().saturating_sub(self.renewed()) <= self.renewal_gap()
+    }
+
+    /// Since when the lease was renewed without a gap, so that other nodes could renew theirs, too: until now, if it was not
+    /// renewed lately.
+    pub(crate) fn renewing_since(&self) -> Duration {
+        match self.has_renewed_lately() {
+            true => lock(&self.state).renewing_since,
+            false => now(),
+        }
+    }
+
+    /// Time between two renewals in which NATS may have been unavailable.
+    fn renewal_gap(&self) -> Duration {
+        2 * self.timeout() / RENEWALS
     }
 
     /// Changes the known journals of other nodes.

@@ -32,7 +32,7 @@ type Read = (u64, RecoveredState);
 
 /// The progress of an adoption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+pub(in crate::cluster) enum Progress {
     /// It ends if NATS loses the lease. The lost node's disk has the sessions.
     Read,
     /// This node has some of the sessions.
@@ -98,18 +98,19 @@ pub(in crate::cluster) async fn adopt(
             Err(error) => Err(error.into()),
         }
     });
+    let ended = |why| {
+        kept.tell(&format!("node {node} is lost, and its sessions are not adopted: {why}"));
+        false
+    };
     let read = match read.await {
         Ok(read) => read,
-        Err(why) => {
-            kept.tell(&format!("node {node} is lost, and its sessions are not adopted: {why}"));
-            return false;
-        }
+        Err(why) => return ended(why),
     };
     let (holder, start) = (own.to_string(), kept.start.clone());
     let record = Record { holder, start, is_installed, ..Record::default() };
     let lease = lease.passed_to(record);
-    if lease.renew().await.is_err() {
-        return false;
+    if let Err(why) = take(kept, &lease, journal, &progress).await {
+        return ended(why);
     }
     kept.adopts(&known.start);
     let before = kept.metrics.adopted.count();
@@ -159,6 +160,19 @@ pub(in crate::cluster) async fn adopt(
     };
     kept.tell(&line);
     adopted.is_ok()
+}
+
+/// Takes the lease of a journal that was read. An attempt without an answer may have been stored.
+///
+/// # Errors
+/// Why another node has it, or nobody.
+pub(in crate::cluster) async fn take(
+    kept: &Kept,
+    lease: &Lease,
+    journal: &JournalName,
+    progress: &Cell<Progress>,
+) -> Result<(), String> {
+    held(kept, lease, journal, progress, async || lease.renew().await).await
 }
 
 /// The lease of a journal that only its node has, which had this start, if that is known.

@@ -1,7 +1,7 @@
 //! Finds leases that are not renewed, and adopts their journals.
 //!
-//! A lease has expired if its message has not changed for the timeout, while this node renewed its own: without a
-//! majority of the NATS servers nobody can.
+//! A lease has expired if its message has not changed for the timeout, while this node renewed its own without a gap:
+//! without a majority of the NATS servers nobody can, and afterwards each node needs some time.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -34,8 +34,8 @@ pub(in crate::cluster) async fn watch(context: Context, client: Client) {
                     leases.forget(&journal);
                 }
             }
-            let limit = if kept.has_renewed_lately() { kept.timeout() } else { Duration::MAX };
-            let expired = kept.others(|others| update(others, found, (now, limit)));
+            let (limit, begun) = (kept.timeout(), kept.renewing_since());
+            let expired = kept.others(|others| update(others, found, (now, limit), begun));
             kept.has_looked();
             for (journal, number) in expired {
                 // One after the other: each may need much memory.
@@ -54,12 +54,13 @@ pub(in crate::cluster) async fn watch(context: Context, client: Client) {
     }
 }
 
-/// Updates the known leases at `now`. Returns those that have not changed for `limit`, with their numbers. Without a limit
-/// their times begin again.
+/// Updates the known leases at `now`. Returns those that have not changed for `limit`, with their numbers. Only the time
+/// since `begun` counts, from when on all nodes could renew theirs.
 fn update(
     others: &mut BTreeMap<JournalName, OtherJournal>,
     found: Found,
     (now, limit): (Duration, Duration),
+    begun: Duration,
 ) -> Vec<(JournalName, u64)> {
     let mut expired = Vec::new();
     let mut updated = BTreeMap::new();
@@ -73,7 +74,7 @@ fn update(
         let is_unreadable =
             known.as_ref().is_some_and(|known| known.is_unreadable && known.start == start);
         let unchanged = known.filter(|known| known.number == number);
-        let since = unchanged.filter(|_| limit < Duration::MAX).map_or(now, |known| known.since);
+        let since = unchanged.map_or(now, |known| known.since.max(begun));
         if now.saturating_sub(since) > limit {
             expired.push((journal.clone(), number));
         }
@@ -98,19 +99,22 @@ mod tests {
     fn a_lease_expires_if_it_is_not_renewed_while_others_are() {
         let (mut others, limit) = (BTreeMap::new(), Duration::from_secs(5));
         let journal = JournalName { node: "a".into(), id: 7 };
-        let mut look = |number, second, limit| {
+        let mut look = |number, second, begun| {
             let holder = journal.to_string();
             let record = Record { holder, ..Record::default() };
             let found = BTreeMap::from([(journal.clone(), (number, record))]);
-            update(&mut others, found, (Duration::from_secs(second), limit))
+            let [now, begun] = [second, begun].map(Duration::from_secs);
+            update(&mut others, found, (now, limit), begun)
         };
-        assert_eq!(look(1, 0, limit), []);
-        assert_eq!(look(1, 5, limit), []);
-        assert_eq!(look(2, 6, limit), [], "it was renewed");
-        assert_eq!(look(2, 11, limit), []);
-        assert_eq!(look(2, 12, Duration::MAX), [], "nobody can renew");
-        assert_eq!(look(2, 17, limit), []);
-        assert_eq!(look(2, 18, limit), [(journal.clone(), 2)]);
+        assert_eq!(look(1, 0, 0), []);
+        assert_eq!(look(1, 5, 0), []);
+        assert_eq!(look(2, 6, 0), [], "it was renewed");
+        assert_eq!(look(2, 11, 0), []);
+        assert_eq!(look(2, 12, 12), [], "nobody can renew");
+        assert_eq!(look(2, 17, 12), []);
+        assert_eq!(look(2, 29, 28), [], "nobody could renew before");
+        assert_eq!(look(2, 33, 28), []);
+        assert_eq!(look(2, 34, 28), [(journal.clone(), 2)]);
     }
 
     /// Node b adopts journal a.
@@ -123,7 +127,7 @@ mod tests {
                 |holder: &JournalName| Record { holder: holder.to_string(), ..Record::default() };
             let mut found = BTreeMap::from([(a.clone(), (of_a, record(&b)))]);
             found.extend(of_b.map(|of_b| (b.clone(), (of_b, record(&b)))));
-            update(&mut others, found, (Duration::from_secs(second), limit))
+            update(&mut others, found, (Duration::from_secs(second), limit), Duration::ZERO)
         };
         assert_eq!(look(1, Some(1), 0), []);
         assert_eq!(look(1, Some(5), 5), []);

@@ -357,7 +357,8 @@ fn a_lease_tells_why_it_is_lost() {
             let reader = Record { reader: Some("b.1".into()), ..own.clone() };
             let other = lease_of(&JournalName { node: "b".into(), id: 1 });
             for (taken, why) in [
-                (Record { start: "2".into(), ..own }, "a.0000000000000007 runs again"),
+                (own.clone(), "a.0000000000000007 runs again"),
+                (Record { start: "2".into(), ..own }, "a.0000000000000007 runs again, in another"),
                 (Record { reader: Some("c.1".into()), ..reader.clone() }, "another node reads"),
                 (other, "b.0000000000000001 has adopted them"),
             ] {

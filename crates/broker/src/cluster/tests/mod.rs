@@ -4,6 +4,8 @@ mod adopting;
 mod leases;
 mod lost;
 mod opening;
+mod returning;
+mod servers;
 mod shutdown;
 
 use std::net::SocketAddr;
@@ -35,6 +37,11 @@ const MOST: usize = 10_000;
 
 fn nats() -> SocketAddr {
     ([10, 0, 0, 9], 4222).into()
+}
+
+/// Another address of the server.
+fn spare() -> SocketAddr {
+    ([10, 0, 0, 10], 4222).into()
 }
 
 fn config() -> Config {
@@ -165,11 +172,13 @@ fn run_with(
         let resolver = Resolver::declare(&mut graph);
         let files = (blocking(&mut graph, "files").threads(1).state(()), resolver);
         let stage = graph.stage("test").shared(());
-        let (listeners, net) = (world.listen(nats()), world.net());
+        let (listeners, net) = ([nats(), spare()].map(|own| world.listen(own)), world.net());
         world.program(graph, move |start| {
-            let listener = listeners.listener(start)?;
-            let (server, own) = (server.clone(), server.clone());
-            stage.dispatch(move |_| own.accept(listener, stage))?;
+            let server = server.clone();
+            for (listeners, own) in listeners.iter().zip([server.clone(), server.gated()]) {
+                let listener = listeners.listener(start)?;
+                stage.dispatch(move |_| own.accept(listener, stage))?;
+            }
             let access =
                 Access { servers: config().cluster.access().unwrap().servers, ..Access::default() };
             let client = Client::new(Options { access, ..Options::default() }, resolver);

@@ -14,7 +14,7 @@ use crate::cluster::tests::{JOURNAL, Program, journal, run, run_with};
 use crate::cluster_names::{BATCH, OPEN};
 use crate::kept::lease::{Lease, Record};
 use crate::kept::mirror::{StreamMirror, look_for_streams};
-use crate::kept::part::{Head, Joined};
+use crate::kept::part::{Head, Joined, MAX_PART};
 use crate::kept::state::RENEWALS;
 
 impl Program {
@@ -160,6 +160,25 @@ fn parts_are_smaller_than_the_max_payload_of_the_server() {
             mirror.append(1, Bytes::from(vec![7; 50_000])).await.unwrap();
             let last = program.streams.state(&stream).await.unwrap().last;
             assert_eq!((last, program.stored().await), (7, 50_000));
+            let (_, mirror) = program.mirror("2");
+            assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(2));
+        })
+    });
+}
+
+/// The process ended before NATS had the rest of the batch.
+#[test]
+fn a_stream_whose_last_message_is_a_full_part_is_opened() {
+    run(|program| {
+        Box::pin(async move {
+            program.stored_mirror("1", 1).await;
+            let head = Head { start: 1, batch: 2, place: 0, count: 2 };
+            let subject = program.names.subject(&journal(), BATCH);
+            let part = head.encode(&vec![7; MAX_PART]);
+            program.streams.append(&subject, Expected::Any, &part).await.unwrap();
+            let (kept, mirror) = program.mirror("2");
+            let opened = select(mirror.open(JOURNAL, 1, 3), sleep(Duration::from_secs(30))).await;
+            assert!(matches!(opened, Either::Left(Ok(2))), "{}", kept.told());
         })
     });
 }
