@@ -104,7 +104,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/broker/src/cluster",
         layers: &[
-            &["guard", "intervals"],
+            &["ending", "guard", "intervals"],
             &["other"],
             &["node"],
             &["adoption", "retained", "takeover"],

@@ -21,6 +21,7 @@
 //! | `running.rs` | this node from its start to its shutdown |
 
 mod adoption;
+mod ending;
 mod find;
 mod guard;
 mod intervals;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use phalanx_nats::{Client, Rejected};
 
+use crate::cluster::ending::Ending;
 use crate::cluster::other::{Hello, Other, VERSION};
 use crate::context::Context;
 use crate::lane::Sent;
@@ -25,6 +26,9 @@ pub(super) struct Node {
     pub(super) prefix: String,
     pub(super) others: RefCell<BTreeMap<Arc<str>, Rc<Other>>>,
     pub(super) next_lane: Cell<u64>,
+    /// The number of messages with claims that were sent to all nodes.
+    pub(super) claims: Cell<u64>,
+    pub(super) ending: Rc<Ending>,
     /// The sessions of other nodes for this one, as last seen, by node. They outlive [`Other`].
     pub(super) sessions: RefCell<BTreeMap<Arc<str>, String>>,
     /// The nodes that have to get all retained messages, or are getting them.
@@ -61,6 +65,7 @@ impl Node {
             journal,
             packet_size: limits.packet_size as u32,
             receive_maximum: limits.receive_maximum,
+            claims: Some(self.claims.get()),
         };
         let payload = serde_json::to_vec(&hello).unwrap_or_default();
         // A lost one is repeated.

@@ -31,6 +31,9 @@ pub(super) struct Hello {
     /// The maximum packet size of its clients, in bytes, and QoS 2 messages that it accepts at once.
     pub(super) packet_size: u32,
     pub(super) receive_maximum: u16,
+    /// The number of messages with claims that it has sent to all nodes. Unknown to earlier versions.
+    #[serde(default)]
+    pub(super) claims: Option<u64>,
 }
 
 /// Another node.
@@ -38,6 +41,8 @@ pub(super) struct Other {
     pub(super) name: Arc<str>,
     pub(super) hello: RefCell<Hello>,
     pub(super) heard: Cell<Duration>,
+    /// The number of the last known message with claims.
+    claims: Cell<Option<u64>>,
     /// The lane, from the request for it to its end.
     pub(super) lane: RefCell<Option<Rc<Lane>>>,
     /// The session that the lane serves.
@@ -69,6 +74,7 @@ impl Other {
         Self {
             name: hello.node.as_str().into(),
             backoff: RefCell::new(Backoff::new(timeout / TICKS, timeout, hello.node.clone())),
+            claims: Cell::new(hello.claims),
             hello: RefCell::new(hello),
             heard: Cell::new(now()),
             lane: RefCell::default(),
@@ -85,6 +91,18 @@ impl Other {
     /// The start of the node that is known.
     pub(super) fn start(&self) -> String {
         self.hello.borrow().start.clone()
+    }
+
+    /// The node has sent messages with claims up to this number, the last of which `has_arrived` now. Returns false if an
+    /// earlier one has not. They come in the order in which they were sent, also among its announcements.
+    pub(super) fn note_claims(&self, sent: u64, has_arrived: bool) -> bool {
+        let known = self.claims.replace(Some(sent));
+        known.is_none_or(|known| sent <= known + u64::from(has_arrived))
+    }
+
+    /// Claims may have been lost, and are repeated.
+    pub(super) fn forget_claims(&self) {
+        self.claims.set(None);
     }
 
     /// Completes when the node grants the lane; with an error if it is refused.

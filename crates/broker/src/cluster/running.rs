@@ -14,6 +14,7 @@ use phalanx::{select, sleep};
 use phalanx_nats::{Client, Options};
 
 use crate::cluster::adoption::watch::watch;
+use crate::cluster::ending::Ending;
 use crate::cluster::guard::guard;
 use crate::cluster::intervals::{HELLOS, TICKS};
 use crate::cluster::node::Node;
@@ -53,6 +54,7 @@ pub(crate) async fn serve_cluster(
         connect_timeout: cluster.timeout,
         // A server that answers neither of two pings is lost.
         ping_interval: cluster.timeout / 3,
+        write_timeout: cluster.timeout,
         reconnect_delay: (cluster.timeout / TICKS / 2, cluster.timeout / HELLOS),
         metrics: peers.status.messages.clone(),
         on_state: Rc::new(move |state| {
@@ -68,12 +70,15 @@ pub(crate) async fn serve_cluster(
         on_error: Rc::new(|what| report(format_args!("cluster: NATS reports: {what}"))),
         ..Options::default()
     };
+    let ending = Ending::new(context.clone(), peers.clone(), name.clone());
     let node = Rc::new(Node {
         client: Client::new(options, context.bridges.resolver),
         name,
         start: context.bridges.broker_id.to_string(),
         prefix: format!("phalanx.{}", cluster.name),
         others: RefCell::default(),
+        claims: Cell::new(0),
+        ending,
         next_lane: Cell::new(first_lane(&context.bridges.broker_id)),
         sessions: RefCell::default(),
         unsynced: RefCell::default(),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
 use phalanx::{select, sleep};
-use phalanx_mqtt::Reason;
 use phalanx_nats::Rejected;
 
 use crate::access::Identity;
@@ -55,7 +54,8 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
     let mut most = left.len();
     while !left.is_empty() {
         let (some, rest) = left.split_at(most.min(left.len()));
-        match node.client.publish(subject, None, None, &json(node, some)) {
+        let number = node.claims.get() + 1;
+        match node.client.publish(subject, None, None, &json(node, some, number)) {
             Err(Rejected::Full(_)) if is_draining() => return,
             // The lanes last, so that they do not repeat these claims.
             Err(Rejected::Full(_)) => sleep(RETRY_DELAY).await,
@@ -64,8 +64,12 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
                 not_sent(node);
                 left = rest;
             }
+            Ok(()) => {
+                node.claims.set(number);
+                left = rest;
+            }
             // Without a connection, the lanes end. The next ones repeat the claims.
-            Ok(()) | Err(_) => left = rest,
+            Err(_) => left = rest,
         }
     }
 }
@@ -88,7 +92,7 @@ async fn until_owned(node: &Node, is_over: impl Fn() -> bool) {
 pub(super) async fn repeat(node: &Node, lane: &Lane, since: Duration) {
     until_owned(node, || lane.is_closed()).await;
     let all = node.peers.claims.since(since);
-    let send = |some: &[_]| lane.send_frame(&NodeFrame::Claims(&json(node, some)));
+    let send = |some: &[_]| lane.send_frame(&NodeFrame::Claims(&json(node, some, 0)));
     send_all(&all, send, || lane.is_closed(), || not_sent(node)).await;
 }
 
@@ -115,14 +119,15 @@ async fn send_all(
     }
 }
 
-/// Claims as a payload.
-fn json(node: &Node, claims: &[(Identity, u64)]) -> Vec<u8> {
+/// Claims as a payload, which has this number, or 0 if they are repeated.
+fn json(node: &Node, claims: &[(Identity, u64)], number: u64) -> Vec<u8> {
     let claim = |(own, at): &(Identity, u64)| Claim {
         at: *at,
         node: node.name.to_string(),
         start: node.start.clone(),
         client: own.client.to_string(),
         user: own.user.as_deref().map(str::to_owned),
+        number,
     };
     let all: Vec<_> = claims.iter().map(claim).collect();
     serde_json::to_vec(&all).unwrap_or_default()
@@ -131,19 +136,16 @@ fn json(node: &Node, claims: &[(Identity, u64)]) -> Vec<u8> {
 /// Clients connected to another node: the sessions of the same users here end.
 pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
     let Ok(claims) = serde_json::from_slice::<Vec<Claim>>(payload) else { return };
-    let Context { stages, kept, .. } = &node.context;
+    if let Some(Claim { node: name, start, number: number @ 1.., .. }) = claims.first() {
+        node.note_claims(name, start, *number, true);
+    }
+    let Context { kept, .. } = &node.context;
     // NATS may deliver a claim long after the node that sent it was lost. The sessions of its clients are this node's.
     let is_adopted = |start: &str| kept.as_ref().is_some_and(|kept| kept.has_adopted(start));
     for claim in claims {
-        if claim.node == *node.name
-            || is_adopted(&claim.start)
-            || !node.peers.claims.yields_to(&claim, &node.name)
-        {
-            continue;
+        if claim.node != *node.name && !is_adopted(&claim.start) {
+            node.ending.end(claim);
         }
-        let reason = Reason::SESSION_TAKEN_OVER;
-        // If the broker is full, the client stays here until it connects again.
-        let _ = stages.sessions.end_session_of(claim.identity(), reason, stages.routing).detach();
     }
 }
 

@@ -27,7 +27,10 @@ impl Node {
             if let Some(lane) = lane {
                 if other.connection.get() != self.connections() {
                     // Messages beside the lane, such as claims, may be lost as well.
+                    other.forget_claims();
                     other.close("the connection to NATS was lost");
+                    // Before the next lane.
+                    self.say_hello();
                     continue;
                 }
                 lane.tick();
@@ -47,6 +50,7 @@ impl Node {
         }
         self.peers.status.nodes.set(connected);
         self.tend_handovers();
+        self.ending.retry();
         self.forget();
     }
 

@@ -108,7 +108,7 @@ reasons! {
     BridgeInvalid = "bridge_invalid", Messages,
         "of a bridge, with a topic or content that the receiving broker rejects";
     ClusterClaim = "cluster_claim", Messages,
-        "for the other nodes, about clients that connected, because too many of these wait, or too large for NATS";
+        "for or of the other nodes, about clients that connected, because too many of these wait, or too large for NATS";
     ClusterNoMember = "cluster_no_member", Messages,
         "from another node, for a shared subscription that has no member here any more";
     Will = "will", Messages, "the broker had no capacity to publish a will";

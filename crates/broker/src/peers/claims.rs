@@ -25,6 +25,9 @@ pub(crate) struct Claim {
     pub(crate) client: String,
     /// `None` for an anonymous client.
     pub(crate) user: Option<String>,
+    /// The number of the message among those to all nodes; 0 if it is repeated, or an earlier version sends the claim.
+    #[serde(default)]
+    pub(crate) number: u64,
 }
 
 impl Claim {
@@ -145,6 +148,7 @@ mod tests {
             start: String::new(),
             client: "c".into(),
             user: user.map(str::to_owned),
+            number: 0,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The lease and the stream of a journal, at a model of NATS.
 
 mod adopting;
+mod ending;
 mod leases;
 mod lost;
 mod opening;

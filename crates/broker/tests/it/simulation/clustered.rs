@@ -23,7 +23,7 @@ pub(crate) fn nats() -> SocketAddr {
 }
 
 /// The configuration of a node.
-fn node(world: &World, name: &str) -> Config {
+pub(crate) fn node(world: &World, name: &str) -> Config {
     let mut own = config(world);
     own.cluster.servers = vec![nats().to_string().parse().unwrap()];
     own.cluster.node = name.to_owned();

@@ -4,6 +4,7 @@
 
 mod adopted;
 mod bridged;
+mod claims;
 mod clustered;
 mod crashes;
 mod crowded;

@@ -169,7 +169,8 @@ impl Wire {
         Self::open_at(net, asking, address()).await
     }
 
-    async fn open_at(
+    /// As [`open`](Self::open), to the broker at this address.
+    pub(crate) async fn open_at(
         net: &Net,
         asking: Asking<'_>,
         broker: SocketAddr,

@@ -1,0 +1,75 @@
+//! The sessions of clients that connected to another node. They end, but for a moment in which the broker is full.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::shutdown::is_draining;
+use phalanx::{CallError, sleep};
+use phalanx_mqtt::Reason;
+
+use crate::context::Context;
+use crate::events::drops::{DropReason, Dropped};
+use crate::peers::{Claim, Peers};
+use crate::session::operations::RETRY_DELAY;
+
+/// Maximum number of claims for which there was no room. Further ones are dropped, and counted.
+const MAX_REFUSED: usize = 64 * 1024;
+
+/// The sessions that end because of the claims of other nodes.
+pub(super) struct Ending {
+    context: Context,
+    peers: Arc<Peers>,
+    /// This node.
+    name: Arc<str>,
+    refused: RefCell<VecDeque<Claim>>,
+}
+
+impl Ending {
+    pub(super) fn new(context: Context, peers: Arc<Peers>, name: Arc<str>) -> Rc<Self> {
+        Rc::new(Self { context, peers, name, refused: RefCell::default() })
+    }
+
+    /// Ends the session of the client of a claim, unless it connected here later.
+    pub(super) fn end(self: &Rc<Self>, claim: Claim) {
+        if !self.peers.claims.yields_to(&claim, &self.name) || self.start(&claim) {
+            return;
+        }
+        let mut refused = self.refused.borrow_mut();
+        match refused.len() < MAX_REFUSED {
+            true => refused.push_back(claim),
+            false => {
+                let drops = &self.context.counters.drops;
+                drops.add(DropReason::ClusterClaim, 1, Dropped::default);
+            }
+        }
+    }
+
+    /// Tries the claims again for which there was no room.
+    pub(super) fn retry(self: &Rc<Self>) {
+        let mut refused = self.refused.take();
+        while let Some(claim) = refused.front()
+            && (!self.peers.claims.yields_to(claim, &self.name) || self.start(claim))
+        {
+            refused.pop_front();
+        }
+        self.refused.replace(refused);
+    }
+
+    /// Starts an operation that ends the session. Returns whether there was room for it.
+    fn start(self: &Rc<Self>, claim: &Claim) -> bool {
+        let (own, claim, stages) = (self.clone(), claim.clone(), self.context.stages);
+        let started = stages.control.dispatch(move |_| async move {
+            while own.peers.claims.yields_to(&claim, &own.name) && !is_draining() {
+                let (client, reason) = (claim.identity(), Reason::SESSION_TAKEN_OVER);
+                let ended = stages.sessions.end_session_of(client, reason, stages.routing).await;
+                if !matches!(ended.flatten(), Err(CallError::Full { .. })) {
+                    return;
+                }
+                sleep(RETRY_DELAY).await;
+            }
+        });
+        started.is_ok()
+    }
+}
