@@ -37,6 +37,8 @@ pub(crate) enum Item {
     Browse(BrowseRequest),
     /// Returns those of these messages that are retained still.
     StillRetained(Vec<Arc<Message>>),
+    /// Removes some of the expired retained messages.
+    Sweep,
     /// Takes this many IDs of messages and of deliveries.
     Reserve(u64),
     /// Moves messages that were queued for a lost node.
@@ -53,6 +55,7 @@ impl Item {
             | Self::System(_)
             | Self::Subscribe { .. }
             | Self::Retained(..)
+            | Self::Sweep
             | Self::HandOver(_) => true,
             Self::Unsubscribe { .. }
             | Self::Forget { .. }
@@ -155,6 +158,8 @@ pub(crate) enum Answer {
     PendingRetained(PendingRetained),
     /// Retained messages, and the last examined topic if there may be more.
     Retained(Vec<Arc<Message>>, Option<Box<str>>),
+    /// Expired retained messages were removed; whether there are no more.
+    Swept(bool),
     /// The first of the reserved IDs.
     Reserved(FirstIds),
     /// The table was changed.

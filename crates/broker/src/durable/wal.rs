@@ -122,6 +122,12 @@ impl Wal {
         self.0.as_ref().is_some_and(|shared| shared.is_full.load(Ordering::Relaxed))
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_full(&self, is_full: bool) {
+        let shared = self.0.as_ref().expect("persistence is enabled");
+        shared.is_full.store(is_full, Ordering::Relaxed);
+    }
+
     /// Maximum time that an operation waits for the disk.
     pub(crate) fn timeout(&self) -> Duration {
         self.0.as_ref().map_or(DISK_TIMEOUT, |shared| shared.timeout)

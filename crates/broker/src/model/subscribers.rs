@@ -125,24 +125,39 @@ impl Group {
     /// receive it.
     pub(crate) fn choose(
         &self,
-        turn: usize,
         may_receive: impl Fn(ClientIndex, Covered) -> bool,
         is_online: impl Fn(ClientIndex) -> bool,
     ) -> Option<(ClientIndex, Subscription)> {
-        let count = self.members.len();
+        let (count, next) = (self.members.len(), self.next.get());
         let member = |n: usize| {
-            let member = self.members.get_index((turn + n) % count);
-            let member = member.map(|(client, own)| (*client, *own));
-            member.filter(|(client, own)| may_receive(*client, own.covered))
+            let at = (next + n) % count;
+            let member = self.members.get_index(at).map(|(client, own)| (at, *client, *own));
+            member.filter(|(_, client, own)| may_receive(*client, own.covered))
         };
-        let there = (0..count).filter_map(member).find(|(client, _)| is_online(*client));
-        there.or_else(|| (0..count).find_map(member))
+        let there = (0..count).filter_map(member).find(|(_, client, _)| is_online(*client));
+        let (at, client, own) = there.or_else(|| (0..count).find_map(member))?;
+        // Behind it: a member behind disconnected ones does not get their turns.
+        self.next.set(at + 1);
+        Some((client, own))
     }
+}
 
-    /// Returns the member whose turn it is, and advances.
-    pub(crate) fn turn(&self) -> usize {
-        let turn = self.next.get();
-        self.next.set((turn + 1) % self.members.len().max(1));
-        turn
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::SubscribeOptions;
+
+    use super::*;
+
+    #[test]
+    fn connected_members_take_turns() {
+        let mut group = Group::new("g", 1);
+        let (options, identifier, covered) = (SubscribeOptions::default(), None, Covered::UNKNOWN);
+        (0..10).for_each(|n| _ = group.add(n, Subscription { options, identifier, covered }));
+        let receivers = |least: ClientIndex| -> Vec<_> {
+            let chosen = || group.choose(|_, _| true, |client| client >= least);
+            (0..6).map(|_| chosen().expect("members").0).collect()
+        };
+        assert_eq!(receivers(8), [8, 9, 8, 9, 8, 9]);
+        assert_eq!(receivers(10), [0, 1, 2, 3, 4, 5], "none is connected");
     }
 }

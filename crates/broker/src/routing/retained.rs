@@ -39,6 +39,12 @@ const ENTRY_BYTES: usize = 64;
 /// large cleanup.
 const MAX_SWEPT: usize = 4;
 
+/// As [`MAX_SWEPT`], for a message for which there is no room otherwise.
+const MAX_SWEPT_FOR_ROOM: usize = 1024;
+
+/// Expired messages removed by one step of the periodic sweep.
+pub(super) const MAX_SWEPT_PER_STEP: usize = 1024;
+
 /// The limits of one cohort for all its SUBSCRIBEs: topics to examine, and bytes for content filters to read. Other
 /// clients wait meanwhile, for about a millisecond, and for the time to read one message.
 pub(crate) struct RetainedBudget {
@@ -186,16 +192,43 @@ impl Retained {
         }
     }
 
-    /// Removes some of the messages that expired before `now`, and passes them to `forgotten`.
-    pub(crate) fn sweep(&mut self, now: Duration, mut forgotten: impl FnMut(&Message)) {
-        for _ in 0..MAX_SWEPT {
+    /// As [`keep`](Self::keep), after the removal of some expired messages; of more if there is no room otherwise.
+    pub(crate) fn sweep_and_keep(
+        &mut self,
+        message: &Arc<Message>,
+        now: Duration,
+        mut forgotten: impl FnMut(&Message),
+    ) -> Result<(), Reason> {
+        let mut swept = self.sweep(now, MAX_SWEPT, &mut forgotten);
+        let mut kept = self.keep(message);
+        while kept.is_err() && (MAX_SWEPT..MAX_SWEPT_FOR_ROOM).contains(&swept) {
+            let more = self.sweep(now, MAX_SWEPT, &mut forgotten);
+            swept += more;
+            kept = self.keep(message);
+            if more < MAX_SWEPT {
+                break;
+            }
+        }
+        kept
+    }
+
+    /// Removes up to `most` of the messages that expired before `now`, and passes them to `forgotten`. Returns their
+    /// number.
+    pub(crate) fn sweep(
+        &mut self,
+        now: Duration,
+        most: usize,
+        mut forgotten: impl FnMut(&Message),
+    ) -> usize {
+        for swept in 0..most {
             let Some(first) = self.expiring.first().filter(|first| first.expires <= now) else {
-                return;
+                return swept;
             };
             let message = first.message.clone();
             self.remove(&message.topic);
             forgotten(&message);
         }
+        most
     }
 
     /// Calls `found` for the messages whose topic matches `filter` and that have not expired at `now`, in the order of the
@@ -307,10 +340,26 @@ mod tests {
         retained.keep(&message("t/1", b"x", None)).unwrap();
         assert!(retained.keep(&message("more", b"x", None)).is_err());
         let mut forgotten = Vec::new();
-        retained.sweep(Duration::from_secs(3), |message| forgotten.push(message.topic.clone()));
+        retained.sweep(Duration::from_secs(3), 4, |message| forgotten.push(message.topic.clone()));
         assert_eq!(forgotten, ["t/0", "t/2"]);
         assert_eq!(retained.count(), 2);
         assert!(retained.keep(&message("more", b"x", None)).is_ok());
+    }
+
+    #[test]
+    fn expired_messages_make_room_for_a_long_one() {
+        let mut retained = Retained::new(usize::MAX, 200_000);
+        let keeps = |retained: &mut Retained, own: &Arc<Message>| {
+            retained.sweep_and_keep(own, Duration::from_secs(2), |_| ()).is_ok()
+        };
+        let fits = |n: &u32| retained.keep(&message(&n.to_string(), b"x", Some(1))).is_ok();
+        let count = (0..1000).take_while(fits).count();
+        let (long, longer) =
+            (message("long", &[0; 150_000], None), message("t", &[0; 200_000], None));
+        assert!(keeps(&mut retained, &long), "in the place of {count} expired messages");
+        let left = retained.count();
+        assert!(left > 1, "no more are removed than necessary");
+        assert!(!keeps(&mut retained, &longer) && retained.count() == 1);
     }
 
     /// The removals are journalled in this order.
@@ -324,7 +373,7 @@ mod tests {
             retained.keep(&message(topic, payload, Some(1))).unwrap();
         });
         let mut removed = String::new();
-        retained.sweep(Duration::from_secs(2), |message| removed.push_str(&message.topic));
+        retained.sweep(Duration::from_secs(2), 4, |message| removed.push_str(&message.topic));
         assert_eq!((removed.as_str(), retained.count()), ("abcd", 0));
     }
 }

@@ -111,6 +111,10 @@ fn route(
                 reply.send(Answer::Reserved(router.reserve(count)));
                 continue;
             }
+            Item::Sweep => {
+                reply.send(Answer::Swept(router.sweep(now)));
+                continue;
+            }
             Item::StillRetained(mut messages) => {
                 messages.retain(|message| router.retained().holds(message));
                 reply.send(Answer::Retained(messages, None));

@@ -4,6 +4,7 @@ pub(crate) mod error;
 mod journal;
 mod log;
 pub(crate) mod reload;
+mod sweep;
 mod system;
 mod trim;
 
@@ -50,6 +51,7 @@ pub use crate::serve::journal::check_persistence_dir;
 use crate::serve::journal::open;
 use crate::serve::log::log;
 use crate::serve::reload::Reloader;
+use crate::serve::sweep::sweep;
 use crate::serve::system::tell;
 use crate::serve::trim::trim;
 
@@ -345,6 +347,8 @@ fn run(
             let Context { stages, counters, wal, .. } = &broker.context;
             let (drops, wal) = (counters.drops.clone(), wal.clone());
             stages.control.dispatch(move |_| log(drops, wal))?;
+            let routing = stages.routing;
+            stages.control.dispatch(move |_| sweep(routing))?;
             let own = broker.context.clone();
             stages.control.dispatch(move |_| trim(own))?;
         }

@@ -11,11 +11,12 @@ use super::receivers::{RETAINING, choose, dropped, how, is_by, is_excluded, is_f
 use crate::access::Policy;
 use crate::content::attributes;
 use crate::content::index::Owner;
-use crate::events::drops::DropReason;
+use crate::events::drops::{DropReason, Drops};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::{Message, Source};
 use crate::requests::JOURNAL_FULL;
+use crate::routing::router_wal::RouterWal;
 
 /// Maximum number of events matched together. Larger cohorts gain nothing.
 const MAX_EVENTS: usize = 4096;
@@ -31,19 +32,25 @@ impl Router {
         (policy, now): (&Policy, Duration),
         (room, reasons): (usize, &mut Vec<Reason>),
     ) -> usize {
-        let messages = &messages[..self.find(messages, policy, room)];
+        // Once: a message is refused if its receivers were not looked for, and only then.
+        let is_full = self.wal.is_full();
+        let messages = &messages[..self.find(messages, (policy, is_full), room)];
         let before = reasons.len();
         reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
         let reasons = &mut reasons[before..];
-        let not_retained = self.retain(messages, now, reasons);
+        let not_retained = self.retain(messages, (now, is_full), reasons);
         self.deliver(messages, batches, (policy, now), (reasons, &not_retained));
         messages.len()
     }
 
     /// Finds the receivers of messages, as far as they are to be routed now. Returns the number of messages.
-    fn find(&mut self, messages: &[Arc<Message>], policy: &Policy, room: usize) -> usize {
-        let Self { subscribers, content, clients, found, alone, nodes, wal, .. } = self;
-        let is_full = wal.is_full();
+    fn find(
+        &mut self,
+        messages: &[Arc<Message>],
+        (policy, is_full): (&Policy, bool),
+        room: usize,
+    ) -> usize {
+        let Self { subscribers, content, clients, found, alone, nodes, .. } = self;
         let (mut asked, mut end) = (0, 0);
         for (n, message) in messages.iter().enumerate() {
             let is_enough = found.len() + alone.len() >= room || asked >= self.events_at_once;
@@ -131,11 +138,11 @@ impl Router {
     fn retain(
         &mut self,
         messages: &[Arc<Message>],
-        now: Duration,
+        (now, is_full): (Duration, bool),
         reasons: &mut [Reason],
     ) -> Vec<usize> {
         let Self { retained, wal, drops, .. } = self;
-        let (is_full, mut not_retained) = (wal.is_full(), Vec::new());
+        let mut not_retained = Vec::new();
         for (n, (message, reason)) in messages.iter().zip(reasons).enumerate() {
             if let Source::Mark(_) = message.source {
                 continue;
@@ -151,15 +158,13 @@ impl Router {
             if !message.is_to_be_retained() || has_other {
                 continue;
             }
-            retained.sweep(now, |message| {
-                wal.forget(message);
-                drops.add(DropReason::RetainedExpired, 1, || dropped(message));
-            });
-            if let Err(refused) = retained.keep(message) {
+            let kept = retained.sweep_and_keep(message, now, |expired| forget(wal, drops, expired));
+            if let Err(refused) = kept {
                 drops.add(DropReason::RetainedFull, 1, || dropped(message));
-                match message.source == Source::Here && !message.is_kept_by_sender {
+                let is_refused = message.source == Source::Here && !message.is_kept_by_sender;
+                match is_refused && message.wants_keeping() {
                     true => *reason = refused,
-                    // Its publisher, at another broker, has its acknowledgement.
+                    // Its publisher has an acknowledgement from another broker, or it is a will.
                     false => not_retained.push(n),
                 }
             }
@@ -249,6 +254,12 @@ impl Router {
             }
         }
     }
+}
+
+/// Records that an expired message is no longer retained.
+pub(super) fn forget(wal: &mut RouterWal, drops: &Drops, message: &Message) {
+    wal.forget(message);
+    drops.add(DropReason::RetainedExpired, 1, || dropped(message));
 }
 
 /// Adds the delivery of a message to a client. Those of durable sessions are noted for the journal.

@@ -37,7 +37,7 @@ pub(super) fn choose(
         (is_own || !client(index).is_node)
             && policy.may_receive(covered, &client(index).identity, &message.topic)
     };
-    group.choose(group.turn(), may, |index| client(index).online)
+    group.choose(may, |index| client(index).online)
 }
 
 /// Whether a member of the group gets the message: another node has chosen among the members of all nodes.

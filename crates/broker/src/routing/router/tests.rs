@@ -1,5 +1,7 @@
 //! Tests of the table, without a broker.
 
+mod full;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use phalanx::{Graph, sim};
 use phalanx_mqtt::{
-    Delivery, PacketId, Properties, Property, PropertyBuffer, Publish, Reason, SubscribeOptions,
+    Delivery, Properties, Property, PropertyBuffer, Publish, QoS, Reason, SubscribeOptions, Will,
 };
 use phalanx_store::{Options, Record, Store};
 
@@ -23,7 +25,7 @@ use crate::events::drops::{DropReason, Drops};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::{Message, Source};
-use crate::requests::{JOURNAL_FULL, Subscriber, SubscriptionRequest};
+use crate::requests::{Subscriber, SubscriptionRequest};
 use crate::routing::retained::RetainedBudget;
 
 /// A table with one partition of sessions.
@@ -147,45 +149,16 @@ fn recorded_with(limits: &Limits, messages: Vec<Arc<Message>>) -> Vec<String> {
     result.lock().unwrap().clone()
 }
 
-/// The results of messages, when the journal is full.
-fn refused(messages: Vec<Arc<Message>>) -> (Vec<Reason>, u64) {
-    let result = Arc::new(Mutex::new(None));
-    let of_world = result.clone();
-    sim::run(0, move |world| {
-        let options = Options { salt: Some(0), ..Options::default() };
-        let files = BTreeMap::<String, Vec<u8>>::new();
-        let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
-        let mut graph = Graph::new();
-        let journal = store.declare(&mut graph);
-        let stage = graph.shared("test", ());
-        let wal = Wal::new(journal, stage, (0, DISK_TIMEOUT), 1);
-        let mut table = Table::with_wal(&Limits::default(), RecoveredRoutes::default(), wal);
-        let (mut reasons, batches) = (Vec::new(), &mut [DeliveryBatch::default()]);
-        let at = (&*table.policy, Duration::ZERO);
-        table.router.publish(&messages, batches, at, (usize::MAX, &mut reasons));
-        *of_world.lock().unwrap() = Some((reasons, table.drops.count(DropReason::StoreFull)));
-        world.program(graph, |_| Ok(()));
-    });
-    result.lock().unwrap().take().unwrap()
-}
-
 #[test]
-fn a_full_journal_refuses_what_its_sender_keeps() {
-    let of = |delivery, source| {
-        let (topic, retain, duplicate, properties) = ("t", false, false, Properties::NONE);
-        let publish = Publish { topic, payload: b"x", delivery, retain, duplicate, properties };
-        let mut own = Message::of(&publish, topic, (key(9), 0), Duration::ZERO);
-        own.source = source;
-        own.is_kept_by_sender = source == Source::Node;
-        Arc::new(own)
-    };
-    let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce(PacketId::MIN));
-    let own = of(least, Source::Here);
-    // This node has what it hands over to its own sessions in its journal.
-    let handed = Arc::new(own.handed(Source::Handed(1)));
-    let all = vec![own, of(least, Source::Node), of(once, Source::Node), handed];
-    let none = Reason::NO_MATCHING_SUBSCRIBERS;
-    assert_eq!(refused(all), (vec![JOURNAL_FULL, JOURNAL_FULL, none, none], 1));
+fn a_will_is_delivered_if_there_is_no_room_to_retain_it() {
+    let limits = Limits { retained: 0, ..Limits::default() };
+    let mut table = Table::new(&limits, RecoveredRoutes::default());
+    table.router.subscribe(client(1), vec![request("#")]);
+    let (topic, payload, qos, retain) = ("t", &b"gone"[..], QoS::AtLeastOnce, true);
+    let will = Will { topic, payload, qos, retain, properties: Properties::NONE };
+    assert_eq!(table.publish(&[Arc::new(Message::of_will(&will))]), [[1]]);
+    assert_eq!(table.drops.count(DropReason::RetainedFull), 1);
+    assert_eq!(table.publish(&[message("t", true, &[])]), [[0; 0]], "its publisher is told");
 }
 
 #[test]
