@@ -23,7 +23,7 @@ pub(crate) struct Extras {
 }
 
 /// The time by two clocks, read at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clocks {
     /// The runtime's clock.
     pub(crate) now: Duration,

@@ -42,6 +42,8 @@ pub(crate) struct RecoveredSessions {
     /// IDs of sessions that had ended, and their unpublished wills.
     pub(crate) ended: Vec<u64>,
     pub(crate) pending_wills: Vec<(u64, Arc<str>, Message)>,
+    /// When they were recovered.
+    pub(crate) clocks: Clocks,
 }
 
 /// A recovered session, before its partition is created.
@@ -233,6 +235,7 @@ impl RecoveredState {
         clocks: Clocks,
     ) -> Result<Self, String> {
         let mut all = Self::nothing(partitions);
+        all.sessions.iter_mut().for_each(|own| own.clocks = clocks);
         let messages = RecoveredMessages::decode(std::mem::take(&mut recovered.messages), clocks)?;
         let retained = recovered.retained.iter();
         all.routes.retained =

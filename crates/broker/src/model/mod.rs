@@ -11,4 +11,5 @@ pub(crate) mod session;
 pub(crate) mod small_map;
 pub(crate) mod subscribers;
 pub(crate) mod subscription_size;
+pub(crate) mod topic_aliases;
 pub(crate) mod trie;

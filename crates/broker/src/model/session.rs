@@ -1,6 +1,6 @@
 //! The state of a session.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,8 +128,9 @@ pub(crate) struct Attachment {
     pub(crate) receive_maximum: usize,
     /// Maximum packet size of the client, in bytes.
     pub(crate) most: usize,
-    /// The topics with an alias, and the client's maximum.
+    /// The topics with an alias, their size in bytes, and the client's maximum.
     pub(crate) aliases: SmallMap<Box<str>, u16>,
+    pub(crate) alias_bytes: usize,
     pub(crate) most_aliases: u16,
     /// Output not yet pulled by the sender, and its number of QoS 0 messages.
     pub(crate) out: Vec<u8>,
@@ -138,10 +139,21 @@ pub(crate) struct Attachment {
     pub(crate) is_fenced: bool,
     /// Messages in flight that have to be retransmitted.
     pub(crate) again: VecDeque<PacketId>,
+    /// Boxed: most connections have none.
+    pub(crate) earlier: Option<Box<Earlier>>,
     /// Notifies the sender of output.
     pub(crate) waiting: Notify,
     /// The next pull, or the one in progress, returns at once.
     pub(crate) is_interrupted: bool,
+}
+
+/// Packet identifiers of earlier connections. They do not count for the receive maximums of this one (§4.9).
+#[derive(Default)]
+pub(crate) struct Earlier {
+    /// Of QoS 2 messages from the client that it has not released, nor sent again on this connection.
+    pub(crate) received: BTreeSet<PacketId>,
+    /// Of messages that the client had received, and whose PUBREL is sent again.
+    pub(crate) released: BTreeSet<PacketId>,
 }
 
 impl Session {
@@ -249,6 +261,20 @@ impl Session {
     /// The session's ID in the journal; 0 if it is not persistent.
     pub(crate) fn durable_id(&self) -> u64 {
         if self.lasts { self.number } else { 0 }
+    }
+
+    /// The packet identifiers of earlier connections, if there are any.
+    pub(crate) fn earlier(&mut self) -> Option<&mut Earlier> {
+        self.attachment.as_mut()?.earlier.as_deref_mut()
+    }
+
+    /// The packet identifiers in use when a connection begins.
+    pub(crate) fn in_use(&self) -> Option<Box<Earlier>> {
+        let received: BTreeSet<_> = self.received.keys().copied().collect();
+        let released = self.inflight.iter().filter(|(_, own)| own.message.is_none());
+        let released: BTreeSet<_> = released.map(|(id, _)| *id).collect();
+        let is_used = !(received.is_empty() && released.is_empty());
+        is_used.then(|| Box::new(Earlier { received, released }))
     }
 
     /// Whether connection `number` is attached.

@@ -4,15 +4,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::shutdown::draining;
+use phalanx::shutdown::{draining, is_draining};
 use phalanx::stage::Partition;
 use phalanx::sync::oneshot;
-use phalanx::task::Either;
+use phalanx::task::{Either, yield_now};
 use phalanx::time::now;
 use phalanx::{select, sleep};
 
 use crate::durable::disk_timeout;
 use crate::events::drops::{DropReason, Dropped};
+use crate::model::session::Session;
 use crate::requests::{Answer, Item, Publication, Routes};
 use crate::session::operations::{RETRY_DELAY, SessionStage};
 use crate::session::partition::Sessions;
@@ -48,21 +49,27 @@ impl SessionStage {
                 }
             }
         }
-        if let Some((client, online)) = present {
-            // Lost presence only affects which member of a group is preferred.
-            let _ = routes.dispatch(Item::Presence { client, online });
+        if let Some((client, mut online)) = present {
+            while routes.dispatch(Item::Presence { client, online }).is_err() {
+                sleep(RETRY_DELAY).await;
+                // Meanwhile it may have changed.
+                let is_there = |own: &mut Session| own.attachment.is_some();
+                online = sessions.with(|sessions| sessions.get(client).is_some_and(is_there));
+            }
         }
-        self.ensure_timers(sessions, routes);
+        self.ensure_timers(sessions, routes).await;
         if wills.is_empty() {
             return;
         }
+        let publication =
+            |message| Publication { messages: vec![message], ..Publication::default() };
         let mut wills = wills.into_iter().map(|PendingWill { message, id }| {
-            let messages = vec![Arc::new(message.postponed(now()))];
-            (Publication { messages, ..Publication::default() }, id)
+            (publication(Arc::new(message.postponed(now()))), id)
         });
         let (delivery_limiter, mut left) =
             (sessions.with(|sessions| sessions.delivery_limiter.clone()), Vec::new());
         loop {
+            let mut is_busy = false;
             left.extend(wills.by_ref().take(MAX_WILLS_AT_ONCE - left.len()));
             if left.is_empty() {
                 return;
@@ -81,8 +88,13 @@ impl SessionStage {
                         left.push((own, id));
                         continue;
                     }
-                    // Refused: the broker is busy. The will is published at most once, or by the next broker
-                    // that finds it in the journal.
+                    // Refused: the broker is busy. A will in the journal is published later.
+                    Either::Left(Err(_)) if id.is_some() && !is_draining() => {
+                        left.extend(message.map(|message| (publication(message), id)));
+                        is_busy = true;
+                        continue;
+                    }
+                    // Others are published at most once. At shutdown, the next broker publishes those in the journal.
                     Either::Left(routed) => routed.is_ok(),
                     // The disk is slow. The router has accepted and recorded the will, before any record that
                     // follows here.
@@ -94,11 +106,12 @@ impl SessionStage {
                     sessions
                         .with(|sessions| sessions.counters.drops.add(DropReason::Will, 1, what));
                 }
-                sessions.with(|sessions| match id {
-                    Some(id) if is_routed => sessions.will_published(id),
-                    Some(id) => sessions.will_rejected(id),
-                    None => (),
-                });
+                if let Some(id) = id.filter(|_| is_routed) {
+                    sessions.with(|sessions| sessions.will_published(id));
+                }
+            }
+            if is_busy {
+                sleep(RETRY_DELAY).await;
             }
             // One permit for all of them: its holder must not wait for another.
             if !left.is_empty() {
@@ -108,24 +121,27 @@ impl SessionStage {
     }
 
     /// Starts the operation that runs the timers, unless it is running.
-    fn ensure_timers(self, sessions: &Partition<Sessions>, routes: Routes) {
-        let begin = sessions.with(|sessions| {
-            // Wakes the running operation for the new next timer.
-            drop(sessions.timer_wake.take());
-            let begin = !sessions.has_timer_task && sessions.next_due().is_some();
-            sessions.has_timer_task |= begin;
-            begin
-        });
-        let partition = sessions.index();
-        if begin
-            && self
-                .0
-                .call_partition(partition, move |sessions| self.run_timers(sessions, routes))
-                .detach()
-                .is_err()
-        {
-            // Retried when the next client disconnects.
+    async fn ensure_timers(self, sessions: &Partition<Sessions>, routes: Routes) {
+        loop {
+            let begin = sessions.with(|sessions| {
+                // Wakes the running operation for the new next timer.
+                drop(sessions.timer_wake.take());
+                let begin = !sessions.has_timer_task && sessions.next_due().is_some();
+                sessions.has_timer_task |= begin;
+                begin
+            });
+            let partition = sessions.index();
+            if !begin
+                || self
+                    .0
+                    .call_partition(partition, move |sessions| self.run_timers(sessions, routes))
+                    .detach()
+                    .is_ok()
+            {
+                return;
+            }
             sessions.with(|sessions| sessions.has_timer_task = false);
+            sleep(RETRY_DELAY).await;
         }
     }
 
@@ -142,7 +158,11 @@ impl SessionStage {
             });
             let Some((next, changed)) = next else { return };
             let wait = async {
-                select(sleep(next.saturating_sub(now())), changed).await;
+                match next.saturating_sub(now()) {
+                    // More are due than one step processes. Others are served in between.
+                    Duration::ZERO => yield_now().await,
+                    left => _ = select(sleep(left), changed).await,
+                }
             };
             if let Either::Right(()) = select(wait, drained.as_mut()).await {
                 return partition.with(|sessions| sessions.has_timer_task = false);

@@ -81,6 +81,9 @@ impl SessionStage {
             });
             self.apply_effects(&sessions, effects, routes).await;
             let opened = opened?;
+            // The end of a session with a will is recorded when the will was published.
+            let ended = sessions.with(|sessions| sessions.directory.ended(&client));
+            let lsn = lsn.max(ended);
             if durable_within_timeout(&sessions, lsn).await.is_err() {
                 sessions.with(|sessions| sessions.refused_session(&client, user.as_deref()));
                 let closing = Closing { will: false, expiry: None };

@@ -34,6 +34,7 @@ use crate::requests::{Answer, Item, PendingRetained, Routes, SubscriptionRequest
 use crate::session::partition::Sessions;
 use crate::session::partition::close::Closing;
 use crate::session::partition::incoming::Qos2Begun;
+use crate::session::partition::subscriptions::NOT_TAKEN;
 use crate::session::state::effects::Pulled;
 use crate::session::state::outgoing::Answered;
 
@@ -241,6 +242,8 @@ impl SessionStage {
                 sessions.with(|sessions| sessions.subscribe(key, connection_id, requests));
             let Some((client, requests)) = granted else { return reasons };
             let lsn = sessions.with(Sessions::append);
+            // Other records of the partition are not those of a client without a persistent session.
+            let lsn = if client.durable_id == 0 { Lsn::default() } else { lsn };
             let limit = sessions.with(|sessions| sessions.wal.timeout());
             // Called before other operations run here, so that a later end of the session follows it.
             let routed = routes.call(Item::Subscribe { client, requests });
@@ -262,7 +265,7 @@ impl SessionStage {
                     }
                     let failed = |reason: Reason| match reason.is_failure() {
                         true => reason,
-                        false => Reason::SERVER_BUSY,
+                        false => NOT_TAKEN,
                     };
                     reasons.into_iter().map(failed).collect()
                 }
@@ -280,6 +283,11 @@ impl SessionStage {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let (mut reasons, mut left) = (Vec::with_capacity(keys.len()), keys);
             while !left.is_empty() {
+                // Before anything is appended: the client repeats what it is refused.
+                if sessions.with(|sessions| sessions.must_wait_for_disk(key)) {
+                    reasons.resize(reasons.len() + left.len(), NOT_TAKEN);
+                    break;
+                }
                 let removed =
                     sessions.with(|sessions| sessions.unsubscribe(key, connection_id, &left));
                 // The subscriptions are those of another connection.
@@ -317,7 +325,7 @@ async fn route_removed(
         return removed.iter().map(reason).collect();
     }
     // The router may still have the subscriptions.
-    let reasons = vec![Reason::SERVER_BUSY; removed.len()];
+    let reasons = vec![NOT_TAKEN; removed.len()];
     let gone = keys.into_iter().zip(removed).filter_map(|(name, size)| Some((name, size?)));
     sessions.with(|sessions| sessions.restore_subscriptions(key, gone));
     reasons

@@ -7,8 +7,12 @@ use phalanx_store::{Record, SessionId};
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Clocks, MAX_COMMIT_BYTES, put_session};
 use crate::model::client_key::ClientKey;
+use crate::model::session::Session;
 use crate::session::partition::Sessions;
 use crate::session::state::effects::Effects;
+
+/// Maximum number of timers that one step processes. Others wait meanwhile, and each session may have a full queue.
+const MAX_EXPIRED: usize = 256;
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +42,8 @@ impl Sessions {
         if session.number != 0 {
             session.left = Clocks::read().to_day(now);
         }
-        if let Some(expiry) = closing.expiry {
+        // The session of a client that an operator has removed ends, whatever the client asks for.
+        if let Some(expiry) = closing.expiry.filter(|_| session.expiry > 0) {
             session.expiry = expiry;
         }
         if !closing.will {
@@ -117,16 +122,7 @@ impl Sessions {
         if was_there {
             session.left = clocks.to_day(now);
         }
-        let left = session.left;
-        let after_left = |seconds: u64| clocks.of_day(left.saturating_add(seconds));
-        if session.expiry < u32::MAX {
-            session.ends = Some(after_left(session.expiry.into()));
-        }
-        let ends = session.ends;
-        if let Some(will) = &mut session.will {
-            let due = after_left(will.delay.as_secs());
-            will.due = Some(ends.map_or(due, |ends| ends.min(due)));
-        }
+        schedule(session, clocks);
         if was_there {
             self.put(key);
         }
@@ -162,12 +158,12 @@ impl Sessions {
         self.due.first().map(|(next, ..)| *next)
     }
 
-    /// Processes the timers due at `now`.
+    /// Processes the timers due at `now`, up to [`MAX_EXPIRED`]. The others are the [next](Self::next_due).
     pub(crate) fn expire(&mut self, now: Duration) -> Effects {
         let mut effects = Effects::default();
-        while let Some((due, slot, generation)) = self.due.first().copied()
-            && due <= now
-        {
+        for _ in 0..MAX_EXPIRED {
+            let first = self.due.first().copied().filter(|(due, ..)| *due <= now);
+            let Some((_, slot, generation)) = first else { break };
             self.due.pop_first();
             let key = ClientKey { partition: self.partition, slot, generation };
             let Some(session) = self.get(key) else { continue };
@@ -190,5 +186,23 @@ impl Sessions {
         }
         self.append();
         effects
+    }
+}
+
+/// Sets when a session without a connection ends, and when its will is published. A session whose client was connected in
+/// the previous life has been left now.
+pub(super) fn schedule(session: &mut Session, clocks: Clocks) {
+    let left = match session.left {
+        0 => clocks.to_day(clocks.now),
+        left => left,
+    };
+    let after_left = |seconds: u64| clocks.of_day(left.saturating_add(seconds));
+    if session.expiry < u32::MAX {
+        session.ends = Some(after_left(session.expiry.into()));
+    }
+    let ends = session.ends;
+    if let Some(will) = &mut session.will {
+        let due = after_left(will.delay.as_secs());
+        will.due = Some(ends.map_or(due, |ends| ends.min(due)));
     }
 }

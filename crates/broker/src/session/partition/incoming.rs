@@ -56,7 +56,12 @@ impl Sessions {
             }
         };
         let begun: Vec<_> = ids.iter().map(&mut begin).collect();
-        if session.received.len() <= most {
+        let earlier = session.earlier().map_or(0, |earlier| {
+            // Sent again on this connection.
+            ids.iter().for_each(|id| _ = earlier.received.remove(id));
+            earlier.received.len()
+        });
+        if session.received.len() - earlier <= most {
             return Ok((begun, own));
         }
         for (id, _) in ids.iter().zip(&begun).filter(|(_, new)| **new) {
@@ -88,7 +93,13 @@ impl Sessions {
     ) -> (Vec<bool>, Lsn) {
         let mut records = std::mem::take(&mut self.records);
         let session = self.get(key).filter(|session| session.is_on(connection_id));
-        let Some(session) = session else { return (vec![false; ids.len()], Lsn::default()) };
+        let Some(session) = session else {
+            self.records = records;
+            return (vec![false; ids.len()], Lsn::default());
+        };
+        if let Some(earlier) = session.earlier() {
+            ids.iter().for_each(|id| _ = earlier.received.remove(id));
+        }
         let durable_id = session.durable_id();
         let mut release = |id: &PacketId| {
             let is_known = session.received.remove(id).is_some();
@@ -100,6 +111,8 @@ impl Sessions {
         };
         let known = ids.iter().map(&mut release).collect();
         self.records = records;
-        (known, self.append())
+        let lsn = self.append();
+        // Nothing is recorded for a client without a persistent session.
+        (known, if durable_id == 0 { Lsn::default() } else { lsn })
     }
 }

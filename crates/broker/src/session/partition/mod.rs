@@ -38,6 +38,7 @@ use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::model::session::{Session, SessionLoad};
 use crate::model::subscription_size::chunks;
+use crate::session::partition::close::schedule;
 use crate::session::state::directory::Directory;
 use crate::session::state::effects::{Effects, Output, Pulled};
 use crate::session::state::load::PartitionLoad;
@@ -99,6 +100,7 @@ impl Sessions {
         let sessions = std::mem::take(&mut restored.sessions);
         let pending_wills = std::mem::take(&mut restored.pending_wills);
         restored.count = sessions.len() as u32;
+        let clocks = restored.clocks;
         let load = PartitionLoad::new(&counters, partition);
         let mut table = Self {
             load,
@@ -131,7 +133,9 @@ impl Sessions {
         }
         for mut session in sessions {
             let pending_wills = std::mem::take(&mut session.pending_wills);
-            let session = session.into_session();
+            let mut session = session.into_session();
+            // Its client may connect before the session is resumed.
+            schedule(&mut session, clocks);
             let (number, publisher) = (session.number, session.client_id.clone());
             table.load.change(SessionLoad::default(), session.load());
             let client = &session.client_id;

@@ -92,18 +92,19 @@ impl Sessions {
             self.refused_session(&opening.client_id, opening.user.as_deref());
             return (Err(Reason::SERVER_UNAVAILABLE), effects, Lsn::default());
         }
+        // Before the session is taken over, so that a rejected client keeps it. A session that replaces one adds nothing.
+        let are_too_many = known.is_none() && self.counters.sessions.get() >= most;
+        if are_too_many || is_durable && !was_durable && self.wal.is_full() {
+            if !are_too_many {
+                self.refused_session(&opening.client_id, opening.user.as_deref());
+            }
+            return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
+        }
         let earlier = known.and_then(|slot| self.at(slot)).and_then(|own| own.attachment.as_ref());
         let taken_over = earlier.map(|attachment| attachment.origin);
         let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut effects));
         let slot = match known {
             Some(slot) => slot,
-            None if self.counters.sessions.get() >= most => {
-                return (Err(Reason::QUOTA_EXCEEDED), effects, self.append());
-            }
-            None if is_durable && self.wal.is_full() => {
-                self.refused_session(&opening.client_id, opening.user.as_deref());
-                return (Err(Reason::QUOTA_EXCEEDED), effects, self.append());
-            }
             None => {
                 let number = if is_durable { self.wal.session() } else { 0 };
                 let session = Session::new(opening.client_id.clone(), opening.user.clone());
@@ -129,22 +130,31 @@ impl Sessions {
         session.ends = None;
         session.will =
             opening.will.map(|(message, delay)| Box::new(Will { message, delay, due: None }));
-        let mut again: Vec<_> =
-            session.inflight.iter().map(|(id, own)| (own.sequence, *id)).collect();
+        // PUBREL first: it does not wait for the receive maximum (MQTT-3.3.4-10), nor count for it.
+        let mut again: Vec<_> = session
+            .inflight
+            .iter()
+            .map(|(id, own)| (own.message.is_some(), own.sequence, *id))
+            .collect();
         again.sort_unstable();
+        let earlier = session.in_use();
+        let released = earlier.as_ref().map_or(0, |earlier| earlier.released.len());
+        let receive_maximum = usize::from(opening.receive_maximum.min(most_inflight));
         session.attachment = Some(Attachment {
             number,
             version: opening.version,
             origin: opening.origin,
             ended: None,
-            receive_maximum: opening.receive_maximum.min(most_inflight).into(),
+            receive_maximum: receive_maximum + released,
             most: opening.most,
             aliases: Default::default(),
+            alias_bytes: 0,
             most_aliases: opening.most_aliases.min(most_aliases),
             out: Vec::new(),
             unsent: 0,
             is_fenced: false,
-            again: again.into_iter().map(|(_, id)| id).collect(),
+            again: again.into_iter().map(|(.., id)| id).collect(),
+            earlier,
             waiting: Notify::default(),
             is_interrupted: false,
         });

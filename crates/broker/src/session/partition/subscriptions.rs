@@ -17,6 +17,10 @@ use crate::model::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
 use crate::session::partition::Sessions;
 
+/// The result for a change of subscriptions that the router or the disk does not take in time. SUBACK and UNSUBACK have no
+/// code for a server that is busy (MQTT-3.9.3-2, MQTT-3.11.3-2).
+pub(in crate::session) const NOT_TAKEN: Reason = Reason::IMPLEMENTATION_SPECIFIC_ERROR;
+
 /// The accepted subscriptions of a client.
 pub(in crate::session) type Granted = (Subscriber, Vec<SubscriptionRequest>);
 
@@ -32,16 +36,18 @@ impl Sessions {
         let (most, most_bytes) = (self.limits.subscriptions, self.limits.subscription_bytes as u64);
         let counters = self.counters.clone();
         let mut granted: Vec<SubscriptionRequest> = Vec::with_capacity(requests.len());
-        let (is_full, is_behind) = (self.wal.is_full(), self.wal.is_behind());
+        let is_full = self.wal.is_full();
+        if self.must_wait_for_disk(key) {
+            self.refused_subscriptions(key, requests.iter().flatten().count());
+            let refused = |own: Result<_, Reason>| own.err().unwrap_or(NOT_TAKEN);
+            return (requests.into_iter().map(refused).collect(), None);
+        }
         let mut records = std::mem::take(&mut self.records);
         let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) else {
+            self.records = records;
             return (vec![Reason::UNSPECIFIED_ERROR; requests.len()], None);
         };
         let durable_id = session.durable_id();
-        if is_behind && durable_id != 0 {
-            self.refused_subscriptions(key, requests.iter().flatten().count());
-            return (vec![Reason::QUOTA_EXCEEDED; requests.len()], None);
-        }
         // A node has the subscriptions of all its clients, and without one of them messages would be missing.
         let is_node = session.client_id.starts_with(NODE_CLIENTS);
         let (mut places, mut refused) = (HashMap::new(), 0);
@@ -95,6 +101,11 @@ impl Sessions {
         (reasons, granted)
     }
 
+    /// Whether a change of the client's subscriptions would have to wait for a disk that makes no progress.
+    pub(in crate::session) fn must_wait_for_disk(&mut self, key: ClientKey) -> bool {
+        self.wal.is_behind() && self.get(key).is_some_and(|session| session.durable_id() != 0)
+    }
+
     /// Counts rejected subscriptions of a client.
     pub(in crate::session) fn refused_subscriptions(&mut self, key: ClientKey, count: usize) {
         let (disk_full, store_full) =
@@ -130,7 +141,8 @@ impl Sessions {
         Some(removed)
     }
 
-    /// Records the removal of subscriptions, of those that existed according to `removed`.
+    /// Records the removal of subscriptions, of those that existed according to `removed`. Returns the LSN that the client
+    /// has to wait for.
     pub(in crate::session) fn unsubscribed(
         &mut self,
         key: ClientKey,
@@ -138,7 +150,9 @@ impl Sessions {
         removed: &[Option<SubscriptionSize>],
     ) -> Lsn {
         let mut records = std::mem::take(&mut self.records);
-        if let Some(session) = self.get(key).filter(|session| session.durable_id() != 0) {
+        let session = self.get(key).filter(|session| session.durable_id() != 0);
+        let is_durable = session.is_some();
+        if let Some(session) = session {
             let session_id = SessionId(session.number);
             let gone = keys.iter().zip(removed).filter(|(_, size)| size.is_some());
             // A subscription may have been added again.
@@ -147,7 +161,8 @@ impl Sessions {
             }
         }
         self.records = records;
-        self.append()
+        let lsn = self.append();
+        if is_durable { lsn } else { Lsn::default() }
     }
 
     /// Restores subscriptions that were removed here, but possibly not in the router.

@@ -56,12 +56,4 @@ impl Sessions {
         }
         self.append();
     }
-
-    /// Forgets a will that the router refused. Its record remains, and the next broker may publish it.
-    pub(in crate::session) fn will_rejected(&mut self, id: WillId) {
-        self.pending_wills.wills.remove(&id);
-        if self.pending_wills.of(id.session).next().is_none() {
-            self.pending_wills.over.remove(&id.session);
-        }
-    }
 }

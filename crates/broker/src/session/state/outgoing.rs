@@ -17,6 +17,7 @@ use crate::model::delivery::How;
 use crate::model::handed::is_mark;
 use crate::model::message::Message;
 use crate::model::session::{Attachment, Inflight, Queued, Session};
+use crate::model::topic_aliases::may_have_alias;
 
 /// Maximum size of the connection's output buffer; further messages are queued.
 const MAX_WRITE_AHEAD: usize = 256 * 1024;
@@ -297,7 +298,15 @@ impl Session {
                 (Kind::PubRec, None) if !failed && has_room => {
                     self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
                 }
-                (Kind::PubComp, Some(None)) => self.complete(id, records),
+                (Kind::PubComp, Some(None)) => {
+                    if let Some(attachment) = &mut self.attachment
+                        && let Some(earlier) = &mut attachment.earlier
+                        && earlier.released.remove(&id)
+                    {
+                        attachment.receive_maximum -= 1;
+                    }
+                    self.complete(id, records);
+                }
                 // For a message that was completed or never sent: ignored.
                 _ => (),
             }
@@ -386,6 +395,7 @@ fn write(
     if encode(attachment, alias) {
         if let Alias::New(number) = alias {
             attachment.aliases.insert(message.topic.as_str().into(), number);
+            attachment.alias_bytes += message.topic.len();
         }
         return Ok(());
     }
@@ -412,7 +422,9 @@ fn alias(attachment: &Attachment, topic: &str) -> Alias {
     }
     match attachment.aliases.get(topic) {
         Some(number) => Alias::Known(*number),
-        None if attachment.aliases.len() < usize::from(attachment.most_aliases) => {
+        None if attachment.aliases.len() < usize::from(attachment.most_aliases)
+            && may_have_alias(attachment.most_aliases, attachment.alias_bytes + topic.len()) =>
+        {
             Alias::New(attachment.aliases.len() as u16 + 1)
         }
         None => Alias::None,

@@ -1,6 +1,8 @@
 //! Tests of one partition of the session stage, without a broker.
 
+mod durable;
 mod flow;
+mod reconnect;
 mod subscriptions;
 
 use std::sync::Arc;
@@ -45,18 +47,20 @@ fn with(limits: Limits) -> Sessions {
 }
 
 fn partition(limits: Limits, partition: usize, directory: Directory) -> Sessions {
+    let durable = (Wal::default(), RecoveredSessions::default());
+    durable_partition(limits, (partition, directory), durable)
+}
+
+fn durable_partition(
+    limits: Limits,
+    place: (usize, Directory),
+    (wal, restored): (Wal, RecoveredSessions),
+) -> Sessions {
     let mut config = Config::new();
     config.limits = limits;
     let settings = Arc::new(ArcSwap::from_pointee(Settings::new(config, None)));
-    let nothing = RecoveredSessions::default();
-    let durable = (Wal::default(), DeliveryLimiter::new(1));
-    Sessions::new(
-        (partition, directory),
-        LiveLimits::new(settings),
-        Counters::new(EventLog::default()),
-        durable,
-        nothing,
-    )
+    let (limits, counters) = (LiveLimits::new(settings), Counters::new(EventLog::default()));
+    Sessions::new(place, limits, counters, (wal, DeliveryLimiter::new(1)), restored)
 }
 
 fn at(seconds: u64) -> Duration {

@@ -13,12 +13,13 @@ use phalanx::sim::{self, Faults, Net};
 use phalanx::task::Either;
 use phalanx::{Graph, SharedStage, select, sleep};
 use phalanx_mqtt::{
-    Ack, Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish, Reason,
+    Ack, Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish, QoS, Reason,
+    Will,
 };
 
 use crate::simulation::lives::{Files, begin_beside, survivors};
 use crate::simulation::subscriber::ask_for;
-use crate::simulation::wire::{Lost, Wire};
+use crate::simulation::wire::{Asking, Lost, Wire};
 
 /// The limit of operations.
 const PLACES: usize = 60;
@@ -226,4 +227,97 @@ fn refused_messages_are_not_stored() {
     });
     let alone = std::env::var_os("PHALANX_SEED").is_some();
     assert!(alone || at_once.get() > 0 && later.get() > 0, "{at_once:?} {later:?}");
+}
+
+/// Subscribes, and waits for the answer.
+async fn subscribe(wire: &mut Wire, filters: &[&str]) {
+    assert!(ask_for(wire, filters).await.is_ok());
+    let Ok(came) = wire.next().await else { panic!("no SUBACK") };
+    assert!(matches!(came.packet(), Packet::SubAck(_)), "{:?}", came.packet());
+}
+
+/// The topics of the next messages, which are acknowledged.
+async fn topics(wire: &mut Wire, count: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        let Ok(came) = wire.next().await else { panic!("{all:?}, of {count}") };
+        let answer = match came.packet() {
+            Packet::Publish(own) => {
+                all.push(own.topic.to_owned());
+                match own.delivery {
+                    Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
+                    Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
+                    Delivery::AtMostOnce => continue,
+                }
+            }
+            Packet::PubRel(ack) => Packet::PubComp(Ack::of(ack.id)),
+            other => panic!("{other:?}"),
+        };
+        assert!(wire.say(&answer).await.is_ok());
+    }
+    all
+}
+
+/// A member of a group is lost while the workers are crowded: its will is published, and the group's messages go to the
+/// other member.
+fn is_lost(seed: u64) {
+    sim::run(seed, |world| {
+        world.set_most_steps(600_000);
+        world.set_faults(Faults::NONE);
+        let crowd = Rc::new(Crowd::default());
+        let (mut graph, own) = (Graph::new(), crowd.clone());
+        graph.max_operations(PLACES);
+        let stage = graph.shared("crowd", ());
+        let start = move |_: &StartContext| {
+            let crowd = own.clone();
+            stage.dispatch(move |_| comes_and_goes(stage, crowd))
+        };
+        begin_beside(world, seed, &Files::default(), (graph, start));
+        let (net, leaves, processors) = (world.net(), world.draw(10), world.processors());
+        let delay = world.draw(2) as u32;
+        world.client(async move {
+            let mut stays = connect(&net, "stays").await;
+            subscribe(&mut stays, &["$share/g/t", "will"]).await;
+            let mut properties = PropertyBuffer::new();
+            properties.push(Property::WillDelay(delay)).unwrap();
+            let (topic, payload, qos, retain) = ("will", &b"x"[..], QoS::AtLeastOnce, false);
+            let will = Some(Will { topic, payload, qos, retain, properties: properties.get() });
+            let asking = Asking { name: "lost", expiry: 1000, will, ..Asking::default() };
+            let Ok((mut lost, Reason::SUCCESS)) = Wire::open(&net, asking).await else { panic!() };
+            subscribe(&mut lost, &["$share/g/t"]).await;
+            crowd.leaves.set(Some(leaves));
+            while crowd.there.get() < processors {
+                net.sleep(Duration::from_millis(1)).await;
+            }
+            lost.reset();
+            net.sleep(Duration::from_secs(1)).await;
+            crowd.leaves.set(None);
+            crowd.is_over.set(true);
+            // Nobody else disconnects.
+            let mut soon = pin!(net.sleep(Duration::from_secs(100)));
+            let came = match select(pin!(topics(&mut stays, 1)), soon.as_mut()).await {
+                Either::Left(came) => came,
+                Either::Right(()) => panic!("the will is lost"),
+            };
+            assert_eq!(came, ["will"]);
+            let mut writer = connect(&net, "writer").await;
+            for number in 1..=4 {
+                let id = PacketId::new(number).unwrap();
+                let (topic, payload, properties) = ("t", &b"x"[..], Properties::NONE);
+                let (delivery, retain) = (Delivery::AtLeastOnce(id), false);
+                let publish =
+                    Publish { topic, payload, delivery, retain, duplicate: false, properties };
+                assert!(writer.say(&Packet::Publish(publish)).await.is_ok());
+            }
+            match select(pin!(topics(&mut stays, 4)), soon.as_mut()).await {
+                Either::Left(came) => assert_eq!(came, ["t"; 4]),
+                Either::Right(()) => panic!("a client that is away gets messages of the group"),
+            }
+        });
+    });
+}
+
+#[test]
+fn the_effects_of_a_lost_connection_are_retried() {
+    sim::explore_each(60, is_lost);
 }

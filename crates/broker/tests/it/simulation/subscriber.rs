@@ -134,7 +134,7 @@ pub(crate) async fn ask_for(wire: &mut Wire, filters: &[&str]) -> Result<(), Los
 /// Checks a SUBACK.
 pub(crate) fn look_at(ack: &SubAck<'_>) -> Result<(), Lost> {
     // The disk is slow.
-    if ack.reasons.contains(&Reason::SERVER_BUSY.0) {
+    if ack.reasons.contains(&Reason::IMPLEMENTATION_SPECIFIC_ERROR.0) {
         return Err(Lost);
     }
     assert!(ack.reasons.iter().all(|reason| *reason == Reason::GRANTED_QOS_2.0), "{ack:?}");
@@ -182,7 +182,7 @@ async fn receive(
                     memory.borrow_mut().left = Some((errand.from_now)());
                 }
                 // The disk is slow.
-                [reason] if reason == Reason::SERVER_BUSY.0 => return Err(Lost),
+                [reason] if reason == Reason::IMPLEMENTATION_SPECIFIC_ERROR.0 => return Err(Lost),
                 _ => panic!("{ack:?}"),
             }
             continue;

@@ -1,0 +1,94 @@
+//! A partition with a journal.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use phalanx::{Graph, sim};
+use phalanx_store::{Entry, Options, Record, Recovered, SessionId, Store};
+
+use super::*;
+use crate::durable::disk_timeout::DISK_TIMEOUT;
+use crate::durable::recovery::RecoveredState;
+use crate::durable::{Clocks, put_session};
+use crate::model::session::Session;
+
+/// Runs a test on a processor, with the journal.
+fn with_journal(test: impl Fn(Sessions, Wal) + 'static) {
+    let is_done = Rc::new(Cell::new(false));
+    let of_world = is_done.clone();
+    sim::run(0, move |world| {
+        let options = Options { salt: Some(0), ..Options::default() };
+        let files = BTreeMap::<String, Vec<u8>>::new();
+        let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
+        let mut graph = Graph::new();
+        let (journal, stage) = (store.declare(&mut graph), graph.shared("test", ()));
+        let wal = Wal::new(journal, stage, (u64::MAX, DISK_TIMEOUT), 1);
+        let test = Rc::new(test);
+        world.program(graph, move |start| {
+            let (wal, test, is_done) = (wal.clone(), test.clone(), of_world.clone());
+            if start.processor() == 0 {
+                stage.dispatch(move |_| async move {
+                    let durable = (wal.clone(), RecoveredSessions::default());
+                    let place = (0, Directory::new(1));
+                    test(durable_partition(Limits::default(), place, durable), wal);
+                    is_done.set(true);
+                })?;
+            }
+            Ok(())
+        });
+    });
+    assert!(is_done.get());
+}
+
+#[test]
+fn a_full_journal_refuses_new_sessions_only() {
+    with_journal(|mut sessions, wal| {
+        open(&mut sessions, false, at(0));
+        let short = || Opening { client_id: "short".into(), expiry: 0, ..opening() };
+        let guest = sessions.open(short(), at(0)).0.unwrap();
+        wal.set_full(true);
+        let lasting = Opening { expiry: 60, ..short() };
+        assert_eq!(sessions.open(lasting, at(0)).0.err(), Some(Reason::QUOTA_EXCEEDED));
+        let own = sessions.get(guest.key).expect("the earlier session stays");
+        assert!(own.is_on(guest.connection_id));
+        // It replaces one.
+        assert!(!open(&mut sessions, true, at(0)).present);
+    });
+}
+
+/// A partition with the session of client `c`, which was left at 900 s. It is recovered at 1000 s.
+fn recovered(expiry: u32, own: Option<Will>) -> Sessions {
+    let will = own.map(Box::new);
+    let number = 7;
+    let session = Session { number, expiry, left: 900, will, ..Session::new("c".into(), None) };
+    let mut records = Entry::new();
+    put_session(&mut records, &session, std::iter::empty());
+    let mut stored = phalanx_store::Session::default();
+    for record in records.records() {
+        let Record::Session { client, expiry, left, will, .. } = record else { continue };
+        (stored.client, stored.expiry, stored.left) = (client.into(), expiry, left);
+        stored.will = will.to_vec().into();
+    }
+    let mut recovered = Recovered::default();
+    recovered.sessions.insert(SessionId(number), stored);
+    let clocks = Clocks { now: at(0), day: at(1000) };
+    let mut state = RecoveredState::at(recovered, 1, clocks).unwrap();
+    let durable = (Wal::default(), state.sessions.remove(0));
+    durable_partition(Limits::default(), (0, Directory::new(1)), durable)
+}
+
+/// Before the partition has resumed its sessions.
+#[test]
+fn a_session_that_expired_during_a_downtime_is_not_resumed() {
+    for (expiry, delay, is_present, wills) in
+        [(60, 1000, false, 1), (200, 50, true, 1), (200, 150, true, 0)]
+    {
+        let (opened, effects) = come(&mut recovered(expiry, Some(will(delay, None))), false, at(1));
+        assert_eq!((opened.present, effects.wills.len()), (is_present, wills), "{expiry} {delay}");
+        let other = Opening { user: Some("other".into()), ..opening() };
+        let refused = recovered(expiry, None).open(other, at(1)).0.err();
+        assert_eq!(refused, is_present.then_some(Reason::NOT_AUTHORIZED));
+    }
+}

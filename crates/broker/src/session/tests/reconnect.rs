@@ -1,0 +1,134 @@
+//! Connections after earlier ones: packet identifiers that are still in use, limits, and the end of sessions.
+
+use std::task::{Poll, Waker};
+
+use phalanx_mqtt::Frame;
+use phalanx_store::{Record, SessionId};
+
+use super::*;
+use crate::model::topic_aliases::may_have_alias;
+use crate::session::state::effects::Pulled;
+
+/// The kinds of the packets that a connection gets.
+fn sent(sessions: &mut Sessions, of: (ClientKey, u64)) -> Vec<Kind> {
+    let pulled = sessions.pull(of, &mut Vec::new(), at(0), Waker::noop());
+    let Poll::Ready((Pulled::Output(output), _)) = pulled else { return Vec::new() };
+    let (mut bytes, mut kinds) = (output.into_parts().0, Vec::new());
+    while let Some(frame) = Frame::split(&bytes, Frame::MAX_PACKET).unwrap() {
+        kinds.push(frame.kind());
+        let length = frame.length();
+        bytes.drain(..length);
+    }
+    kinds
+}
+
+fn answer(sessions: &mut Sessions, of: (ClientKey, u64), kind: Kind, number: u16) {
+    sessions.answered(of, &[Answered { kind, id: id(number), failed: false }]);
+}
+
+#[test]
+fn pubrel_does_not_wait_for_the_receive_maximum() {
+    let mut sessions = sessions();
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
+    let each = message(Delivery::ExactlyOnce(id(1)), b"x");
+    deliver(&mut sessions, key, &vec![each.clone(); 3], at(0));
+    answer(&mut sessions, (key, connection_id), Kind::PubRec, 3);
+    let opening = Opening { receive_maximum: 2, ..opening() };
+    let of = (key, sessions.open(opening, at(1)).0.unwrap().connection_id);
+    assert_eq!(sent(&mut sessions, of), [Kind::PubRel, Kind::Publish, Kind::Publish]);
+    // PUBREL does not count for the receive maximum, before and after it is answered.
+    deliver(&mut sessions, key, &vec![each; 2], at(1));
+    assert!(sent(&mut sessions, of).is_empty());
+    answer(&mut sessions, of, Kind::PubComp, 3);
+    assert!(sent(&mut sessions, of).is_empty());
+    answer(&mut sessions, of, Kind::PubRec, 1);
+    assert_eq!(sent(&mut sessions, of), [Kind::PubRel]);
+    answer(&mut sessions, of, Kind::PubComp, 1);
+    assert_eq!(sent(&mut sessions, of), [Kind::Publish]);
+}
+
+#[test]
+fn the_receive_maximum_begins_anew_with_each_connection() {
+    let mut sessions = sessions();
+    let begun = Opening { version: Version::V3, ..opening() };
+    let Opened { key, connection_id, .. } = sessions.open(begun, at(0)).0.unwrap();
+    let (all, last): (Vec<_>, _) = ((1..=1024).map(id).collect(), id(5000));
+    for ids in [&all[..], &(2000..3000).map(id).collect::<Vec<_>>()] {
+        sessions.begin(key, connection_id, ids).unwrap().1.unwrap().set_routed();
+    }
+    let Opened { connection_id, .. } = open(&mut sessions, false, at(1));
+    let mut begin = |ids: &[PacketId]| sessions.begin(key, connection_id, ids).map(|own| own.0);
+    assert_eq!(begin(&[last]), Ok(vec![true]));
+    assert_eq!(begin(&all[..1023]), Ok(vec![false; 1023]), "sent again");
+    assert_eq!(begin(&[id(6000)]), Err(Reason::RECEIVE_MAXIMUM_EXCEEDED));
+    sessions.release(key, connection_id, &[last]);
+    assert_eq!(sessions.begin(key, connection_id, &[id(5001)]).unwrap().0, [true]);
+}
+
+/// A reload may lower the limit, and other partitions have sessions, too.
+#[test]
+fn a_refused_client_keeps_its_session() {
+    let mut sessions = with(Limits { sessions: 2, ..Limits::default() });
+    let before = open(&mut sessions, false, at(0));
+    sessions.counters.sessions.add(5);
+    let other = Opening { client_id: "d".into(), ..opening() };
+    assert_eq!(sessions.open(other, at(1)).0.err(), Some(Reason::QUOTA_EXCEEDED));
+    let after = open(&mut sessions, true, at(1));
+    assert!(!after.present && after.key != before.key, "in the place of its earlier one");
+}
+
+/// The client disconnects at the same moment.
+#[test]
+fn a_client_cannot_prolong_a_session_that_an_operator_ends() {
+    let mut sessions = sessions();
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
+    let reason = Reason::ADMINISTRATIVE_ACTION;
+    assert!(sessions.end_session("c", |_| true, reason, &mut Effects::default()));
+    let closing = Closing { will: false, expiry: Some(60) };
+    sessions.close(key, connection_id, closing, at(0));
+    assert!(sessions.names.is_empty());
+}
+
+#[test]
+fn sessions_expire_in_steps() {
+    let mut sessions = sessions();
+    for number in 0..600 {
+        let opening = Opening { client_id: number.to_string().into(), ..opening() };
+        let opened = sessions.open(opening, at(0)).0.unwrap();
+        away(&mut sessions, &opened, at(0));
+    }
+    let mut left = || {
+        sessions.expire(at(61));
+        sessions.names.len()
+    };
+    assert_eq!([left(), left(), left()], [600 - 256, 600 - 512, 0]);
+}
+
+#[test]
+fn records_outlast_an_operation_of_an_earlier_connection() {
+    let mut sessions = sessions();
+    let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
+    sessions.records.push(&Record::SessionEnd { session: SessionId(7) });
+    sessions.release(key, connection_id + 1, &[id(1)]);
+    sessions.subscribe(key, connection_id + 1, Vec::new());
+    assert!(!sessions.records.is_empty());
+}
+
+#[test]
+fn few_long_topics_get_aliases() {
+    assert!(may_have_alias(1, 65_535) && !may_have_alias(1, 65_536));
+    assert!(may_have_alias(64, 65_536) && !may_have_alias(64, 65_537));
+    let mut sessions = sessions();
+    let opening = Opening { most_aliases: 10, ..opening() };
+    let key = sessions.open(opening, at(0)).0.unwrap().key;
+    let topic = |n: u32| format!("{n}{}", "x".repeat(40_000));
+    let of = |n| {
+        let (topic, payload, qos) = (topic(n), &b"x"[..], QoS::AtMostOnce);
+        let properties = phalanx_mqtt::Properties::NONE;
+        let stored = StoredMessage { topic: &topic, payload, properties, qos, retain: false };
+        Arc::new(Message::from_stored(0, &stored, None))
+    };
+    deliver(&mut sessions, key, &[of(1), of(2), of(3)], at(0));
+    let attachment = sessions.get(key).unwrap().attachment.as_ref().unwrap();
+    assert!(attachment.aliases.keys().map(|topic| &**topic).eq([topic(1)]));
+}
