@@ -9,15 +9,17 @@ pub(super) type Rejection = (Reason, &'static str);
 /// The refusal of a SCRAM exchange of another user than the one that CONNECT names.
 pub(super) const OTHER_USER: &str = "SCRAM authenticates another user";
 
-/// The data of an AUTH packet. Its method must be that of CONNECT (MQTT-4.12.0-5).
-pub(super) fn data<'a>(auth: &Auth<'a>, mechanism: Mechanism) -> Result<&'a [u8], Rejection> {
+/// The data of an AUTH packet, which must have this reason, and the method of CONNECT (MQTT-4.12.0-3, MQTT-4.12.0-5).
+pub(super) fn data<'a>(
+    auth: &Auth<'a>,
+    mechanism: Mechanism,
+    reason: Reason,
+) -> Result<&'a [u8], Rejection> {
     let (method, data) = method_and_data(auth.properties);
-    let is_step = matches!(auth.reason, Reason::CONTINUE_AUTHENTICATION | Reason::RE_AUTHENTICATE);
     match data {
-        Some(data) if is_step && method == Some(mechanism.name()) => Ok(data),
+        Some(data) if auth.reason == reason && method == Some(mechanism.name()) => Ok(data),
         _ => {
-            let what =
-                "AUTH needs the authentication method of CONNECT, data, and reason 0x18 or 0x19";
+            let what = "AUTH needs the authentication method of CONNECT, data, and reason 0x18 to continue or 0x19 to begin";
             Err((Reason::PROTOCOL_ERROR, what))
         }
     }
@@ -56,4 +58,26 @@ pub(super) fn proof_properties(mechanism: Mechanism, data: &str) -> [Property<'_
         Property::AuthenticationMethod(mechanism.name()),
         Property::AuthenticationData(data.as_bytes()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::Version;
+
+    use super::*;
+
+    #[test]
+    fn an_exchange_has_one_order() {
+        let (all, mechanism) =
+            ([Reason::CONTINUE_AUTHENTICATION, Reason::RE_AUTHENTICATE], Mechanism::Sha256);
+        for (sent, expected) in all.iter().flat_map(|sent| all.map(|expected| (*sent, expected))) {
+            let is_taken = with_auth(sent, (mechanism, "x"), |packet| {
+                let mut bytes = Vec::new();
+                packet.encode(Version::V5, &mut bytes).unwrap();
+                let Packet::Auth(auth) = packet else { panic!("{packet:?}") };
+                data(auth, mechanism, expected).is_ok()
+            });
+            assert_eq!(is_taken, sent == expected);
+        }
+    }
 }

@@ -28,9 +28,22 @@ impl From<Reason> for End {
     }
 }
 
+/// The reason code for DISCONNECT: some are those of CONNACK only (MQTT-3.14.2-1).
+pub(super) fn in_disconnect(reason: Reason) -> Reason {
+    match reason {
+        Reason::SERVER_UNAVAILABLE => Reason::SERVER_BUSY,
+        Reason::UNSUPPORTED_PROTOCOL_VERSION => Reason::PROTOCOL_ERROR,
+        Reason::BAD_USER_NAME_OR_PASSWORD
+        | Reason::BAD_AUTHENTICATION_METHOD
+        | Reason::BANNED
+        | Reason::CLIENT_IDENTIFIER_NOT_VALID => Reason::NOT_AUTHORIZED,
+        other => other,
+    }
+}
+
 /// The end of a connection whose publisher cannot get an acknowledgement.
 pub(super) const TAKES_NOTHING: End = End::Because(
-    Reason::SERVER_UNAVAILABLE,
+    Reason::SERVER_BUSY,
     "journal write timed out; unacknowledged messages may be lost",
 );
 
@@ -43,3 +56,24 @@ pub(super) const NOT_STORED: End = End::Because(
 
 /// Why a service that decides about topics refuses access.
 pub(super) const UNDECIDED: &str = "the service that decides about topics does not answer";
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::{Disconnect, Packet, Version};
+
+    use super::*;
+    use crate::transport::outbox::Outbox;
+
+    /// The outbox rejects a packet with a code of another kind.
+    #[test]
+    fn each_reason_of_connack_has_one_of_disconnect() {
+        let of_connack =
+            (0x80..=0x8a).chain([0x8c, 0x90, 0x95, 0x97, 0x99, 0x9a, 0x9b, 0x9c, 0x9d, 0x9f]);
+        let outbox = Outbox::new(Version::V5, usize::MAX);
+        for code in of_connack {
+            let reason = in_disconnect(Reason(code));
+            outbox.push(&Packet::Disconnect(Disconnect::because(reason)));
+        }
+        assert!(!outbox.is_empty());
+    }
+}

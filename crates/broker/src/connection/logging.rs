@@ -9,6 +9,7 @@ use crate::access::Identity;
 use crate::connection::end::End;
 use crate::context::Context;
 use crate::events::{EventClass, EventLog, Line, Origin};
+use crate::transport::outbox::Cause;
 
 /// Logs a refused connection: the reason code, its explanation if there is one, and the names in CONNECT, if
 /// received.
@@ -71,7 +72,7 @@ pub(super) fn version(version: Version) -> &'static str {
 pub(super) fn disconnected(
     events: &EventLog,
     (identity, origin): (&Identity, &Origin),
-    (end, cause): (&End, Option<Reason>),
+    (end, cause): (&End, Option<Cause>),
     since: Duration,
 ) {
     if events.traces().is_on() {
@@ -86,7 +87,8 @@ pub(super) fn disconnected(
             End::Disconnected(_) => ("disconnected by the client".to_owned(), ""),
             End::Because(reason, why) => (reason.to_string(), *why),
             End::Lost | End::Leaving => match cause {
-                Some(reason) => (reason.to_string(), ""),
+                Some(Cause::Session(reason)) => (reason.to_string(), ""),
+                Some(Cause::SendTimeout) => ("send timeout".to_owned(), ""),
                 None => ("connection lost".to_owned(), ""),
             },
         };

@@ -20,7 +20,7 @@ use crate::connection::batch::gather::Publishing;
 use crate::connection::batch::{Batch, SpareBatch};
 use crate::connection::client::{Client, Connection, Reauthentication, Shared};
 use crate::connection::connect::{Accepted, accept_client};
-use crate::connection::end::{End, NOT_STORED};
+use crate::connection::end::{End, NOT_STORED, in_disconnect};
 use crate::connection::logging;
 use crate::context::Context;
 use crate::limits::peer::Peer;
@@ -192,6 +192,8 @@ impl Connection {
             && !wait.is_zero()
             && !self.outbox.is_closed()
             && !is_draining()
+            // The rest of its input is processed at once, so that its will is not late.
+            && !self.stream.is_closed_by_peer()
         {
             sleep(wait.min(RATE_POLL_INTERVAL)).await;
         }
@@ -279,6 +281,10 @@ impl Connection {
 
     /// Ends the connection: sends the reason, and detaches the session.
     async fn end(self, end: End) {
+        let end = match end {
+            End::Because(reason, what) => End::Because(in_disconnect(reason), what),
+            end => end,
+        };
         let (names, cause) = ((&self.client.identity, &self.peer.origin), self.outbox.cause());
         logging::disconnected(self.context.events(), names, (&end, cause), self.client.since);
         let is_disconnect = matches!(end, End::Disconnected(_));

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::model::topic_aliases::may_have_alias;
+
 /// The aliases that the remote broker defines.
 #[derive(Debug, Default)]
 pub(super) struct IncomingAliases {
@@ -34,13 +36,15 @@ impl IncomingAliases {
 #[derive(Debug, Default)]
 pub(super) struct OutgoingAliases {
     topics: HashMap<String, u16>,
+    /// The size of the topics in bytes. A remote broker like this one limits it.
+    bytes: usize,
     most: u16,
 }
 
 impl OutgoingAliases {
     /// For a remote broker that accepts aliases up to `most`.
     pub(super) fn new(most: u16) -> Self {
-        Self { topics: HashMap::new(), most }
+        Self { topics: HashMap::new(), bytes: 0, most }
     }
 
     /// The alias of a topic, and whether the remote broker does not know it yet.
@@ -49,13 +53,19 @@ impl OutgoingAliases {
             return Some((*alias, false));
         }
         let alias = u16::try_from(self.topics.len()).ok().filter(|count| *count < self.most)? + 1;
+        if !may_have_alias(self.most, self.bytes + topic.len()) {
+            return None;
+        }
         self.topics.insert(topic.to_owned(), alias);
+        self.bytes += topic.len();
         Some((alias, true))
     }
 
     /// Forgets the alias that was given last, of a message that was not sent.
     pub(super) fn forget(&mut self, topic: &str) {
-        self.topics.remove(topic);
+        if self.topics.remove(topic).is_some() {
+            self.bytes -= topic.len();
+        }
     }
 }
 
@@ -79,5 +89,14 @@ mod tests {
         outgoing.forget("b");
         assert_eq!(outgoing.of("c"), Some((2, true)));
         assert_eq!(OutgoingAliases::new(0).of("a"), None);
+    }
+
+    #[test]
+    fn long_topics_have_few_aliases() {
+        let mut outgoing = OutgoingAliases::new(100);
+        let long = |n: u8| format!("{n}{}", "x".repeat(60_000));
+        assert_eq!([outgoing.of(&long(1)), outgoing.of(&long(2))], [Some((1, true)), None]);
+        outgoing.forget(&long(1));
+        assert_eq!(outgoing.of(&long(2)), Some((1, true)));
     }
 }

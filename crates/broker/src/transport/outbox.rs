@@ -23,12 +23,21 @@ pub(crate) struct Outbox {
     /// The connection may move to another processor: the sender is asked to stop, or has stopped.
     leaving: Cell<Leaving>,
     /// Why the sender closed the connection, if it did.
-    cause: Cell<Option<Reason>>,
+    cause: Cell<Option<Cause>>,
     /// The client gets time to read the last response before the connection is closed.
     lingers: Cell<bool>,
     /// Wakes the sender when responses are added, and the reader when they are sent.
     sender: Notify,
     reader: Notify,
+}
+
+/// Why the sender closed a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cause {
+    /// The session has ended, for this reason.
+    Session(Reason),
+    /// The client has read nothing within the send timeout.
+    SendTimeout,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,6 +83,7 @@ impl Outbox {
         if self.is_closed.get() {
             return;
         }
+        debug_assert!(has_its_reason(packet), "no reason code of this packet: {packet:?}");
         let mut bytes = self.bytes.borrow_mut();
         // Packets that are too long even so were rejected earlier.
         let _ = packet.encode_within(self.version, self.most, &mut bytes);
@@ -142,11 +152,11 @@ impl Outbox {
     }
 
     /// Records why the sender closes the connection. The first cause counts.
-    pub(crate) fn set_cause(&self, reason: Reason) {
-        self.cause.set(self.cause.get().or(Some(reason)));
+    pub(crate) fn set_cause(&self, cause: Cause) {
+        self.cause.set(self.cause.get().or(Some(cause)));
     }
 
-    pub(crate) fn cause(&self) -> Option<Reason> {
+    pub(crate) fn cause(&self) -> Option<Cause> {
         self.cause.get()
     }
 
@@ -168,6 +178,12 @@ impl Outbox {
         self.bytes.borrow().is_empty()
     }
 
+    /// Whether responses wait that output of the session may precede.
+    pub(crate) fn may_alternate(&self) -> bool {
+        let is_ending = self.is_closed.get() || self.is_disconnected.get();
+        !self.is_empty() && !is_ending && self.leaving.get() == Leaving::No
+    }
+
     /// Completes when there are responses, or the outbox is closed.
     pub(crate) fn filled(&self) -> Notified<'_> {
         self.sender.notified()
@@ -178,5 +194,26 @@ impl Outbox {
         while self.bytes.borrow().len() > MAX_QUEUED_BYTES && !self.is_closed.get() {
             self.reader.notified().await;
         }
+    }
+}
+
+/// Whether the reason codes of a packet are those of its kind. Clients may take others for malformed.
+fn has_its_reason(packet: &Packet<'_>) -> bool {
+    let of_publish =
+        |reason: u8| matches!(reason, 0 | 0x10 | 0x80 | 0x83 | 0x87 | 0x90 | 0x91 | 0x97 | 0x99);
+    let of_subscribe = |reason: u8| {
+        matches!(reason, 0..=2 | 0x80 | 0x83 | 0x87 | 0x8f | 0x91 | 0x97 | 0x9e | 0xa1 | 0xa2)
+    };
+    let of_unsubscribe = |reason: u8| matches!(reason, 0 | 0x11 | 0x80 | 0x83 | 0x87 | 0x8f | 0x91);
+    match packet {
+        Packet::PubAck(ack) | Packet::PubRec(ack) => of_publish(ack.reason.0),
+        Packet::PubRel(ack) | Packet::PubComp(ack) => matches!(ack.reason.0, 0 | 0x92),
+        Packet::SubAck(ack) => ack.reasons.iter().copied().all(of_subscribe),
+        Packet::UnsubAck(ack) => ack.reasons.iter().copied().all(of_unsubscribe),
+        Packet::Auth(auth) => matches!(auth.reason.0, 0 | 0x18 | 0x19),
+        Packet::Disconnect(end) => {
+            !matches!(end.reason.0, 0x84..=0x86 | 0x88 | 0x8a | 0x8c | 0x91 | 0x92)
+        }
+        _ => true,
     }
 }

@@ -18,6 +18,7 @@ use crate::model::group_id::qos_of_sync;
 use crate::model::handed::source_of;
 use crate::model::message::{self, Source};
 use crate::model::message_pool;
+use crate::model::topic_aliases::may_have_alias;
 use crate::model::trie::is_shallow;
 use crate::requests::JOURNAL_FULL;
 
@@ -29,8 +30,9 @@ const MAX_BATCH_BYTES: usize = 1 << 20;
 
 /// The publishing state of a connection.
 pub(in crate::connection) struct Publishing {
-    /// Topics by alias minus one, as far as defined; and the maximum alias.
+    /// Topics by alias minus one, as far as defined; their size in bytes; and the maximum alias.
     aliases: Vec<Option<Box<str>>>,
+    alias_bytes: usize,
     most_aliases: u16,
     /// Messages routed at once.
     most: usize,
@@ -54,6 +56,7 @@ impl Publishing {
     ) -> Self {
         Self {
             aliases: Vec::new(),
+            alias_bytes: 0,
             most_aliases,
             most: INITIAL_BATCH,
             each: 1,
@@ -117,6 +120,12 @@ impl Publishing {
                 }
                 let known = &mut self.aliases[alias - 1];
                 if !publish.topic.is_empty() {
+                    let before = known.as_ref().map_or(0, |topic| topic.len());
+                    self.alias_bytes = self.alias_bytes - before + publish.topic.len();
+                    if !may_have_alias(self.most_aliases, self.alias_bytes) {
+                        let what = "the topics of the topic aliases are too long";
+                        return Err(End::Because(Reason::QUOTA_EXCEEDED, what));
+                    }
                     *known = Some(publish.topic.into());
                 }
                 match known {
@@ -202,5 +211,55 @@ impl Publishing {
 
     pub(in crate::connection) fn is_full(&self, batch: &Batch) -> bool {
         batch.deliveries.len() >= self.most || batch.bytes >= MAX_BATCH_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx::sim;
+    use phalanx_mqtt::{Delivery, PropertyBuffer};
+
+    use super::*;
+    use crate::access;
+    use crate::config::Config;
+    use crate::events::EventLog;
+    use crate::listen::{Scheme, interned};
+
+    /// How many of these aliases a client can define, of topics with this length.
+    fn defined(aliases: &[u16], bytes: usize) -> usize {
+        let policy = access::open(&Config::new()).unwrap().load_full();
+        let (drops, topic) = (Drops::new(EventLog::default()), "t".repeat(bytes));
+        let identity = Identity { user: None, client: "c".into() };
+        let listen = interned(Scheme::Mqtt.at(([0, 0, 0, 0], 1883)));
+        let origin = Origin { address: None, listen };
+        let key = ClientKey { partition: 0, slot: 0, generation: 0 };
+        let (mut own, mut batch) = (Publishing::new(64, false, (key, 0)), Batch::default());
+        let define = |alias: &&u16| {
+            let mut properties = PropertyBuffer::new();
+            properties.push(Property::TopicAlias(**alias)).unwrap();
+            let publish = Publish {
+                topic: &topic,
+                payload: b"",
+                delivery: Delivery::AtMostOnce,
+                retain: false,
+                duplicate: false,
+                properties: properties.get(),
+            };
+            let of = (&*policy, &identity, origin, &drops);
+            own.add(&mut batch, &publish, of, Verdict::Allowed).is_ok()
+        };
+        aliases.iter().take_while(define).count()
+    }
+
+    #[test]
+    fn the_topics_of_aliases_are_bounded() {
+        // In an operation, because messages have its time.
+        let main = |()| async {
+            let all: Vec<_> = (1..=64).collect();
+            assert_eq!(defined(&all, 1024), 64);
+            assert_eq!(defined(&all, 60_000), 1);
+            assert_eq!(defined(&[1; 64], 60_000), 64, "replaced topics do not count");
+        };
+        sim::block_on(0, Some(1), |_| (), main);
     }
 }

@@ -1,6 +1,7 @@
 //! The sending operation of a connection: sends the connection's responses and its session's messages.
 
 use std::future::poll_fn;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{self, Poll, ready};
@@ -12,11 +13,16 @@ use phalanx::{Call, CallError, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Reason, Version};
 
 use crate::connection::client::Shared;
+use crate::connection::end::in_disconnect;
 use crate::context::Context;
 use crate::durable::Lsn;
 use crate::events::drops::{DropReason, Dropped};
 use crate::limits::peer::LINGER;
 use crate::session::state::effects::Pulled;
+use crate::transport::outbox::Cause;
+
+/// Maximum number of bytes that a client has to read within the send timeout.
+const MAX_WRITE: usize = 64 * 1024;
 
 /// A pull of output that is not complete.
 enum Pull {
@@ -41,11 +47,14 @@ pub(in crate::connection) fn start(shared: &Rc<Shared>) {
 pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()> + 'static {
     async move {
         // The next pull starts after the last write, so that each sends as much as possible.
-        let mut pull = None;
+        let (mut pull, mut is_due) = (None, false);
         loop {
+            // Whether responses were written last, and more wait. A client that always causes some gets its messages, too.
+            let alternates = std::mem::take(&mut is_due) && shared.outbox.may_alternate();
+            let has_responses = !shared.outbox.is_empty() || shared.stream.has_answers();
             // With the number of QoS 0 messages.
-            let (bytes, at_most_once) = if !shared.outbox.is_empty() || shared.stream.has_answers()
-            {
+            let (bytes, at_most_once) = if has_responses && !alternates {
+                is_due = true;
                 (shared.outbox.take(shared.spare.take()), 0)
             } else if shared.outbox.is_closed() {
                 break;
@@ -57,9 +66,14 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
             } else {
                 let mut filled = shared.outbox.filled();
                 // By hand: `select` would contain its arguments twice. A pull that is ready is never dropped.
-                let pulled = poll_fn(|task| match Pin::new(&mut filled).poll(task) {
-                    Poll::Ready(()) => Poll::Ready(None),
-                    Poll::Pending => shared.poll_pulled(&mut pull, task).map(Some),
+                let pulled = poll_fn(|task| {
+                    if !alternates && Pin::new(&mut filled).poll(task).is_ready() {
+                        return Poll::Ready(None);
+                    }
+                    match shared.poll_pulled(&mut pull, task) {
+                        Poll::Pending if alternates => Poll::Ready(None),
+                        pulled => pulled.map(Some),
+                    }
                 });
                 match pulled.await {
                     None => continue,
@@ -128,8 +142,14 @@ impl Shared {
         self.context.counters.bytes_sent.add(bytes.len() as u64);
         self.peer.listener.bytes_sent.add(bytes.len() as u64);
         let timeout = IoTimeout::after(self.context.config.limits.send);
-        let written = self.stream.write(bytes, timeout).await;
-        if written.is_err() {
+        let written = match bytes.len() > MAX_WRITE && self.stream.takes_parts() {
+            false => self.stream.write(bytes, timeout).await,
+            true => Box::pin(self.write_parts(&bytes, timeout)).await.map(|()| bytes),
+        };
+        if let Err(error) = &written {
+            if error.kind() == ErrorKind::TimedOut {
+                self.outbox.set_cause(Cause::SendTimeout);
+            }
             let what = || Dropped { origin: Some(self.peer.origin), ..Dropped::default() };
             self.context.counters.drops.add(DropReason::ConnectionLost, at_most_once, what);
             self.outbox.close();
@@ -138,11 +158,23 @@ impl Shared {
         written.ok()
     }
 
+    /// Writes output in parts, each within the timeout: a client that reads slowly stays connected.
+    async fn write_parts(&self, bytes: &[u8], timeout: IoTimeout) -> io::Result<()> {
+        let mut part = Vec::with_capacity(MAX_WRITE);
+        for next in bytes.chunks(MAX_WRITE) {
+            part.clear();
+            part.extend_from_slice(next);
+            part = self.stream.write(part, timeout).await?;
+        }
+        Ok(())
+    }
+
     /// The last output of a session that has ended for this reason.
     fn last(&self, reason: Reason) -> Vec<u8> {
+        let reason = in_disconnect(reason);
         // DISCONNECT must be last, so pending responses precede it.
         let mut bytes = self.outbox.take(Vec::new());
-        self.outbox.set_cause(reason);
+        self.outbox.set_cause(Cause::Session(reason));
         self.outbox.close_with_words();
         if self.outbox.version() == Version::V5 {
             let farewell = Packet::Disconnect(Disconnect::because(reason));
@@ -165,5 +197,80 @@ impl Shared {
         self.outbox.close();
         // The reader sees the end of the stream.
         self.stream.shut();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::time::Duration;
+
+    use phalanx::Graph;
+    use phalanx::sim::{self, Faults};
+    use phalanx_tls::Wire;
+
+    use super::*;
+    use crate::events::Origin;
+    use crate::limits::peer::Peer;
+    use crate::model::client_key::ClientKey;
+    use crate::transport::Transport;
+    use crate::transport::outbox::Outbox;
+    use crate::wire::address;
+    use crate::{Broker, Config};
+
+    /// Bytes of a long output.
+    const BYTES: usize = 1 << 20;
+
+    /// Writes to a client that reads 4 KiB in each of these intervals. Returns why the connection ends, if it does.
+    fn written(pause: Duration) -> (bool, Option<Cause>) {
+        let result = Rc::new(RefCell::new(None));
+        let of_world = result.clone();
+        sim::run(0, move |world| {
+            world.set_faults(Faults::NONE);
+            world.set_processors(1);
+            let mut config = Config::new();
+            (config.runtime.workers, config.limits.send) = (1, Duration::from_secs(10));
+            let mut graph = Graph::new();
+            let broker = Broker::declare(&mut graph, &config);
+            let (listeners, net) = (world.listen(address()), world.net());
+            world.program(graph, move |start| {
+                let (listener, context) = (listeners.listener(start)?, broker.context().clone());
+                let (result, stage) = (of_world.clone(), context.stages.control);
+                stage.dispatch(move |_| async move {
+                    let wire = Wire::accepted(listener.accept().await.unwrap());
+                    let metrics = context.counters.listeners.of(context.config.listen[0]);
+                    let origin = Origin { address: None, listen: metrics.listen };
+                    let shared = Shared {
+                        stream: Rc::new(Transport::Wire(wire)),
+                        context: Rc::new(context),
+                        outbox: Rc::new(Outbox::new(Version::V5, 100)),
+                        peer: Peer::of_bridge(origin, metrics),
+                        key: ClientKey { partition: 0, slot: 0, generation: 0 },
+                        connection_id: 0,
+                        spare: Cell::default(),
+                    };
+                    let is_written = shared.write(vec![7; BYTES], 0).await.is_some();
+                    result.replace(Some((is_written, shared.outbox.cause())));
+                })?;
+                Ok(())
+            });
+            world.client(async move {
+                let (mut client, mut all) = (net.connect(address()).await.unwrap(), Vec::new());
+                while all.len() < BYTES {
+                    net.sleep(pause).await;
+                    if client.read(&mut all).await.unwrap_or(0) == 0 {
+                        break;
+                    }
+                }
+            });
+        });
+        result.take().expect("the write ends")
+    }
+
+    #[test]
+    fn a_client_that_reads_slowly_stays_connected() {
+        // 64 KiB in four seconds.
+        assert!(matches!(written(Duration::from_millis(250)), (true, None)));
+        assert!(matches!(written(Duration::from_secs(60)), (false, Some(Cause::SendTimeout))));
     }
 }

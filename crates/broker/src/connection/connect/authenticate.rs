@@ -140,7 +140,10 @@ impl Candidate<'_> {
                 Ok(Some(frame)) => {
                     let length = frame.length();
                     let data = match Packet::decode(frame, Version::V5) {
-                        Ok(Packet::Auth(auth)) => data(&auth, mechanism).map(<[u8]>::to_vec),
+                        Ok(Packet::Auth(auth)) => {
+                            let reason = Reason::CONTINUE_AUTHENTICATION;
+                            data(&auth, mechanism, reason).map(<[u8]>::to_vec)
+                        }
                         Ok(_) => Err((Reason::PROTOCOL_ERROR, "another packet instead of AUTH")),
                         Err(error) => Err((error.reason, error.what())),
                     };

@@ -35,6 +35,9 @@ use crate::session::partition::open::Opened;
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
 
+/// Maximum size of a CONNECT, in bytes: the client is not authenticated, and its session keeps the will.
+const MAX_CONNECT_BYTES: usize = 256 * 1024;
+
 /// An accepted client.
 pub(super) struct Accepted {
     pub(super) shared: Rc<Shared>,
@@ -62,7 +65,7 @@ pub(super) async fn accept_client(
     let limits = &context.config.limits;
     let stream = Rc::new(stream);
     let connect = loop {
-        match Frame::split(input, limits.packet_size) {
+        match Frame::split(input, limits.packet_size.min(MAX_CONNECT_BYTES)) {
             Ok(Some(frame)) if frame.kind() == Kind::Connect => break frame,
             Ok(None) => (),
             // Not an MQTT client: it would not understand a response.

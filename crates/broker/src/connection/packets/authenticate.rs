@@ -8,7 +8,7 @@ use phalanx_mqtt::{Auth, Reason};
 use crate::access::address_key;
 use crate::connection::auth_packet::{OTHER_USER, Rejection, data, with_auth};
 use crate::connection::client::Connection;
-use crate::connection::end::End;
+use crate::connection::end::{End, in_disconnect};
 use crate::context::Context;
 
 impl Connection {
@@ -22,8 +22,10 @@ impl Connection {
             return Err(End::Because(Reason::PROTOCOL_ERROR, what));
         };
         let mechanism = again.mechanism;
-        let data = data(auth, mechanism).map_err(|(reason, what)| End::Because(reason, what))?;
         let begins = auth.reason == Reason::RE_AUTHENTICATE;
+        let reason = if begins { Reason::RE_AUTHENTICATE } else { Reason::CONTINUE_AUTHENTICATION };
+        let data = data(auth, mechanism, reason);
+        let data = data.map_err(|(reason, what)| End::Because(reason, what))?;
         let address = shared.peer.ip();
         let (reason, answer) = match again.exchange.take() {
             None if begins => {
@@ -70,7 +72,5 @@ fn refused(
     (reason, what): Rejection,
 ) -> End {
     context.refused_logins.refused(reason, (user, address), context.stages.control);
-    // DISCONNECT has no reason code for wrong passwords.
-    let is_wrong = reason == Reason::BAD_USER_NAME_OR_PASSWORD;
-    End::Because(if is_wrong { Reason::NOT_AUTHORIZED } else { reason }, what)
+    End::Because(in_disconnect(reason), what)
 }

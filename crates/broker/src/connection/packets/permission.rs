@@ -35,9 +35,7 @@ impl Connection {
         // MQTT 3.1.1 has no negative acknowledgement, so the client would take the message for delivered.
         let is_lost = publish.delivery.id().is_some() && self.client.version == Version::V3;
         match verdict {
-            Verdict::Undecided if is_lost => {
-                Err(End::Because(Reason::SERVER_UNAVAILABLE, UNDECIDED))
-            }
+            Verdict::Undecided if is_lost => Err(End::Because(Reason::SERVER_BUSY, UNDECIDED)),
             _ => Ok(verdict),
         }
     }

@@ -6,7 +6,7 @@ use std::num::NonZero;
 use phalanx_access::Action;
 use phalanx_mqtt::{
     Packet, Properties, Property, PropertyBuffer, Reason, SubAck, Subscribe, SubscribeOptions,
-    UnsubAck, Unsubscribe, topic,
+    UnsubAck, Unsubscribe, Version, topic,
 };
 
 use crate::access::Covered;
@@ -226,6 +226,12 @@ impl Connection {
             if is_full || left.peek().is_none() {
                 self.unsubscribe_chunk(std::mem::take(&mut all), &mut reasons).await?;
             }
+        }
+        let failed = reasons.iter().map(|reason| Reason(*reason)).find(|own| own.is_failure());
+        if let Some(reason) = failed.filter(|_| self.client.version == Version::V3) {
+            // UNSUBACK of MQTT 3.1.1 has no reason codes, so the client would take the subscription for removed.
+            let is_busy = reason == Reason::IMPLEMENTATION_SPECIFIC_ERROR;
+            return Err(if is_busy { Reason::SERVER_BUSY } else { reason }.into());
         }
         let properties = Properties::NONE;
         let ack = UnsubAck { id: unsubscribe.id, reasons: &reasons, properties };

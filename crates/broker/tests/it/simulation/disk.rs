@@ -94,7 +94,7 @@ async fn answer(wire: &mut Wire) -> Answer {
             Answer::Taken
         }
         Packet::Disconnect(disconnect) => {
-            assert_eq!(disconnect.reason, Reason::SERVER_UNAVAILABLE);
+            assert_eq!(disconnect.reason, Reason::SERVER_BUSY);
             Answer::Closed
         }
         other => panic!("a publisher gets {other:?}"),

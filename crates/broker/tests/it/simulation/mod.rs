@@ -3,16 +3,19 @@
 //! messages of one publisher and one QoS in order; when all clients are done the broker holds no messages.
 
 mod adopted;
+mod alternating;
 mod bridged;
 mod claims;
 mod clustered;
 mod crashes;
 mod crowded;
+mod discarded;
 mod disk;
 mod full_disk;
 mod gates;
 mod groups;
 mod inbox;
+mod limits;
 mod lives;
 mod local;
 mod moving;
@@ -21,6 +24,7 @@ mod nodes;
 mod publisher;
 mod retained;
 mod returning;
+mod stalled;
 mod subscriber;
 mod wills;
 mod wire;

@@ -204,7 +204,7 @@ async fn publish(
             }
             Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
             // The disk is slow.
-            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
+            Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }
             Packet::Disconnect(why) if brokers.may_refuse(why.reason) => return Err(Lost),

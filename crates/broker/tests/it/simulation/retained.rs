@@ -217,7 +217,7 @@ pub(crate) async fn ask(
                 continue;
             }
             // The disk is slow.
-            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
+            Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }
             packet => packet,

@@ -149,7 +149,7 @@ async fn receive(
                 continue;
             }
             // The disk is slow.
-            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
+            Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }
             packet => packet,

@@ -80,7 +80,8 @@ impl Brokers {
     pub(crate) fn may_refuse(self, reason: Reason) -> bool {
         self.restart && reason == Reason::SERVER_SHUTTING_DOWN
             || self.are_several()
-                && [Reason::SERVER_UNAVAILABLE, Reason::USE_ANOTHER_SERVER].contains(&reason)
+                && [Reason::SERVER_UNAVAILABLE, Reason::SERVER_BUSY, Reason::USE_ANOTHER_SERVER]
+                    .contains(&reason)
     }
 }
 

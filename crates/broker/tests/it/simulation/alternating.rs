@@ -1,0 +1,65 @@
+//! A client that always causes responses gets its messages, too.
+
+use phalanx::Graph;
+use phalanx::sim::{self, Faults};
+use phalanx_broker::Broker;
+use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish};
+
+use crate::simulation::config;
+use crate::simulation::subscriber::ask_for;
+use crate::simulation::wire::{Wire, address};
+
+/// Unacknowledged messages of the client: their acknowledgements exceed the buffers of the connection.
+const OWED: usize = 2500;
+
+const AT_ONCE: usize = 100;
+
+fn publish<'a>(topic: &'a str, payload: &'a [u8], properties: Properties<'a>) -> Packet<'a> {
+    let (delivery, retain, duplicate) = (Delivery::AtLeastOnce(PacketId::MIN), false, false);
+    Packet::Publish(Publish { topic, payload, delivery, retain, duplicate, properties })
+}
+
+#[test]
+fn messages_arrive_between_responses() {
+    sim::explore_each(3, |seed| {
+        sim::run(seed, |world| {
+            world.set_most_steps(4_000_000);
+            world.set_faults(Faults::NONE);
+            let config = config(world);
+            let mut graph = Graph::new();
+            let broker = Broker::declare(&mut graph, &config);
+            let listeners = world.listen(address());
+            world.program(graph, move |start| Ok(broker.accept(listeners.listener(start)?)?));
+            let net = world.net();
+            world.client(async move {
+                let Ok((mut busy, _)) = Wire::ask(&net, "busy", 0).await else { panic!("busy") };
+                let is_asked = ask_for(&mut busy, &["mine"]).await.is_ok();
+                assert!(is_asked && busy.next().await.is_ok());
+                // Each is refused with a reason string, so that the acknowledgements are long.
+                let mut text = PropertyBuffer::new();
+                text.push(Property::PayloadIsText(true)).unwrap();
+                let some = vec![publish("other", &[0xff], text.get()); AT_ONCE];
+                for _ in 0..OWED / AT_ONCE {
+                    assert!(busy.say_all(&some).await.is_ok());
+                }
+                let Ok((mut writer, _)) = Wire::ask(&net, "writer", 0).await else { panic!() };
+                let said = writer.say(&publish("mine", b"x", Properties::NONE)).await;
+                assert!(said.is_ok() && writer.next().await.is_ok());
+                let mut read = 0;
+                loop {
+                    let Ok(came) = busy.next().await else { panic!("the connection is lost") };
+                    read += 1;
+                    match came.packet() {
+                        Packet::Publish(_) => return,
+                        Packet::PubAck(_) if read < 5 * OWED => (),
+                        other => panic!("{other:?} after {read} packets"),
+                    }
+                    // As many are owed as before.
+                    if read % AT_ONCE == 0 {
+                        assert!(busy.say_all(&some).await.is_ok());
+                    }
+                }
+            });
+        });
+    });
+}

@@ -1,0 +1,79 @@
+//! Limits on what clients send.
+
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::sim::{self, Faults, World};
+use phalanx_broker::Broker;
+use phalanx_mqtt::{
+    Delivery, Packet, Properties, Property, PropertyBuffer, Publish, QoS, Reason, Will,
+};
+
+use crate::simulation::config;
+use crate::simulation::subscriber::ask_for;
+use crate::simulation::wire::{Asking, Wire, address};
+
+/// Starts a broker that lets each client publish one message per second.
+fn begin(world: &mut World) {
+    world.set_faults(Faults::NONE);
+    let mut config = config(world);
+    config.limits.message_rate = Some(1);
+    let mut graph = Graph::new();
+    let broker = Broker::declare(&mut graph, &config);
+    let listeners = world.listen(address());
+    world.program(graph, move |start| Ok(broker.accept(listeners.listener(start)?)?));
+}
+
+fn will(properties: Properties<'_>) -> Will<'_> {
+    Will { topic: "will", payload: b"x", qos: QoS::AtMostOnce, retain: false, properties }
+}
+
+/// Its will is published although the broker reads nothing more from it for a quarter of an hour.
+#[test]
+fn the_end_of_a_client_beyond_its_rate_is_noticed() {
+    sim::explore_each(5, |seed| {
+        sim::run(seed, |world| {
+            begin(world);
+            let net = world.net();
+            world.client(async move {
+                let Ok((mut observer, _)) = Wire::ask(&net, "observer", 0).await else { panic!() };
+                let is_asked = ask_for(&mut observer, &["will"]).await.is_ok();
+                assert!(is_asked && observer.next().await.is_ok());
+                let will = Some(will(Properties::NONE));
+                let asking = Asking { name: "c", will, ..Asking::default() };
+                let Ok((mut wire, _)) = Wire::open(&net, asking).await else { panic!() };
+                let (topic, payload, properties) = ("t", &b""[..], Properties::NONE);
+                let (delivery, retain, duplicate) = (Delivery::AtMostOnce, false, false);
+                let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
+                assert!(wire.say_all(&vec![Packet::Publish(publish); 1000]).await.is_ok());
+                net.sleep(Duration::from_secs(5)).await;
+                drop(wire);
+                let begun = net.now();
+                let Ok(came) = observer.next().await else { panic!("the will is lost") };
+                assert!(matches!(came.packet(), Packet::Publish(_)), "{:?}", came.packet());
+                let took = net.now() - begun;
+                assert!(took < Duration::from_secs(60), "{took:?}");
+            });
+        });
+    });
+}
+
+/// Anybody may send one.
+#[test]
+fn a_long_connect_is_refused() {
+    sim::run(0, |world| {
+        begin(world);
+        let net = world.net();
+        world.client(async move {
+            let text = "x".repeat(60_000);
+            for (count, expected) in [(3, Reason::SUCCESS), (5, Reason::PACKET_TOO_LARGE)] {
+                let mut properties = PropertyBuffer::new();
+                (0..count).for_each(|_| properties.push(Property::User("k", &text)).unwrap());
+                let will = Some(will(properties.get()));
+                let asking = Asking { name: "c", will, ..Asking::default() };
+                let Ok((_, reason)) = Wire::open(&net, asking).await else { panic!("no answer") };
+                assert_eq!(reason, expected);
+            }
+        });
+    });
+}

@@ -1,0 +1,170 @@
+//! Subscriptions while the disk accepts nothing: of clients without a persistent session, whose state is not stored, and of
+//! others, which are refused at once.
+
+use std::time::Duration;
+
+use phalanx::sim::{self, Client, Faults, Net};
+use phalanx_mqtt::{
+    Ack, Connect, Delivery, Disconnect, Frame, Kind, Packet, PacketId, Properties, Publish, Reason,
+    Subscribe, SubscribeOptions, SubscriptionBuffer, Unsubscribe, Version,
+};
+
+use crate::simulation::lives::{Files, begin};
+use crate::simulation::subscriber::ask_for;
+use crate::simulation::wire::{Wire, address};
+
+const STALLED: Faults = Faults { full: 1000, ..Faults::NONE };
+
+async fn unsubscribe(wire: &mut Wire, filter: &str) {
+    let mut gone = SubscriptionBuffer::new();
+    gone.push(filter, SubscribeOptions::default()).unwrap();
+    let (id, filters, properties) = (PacketId::MIN, gone.to_unsubscribe(), Properties::NONE);
+    let unsubscribe = Packet::Unsubscribe(Unsubscribe { id, filters, properties });
+    assert!(wire.say(&unsubscribe).await.is_ok());
+}
+
+/// The reason codes of the next packet, an answer.
+async fn reasons(wire: &mut Wire) -> Vec<Reason> {
+    let Ok(came) = wire.next().await else { panic!("the connection is lost") };
+    match came.packet() {
+        Packet::SubAck(ack) => ack.reasons.iter().copied().map(Reason).collect(),
+        Packet::UnsubAck(ack) => ack.reasons.iter().copied().map(Reason).collect(),
+        Packet::PubRec(ack) | Packet::PubComp(ack) => vec![ack.reason],
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Leaves a record that the disk does not accept.
+async fn stall(net: &Net, wire: &mut Wire) {
+    net.set_faults(STALLED);
+    let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
+    assert!(wire.say(&goodbye).await.is_ok() && wire.is_closed().await);
+}
+
+/// Although records of its partition wait for the disk.
+#[test]
+fn a_client_without_a_persistent_session_does_not_wait() {
+    sim::explore_each(10, |seed| {
+        sim::run(seed, |world| {
+            world.set_faults(Faults::NONE);
+            world.set_processors(1);
+            begin(world, seed, &Files::default());
+            let net = world.net();
+            world.client(async move {
+                let mut known = Wire::connect(&net, "known").await;
+                let Ok((mut guest, _)) = Wire::ask(&net, "guest", 0).await else { panic!("guest") };
+                assert!(ask_for(&mut guest, &["a"]).await.is_ok());
+                assert_eq!(reasons(&mut guest).await, [Reason::GRANTED_QOS_2]);
+                let (topic, payload, properties) = ("t", &b"x"[..], Properties::NONE);
+                let (delivery, retain) = (Delivery::ExactlyOnce(PacketId::MIN), false);
+                let publish =
+                    Publish { topic, payload, delivery, retain, duplicate: false, properties };
+                assert!(guest.say(&Packet::Publish(publish)).await.is_ok());
+                let reason = reasons(&mut guest).await[0];
+                assert!(!reason.is_failure(), "{reason:?}");
+                stall(&net, &mut known).await;
+                assert!(ask_for(&mut guest, &["b"]).await.is_ok());
+                assert_eq!(reasons(&mut guest).await, [Reason::GRANTED_QOS_2]);
+                unsubscribe(&mut guest, "a").await;
+                assert_eq!(reasons(&mut guest).await, [Reason::SUCCESS]);
+                assert!(guest.say(&Packet::PubRel(Ack::of(PacketId::MIN))).await.is_ok());
+                assert_eq!(reasons(&mut guest).await, [Reason::SUCCESS]);
+                net.set_faults(Faults::NONE);
+            });
+        });
+    });
+}
+
+#[test]
+fn changes_of_persistent_subscriptions_are_refused_at_once() {
+    let busy = Reason::IMPLEMENTATION_SPECIFIC_ERROR;
+    sim::explore_each(10, |seed| {
+        sim::run(seed, |world| {
+            world.set_faults(Faults::NONE);
+            begin(world, seed, &Files::default());
+            let net = world.net();
+            world.client(async move {
+                let mut other = Wire::connect(&net, "other").await;
+                let mut known = Wire::connect(&net, "known").await;
+                assert!(ask_for(&mut known, &["t"]).await.is_ok());
+                assert_eq!(reasons(&mut known).await, [Reason::GRANTED_QOS_2]);
+                stall(&net, &mut other).await;
+                net.sleep(Duration::from_secs(1)).await;
+                let begun = net.now();
+                for _ in 0..20 {
+                    unsubscribe(&mut known, "t").await;
+                    assert_eq!(reasons(&mut known).await, [busy]);
+                }
+                assert!(ask_for(&mut known, &["x", "a/#/b"]).await.is_ok());
+                let invalid = Reason::TOPIC_FILTER_INVALID;
+                assert_eq!(reasons(&mut known).await, [busy, invalid], "each for its own reason");
+                let took = net.now() - begun;
+                assert!(took < Duration::from_secs(20), "{took:?}");
+                net.set_faults(Faults::NONE);
+                net.sleep(Duration::from_secs(1)).await;
+                unsubscribe(&mut known, "t").await;
+                assert_eq!(reasons(&mut known).await, [Reason::SUCCESS]);
+            });
+        });
+    });
+}
+
+async fn say(client: &mut Client, packet: &Packet<'_>) {
+    let mut bytes = Vec::new();
+    packet.encode(Version::V3, &mut bytes).unwrap();
+    client.write_all(&bytes).await.unwrap();
+}
+
+/// The kind of the next packet of a client; `None` at the end of its connection.
+async fn next(client: &mut Client, input: &mut Vec<u8>) -> Option<Kind> {
+    loop {
+        if let Some(frame) = Frame::split(input, Frame::MAX_PACKET).unwrap() {
+            let (kind, length) = (frame.kind(), frame.length());
+            input.drain(..length);
+            return Some(kind);
+        }
+        if client.read(input).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// MQTT 3.1.1 has no reason codes in UNSUBACK.
+#[test]
+fn a_failed_unsubscribe_is_not_acknowledged() {
+    sim::explore_each(10, |seed| {
+        sim::run(seed, |world| {
+            world.set_faults(Faults::NONE);
+            begin(world, seed, &Files::default());
+            let net = world.net();
+            world.client(async move {
+                let mut other = Wire::connect(&net, "other").await;
+                let (mut client, mut input) = (net.connect(address()).await.unwrap(), Vec::new());
+                let connect = Connect {
+                    version: Version::V3,
+                    client_id: "old",
+                    clean_start: false,
+                    keep_alive: 0,
+                    username: None,
+                    password: None,
+                    will: None,
+                    properties: Properties::NONE,
+                };
+                say(&mut client, &Packet::Connect(connect)).await;
+                assert_eq!(next(&mut client, &mut input).await, Some(Kind::ConnAck));
+                let mut both = SubscriptionBuffer::new();
+                both.push("t", SubscribeOptions::default()).unwrap();
+                let (id, properties) = (PacketId::MIN, Properties::NONE);
+                let subscribe = Subscribe { id, filters: both.to_subscribe(), properties };
+                say(&mut client, &Packet::Subscribe(subscribe)).await;
+                assert_eq!(next(&mut client, &mut input).await, Some(Kind::SubAck));
+                stall(&net, &mut other).await;
+                let filters = both.to_unsubscribe();
+                let unsubscribe = Unsubscribe { id, filters, properties };
+                say(&mut client, &Packet::Unsubscribe(unsubscribe)).await;
+                assert_eq!(next(&mut client, &mut input).await, None);
+                net.set_faults(Faults::NONE);
+            });
+        });
+    });
+}
