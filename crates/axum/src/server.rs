@@ -28,6 +28,12 @@ pub enum ServeError {
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Certificate(#[from] phalanx_tls::CertificateError),
+    /// [`run`](Server::run) was called on a server with a signal of its own, which only an awaited server observes.
+    #[cfg(feature = "tokio")]
+    #[error(
+        "with_graceful_shutdown needs a server that is awaited; await it, or drain by the control of run_and"
+    )]
+    NotAwaited,
     /// The runtime did not start, or failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -131,6 +137,10 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_and(self, ready: impl FnOnce(Control)) -> Result<(), ServeError> {
+        #[cfg(feature = "tokio")]
+        if self.tokio.has_shutdown() {
+            return Err(ServeError::NotAwaited);
+        }
         let mut graph = Graph::new();
         #[cfg(feature = "tls")]
         let options = match self.certificate {

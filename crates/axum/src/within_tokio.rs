@@ -24,12 +24,13 @@ pub(crate) struct TokioOptions {
 }
 
 impl TokioOptions {
+    /// Whether a signal of its own drains the server.
+    pub(crate) fn has_shutdown(&self) -> bool {
+        self.shutdown.is_some()
+    }
+
     /// Adds the options to those of the runtime.
     pub(crate) fn apply(self, runtime: Runtime) -> Runtime {
-        let runtime = match self.shutdown {
-            Some(_) => runtime.signals(false),
-            None => runtime,
-        };
         match self.side_runtime {
             Some(handle) => runtime.thread_scope(move |run| {
                 let _entered = handle.enter();
@@ -50,7 +51,8 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
         self
     }
 
-    /// Drains when `signal` resolves, instead of when SIGINT or SIGTERM arrives. For a server that is awaited.
+    /// Drains when `signal` resolves, instead of when SIGINT or SIGTERM arrives. For a server that is awaited;
+    /// [`run`](Server::run) returns an error.
     pub fn with_graceful_shutdown(
         mut self,
         signal: impl Future<Output = ()> + Send + 'static,

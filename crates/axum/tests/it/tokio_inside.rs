@@ -51,6 +51,16 @@ fn flavor() -> Router {
     Router::new().route("/", get(flavor))
 }
 
+/// Nothing observes the signal of a server that is not awaited.
+#[test]
+fn a_server_with_a_signal_of_its_own_is_awaited() {
+    within_limit(|| {
+        let server = serve("127.0.0.1:0", flavor()).with_graceful_shutdown(std::future::ready(()));
+        let error = server.run().unwrap_err();
+        assert!(error.to_string().contains("await"), "{error}");
+    });
+}
+
 #[test]
 fn a_side_runtime_has_precedence_over_that_of_the_program() {
     within_limit(|| {
