@@ -8,14 +8,15 @@
 //!
 //! The handler does nothing while the thread executes code of this library, or holds a lock of it, so it interrupts the
 //! thread only where the program, or the C library, would be interrupted by a signal natively. The frame of the handler is
-//! on the stack of the thread, and the kernel uses nothing else when the handler returns, on whatever kernel thread.
+//! on the stack of the thread, and the kernel uses nothing else when the handler returns, on whatever kernel thread. The
+//! record of a carrier is read on that carrier.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crate::limits::MAX_LANES;
 use crate::schedule::home::obey;
 use crate::schedule::{acceptors, run_queue};
-use crate::system::sys;
+use crate::system::{real, sys};
 use crate::thread::current;
 use crate::thread::site::is_own;
 
@@ -122,10 +123,7 @@ pub(super) fn send() {
 unsafe extern "C" fn handle(signal: i32, info: *const Info, context: *mut Context) {
     let (code, value) = unsafe { ((*info).code, (*info).value) };
     if code != QUEUED || value != VALUE {
-        let library = LIBRARY.load(Ordering::SeqCst);
-        let library: unsafe extern "C" fn(i32, *const Info, *mut Context) =
-            unsafe { core::mem::transmute(library) };
-        return unsafe { library(signal, info, context) };
+        return unsafe { handle_in_library(signal, info, context) };
     }
     let context = unsafe { &mut *context };
     if is_own(context.instruction) {
@@ -149,6 +147,29 @@ unsafe extern "C" fn handle(signal: i32, info: *const Info, context: *mut Contex
         context.mask = mask;
         sys::signal_stack(&mut context.signal_stack);
     }
+}
+
+/// Calls the handler of the C library. It notes in the record of its own that the kernel thread has the new credentials,
+/// and finds it by the FS base: on a carrier that of the carrier, not of the thread that it runs.
+unsafe fn handle_in_library(signal: i32, info: *const Info, context: *mut Context) {
+    let library = LIBRARY.load(Ordering::SeqCst);
+    let library: unsafe extern "C" fn(i32, *const Info, *mut Context) =
+        unsafe { core::mem::transmute(library) };
+    let thread = current();
+    // A thread that waits, whose home executes this, has the carrier that ran it last.
+    let is_on_carrier =
+        thread.is_hollow() && sys::call(sys::SYS_GETTID, [0; 6]) as u32 != thread.tid.get();
+    if !is_on_carrier {
+        return unsafe { library(signal, info, context) };
+    }
+    let mask = sys::set_signal_mask(u64::MAX);
+    let base = real::fs_base();
+    unsafe {
+        real::set_fs_base((*thread.carrier.get()).fs.get());
+        library(signal, info, context);
+        real::set_fs_base(base);
+    }
+    sys::set_signal_mask(mask);
 }
 
 /// Ends the request at a carrier that executes the scheduler, which runs no thread. A thread that executes this library is

@@ -95,6 +95,7 @@ functions! {
     epoll_wait(epoll: i32, events: *mut u8, count: i32, timeout: i32) -> i32;
     ppoll(descriptors: *mut u8, count: u64, timeout: *const Timespec, mask: *const u8) -> i32;
     select(count: i32, read: *mut [u64; 16], write: *mut [u64; 16], except: *mut [u64; 16], timeout: *mut Timespec) -> i32;
+    pselect(count: i32, read: *mut [u64; 16], write: *mut [u64; 16], except: *mut [u64; 16], timeout: *const Timespec, mask: *const u8) -> i32;
     epoll_pwait(epoll: i32, events: *mut u8, count: i32, timeout: i32, mask: *const u8) -> i32;
     read(descriptor: i32, buffer: *mut u8, length: usize) -> isize;
     write(descriptor: i32, buffer: *const u8, length: usize) -> isize;
@@ -194,4 +195,9 @@ pub(crate) fn fs_base() -> usize {
     let base: usize;
     unsafe { asm!("rdfsbase {}", out(reg) base, options(nostack, preserves_flags)) };
     base
+}
+
+/// Sets it. The caller restores it before it uses thread-local storage of the program.
+pub(crate) unsafe fn set_fs_base(base: usize) {
+    unsafe { asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };
 }
