@@ -4,7 +4,7 @@
 //!
 //! A child process has one thread, which executes the reset.
 
-use crate::calls::descriptors::sockets;
+use crate::calls::descriptors::turns;
 use crate::calls::locks::barriers;
 use crate::calls::threads::creation;
 use crate::carriers::{interrupt, monitor};
@@ -38,7 +38,7 @@ pub(crate) extern "C" fn reset_in_child() {
     monitor::reset();
     interrupt::reset();
     creation::reset();
-    sockets::reset();
+    turns::reset();
     admin::reset();
     thread::current().reset_in_child();
     activation::reset();

@@ -56,6 +56,87 @@ static void affinity(void) {
     puts("affinity");
 }
 
+static volatile int is_away, tid;
+
+// Another thread pins this one, which goes on waiting.
+static void *be_pinned(void *unused) {
+    usleep(1000);
+    tid = gettid();
+    is_away = 1;
+    while (!kernel_affinity()) usleep(100);
+    return pinned(unused);
+}
+
+static void *pin_another(void *by_identity) {
+    cpu_set_t set;
+    pthread_t other;
+    usleep(1000);
+    is_away = 0;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    CHECK(pthread_create(&other, NULL, be_pinned, NULL) == 0);
+    while (!is_away) usleep(100);
+    if (by_identity) CHECK(sched_setaffinity(tid, sizeof set, &set) == 0);
+    else CHECK(pthread_setaffinity_np(other, sizeof set, &set) == 0);
+    CHECK(pthread_join(other, NULL) == 0);
+    return by_identity;
+}
+
+static void affinity_of_others(void) {
+    pthread_t thread;
+    for (long i = 0; i < 2; i++) {
+        CHECK(pthread_create(&thread, NULL, pin_another, (void *)i) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    puts("affinity of others");
+}
+
+static void *have_mask(void *unused) {
+    sigset_t mask;
+    for (int i = 0; i < 3; i++) {
+        CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0);
+        CHECK(sigismember(&mask, SIGUSR1) && !sigismember(&mask, SIGUSR2));
+        usleep(100);
+    }
+    return unused;
+}
+
+static void *create_with_mask(void *unused) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR1);
+    usleep(1000);
+    CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setsigmask_np(&attributes, &mask) == 0);
+    CHECK(pthread_create(&thread, &attributes, have_mask, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    return unused;
+}
+
+// A small stack is that of the thread alone.
+static void *use_stack(void *unused) {
+    volatile char used[44 << 10];
+    for (int round = 0; round < 3; round++) {
+        for (unsigned long i = 0; i < sizeof used; i++) used[i] = round;
+        usleep(100);
+        for (unsigned long i = 0; i < sizeof used; i++) CHECK(used[i] == round);
+    }
+    if (unused) pthread_exit(unused);
+    return unused;
+}
+
+static void attributes_of_new_threads(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, create_with_mask, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, 64 << 10) == 0);
+    for (long i = 0; i < 100; i++) {
+        CHECK(pthread_create(&thread, &attributes, use_stack, (void *)(i % 2)) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    puts("new threads");
+}
+
 static int handled;
 
 static void handle(int signal) {
@@ -184,7 +265,10 @@ static void preferred_writers(void) {
 }
 
 int main(void) {
+    alarm(100);
     affinity();
+    affinity_of_others();
+    attributes_of_new_threads();
     masks();
     cancellations();
     preferred_writers();

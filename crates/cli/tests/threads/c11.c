@@ -1,5 +1,6 @@
 // Threads, mutexes and conditions of C11. With the argument `where` it says whether two threads run on one kernel thread.
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +64,13 @@ static int wait_in_time(void *unused) {
     return 0;
 }
 
+static pthread_mutex_t normal;
+
+// The kind of these mutexes has been set, if only to the usual one.
 static int note_kernel_thread(void *place) {
     for (int round = 0; round < 5; round++) {
+        CHECK(mtx_lock(&mutex) == thrd_success && mtx_unlock(&mutex) == thrd_success);
+        CHECK(pthread_mutex_lock(&normal) == 0 && pthread_mutex_unlock(&normal) == 0);
         thrd_sleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         __asm__ volatile("syscall" : "=a"(*(int *)place) : "a"((long)SYS_gettid) : "rcx", "r11", "memory");
     }
@@ -77,6 +83,10 @@ int main(int count, char **arguments) {
     CHECK(mtx_init(&mutex, mtx_timed) == thrd_success && cnd_init(&changed) == thrd_success);
     if (count > 1 && strcmp(arguments[1], "where") == 0) {
         int ids[2];
+        pthread_mutexattr_t attributes;
+        CHECK(pthread_mutexattr_init(&attributes) == 0);
+        CHECK(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_NORMAL) == 0);
+        CHECK(pthread_mutex_init(&normal, &attributes) == 0);
         for (int n = 0; n < 2; n++) CHECK(thrd_create(&threads[n], note_kernel_thread, &ids[n]) == thrd_success);
         for (int n = 0; n < 2; n++) CHECK(thrd_join(threads[n], NULL) == thrd_success);
         puts(ids[0] == ids[1] ? "shared" : "own");

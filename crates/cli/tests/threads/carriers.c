@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +28,8 @@ int main(void) {
     unsigned long base;
     if (arch_prctl(ARCH_GET_FS, &base) || syscall(SYS_arch_prctl, ARCH_GET_FS, &base)) return 1;
     if (pkey_alloc(1, 0) != -1 || syscall(SYS_pkey_alloc, 1, 0) != -1) return 1;
+    // Attributes that the carriers inherit, or nothing does.
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)) return 1;
     for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, body, NULL);
     for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
     puts(shared ? "shared" : "own");

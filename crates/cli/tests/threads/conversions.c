@@ -255,6 +255,25 @@ static void wake_futex(void) {
     futex(FUTEX_WAKE, 1, NULL, 0);
 }
 
+// The later interface for wake-ups, which kernels before 6.7 lack.
+#define SYS_FUTEX_WAKE 454
+#define FUTEX2_PRIVATE_32 (128 | 2)
+static unsigned later_word;
+
+static void wait_later_futex(void) {
+    ready();
+    while (__atomic_load_n(&later_word, __ATOMIC_SEQ_CST) == 0) {
+        long result = syscall(SYS_futex, &later_word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+        CHECK(result == 0 || errno == EAGAIN);
+    }
+}
+static void wake_later_futex(void) {
+    __atomic_store_n(&later_word, 1, __ATOMIC_SEQ_CST);
+    long woken = syscall(SYS_FUTEX_WAKE, &later_word, ~0U, 1, FUTEX2_PRIVATE_32);
+    if (woken == -1 && errno == ENOSYS) woken = syscall(SYS_futex, &later_word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    CHECK(woken == 0 || woken == 1);
+}
+
 static void wait_connect(void) {
     ready();
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -289,6 +308,7 @@ static const struct { const char *name; void (*wait)(void), (*end)(void); } case
     { "barrier", wait_barrier, wait_barrier }, { "join", wait_join, nothing },
     { "mutex", wait_mutex, unlock_mutex }, { "rwlock", wait_rwlock, unlock_rwlock },
     { "semaphore", wait_semaphore, post }, { "futex", wait_futex, wake_futex },
+    { "later futex", wait_later_futex, wake_later_futex },
     { "connect", wait_connect, nothing }, { "file", short_file, nothing },
 };
 

@@ -1,14 +1,18 @@
-// Threads that wait to write to full pipes, and several threads that wait for connections at one socket.
+// Threads that wait to write to full pipes, several threads that wait for connections at one socket, and threads that read
+// files which support no attempts.
 // With an argument, prints whether they occupy the carriers meanwhile.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,6 +24,7 @@
 #define ACCEPTORS 8
 #define CONNECTIONS 4000
 #define BURST 4
+#define READERS 5
 
 static int pipes[2], listener, accepted;
 
@@ -131,6 +136,56 @@ static int connect_often(void) {
     return found;
 }
 
+static int events[READERS];
+
+static void *read_events(void *which) {
+    char data[4096];
+    usleep(1);
+    for (int i = 0; i < 20; i++) {
+        struct iovec part = { data, sizeof data };
+        int descriptor = events[(long)which];
+        CHECK((i % 2 ? read(descriptor, data, sizeof data) : readv(descriptor, &part, 1)) > 0);
+    }
+    return NULL;
+}
+
+// Named pipes, and a file that reports changes of the folder.
+static int read_unattempted(void) {
+    char folder[] = "/tmp/phalanx-occupied-XXXXXX", path[64];
+    pthread_t threads[READERS];
+    int found = 0, writers[READERS];
+    CHECK(mkdtemp(folder) && (events[0] = inotify_init()) >= 0);
+    CHECK(inotify_add_watch(events[0], folder, IN_CREATE) >= 0);
+    for (long i = 1; i < READERS; i++) {
+        snprintf(path, sizeof path, "%s/%ld", folder, i / 2);
+        CHECK((mkfifo(path, 0600) == 0 || errno == EEXIST) && (writers[i] = open(path, O_RDWR)) >= 0);
+        CHECK((events[i] = open(path, O_RDONLY)) >= 0);
+    }
+    for (long i = 0; i < READERS; i++) CHECK(pthread_create(&threads[i], NULL, read_events, (void *)i) == 0);
+    for (int round = 0; round < 20; round++) {
+        if (round % 2 == 0) usleep(2000), found += is_occupied();
+        snprintf(path, sizeof path, "%s/x%d", folder, round);
+        CHECK(close(creat(path, 0600)) == 0 && unlink(path) == 0);
+        for (int i = 1; i < READERS; i++) CHECK(write(writers[i], "x", 1) == 1);
+    }
+    // Two threads read one pipe, and one of them may have received the bytes for both.
+    for (int i = 1; i < READERS; i++) CHECK(write(writers[i], "xxxxxxxxxxxxxxxxxxxx", 20) == 20);
+    for (int round = 0; round < 200; round++) {
+        for (int i = 1; i < READERS; i++) (void)!write(writers[i], "x", 1);
+        snprintf(path, sizeof path, "%s/y%d", folder, round);
+        CHECK(close(creat(path, 0600)) == 0 && unlink(path) == 0);
+        usleep(500);
+    }
+    for (int i = 0; i < READERS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    for (int i = 0; i < READERS; i++) {
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        unlink(path);
+        CHECK(close(events[i]) == 0 && (i == 0 || close(writers[i]) == 0));
+    }
+    CHECK(rmdir(folder) == 0);
+    return found;
+}
+
 // Whether the carriers were occupied in a part, which a witness of its own observes.
 static const char *observe(int (*part)(void)) {
     pthread_t thread;
@@ -146,8 +201,9 @@ int main(int count, char **unused) {
     (void)unused;
     CHECK(pipe(pipes) == 0);
     const char *writes = observe(read_records), *accepts = observe(connect_often);
+    const char *reads = observe(read_unattempted);
     read_large();
-    if (count > 1) printf("writes: %s\naccepts: %s\n", writes, accepts);
+    if (count > 1) printf("writes: %s\naccepts: %s\nreads: %s\n", writes, accepts, reads);
     puts("done");
     return 0;
 }

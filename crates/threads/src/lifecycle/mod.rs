@@ -5,3 +5,4 @@ mod environment;
 pub(crate) mod forks;
 pub(crate) mod settings;
 pub(crate) mod threads;
+pub(crate) mod waiting_stack;

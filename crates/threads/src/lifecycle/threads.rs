@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::carriers::monitor;
-use crate::lifecycle::activation;
+use crate::lifecycle::{activation, waiting_stack};
 use crate::schedule::{acceptors, all};
 use crate::system::real;
 use crate::thread;
@@ -71,13 +71,15 @@ extern "C" fn count_end(round: *mut u8) {
         return;
     }
     let thread = thread::current();
-    table::abandon(thread);
+    table::abandon_all(thread);
+    thread.joins.store(core::ptr::null_mut(), Ordering::SeqCst);
     timers::remove(thread);
     all::remove(thread);
     acceptors::retire(thread, u64::MAX);
     if acceptors::is_lacking() {
         monitor::wake_up();
     }
+    waiting_stack::end(thread);
     ends::announce(thread);
     if LIVE.fetch_sub(1, Ordering::SeqCst) == 1 {
         unsafe { real::exit(0) }

@@ -1,16 +1,15 @@
 //! Large transfers: while a thread waits to send the rest of a large message, the kernel thread that polls sends it part
 //! by part. The thread continues when everything is sent, or when a part fails.
 //!
-//! # Safety
-//!
-//! The data is that of a blocking call, which does not return while its transfer is set. The transfer is accessed by its
-//! thread while the thread is in no list of the parking table, and otherwise under the lock of the thread's bucket.
+//! The data is that of a blocking call, which does not return while its transfer is set. Signals are blocked on carriers, so
+//! no handler jumps out of the call; a thread that comes home stops its transfer before it accepts signals.
 
 use core::ptr::null;
 
 use crate::options::has_large_io;
 use crate::stats;
 use crate::system::sys;
+use crate::thread::masked::Masked;
 use crate::thread::{Thread, Transfer};
 use crate::waiting::table;
 
@@ -40,29 +39,32 @@ impl Transfer {
     }
 }
 
-/// Lets the polling thread send `length` bytes of `data` while the calling thread waits.
-pub(crate) fn begin(thread: &Thread, data: *const u8, length: usize, flags: usize) {
-    if has_large_io() && thread.is_convertible() {
+/// Lets the polling thread send `length` bytes of `data` while the calling thread waits, if that is on a carrier. Returns
+/// whether it is.
+pub(crate) fn begin(thread: &Thread, data: *const u8, length: usize, flags: usize) -> bool {
+    let begins = has_large_io() && thread.is_hollow();
+    if begins {
         // Errors and signals are left to the thread.
         let flags = flags | MSG_DONTWAIT | MSG_NOSIGNAL;
-        unsafe { *thread.transfer.get() = Transfer { data, left: length, flags } };
+        *thread.transfer.lock() = Transfer { data, left: length, flags };
+        thread.has_transfer.set(true);
     }
+    begins
 }
 
 /// Sends the next part of a transfer whose thread waits for `key`, and requests the next event with `arm`. Returns false
 /// if the threads that wait for the descriptor are to be woken.
 pub(super) fn proceed(key: usize, descriptor: i32, arm: impl FnOnce(u32) -> bool) -> bool {
-    let sends = |thread: &Thread, interest| {
-        // The thread accesses its transfer only while it is not in the table.
-        unsafe { &mut *thread.transfer.get() }.send_part(descriptor) && arm(interest)
-    };
+    let sends =
+        |thread: &Thread, interest| thread.transfer.lock().send_part(descriptor) && arm(interest);
     table::with_only_waiter(key, sends) == Some(true)
 }
 
-/// Ends a transfer after the wait. Returns the bytes that are left of `length`.
-pub(crate) fn end(thread: &Thread, length: usize) -> usize {
-    let transfer = unsafe { &mut *thread.transfer.get() };
-    let left = if transfer.data.is_null() { length } else { transfer.left };
-    *transfer = Transfer { data: null(), left: 0, flags: 0 };
-    left
+/// Ends a transfer that has begun, after the wait. Returns the bytes that are left.
+pub(crate) fn end(thread: &Thread) -> usize {
+    let _masked = Masked::new();
+    thread.has_transfer.set(false);
+    let mut transfer = thread.transfer.lock();
+    transfer.data = null();
+    transfer.left
 }

@@ -1,6 +1,8 @@
 //! Requests for readiness: by an edge-triggered registration that remains, where the record of the descriptor is trusted,
 //! and else by one event at a time.
 
+use core::ops::RangeInclusive;
+
 use crate::readiness::poller;
 use crate::readiness::records::{self, Cleared};
 use crate::system::flags;
@@ -55,6 +57,13 @@ pub(crate) fn end_waits(descriptor: i32) {
     let at = key(descriptor);
     if table::may_have_waiters(at) && poller::is_owner() {
         table::mark_closed(at);
+    }
+}
+
+/// Likewise for all descriptors of a range.
+pub(crate) fn end_all_waits(descriptors: &RangeInclusive<u32>) {
+    if poller::is_owner() {
+        table::mark_all_closed(descriptors);
     }
 }
 

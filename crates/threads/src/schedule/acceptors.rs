@@ -33,6 +33,7 @@ fn unrepresented(set: u64) -> u64 {
 /// Notes the signal mask with which a thread starts.
 pub(crate) fn start(thread: &Thread, mask: u64) {
     let accepts = !mask & ALL;
+    thread.own_mask.set(mask);
     thread.accepts.store(accepts, Ordering::SeqCst);
     let lacking = unrepresented(accepts);
     if lacking != 0 {
@@ -43,6 +44,7 @@ pub(crate) fn start(thread: &Thread, mask: u64) {
 /// Notes a new signal mask. A thread that accepts more signals than before stays at home if nobody represents them.
 pub(crate) fn update(thread: &Thread, mask: u64) {
     let accepts = !mask & ALL;
+    thread.own_mask.set(mask);
     let opened = accepts & !thread.accepts.swap(accepts, Ordering::SeqCst);
     retire(thread, !accepts);
     let set = if thread.is_convertible() { unrepresented(opened) } else { accepts };

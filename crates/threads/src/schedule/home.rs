@@ -5,7 +5,7 @@
 //! A thread runs on one kernel thread at a time. It leaves a stack before any other kernel thread can continue it: the
 //! action that makes it runnable executes on the stack of the carrier, or on the home's waiting stack.
 
-use core::ptr::null_mut;
+use core::ptr::{null, null_mut};
 use core::sync::atomic::Ordering;
 
 use crate::schedule::wake;
@@ -17,21 +17,48 @@ use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, SIGNAL, Thread, state};
 /// Size of the stack on which a home waits. glibc's handler for changes of credentials may run on it.
 pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
 
-/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere; at once, with
-/// false, if the thread is summoned.
-pub(crate) fn leave_home(thread: &Thread, action: Action) -> bool {
-    let depart = |summons| (summons & (CANCEL | SIGNAL) == 0).then_some(summons & !AT_HOME);
-    if thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, depart).is_err() {
-        return false;
-    }
+/// The result of an attempt to leave home.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Departure {
+    /// The thread was away. It may be at home again.
+    Left,
+    /// The thread is summoned.
+    Summoned,
+    /// The thread executes a handler of a signal, which returns on this kernel thread only: the kernel restores the signal
+    /// mask then, and the stack for handlers.
+    InHandler,
+}
+
+/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere, or at once if
+/// it has to stay. `leaves` runs before, with signals blocked.
+pub(crate) fn leave_home(thread: &Thread, action: Action, leaves: impl FnOnce()) -> Departure {
+    let is_summoned = |summons| summons & (CANCEL | SIGNAL) != 0;
+    let depart = |summons| (!is_summoned(summons)).then_some(summons & !AT_HOME);
+    let Ok(was) = thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, depart) else {
+        return Departure::Summoned;
+    };
     thread.home_tid();
-    thread.mask.set(sys::set_signal_mask(sys::HOME_MASK));
+    let mask = sys::set_signal_mask(sys::HOME_MASK);
+    let departure = match mask & !thread.own_mask.get() & sys::HOME_MASK {
+        // A handler that ran meanwhile may have taken the notification.
+        0 if is_summoned(thread.summons.load(Ordering::Acquire)) => Departure::Summoned,
+        0 => Departure::Left,
+        _ => Departure::InHandler,
+    };
+    if departure != Departure::Left {
+        // A handler may interrupt this function.
+        thread.summons.fetch_or(was & AT_HOME, Ordering::AcqRel);
+        sys::set_signal_mask(mask);
+        return departure;
+    }
+    thread.mask.set(mask);
     thread.is_masked.set(true);
+    leaves();
     thread.action.set(action);
     thread.home.store(0, Ordering::Relaxed);
     unsafe { leave(thread.sp.as_ptr(), thread.home_stack.get(), thread, wait_at_home) };
     after_resume(thread);
-    true
+    Departure::Left
 }
 
 /// Runs on the waiting stack, and returns the stack pointer with which the thread continues at home.
@@ -78,6 +105,10 @@ pub(crate) fn leave_carrier(thread: &Thread, action: Action) {
 fn after_resume(thread: &Thread) {
     if !thread.is_hollow() {
         thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
+        if thread.has_transfer.get() {
+            // A handler may jump out of the call, whose data is valid no longer.
+            thread.transfer.lock().data = null();
+        }
         thread.is_masked.set(false);
         sys::set_signal_mask(thread.mask.get());
     }

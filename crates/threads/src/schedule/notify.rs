@@ -2,19 +2,17 @@
 
 use crate::schedule::wake;
 use crate::system::sys;
-use crate::thread::{Thread, state};
+use crate::thread::Thread;
+use crate::thread::state::{self, PARKED, PARKED_AT_HOME};
 
 /// Notifies a thread.
 pub(crate) fn unpark(thread: &Thread) {
-    if !state::notify(&thread.state) {
-        return;
-    }
-    // A parked thread does not change its place.
-    match thread.is_convertible() {
-        true => {
+    match state::notify(&thread.state) {
+        PARKED => {
             state::make_runnable(&thread.state);
             wake::make_runnable(thread);
         }
-        false => sys::futex_wake(&raw const thread.state, 1),
+        PARKED_AT_HOME => sys::futex_wake(&raw const thread.state, 1),
+        _ => {}
     }
 }

@@ -13,6 +13,7 @@ const O_NONBLOCK: isize = 0o4000;
 pub(crate) const SOL_SOCKET: usize = 1;
 const SO_PROTOCOL: usize = 38;
 pub(crate) const SO_RCVLOWAT: usize = 18;
+pub(crate) const SO_ACCEPTCONN: usize = 30;
 pub(crate) const SO_TYPE: usize = 3;
 pub(crate) const SO_RCVTIMEO: usize = 20;
 pub(crate) const SO_SNDTIMEO: usize = 21;

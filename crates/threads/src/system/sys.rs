@@ -13,6 +13,7 @@ pub(crate) const SYS_CLOSE: usize = 3;
 pub(crate) const SYS_FSTAT: usize = 5;
 pub(crate) const SYS_POLL: usize = 7;
 pub(crate) const SYS_MMAP: usize = 9;
+pub(crate) const SYS_MUNMAP: usize = 11;
 pub(crate) const SYS_IOCTL: usize = 16;
 pub(crate) const SYS_RT_SIGACTION: usize = 13;
 pub(crate) const SYS_RT_SIGPROCMASK: usize = 14;
@@ -35,6 +36,7 @@ pub(crate) const SYS_FUTEX: usize = 202;
 pub(crate) const SYS_EXIT_GROUP: usize = 231;
 pub(crate) const SYS_EPOLL_WAIT: usize = 232;
 pub(crate) const SYS_EPOLL_CTL: usize = 233;
+pub(crate) const SYS_SCHED_SETATTR: usize = 314;
 pub(crate) const SYS_RT_TGSIGQUEUEINFO: usize = 297;
 pub(crate) const SYS_EVENTFD2: usize = 290;
 pub(crate) const SYS_EPOLL_CREATE1: usize = 291;
@@ -53,6 +55,7 @@ pub(crate) const EPIPE: i32 = 32;
 pub(crate) const EINPROGRESS: i32 = 115;
 pub(crate) const EDEADLK: i32 = 35;
 pub(crate) const ENOTSOCK: i32 = 88;
+pub(crate) const EOPNOTSUPP: i32 = 95;
 pub(crate) const ETIMEDOUT: i32 = 110;
 
 /// A time of the C library: seconds and nanoseconds.
@@ -126,22 +129,41 @@ pub(crate) fn result(result: isize) -> isize {
     if (-4095..0).contains(&result) { fail(-result as i32) } else { result }
 }
 
-/// Whether a descriptor is that of a regular file or of a block device, which have no readiness.
-pub(crate) fn is_stored(descriptor: i32) -> bool {
-    [0o100_000, 0o060_000].contains(&file_type(descriptor))
+/// The kind of a file.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum FileKind {
+    /// A regular file, a block device, or a directory, which have no readiness.
+    Stored,
+    /// A pipe, or a file through which processes write to each other.
+    Pipe,
+    /// A terminal or another device.
+    Device,
+    /// Sockets, files of the kernel for events, and descriptors that are not open.
+    Other,
 }
 
-/// Whether a descriptor is that of a pipe, or of a file through which processes write to each other.
-pub(crate) fn is_pipe(descriptor: i32) -> bool {
-    file_type(descriptor) == 0o010_000
-}
-
-/// The type in the mode of a file; 0 if the descriptor is not open.
-fn file_type(descriptor: i32) -> u32 {
+/// The kind of the file of a descriptor.
+pub(crate) fn kind_of_file(descriptor: i32) -> FileKind {
     // The mode is at byte 24 of the 144 bytes of `struct stat`.
     let mut stat = [0_u32; 36];
     let result = call(SYS_FSTAT, [descriptor as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]);
-    if result == 0 { stat[6] & 0o170_000 } else { 0 }
+    match stat[6] & 0o170_000 {
+        _ if result != 0 => FileKind::Other,
+        0o100_000 | 0o060_000 | 0o040_000 => FileKind::Stored,
+        0o010_000 => FileKind::Pipe,
+        0o020_000 => FileKind::Device,
+        _ => FileKind::Other,
+    }
+}
+
+/// Whether a descriptor is that of a file without readiness.
+pub(crate) fn is_stored(descriptor: i32) -> bool {
+    kind_of_file(descriptor) == FileKind::Stored
+}
+
+/// Whether a descriptor is that of a pipe.
+pub(crate) fn is_pipe(descriptor: i32) -> bool {
+    kind_of_file(descriptor) == FileKind::Pipe
 }
 
 /// Sets the calling kernel thread's signal mask and returns the old one.

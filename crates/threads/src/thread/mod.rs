@@ -17,6 +17,7 @@ use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use crate::system::lock::Lock;
 use crate::thread::state::RUNNING;
 
 /// Bits of [`Thread::summons`].
@@ -35,7 +36,7 @@ pub(crate) struct Carrier {
     pub(crate) lane: u16,
 }
 
-/// The rest of a large message. It is zero for a thread that has none.
+/// The rest of a large message. The data is null if there is none, or the transfer has been stopped.
 pub(crate) struct Transfer {
     pub(crate) data: *const u8,
     pub(crate) left: usize,
@@ -82,7 +83,7 @@ pub(crate) struct Thread {
     pub(crate) stayed_home: Cell<bool>,
     /// Whether the kernel thread has attributes, such as a priority, that threads created by this one inherit. Such a
     /// thread waits for locks in the kernel, which respects priorities.
-    pub(crate) is_separate: Cell<bool>,
+    pub(crate) is_separate: AtomicBool,
     /// The top of the stack on which the home waits; 0 if the thread cannot leave its home.
     pub(crate) home_stack: Cell<usize>,
     /// The signal mask of the program for this thread, while it is not at home.
@@ -108,6 +109,7 @@ pub(crate) struct Thread {
     pub(crate) deadline: AtomicU64,
     /// The thread that this one joins.
     pub(crate) joins: AtomicPtr<Thread>,
+    pub(crate) is_cancelled: AtomicBool,
     pub(crate) is_detached: AtomicBool,
     /// Whether the thread announces its end, as the first one does, and those that were created through this library.
     pub(crate) announces_end: AtomicBool,
@@ -115,6 +117,8 @@ pub(crate) struct Thread {
     pub(crate) has_ended: AtomicBool,
     /// Under the lock of the bucket in which the node is.
     pub(crate) node: UnsafeCell<Node>,
+    /// The node of a wait for a barrier, which is no cancellation point: an asynchronous cancellation leaves it in the table.
+    pub(crate) barrier_node: UnsafeCell<Node>,
     /// The site at which it waits, or waited last.
     pub(crate) site: Cell<u8>,
     /// The lane of the carrier that ran it last, plus one; 0 if none has.
@@ -123,8 +127,14 @@ pub(crate) struct Thread {
     pub(crate) own_lane: Cell<u16>,
     /// When it became runnable, if that is counted.
     pub(crate) ready_at: Cell<u64>,
-    /// The transfer that the polling thread continues, under the lock of the bucket of its descriptor.
-    pub(crate) transfer: UnsafeCell<Transfer>,
+    /// The transfer that the polling thread continues.
+    pub(crate) transfer: Lock<Transfer>,
+    /// Whether the thread's present call has begun a transfer.
+    pub(crate) has_transfer: Cell<bool>,
+    /// The signal mask that the thread has set. Within a handler the kernel blocks more.
+    pub(crate) own_mask: Cell<u64>,
+    /// Whether the stack on which the home waits is a mapping of its own.
+    pub(crate) has_mapped_stack: Cell<bool>,
     /// Signals of the process that it accepts at home for others (`acceptors.rs`).
     pub(crate) represents: Cell<u64>,
     /// The sections that hold a lock of this library and have not ended.
@@ -252,5 +262,6 @@ impl Thread {
         // A handler that has interrupted a wait may have created the child.
         self.timer.set(0);
         unsafe { &mut *self.node.get() }.key = 0;
+        unsafe { &mut *self.barrier_node.get() }.key = 0;
     }
 }

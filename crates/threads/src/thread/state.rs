@@ -3,8 +3,11 @@
 use core::sync::atomic::Ordering;
 
 pub(crate) const RUNNING: u32 = 0;
+/// The thread has left its stack; who notifies it makes it runnable.
 pub(crate) const PARKED: u32 = 1;
 pub(crate) const NOTIFIED: u32 = 2;
+/// The thread waits at home, on a futex.
+pub(crate) const PARKED_AT_HOME: u32 = 3;
 
 /// A word in memory; the models have words of their own.
 pub(crate) trait Word {
@@ -40,10 +43,10 @@ pub(crate) fn suspend(state: &impl Word) -> bool {
     parked
 }
 
-/// Notifies a thread. Returns whether it is parked; the caller continues it.
+/// Notifies a thread. Returns its state before; the caller continues a parked one.
 #[inline]
-pub(crate) fn notify(state: &impl Word) -> bool {
-    state.swap(NOTIFIED, Ordering::AcqRel) == PARKED
+pub(crate) fn notify(state: &impl Word) -> u32 {
+    state.swap(NOTIFIED, Ordering::AcqRel)
 }
 
 /// Makes a parked thread that has been notified runnable.

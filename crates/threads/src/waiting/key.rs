@@ -15,6 +15,11 @@ pub(crate) fn key(descriptor: i32) -> usize {
     1 << 63 | (descriptor as usize) << 3
 }
 
+/// The descriptor of a key, if it is one of a descriptor.
+pub(crate) fn descriptor(key: usize) -> Option<u32> {
+    is_descriptor(key).then_some((key >> 3) as u32)
+}
+
 /// Whether a key is that of a descriptor.
 pub(crate) fn is_descriptor(key: usize) -> bool {
     key >> 63 != 0

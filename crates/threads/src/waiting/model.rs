@@ -80,7 +80,7 @@ impl Table {
         let thread = &self.threads[waiters.remove(0)];
         self.count.fetch_sub(1, SeqCst);
         thread.woken.store(true, Release);
-        if state::notify(&thread.state) {
+        if state::notify(&thread.state) == state::PARKED {
             state::make_runnable(&thread.state);
             thread.turn.notify();
         }
@@ -132,7 +132,7 @@ impl Table {
         }
         let waiters = self.waiters.lock().unwrap();
         for thread in waiters.iter().map(|waiter| &self.threads[*waiter]) {
-            if state::notify(&thread.state) {
+            if state::notify(&thread.state) == state::PARKED {
                 state::make_runnable(&thread.state);
                 thread.turn.notify();
             }

@@ -8,10 +8,10 @@
 use core::sync::atomic::Ordering;
 
 use crate::schedule::acceptors;
-use crate::schedule::home::{leave_carrier, leave_home, obey, stay_home};
+use crate::schedule::home::{Departure, leave_carrier, leave_home, obey, stay_home};
 use crate::stats;
 use crate::system::sys;
-use crate::thread::state::{self, PARKED, RUNNING};
+use crate::thread::state::{self, PARKED_AT_HOME, RUNNING};
 use crate::thread::{Action, Thread, site};
 use crate::waiting::{table, timers};
 
@@ -21,7 +21,8 @@ pub(crate) enum Woken {
     Normally,
     /// A signal or a cancellation was sent to the thread, which is at home for good.
     Summoned,
-    /// A signal interrupted a thread at home, whose handlers do not restart the call.
+    /// A handler interrupted a thread at home, and the kernel has not restarted the wait: it has no SA_RESTART, or the wait
+    /// a deadline.
     BySignal,
 }
 
@@ -40,38 +41,41 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
         return park_at_home(thread, deadline);
     }
     thread.site.set(site::here(thread, table::kind_of_wait(thread)));
-    if let Some(deadline) = deadline {
-        timers::add(thread, deadline);
-    }
+    let add_timer = || deadline.into_iter().for_each(|deadline| timers::add(thread, deadline));
     // Handlers that wait change the site.
     let site = thread.site.get();
-    let has_left = match thread.is_hollow() {
+    let departure = match thread.is_hollow() {
         true => {
+            add_timer();
             leave_carrier(thread, Action::Park);
-            true
+            Departure::Left
         }
-        false => leave_home(thread, Action::Park),
+        // A handler that runs before the thread leaves may wait, and have a timer.
+        false => leave_home(thread, Action::Park, add_timer),
     };
-    if has_left {
+    if departure == Departure::Left {
         stats::resumed(site);
+        if deadline.is_some() {
+            timers::remove(thread);
+        }
     }
-    if deadline.is_some() {
-        timers::remove(thread);
+    if departure == Departure::InHandler {
+        return park_at_home(thread, deadline);
     }
     state::resume(&thread.state);
     if obey(thread) { Woken::Summoned } else { Woken::Normally }
 }
 
 fn park_at_home(thread: &Thread, deadline: Option<u64>) -> Woken {
-    let parked =
-        thread.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire);
+    let (done, failed) = (Ordering::AcqRel, Ordering::Acquire);
+    let parked = thread.state.compare_exchange(RUNNING, PARKED_AT_HOME, done, failed);
     let mut error = 0;
     if parked.is_ok() {
-        while thread.state.load(Ordering::Acquire) == PARKED
+        while thread.state.load(Ordering::Acquire) == PARKED_AT_HOME
             && error != sys::EINTR
             && error != sys::ETIMEDOUT
         {
-            error = sys::futex_wait(&thread.state, PARKED, deadline);
+            error = sys::futex_wait(&thread.state, PARKED_AT_HOME, deadline);
         }
     }
     state::resume(&thread.state);

@@ -10,6 +10,7 @@
 //! of a signal that interrupts the wait may wait itself, or may jump out of the wait. So a thread whose own node is in the
 //! table removes it before it inserts it again, and at its end.
 
+use core::ops::RangeInclusive;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
@@ -152,6 +153,16 @@ pub(crate) fn abandon(thread: &Thread) {
     }
 }
 
+/// Removes the nodes of a thread that ends.
+pub(crate) fn abandon_all(thread: &Thread) {
+    abandon(thread);
+    let other = thread.barrier_node.get();
+    if unsafe { node(other) }.key != 0 {
+        unsafe { remove_node(other) };
+        unsafe { node(other) }.key = 0;
+    }
+}
+
 /// Removes a node. Returns whether it has been woken.
 pub(crate) unsafe fn remove_node(old: *mut Node) -> bool {
     let _masked = Masked::new();
@@ -176,6 +187,35 @@ pub(crate) fn mark_closed(key: usize) {
     waiters(&list, key).for_each(|waiter| waiter.is_closed.store(true, Ordering::Relaxed));
 }
 
+/// Whether a key is that of one of the descriptors.
+fn is_among(key: usize, descriptors: &RangeInclusive<u32>) -> bool {
+    key::descriptor(key).is_some_and(|descriptor| descriptors.contains(&descriptor))
+}
+
+/// Marks the waiters for descriptors likewise.
+pub(crate) fn mark_all_closed(descriptors: &RangeInclusive<u32>) {
+    let _masked = Masked::new();
+    for bucket in occupied() {
+        let list = bucket.list.lock();
+        nodes(&list)
+            .filter(|waiter| is_among(waiter.key, descriptors))
+            .for_each(|waiter| waiter.is_closed.store(true, Ordering::Relaxed));
+    }
+}
+
+/// Wakes the waiters for descriptors.
+pub(crate) fn wake_all(descriptors: &RangeInclusive<u32>) {
+    let _masked = Masked::new();
+    for bucket in occupied() {
+        wake_in(bucket, |key| is_among(key, descriptors), usize::MAX);
+    }
+}
+
+/// The buckets with waiters.
+fn occupied() -> impl Iterator<Item = &'static Bucket> {
+    TABLE.iter().filter(|bucket| bucket.count.load(Ordering::SeqCst) != 0)
+}
+
 /// Whether a thread waits for `key` with an interest.
 pub(crate) fn has_waiter(key: usize, interest: u32) -> bool {
     let bucket = bucket(key);
@@ -189,13 +229,17 @@ pub(crate) fn has_waiter(key: usize, interest: u32) -> bool {
 
 /// The waiters for `key` in a locked list.
 fn waiters(list: &List, key: usize) -> impl Iterator<Item = &Node> {
+    nodes(list).filter(move |waiter| waiter.key == key)
+}
+
+/// The waiters in a locked list.
+fn nodes(list: &List) -> impl Iterator<Item = &Node> {
     let mut at = list.head;
-    let all = std::iter::from_fn(move || {
+    std::iter::from_fn(move || {
         let waiter = unsafe { at.as_ref() }?;
         at = waiter.next;
         Some(waiter)
-    });
-    all.filter(move |waiter| waiter.key == key)
+    })
 }
 
 /// Wakes up to `count` waiters for `key`, the oldest first. Returns how many.
@@ -211,10 +255,14 @@ pub(crate) fn wake(key: usize, count: usize) -> usize {
 #[cold]
 fn wake_slowly(key: usize, count: usize) -> usize {
     let _masked = Masked::new();
-    let bucket = bucket(key);
+    wake_in(bucket(key), |other| other == key, count)
+}
+
+/// Wakes up to `count` waiters of a bucket whose keys match.
+fn wake_in(bucket: &Bucket, matches: impl Fn(usize) -> bool, count: usize) -> usize {
     let mut list = bucket.list.lock();
     let (mut woken, mut number) =
-        (unlink(bucket, &mut list, |_, waiter| waiter.key == key, count), 0);
+        (unlink(bucket, &mut list, |_, waiter| matches(waiter.key), count), 0);
     // A woken thread takes the lock before it ends its wait, so its node and its record live until the lock is released.
     while let Some(waiter) = unsafe { woken.as_ref() } {
         woken = waiter.next;

@@ -98,9 +98,9 @@ fn polled_sockets_remain_registered() {
     assert!(all.iter().all(|each| each != b"once\n"), "{all:?}");
 }
 
-/// Threads that wait for pipes and for connections leave the carriers to others.
+/// Threads that wait for pipes, for connections and for events leave the carriers to others.
 #[test]
-fn full_pipes_and_shared_listeners_occupy_no_carriers() {
+fn pipes_listeners_and_events_occupy_no_carriers() {
     let home = tempfile::tempdir().unwrap();
     let Some(program) = compile(home.path(), "occupied").filter(|_| machine_is_suitable()) else {
         return;
@@ -110,7 +110,7 @@ fn full_pipes_and_shared_listeners_occupy_no_carriers() {
         let run = || output(threads(carriers, &program).arg("where"));
         let runs: Vec<_> = (0..5).map(|_| run()).collect();
         assert!(runs.iter().all(|run| run.status.success()), "{runs:?}");
-        let free = b"writes: free\naccepts: free\ndone\n";
+        let free = b"writes: free\naccepts: free\nreads: free\ndone\n";
         assert!(runs.iter().any(|run| run.stdout == free), "{carriers} carriers: {runs:?}");
     }
 }
@@ -199,6 +199,36 @@ fn cancellations_in_all_calls() {
 #[test]
 fn handlers_that_wait_or_jump() {
     runs_as_natively("handlers");
+}
+
+#[test]
+fn handlers_that_wait_on_the_own_kernel_thread() {
+    runs_as_natively("returns");
+}
+
+#[test]
+fn handlers_that_interrupt_calls_once() {
+    runs_as_natively("restarts");
+}
+
+#[test]
+fn waits_that_are_left_or_cancelled() {
+    runs_as_natively("abandoned");
+}
+
+#[test]
+fn joins_of_threads_that_join() {
+    runs_as_natively("joins");
+}
+
+#[test]
+fn calls_that_return_at_once() {
+    runs_as_natively("atonce");
+}
+
+#[test]
+fn credentials_of_all_threads_and_attributes_of_one() {
+    runs_as_natively("credentials");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::calls::descriptors::repeat::{
     AGAIN, receive_part, repeat, repeat_until_sent, send_part, unless_blocking,
 };
 use crate::calls::descriptors::sockets::{connects, has_minimum};
+use crate::calls::descriptors::turns::{NOT_SUPPORTED, receive_unattempted};
 use crate::calls::descriptors::wait::convertible;
 use crate::readiness::{poller, records, watch};
 use crate::schedule::home::go_home;
@@ -38,7 +39,9 @@ pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: u
     let mut result = receive_part(thread, descriptor, length, receive);
     if result == Some(NOT_A_SOCKET) {
         result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
-        // The file supports no attempts.
+        if result == Some(NOT_SUPPORTED) {
+            return receive_unattempted(thread, descriptor, native);
+        }
         result = result.filter(|result| !is_refused(*result));
         // A file without readiness waits for its storage also if it is opened with O_NONBLOCK.
         if result == Some(AGAIN) && sys::is_stored(descriptor) {
@@ -114,3 +117,5 @@ unsafe extern "C" fn fcntl(descriptor: i32, command: i32, argument: usize) -> i3
 unsafe extern "C" fn fcntl64(descriptor: i32, command: i32, argument: usize) -> i32 {
     unsafe { fcntl(descriptor, command, argument) }
 }
+
+aliases! { __read = read; __write = write; __close = close; __fcntl = fcntl; }

@@ -6,8 +6,10 @@ mod names;
 mod pipes;
 mod polls;
 mod repeat;
-pub(crate) mod sockets;
+mod sockets;
+pub(crate) mod turns;
 mod vectors;
 mod wait;
 
 pub(crate) use self::files::close;
+pub(crate) use self::names::close_range;

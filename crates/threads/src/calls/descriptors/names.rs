@@ -5,8 +5,10 @@
 //!
 //! The caller passes arguments that the C library accepts.
 
+use crate::calls::threads::attributes;
 use crate::readiness::{poller, records, watch};
 use crate::system::{flags, real, sys};
+use crate::thread::current;
 use crate::waiting::key::key;
 use crate::waiting::table;
 
@@ -19,6 +21,8 @@ const FIONBIO: usize = 0x5421;
 const UPPER_PROTOCOL: (i32, i32) = (6, 31);
 /// `close_range` then closes nothing yet.
 const CLOSE_RANGE_CLOEXEC: i32 = 4;
+/// The kernel thread gets descriptors of its own.
+const CLOSE_RANGE_UNSHARE: i32 = 2;
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {
@@ -101,11 +105,25 @@ unsafe extern "C" fn setsockopt(
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
-    if flags & CLOSE_RANGE_CLOEXEC == 0 {
-        watch::close_range(first, last);
+pub(crate) unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
+    let close = |first, last| unsafe { real::close_range(first, last, flags) };
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
+        attributes::separate(current());
+        return close(first, last);
     }
-    outside_own(first, last, |first, last| unsafe { real::close_range(first, last, flags) })
+    if flags & CLOSE_RANGE_CLOEXEC != 0 {
+        return outside_own(first, last, close);
+    }
+    end_range(first, last, || outside_own(first, last, close))
+}
+
+/// Closes a range of descriptors. Threads that wait for them find them closed.
+fn end_range(first: u32, last: u32, close: impl FnOnce() -> i32) -> i32 {
+    watch::close_range(first, last);
+    watch::end_all_waits(&(first..=last));
+    let result = close();
+    table::wake_all(&(first..=last));
+    result
 }
 
 /// Calls a function with the parts of a range of descriptors that contain none of this library, until it fails.
@@ -127,12 +145,15 @@ fn outside_own(mut first: u32, last: u32, close: impl Fn(u32, u32) -> i32) -> i3
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn closefrom(first: i32) {
-    watch::close_range(first.max(0) as u32, u32::MAX);
-    outside_own(first.max(0) as u32, u32::MAX, |first, last| match last {
+    let (first, last) = (first.max(0) as u32, u32::MAX);
+    let close = |first, last| match last {
         u32::MAX => {
             unsafe { real::closefrom(first as i32) };
             0
         }
         _ => unsafe { real::close_range(first, last, 0) },
-    });
+    };
+    end_range(first, last, || outside_own(first, last, close));
 }
+
+aliases! { __dup2 = dup2; }

@@ -130,9 +130,10 @@ fn wait(thread: &Thread, requests: &[Request], deadline: Option<u64>) -> Ready {
     let ready = remove(nodes);
     match woken {
         // A handler interrupts these calls even with SA_RESTART.
-        Woken::Summoned | Woken::BySignal if must_return(thread, false) => Ready::Interrupted,
-        Woken::Summoned | Woken::BySignal => Ready::Natively,
-        Woken::Normally if ready => Ready::Retry,
+        Woken::Summoned if must_return(thread, false) => Ready::Interrupted,
+        Woken::Summoned => Ready::Natively,
+        Woken::Normally | Woken::BySignal if ready => Ready::Retry,
+        Woken::BySignal => Ready::Interrupted,
         Woken::Normally => Ready::TimedOut,
     }
 }
@@ -149,7 +150,16 @@ pub(super) unsafe extern "C" fn poll(requests: *mut u8, count: u64, timeout: i32
     let Some(thread) = convertible().filter(|_| timeout != 0) else {
         return unsafe { real::poll(requests, count, timeout) };
     };
-    let deadline = after_milliseconds(timeout);
+    unsafe { poll_until(thread, (requests, count), after_milliseconds(timeout)) }
+}
+
+unsafe fn poll_until(
+    thread: &Thread,
+    (requests, count): (*mut u8, u64),
+    deadline: Option<u64>,
+) -> i32 {
+    let native =
+        || continue_until(deadline, |timeout| unsafe { real::poll(requests, count, timeout) });
     let mut used = [Request { descriptor: 0, events: 0, returned: 0 }; MAX_DESCRIPTORS];
     let mut length = 0;
     for at in 0..count as usize {
@@ -159,7 +169,7 @@ pub(super) unsafe extern "C" fn poll(requests: *mut u8, count: u64, timeout: i32
             length += 1;
         } else if request.descriptor >= 0 {
             go_home(thread);
-            return unsafe { real::poll(requests, count, timeout) };
+            return native();
         }
     }
     let mut attempt = || unsafe { real::poll(requests, count, 0) };
@@ -169,8 +179,7 @@ pub(super) unsafe extern "C" fn poll(requests: *mut u8, count: u64, timeout: i32
             request.returned = if request.descriptor < 0 { 0 } else { IN as u16 };
         }
     };
-    repeat(thread, &used[..length], deadline, &mut attempt, Some(&report))
-        .unwrap_or_else(|| unsafe { real::poll(requests, count, milliseconds_until(deadline)) })
+    repeat(thread, &used[..length], deadline, &mut attempt, Some(&report)).unwrap_or_else(native)
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -180,17 +189,42 @@ pub(super) unsafe extern "C" fn ppoll(
     timeout: *const Timespec,
     mask: *const u8,
 ) -> i32 {
-    let deadline = after(timeout);
-    let thread = convertible();
-    if mask.is_null()
-        && thread.is_some()
-        && let Ok(deadline) = deadline
-    {
-        return unsafe { poll(requests, count, milliseconds_until(deadline)) };
+    let native = || unsafe { real::ppoll(requests, count, timeout, mask) };
+    let Some(thread) = convertible() else { return native() };
+    match after(timeout) {
+        // It does not block.
+        Ok(Some(at)) if mask.is_null() && at <= sys::now() => native(),
+        Ok(deadline) if mask.is_null() => unsafe {
+            poll_until(thread, (requests, count), deadline)
+        },
+        _ => unsafe { under_mask(thread, mask, native) },
     }
-    // The mask applies to the kernel thread.
-    thread.inspect(|thread| go_home(thread));
-    unsafe { real::ppoll(requests, count, timeout, mask) }
+}
+
+/// Makes a call at home during which another signal mask applies to the kernel thread, if there is one. A handler that it
+/// lets run is told from the thread by that mask.
+unsafe fn under_mask(thread: &Thread, mask: *const u8, call: impl FnOnce() -> i32) -> i32 {
+    go_home(thread);
+    let during = unsafe { mask.cast::<u64>().as_ref() };
+    let own = thread.own_mask.get();
+    thread.own_mask.set(*during.unwrap_or(&own));
+    let result = call();
+    thread.own_mask.set(own);
+    result
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pselect(
+    count: i32,
+    read: *mut Set,
+    write: *mut Set,
+    except: *mut Set,
+    timeout: *const Timespec,
+    mask: *const u8,
+) -> i32 {
+    let native = || unsafe { real::pselect(count, read, write, except, timeout, mask) };
+    let Some(thread) = convertible() else { return native() };
+    unsafe { under_mask(thread, mask, native) }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -305,8 +339,10 @@ unsafe fn wait_for_epoll(
 ) -> i32 {
     let request = Request { descriptor: epoll, events: IN as u16, returned: 0 };
     let mut attempt = || unsafe { real::epoll_wait(epoll, events, count, 0) };
-    repeat(thread, &[request], deadline, &mut attempt, None).unwrap_or_else(|| unsafe {
-        real::epoll_wait(epoll, events, count, milliseconds_until(deadline))
+    repeat(thread, &[request], deadline, &mut attempt, None).unwrap_or_else(|| {
+        continue_until(deadline, |timeout| unsafe {
+            real::epoll_wait(epoll, events, count, timeout)
+        })
     })
 }
 
@@ -321,8 +357,9 @@ unsafe extern "C" fn epoll_pwait(
     if mask.is_null() {
         return unsafe { epoll_wait(epoll, events, count, timeout) };
     }
-    convertible().inspect(|thread| go_home(thread));
-    unsafe { real::epoll_pwait(epoll, events, count, timeout, mask) }
+    let native = || unsafe { real::epoll_pwait(epoll, events, count, timeout, mask) };
+    let Some(thread) = convertible() else { return native() };
+    unsafe { under_mask(thread, mask, native) }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -341,10 +378,7 @@ unsafe extern "C" fn epoll_pwait2(
         Ok(deadline) if mask.is_null() => unsafe {
             wait_for_epoll(thread, (epoll, events, count), deadline)
         },
-        _ => {
-            go_home(thread);
-            native()
-        }
+        _ => unsafe { under_mask(thread, mask, native) },
     }
 }
 
@@ -365,8 +399,15 @@ fn after(time: *const Timespec) -> Result<Option<u64>, ()> {
     Ok(Some(sys::now().saturating_add(length)))
 }
 
-fn milliseconds_until(deadline: Option<u64>) -> i32 {
-    let left =
-        |at: u64| at.saturating_sub(sys::now()).div_ceil(1_000_000).min(i32::MAX as u64) as i32;
-    deadline.map_or(-1, left)
+/// Continues a call at home until its deadline. The kernel's longest timeout is some 24 days.
+fn continue_until(deadline: Option<u64>, call: impl Fn(i32) -> i32) -> i32 {
+    loop {
+        let left = deadline.map(|at| at.saturating_sub(sys::now()).div_ceil(1_000_000));
+        let result = call(left.map_or(-1, |left| i32::try_from(left).unwrap_or(i32::MAX)));
+        if result != 0 || left.is_none_or(|left| left <= i32::MAX as u64) {
+            return result;
+        }
+    }
 }
+
+aliases! { __poll = poll; __select = select; }

@@ -138,11 +138,13 @@ pub(super) fn repeat_until_sent(
         if (result >= 0 && sent >= length) || (result < 0 && result != AGAIN) {
             break;
         }
-        if let Some(flags) = flags {
-            transfer::begin(thread, data.wrapping_add(sent), length - sent, flags);
-        }
+        let has_begun = flags.is_some_and(|flags| {
+            transfer::begin(thread, data.wrapping_add(sent), length - sent, flags)
+        });
         let ready = wait(thread, descriptor, OUT, deadline);
-        sent = length - transfer::end(thread, length - sent);
+        if has_begun {
+            sent = length - transfer::end(thread);
+        }
         result = AGAIN;
         match ready {
             _ if length > 0 && sent == length => break,

@@ -4,16 +4,17 @@
 //!
 //! The caller passes memory that the C library may read and write.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use crate::calls::descriptors::repeat::{
-    descriptor_events, receive_part, repeat, repeat_until_sent, send_part, unless_blocking,
+    receive_part, repeat, repeat_until_sent, send_part, unless_blocking,
 };
+use crate::calls::descriptors::turns::when_ready;
 use crate::calls::descriptors::vectors::receive_all;
-use crate::calls::descriptors::wait::{Ready, convertible, deadline, wait};
+use crate::calls::descriptors::wait::convertible;
 use crate::readiness::records;
 use crate::schedule::home::go_home;
-use crate::system::flags::{self, SO_RCVTIMEO, SO_TYPE, SOCK_STREAM, is_nonblocking};
+use crate::system::flags::{
+    self, SO_ACCEPTCONN, SO_RCVTIMEO, SO_TYPE, SOCK_STREAM, is_nonblocking,
+};
 use crate::system::{real, sys};
 use crate::thread::Thread;
 use crate::waiting::key::IN;
@@ -137,9 +138,7 @@ unsafe extern "C" fn accept(descriptor: i32, address: *mut u8, size: *mut u32) -
     unsafe { accept4(descriptor, address, size, 0) }
 }
 
-/// A listening socket is polled first: `accept` on a blocking socket has no flag that makes one call non-blocking.
-/// Threads on carriers take turns, so that none of them takes the connection in between. Another process may; the carrier
-/// then blocks, and the monitor sends others home.
+/// `accept` on a blocking socket has no flag that makes one call non-blocking, so it is called when the socket is ready.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, flags: i32) -> i32 {
     let native = || {
@@ -147,59 +146,10 @@ unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, 
         records::open(accepted);
         accepted
     };
+    // Without a listening socket the call fails at once.
+    let waits = || flags::option(descriptor, SO_ACCEPTCONN) == Some(1);
     let Some(thread) = convertible() else { return native() };
-    if is_nonblocking(descriptor) {
-        return native();
-    }
-    loop {
-        let turn = Turn::take(thread, descriptor);
-        if turn.is_some() && has_connection(descriptor) {
-            return native();
-        }
-        drop(turn);
-        match wait(thread, descriptor, IN, deadline(descriptor, SO_RCVTIMEO)) {
-            Ready::Retry => {}
-            Ready::TimedOut => return sys::fail(sys::EAGAIN) as i32,
-            Ready::Interrupted => return sys::fail(sys::EINTR) as i32,
-            Ready::Closed => return sys::fail(sys::EBADF) as i32,
-            Ready::Natively | Ready::Unsupported => return native(),
-        }
-    }
-}
-
-/// Whether `accept` would return at once.
-fn has_connection(descriptor: i32) -> bool {
-    descriptor_events(descriptor, IN) != 0
-}
-
-/// A bit for each descriptor at which a thread on a carrier polls and accepts. Those from 65,536 on share bits.
-static TURNS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
-
-/// The right to poll and accept at a descriptor, until it is dropped. Signals are blocked on carriers, so no handler can
-/// need a turn that its own thread has.
-struct Turn(Option<(&'static AtomicU64, u64)>);
-
-impl Turn {
-    /// A thread at home needs no turn, because it may block.
-    fn take(thread: &Thread, descriptor: i32) -> Option<Turn> {
-        if !thread.is_hollow() {
-            return Some(Turn(None));
-        }
-        let (turns, bit) = (&TURNS[descriptor as usize / 64 % TURNS.len()], 1 << (descriptor % 64));
-        let is_free = turns.fetch_or(bit, Ordering::Acquire) & bit == 0;
-        is_free.then_some(Turn(Some((turns, bit))))
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.inspect(|(turns, bit)| _ = turns.fetch_and(!bit, Ordering::Release));
-    }
-}
-
-/// Ends all turns, in a child process.
-pub(crate) fn reset() {
-    TURNS.iter().for_each(|turns| turns.store(0, Ordering::Relaxed));
+    when_ready(thread, descriptor, SO_RCVTIMEO, waits, || native() as isize) as i32
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -229,3 +179,5 @@ unsafe extern "C" fn connect(descriptor: i32, address: *const u8, size: u32) -> 
     go_home_if_blocking(descriptor);
     unsafe { real::connect(descriptor, address, size) }
 }
+
+aliases! { __send = send; __connect = connect; }

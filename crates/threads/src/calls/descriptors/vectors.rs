@@ -8,6 +8,7 @@ use crate::calls::descriptors::pipes;
 use crate::calls::descriptors::pipes::is_refused;
 use crate::calls::descriptors::repeat::{descriptor_events, repeat, repeat_until_sent, send_part};
 use crate::calls::descriptors::sockets::{MSG_FASTOPEN, NEVER_WAITS, connects, has_minimum};
+use crate::calls::descriptors::turns::{NOT_SUPPORTED, receive_unattempted};
 use crate::calls::descriptors::wait::{Ready, convertible, deadline, wait};
 use crate::readiness::{records, watch};
 use crate::schedule::home::go_home;
@@ -134,6 +135,10 @@ unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> i
         return native();
     }
     let mut message = Message::of(buffers, count);
+    // The kernel does not look at the file then.
+    if message.length() == 0 {
+        return native();
+    }
     let receive = [descriptor as usize, &raw mut message as usize, MSG_DONTWAIT as usize, 0, 0, 0];
     let preadv =
         [descriptor as usize, buffers as usize, count as usize, usize::MAX, usize::MAX, RWF_NOWAIT];
@@ -144,7 +149,9 @@ unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> i
             return native();
         }
         result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
-        // The file supports no attempts.
+        if result == Some(NOT_SUPPORTED) {
+            return receive_unattempted(thread, descriptor, native);
+        }
         result = result.filter(|result| !is_refused(*result));
     }
     result.map_or_else(native, sys::result)
@@ -152,7 +159,12 @@ unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> i
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn writev(descriptor: i32, buffers: *const u8, count: i32) -> isize {
+    let native = || unsafe { real::writev(descriptor, buffers, count) };
     let message = Message::of(buffers, count);
+    // The kernel does not look at the file then.
+    if message.length() == 0 {
+        return native();
+    }
     let result = match unsafe { send_all(descriptor, &message, 0) } {
         Some(NOT_A_SOCKET) => pipes::repeat(current(), descriptor, message.length(), |sent| {
             let (rest, count) = message.rest(sent);
@@ -160,7 +172,7 @@ unsafe extern "C" fn writev(descriptor: i32, buffers: *const u8, count: i32) -> 
         }),
         result => result,
     };
-    result.map_or_else(|| unsafe { real::writev(descriptor, buffers, count) }, sys::result)
+    result.map_or_else(native, sys::result)
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

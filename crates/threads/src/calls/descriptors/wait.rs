@@ -74,9 +74,13 @@ pub(crate) fn wait(
         return Ready::Closed;
     }
     match woken {
-        Woken::Summoned if must_return(thread, true) => Ready::Interrupted,
-        Woken::Summoned | Woken::BySignal => Ready::Natively,
-        Woken::Normally if ready => Ready::Retry,
+        // A handler interrupts a call with a timeout even with SA_RESTART.
+        Woken::Summoned if must_return(thread, deadline.is_none()) => Ready::Interrupted,
+        Woken::Summoned if deadline.is_none() => Ready::Natively,
+        _ if ready => Ready::Retry,
+        Woken::BySignal => Ready::Interrupted,
+        // The rest of the time is left.
+        Woken::Summoned => Ready::Retry,
         Woken::Normally => Ready::TimedOut,
     }
 }

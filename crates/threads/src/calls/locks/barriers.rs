@@ -4,7 +4,8 @@
 //!
 //! A barrier has the layout of glibc for x86-64: arrived threads at byte 0, all of them at byte 8, whether processes share
 //! it at byte 12. All threads of the process arrive here, so glibc does not see an incomplete round. The node of a wait is
-//! on the stack of the thread, and is removed before the function returns.
+//! in the record of the thread, and is removed before the function returns, or when the thread is cancelled meanwhile. Within
+//! a handler that has interrupted such a wait it is on the stack.
 
 use crate::schedule::home::go_home;
 use crate::system::lock::Lock;
@@ -56,14 +57,17 @@ unsafe extern "C" fn pthread_barrier_wait(barrier: Object) -> i32 {
 /// Waits for the end of the round, after `inserted`. This is no cancellation point, and handlers do not end it: they have
 /// the thread's own node for their waits.
 fn wait(thread: &Thread, key: usize, inserted: impl FnOnce()) {
-    let mut node = Node::new(thread, key, 0);
-    let own = &raw mut node;
+    let mut nested = Node::new(thread, 0, 0);
+    let own = thread.barrier_node.get();
+    let own = if unsafe { &*own }.key == 0 { own } else { &raw mut nested };
+    unsafe { own.write(Node::new(thread, key, 0)) };
     unsafe { table::insert_node(own, |_| true) };
     inserted();
     while !unsafe { &*own }.is_woken() {
         park(thread, None);
     }
     unsafe { table::remove_node(own) };
+    unsafe { (*own).key = 0 };
 }
 
 /// As in the C library, the destruction of a barrier waits for the threads that have arrived.

@@ -37,7 +37,10 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
     table::insert(thread, key, 0, |_| true);
     let error = unsafe { real::pthread_mutex_unlock(mutex) };
     if error != 0 {
-        table::remove(thread);
+        if table::remove(thread) {
+            // A signal that this waiter has taken meanwhile is meant for another one.
+            table::wake(key, 1);
+        }
         return error;
     }
     table::wake(mutex as usize, 1);

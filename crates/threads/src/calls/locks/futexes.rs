@@ -1,4 +1,5 @@
-//! System calls by number. Private futexes, with which other languages build their locks, wait in the parking table.
+//! Private futexes, with which other languages build their locks, by the number of the system call. Their waiters are in the
+//! parking table.
 //!
 //! # Safety
 //!
@@ -6,16 +7,11 @@
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::calls::descriptors::close;
-use crate::calls::threads::children;
-use crate::calls::threads::home_calls;
-use crate::calls::threads::signals::{self, must_return};
-use crate::readiness::{records, watch};
+use crate::calls::threads::signals::must_return;
 use crate::schedule::home::{go_home, obey};
 use crate::system::deadline;
-use crate::system::real;
 use crate::system::sys::{self, Timespec};
-use crate::thread::{Thread, current};
+use crate::thread::Thread;
 use crate::waiting::park::{Woken, park};
 use crate::waiting::table;
 
@@ -31,81 +27,8 @@ const PRIVATE: usize = 128;
 const CLOCK_REALTIME: usize = 256;
 const ANY_BIT: usize = u32::MAX as usize;
 
-/// Restartable sequences are registered for a kernel thread.
-const SYS_RSEQ: usize = 334;
-const SYS_TKILL: usize = 200;
-const SYS_TGKILL: usize = 234;
-/// Calls that depend neither on the kernel thread nor wait: clocks, random numbers, memory, the current processor.
-const ANYWHERE: [usize; 5] = [228, 309, 318, 319, 324];
-/// Calls that give the kernel thread attributes of its own: identities, scheduling, namespaces, filters, keyrings. Those of
-/// `SYS_ARCH_PRCTL` depend on its code.
-const SEPARATES: [usize; 22] = [
-    105, 106, 113, 114, 116, 117, 119, 122, 123, 126, 141, 142, 144, 157, 203, 238, 250, 251, 272,
-    308, 314, 317,
-];
-
-const SYS_ARCH_PRCTL: usize = 158;
-const SYS_PKEY_ALLOC: usize = 330;
-
-/// Calls that may change the flags of a descriptor, or give its file another one: ioctl, dup, setsockopt, fcntl.
-const CHANGES_ONE: [usize; 4] = [16, 32, 54, 72];
-/// Calls that may do this to any descriptor, or create a process: dup2, dup3, sendmsg, sendmmsg, clone, fork, vfork, clone3,
-/// close_range, io_uring.
-const SHARES_ALL: [usize; 12] = [33, 292, 46, 307, 56, 57, 58, 435, 436, 425, 426, 427];
-
-#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn syscall(
-    number: isize,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> isize {
-    let thread = current();
-    match number as usize {
-        sys::SYS_FUTEX => {
-            if let Some(result) = futex(thread, [a, b, c, d, e, f]) {
-                return sys::result(result);
-            }
-        }
-        sys::SYS_GETTID if thread.is_hollow() => return thread.tid.get() as isize,
-        SYS_RSEQ => return sys::fail(sys::ENOSYS),
-        sys::SYS_CLOSE => return unsafe { close(a as i32) } as isize,
-        number if ANYWHERE.contains(&number) => {}
-        SYS_ARCH_PRCTL if home_calls::is_attribute(a as u32) => home_calls::separate(thread),
-        number if SEPARATES.contains(&number) => home_calls::separate(thread),
-        number => {
-            if CHANGES_ONE.contains(&number) {
-                watch::share(a as i32);
-            }
-            if SHARES_ALL.contains(&number) {
-                records::share_all();
-            }
-            obey(thread);
-            go_home(thread);
-            if [children::SYS_CLONE, children::SYS_FORK, children::SYS_CLONE3].contains(&number) {
-                children::prepare();
-            }
-        }
-    }
-    let creates_process = children::creates_process(number as usize, a);
-    let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
-    match number as usize {
-        _ if creates_process => children::finish(result),
-        SYS_TGKILL if result == 0 && a as u32 == sys::process() => {
-            signals::call_home_by_tid(b as u32, c as i32);
-        }
-        SYS_PKEY_ALLOC if result >= 0 => home_calls::separate(thread),
-        SYS_TKILL if result == 0 => signals::call_home_by_tid(a as u32, b as i32),
-        _ => {}
-    }
-    result
-}
-
 /// Executes an operation on a futex of this process. `None` if the kernel is to execute it.
-fn futex(thread: &Thread, arguments: [usize; 6]) -> Option<isize> {
+pub(in crate::calls) fn futex(thread: &Thread, arguments: [usize; 6]) -> Option<isize> {
     let [address, operation, value, other, second, mask] = arguments;
     if operation & PRIVATE == 0 || address % 4 != 0 || address < 4096 {
         if matches!(operation & OPERATION, WAIT | WAIT_BITSET) {
@@ -144,6 +67,27 @@ fn futex(thread: &Thread, arguments: [usize; 6]) -> Option<isize> {
     }
 }
 
+/// Wakes waiters before the kernel's call with its later interface (`futex_wake`). Returns how many are left to wake.
+pub(in crate::calls) fn wake_before([address, mask, count, flags]: [usize; 4]) -> usize {
+    match flags & PRIVATE {
+        0 => count,
+        _ if mask as u32 == u32::MAX => count.saturating_sub(table::wake(address, count)),
+        // Futexes return early at times, so waiters for other bits may be woken too.
+        _ => {
+            table::wake(address, usize::MAX);
+            count
+        }
+    }
+}
+
+/// Wakes waiters that the kernel is to move to another futex (`futex_requeue`): they return early.
+pub(in crate::calls) unsafe fn wake_moved(waiters: usize) {
+    // The second member of the first of two waiters is its address.
+    if let Some([_, address, ..]) = unsafe { (waiters as *const [usize; 3]).as_ref() } {
+        table::wake(*address, usize::MAX);
+    }
+}
+
 fn wait(thread: &Thread, [address, operation, value, time, ..]: [usize; 6]) -> Option<isize> {
     obey(thread);
     let time = unsafe { (time as *const Timespec).as_ref() };
@@ -161,21 +105,25 @@ fn wait(thread: &Thread, [address, operation, value, time, ..]: [usize; 6]) -> O
     let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
     table::insert(thread, address, 0, |_| true);
     fence(Ordering::SeqCst);
-    let mut woken = Woken::Normally;
+    let mut interrupted = false;
     let differs = word.load(Ordering::SeqCst) != value as u32;
     while !differs
         && !thread.is_woken()
         && deadline.is_none_or(|at| sys::now() < at)
-        && (woken == Woken::Normally || !must_return(thread, deadline.is_none()))
+        && !interrupted
     {
-        woken = park(thread, deadline);
+        interrupted = match park(thread, deadline) {
+            Woken::Normally => false,
+            Woken::Summoned => must_return(thread, deadline.is_none()),
+            Woken::BySignal => true,
+        };
     }
     let notified = table::remove(thread);
     Some(match () {
         // A waiter that finds another value has consumed a wake-up; its caller looks at the value again.
         () if notified => 0,
         () if differs => -(sys::EAGAIN as isize),
-        () if woken != Woken::Normally => -(sys::EINTR as isize),
+        () if interrupted => -(sys::EINTR as isize),
         () => -(sys::ETIMEDOUT as isize),
     })
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod barriers;
 pub(crate) mod conditions;
-mod futexes;
+pub(super) mod futexes;
 pub(crate) mod mutexes;
 mod rwlocks;
 mod semaphores;

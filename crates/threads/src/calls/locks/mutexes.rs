@@ -20,6 +20,8 @@ const NORMAL: i32 = 0;
 /// Kinds of mutexes: normal, recursive, error-checking, adaptive.
 const PLAIN_KINDS: i32 = 3;
 const ERROR_CHECKING: i32 = 2;
+/// Flag of a mutex whose kind the program has set to normal, as C11 does. The C library then elides no lock.
+const NO_ELISION: i32 = 512;
 /// Flag of a mutex that other processes share.
 const SHARED: i32 = 128;
 
@@ -33,7 +35,7 @@ fn word<'m>(mutex: Object) -> &'m AtomicU32 {
 }
 
 fn kind(mutex: Object) -> i32 {
-    unsafe { mutex.add(16).cast::<i32>().read_volatile() }
+    unsafe { mutex.add(16).cast::<i32>().read_volatile() & !NO_ELISION }
 }
 
 /// Whether threads of other processes may use the mutex.
@@ -95,7 +97,8 @@ fn wait(
         return sys::EDEADLK;
     }
     // The kernel wakes threads by their priority.
-    if thread.is_separate.get() {
+    if thread.is_separate.load(Ordering::Relaxed) {
+        stay_home(thread);
         return match deadline {
             None => unsafe { real::pthread_mutex_lock(mutex) },
             Some((clock, time)) => unsafe { real::pthread_mutex_clocklock(mutex, clock, time) },
@@ -194,4 +197,10 @@ pub(crate) unsafe extern "C" fn pthread_mutex_unlock(mutex: Object) -> i32 {
     };
     table::wake(mutex as usize, 1);
     result
+}
+
+aliases! {
+    __pthread_mutex_lock = pthread_mutex_lock;
+    __pthread_mutex_trylock = pthread_mutex_trylock;
+    __pthread_mutex_unlock = pthread_mutex_unlock;
 }

@@ -66,7 +66,8 @@ fn acquire(
     }
     let thread = current();
     obey(thread);
-    if is_shared(lock) || thread.is_separate.get() || writer(lock) == thread.home_tid() {
+    let is_separate = thread.is_separate.load(Ordering::Relaxed);
+    if is_shared(lock) || is_separate || writer(lock) == thread.home_tid() {
         // The kernel wakes threads by their priority. The last returns EDEADLK at once.
         go_home(thread);
         return native();
@@ -162,4 +163,11 @@ unsafe extern "C" fn pthread_rwlock_unlock(lock: Object) -> i32 {
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: Object) -> i32 {
     try_to_read(lock)
+}
+
+aliases! {
+    __pthread_rwlock_rdlock = pthread_rwlock_rdlock;
+    __pthread_rwlock_tryrdlock = pthread_rwlock_tryrdlock;
+    __pthread_rwlock_unlock = pthread_rwlock_unlock;
+    __pthread_rwlock_wrlock = pthread_rwlock_wrlock;
 }

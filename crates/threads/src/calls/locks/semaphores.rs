@@ -18,7 +18,7 @@ use crate::waiting::table;
 /// Whether the kernel wakes the waiters: of all processes, or by their priority.
 fn is_native(semaphore: Object) -> bool {
     let is_shared = unsafe { semaphore.add(8).cast::<i32>().read_volatile() != 0 };
-    is_shared || current().is_separate.get()
+    is_shared || current().is_separate.load(Ordering::Relaxed)
 }
 
 fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
@@ -48,7 +48,7 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
         }
         if woken != Woken::Normally {
             unsafe { real::pthread_testcancel() };
-            if woken == Woken::Summoned && !must_return(thread, true) {
+            if woken == Woken::Summoned && !must_return(thread, deadline.is_none()) {
                 continue;
             }
             return sys::fail(sys::EINTR) as i32;

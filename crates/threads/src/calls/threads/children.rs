@@ -147,3 +147,5 @@ unsafe extern "C" fn clone(
     end_in_parent();
     result
 }
+
+aliases! { __vfork = vfork; __clone = clone; }

@@ -8,25 +8,28 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::calls::threads::attributes;
+use crate::calls::threads::{attributes, home_calls};
 use crate::carriers::monitor;
-use crate::lifecycle::{activation, threads};
-use crate::schedule::home::{HOME_STACK_BYTES, obey, stay_home};
+use crate::lifecycle::{activation, threads, waiting_stack};
+use crate::schedule::home::{HOME_STACK_BYTES, go_home, obey, stay_home};
 use crate::schedule::{acceptors, all};
 use crate::system::real::{self, Start};
 use crate::system::sys;
 use crate::thread::masked::Masked;
 use crate::thread::{AT_HOME, Thread, current};
 
-/// Threads with smaller stacks stay at home: the waiting stack is part of the thread's stack.
-const MIN_STACK_BYTES: usize = 4 * HOME_STACK_BYTES;
+/// Threads with smaller stacks stay at home.
+const MIN_STACK_BYTES: usize = 64 * 1024;
+/// The waiting stack is part of a stack of at least this size; with a smaller one it is a mapping of its own.
+const LARGE_STACK_BYTES: usize = 1024 * 1024;
 
 /// The arguments of a new thread.
 struct Packet {
     start: Start,
     argument: *mut u8,
     mask: Option<u64>,
-    converts: bool,
+    /// The size of its stack, or more.
+    stack_bytes: usize,
     /// See [`Thread::is_separate`](crate::thread::Thread::is_separate).
     is_separate: bool,
     is_detached: bool,
@@ -91,14 +94,19 @@ pub(crate) unsafe extern "C" fn pthread_create(
         unsafe { real::pthread_attr_getdetachstate(attributes, &raw mut detached) };
         unsafe { real::pthread_attr_getstacksize(attributes, &raw mut bytes) };
     }
+    // The new kernel thread inherits its name, which only that of the creator's home may have.
+    if home_calls::may_have_names() {
+        go_home(creator);
+    }
     // The kernel thread of a hollow creator has the mask of its carrier.
-    let mask = creator.is_hollow().then(|| creator.mask.get());
-    let converts = bytes >= MIN_STACK_BYTES;
-    let is_separate = creator.is_separate.get()
+    let inherits = attributes.is_null() || !unsafe { attributes::have_mask(attributes) };
+    let mask = (creator.is_hollow() && inherits).then(|| creator.mask.get());
+    let is_separate = creator.is_separate.load(Ordering::Relaxed)
         || !(attributes.is_null() || unsafe { attributes::is_plain(attributes) });
     let is_detached = detached != 0;
     threads::count_new();
-    let place = put(Packet { start, argument, mask, converts, is_separate, is_detached });
+    let stack_bytes = bytes;
+    let place = put(Packet { start, argument, mask, stack_bytes, is_separate, is_detached });
     let argument = core::ptr::from_ref(place).cast_mut().cast();
     let error = unsafe { real::pthread_create(out, attributes, run, argument) };
     if error != 0 {
@@ -119,34 +127,56 @@ extern "C" fn run(place: *mut u8) -> *mut u8 {
     if let Some(mask) = packet.mask {
         sys::set_signal_mask(mask);
     }
-    thread.is_separate.set(packet.is_separate || !attributes::is_scheduled_fairly());
-    if !packet.converts || thread.is_separate.get() {
-        stay_home(thread);
-        return (packet.start)(packet.argument);
+    let Packet { start, argument, stack_bytes, .. } = packet;
+    let is_separate = packet.is_separate || !attributes::is_scheduled_fairly();
+    // Another thread may have made it separate already.
+    if is_separate {
+        thread.is_separate.store(true, Ordering::Relaxed);
     }
-    run_convertible(packet.start, packet.argument)
+    if is_separate || stack_bytes < MIN_STACK_BYTES {
+        stay_home(thread);
+        return start(argument);
+    }
+    if stack_bytes >= LARGE_STACK_BYTES {
+        return run_on_large_stack(start, argument);
+    }
+    let Some(top) = waiting_stack::map() else {
+        stay_home(thread);
+        return start(argument);
+    };
+    // It is unmapped when the thread ends, in whatever way.
+    thread.has_mapped_stack.set(true);
+    run_convertible(start, argument, top)
 }
 
-/// Runs a thread: at home until it first waits, so a thread that never waits costs no switch.
 #[inline(never)]
-fn run_convertible(start: Start, argument: *mut u8) -> *mut u8 {
-    let thread = current();
+fn run_on_large_stack(start: Start, argument: *mut u8) -> *mut u8 {
     let mut waiting_stack = MaybeUninit::<[u8; HOME_STACK_BYTES]>::uninit();
     let top = waiting_stack.as_mut_ptr() as usize + HOME_STACK_BYTES;
+    let result = run_convertible(start, argument, top & !15);
+    core::hint::black_box(&waiting_stack);
+    result
+}
+
+/// Runs a thread: at home until it first waits, so a thread that never waits costs no switch. `top` is that of the waiting
+/// stack.
+fn run_convertible(start: Start, argument: *mut u8, top: usize) -> *mut u8 {
+    let thread = current();
     thread.fs.set(real::fs_base());
-    thread.home_stack.set(top & !15);
+    thread.home_stack.set(top);
     begin(thread);
     obey(thread);
     let result = start(argument);
     stay_home(thread);
     obey(thread);
-    thread.home_stack.set(0);
-    core::hint::black_box(&waiting_stack);
+    waiting_stack::end(thread);
     result
 }
 
 /// Adds a thread to the list of those that may run on carriers.
 fn begin(thread: &Thread) {
+    // Other threads find it by its identity.
+    thread.home_tid();
     let masked = Masked::new();
     acceptors::start(thread, masked.old().unwrap_or_default());
     all::add(thread);

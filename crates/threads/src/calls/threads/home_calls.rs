@@ -7,12 +7,14 @@
 //! same stack. The stack is aligned for the calls. `al` counts vector registers of variadic calls and is preserved.
 
 use core::arch::naked_asm;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::calls::threads::attributes;
+use crate::lifecycle::activation;
 use crate::readiness::records;
 use crate::schedule::home::{go_home, obey, stay_home};
-use crate::system::real;
-use crate::thread::{Thread, current};
+use crate::system::{real, sys};
+use crate::thread::{current, of};
 
 unsafe extern "C" {
     fn dlsym(handle: *mut u8, name: *const u8) -> usize;
@@ -42,8 +44,50 @@ unsafe extern "C" fn stay_home_then(address: &AtomicUsize, name: *const u8) -> u
 
 /// Likewise before a call that gives the kernel thread attributes, which threads created by it inherit.
 unsafe extern "C" fn separate_then(address: &AtomicUsize, name: *const u8) -> usize {
-    current().is_separate.set(true);
+    current().is_separate.store(true, Ordering::Relaxed);
     unsafe { stay_home_then(address, name) }
+}
+
+/// Likewise before a call that does this to the thread in its first argument.
+unsafe extern "C" fn separate_thread_then(
+    address: &AtomicUsize,
+    name: *const u8,
+    _: usize,
+    pthread: usize,
+) -> usize {
+    obey(current());
+    attributes::separate_other(of(pthread));
+    unsafe { look_up(address, name) }
+}
+
+/// Likewise for the identity of a kernel thread.
+unsafe extern "C" fn separate_tid_then(
+    address: &AtomicUsize,
+    name: *const u8,
+    _: usize,
+    tid: u32,
+) -> usize {
+    obey(current());
+    attributes::separate_tid(tid);
+    unsafe { look_up(address, name) }
+}
+
+/// `setpriority`, whose arguments are a kind and an identity.
+unsafe extern "C" fn separate_prioritized_then(
+    address: &AtomicUsize,
+    name: *const u8,
+    who: u32,
+    kind: u32,
+) -> usize {
+    obey(current());
+    attributes::separate_prioritized(kind, who);
+    unsafe { look_up(address, name) }
+}
+
+/// `pthread_setname_np`: the thread's name.
+unsafe extern "C" fn name_then(address: &AtomicUsize, name: *const u8) -> usize {
+    HAS_NAMES.store(true, Ordering::Relaxed);
+    unsafe { go_home_then(address, name) }
 }
 
 /// Likewise before `sigsetjmp`, if it saves the signal mask, which is that of the kernel thread.
@@ -93,13 +137,12 @@ unsafe fn look_up(address: &AtomicUsize, name: *const u8) -> usize {
 }
 
 macro_rules! stubs {
-    ($prepare:ident: $($name:ident)*) => {
-        $(
+    ($($prepare:ident: $($name:ident)*;)*) => {
+        $($(
             #[unsafe(naked)]
             #[allow(non_snake_case, reason = "the name of the C library")]
             #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-            unsafe extern "C" fn $name() {
-                static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+            pub(super) unsafe extern "C" fn $name() {
                 static NAME: &[u8; concat!(stringify!($name), "\0").len()] =
                     unsafe { &*concat!(stringify!($name), "\0").as_ptr().cast() };
                 naked_asm!(
@@ -112,51 +155,92 @@ macro_rules! stubs {
                     "mov r11, rax",
                     "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
                     "jmp r11",
-                    address = sym ADDRESS, name = sym NAME, prepare = sym $prepare,
+                    address = sym addresses::$name, name = sym NAME, prepare = sym $prepare,
                 )
             }
-        )*
+        )*)*
+
+        #[allow(non_upper_case_globals, reason = "the names of the C library")]
+        mod addresses {
+            use core::sync::atomic::AtomicUsize;
+            $($(pub(super) static $name: AtomicUsize = AtomicUsize::new(0);)*)*
+        }
+
+        /// Looks up all functions, while no lock of the dynamic linker can be held. Handlers of signals call some of them.
+        pub(crate) fn look_up_all() {
+            for (address, name) in
+                [$($((&addresses::$name, concat!(stringify!($name), "\0")),)*)*]
+            {
+                // A function that the C library lacks is an error when it is called.
+                let found = unsafe { dlsym(usize::MAX as *mut u8, name.as_ptr()) };
+                address.store(found, Ordering::Relaxed);
+            }
+        }
     };
 }
 
 stubs! { share_then:
-    fork posix_spawn posix_spawnp daemon forkpty system popen sendmmsg
-}
+    fork posix_spawn posix_spawnp daemon forkpty system popen sendmmsg;
 
-stubs! { go_home_then:
-    raise
+go_home_then:
+    raise gsignal sigpending capget
     execl execle execlp execv execve execvp execvpe fexecve
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups
-    pthread_setname_np pthread_getcpuclockid pthread_testcancel
+    pthread_getname_np pthread_getcpuclockid pthread_testcancel
     pclose wait wait3 wait4 waitid waitpid
-    pselect recvmmsg
+    recvmmsg
     fsync fdatasync sync syncfs flock lockf lockf64
     msgrcv msgsnd semop semtimedop mq_receive mq_send mq_timedreceive mq_timedsend
-    sigaltstack getaddrinfo getnameinfo gethostbyname gethostbyname_r
-}
+    sigaltstack getaddrinfo getnameinfo gethostbyname gethostbyname_r;
 
-stubs! { stay_home_then:
+name_then:
+    pthread_setname_np;
+
+stay_home_then:
     sigwait sigwaitinfo sigtimedwait sigsuspend pause
     sigpause __sigpause __xpg_sigpause sighold sigrelse sigset sigblock sigsetmask getcontext setcontext swapcontext
-    pthread_setcanceltype timer_create
+    pthread_setcanceltype timer_create ptrace setjmp;
+
+separate_then:
+    nice unshare setns setfsuid setfsgid capset personality ioperm iopl pkey_set;
+
+separate_thread_then:
+    pthread_setaffinity_np pthread_setschedparam pthread_setschedprio;
+
+separate_tid_then:
+    sched_setaffinity sched_setscheduler sched_setparam;
+
+separate_prioritized_then:
+    setpriority;
+
+separate_if_attribute:
+    arch_prctl;
+
+stay_home_if_mask_is_saved:
+    __sigsetjmp;
 }
 
-stubs! { separate_then:
-    pthread_setaffinity_np sched_setaffinity pthread_setschedparam sched_setscheduler pthread_setschedprio
-    sched_setparam setpriority nice unshare setns setfsuid setfsgid
-    pkey_set
+/// glibc before 2.41 lacks this function.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sched_setattr(tid: i32, value: *const u8, flags: u32) -> i32 {
+    obey(current());
+    attributes::separate_tid(tid as u32);
+    let arguments = [tid as usize, value as usize, flags as usize, 0, 0, 0];
+    sys::result(sys::call(sys::SYS_SCHED_SETATTR, arguments)) as i32
 }
 
-stubs! { separate_if_attribute:
-    arch_prctl
+/// Whether the program has named a thread.
+static HAS_NAMES: AtomicBool = AtomicBool::new(false);
+
+/// Whether kernel threads may have different names.
+pub(super) fn may_have_names() -> bool {
+    HAS_NAMES.load(Ordering::Relaxed)
 }
 
-stubs! { stay_home_if_mask_is_saved:
-    __sigsetjmp
-}
-
-/// Options of a process: those that are read or set by a debugger, or name memory.
-const OF_PROCESS: [i32; 6] = [3, 4, 36, 37, 0x5356_4d41, 0x5961_6d61];
+/// Options of a process: those that are read or set by a debugger, name memory, or concern all of it.
+const OF_PROCESS: [i32; 8] = [3, 4, 36, 37, 41, 42, 0x5356_4d41, 0x5961_6d61];
+/// Options that need the first thread or the calling one, and that no thread inherits: `PR_SET_PDEATHSIG`, `PR_SET_MM`.
+const AT_HOME: [i32; 2] = [1, 35];
 const PR_SET_NAME: i32 = 15;
 const PR_GET_NAME: i32 = 16;
 /// Options that read an attribute of the kernel thread. libcap calls one when it is loaded.
@@ -169,11 +253,17 @@ const PR_CAP_AMBIENT_IS_SET: usize = 1;
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn prctl(option: i32, a: usize, b: usize, c: usize, d: usize) -> i32 {
     match option {
-        PR_SET_NAME | PR_GET_NAME => go_home(current()),
+        PR_SET_NAME => {
+            HAS_NAMES.store(true, Ordering::Relaxed);
+            go_home(current());
+        }
+        PR_GET_NAME => go_home(current()),
         PR_CAP_AMBIENT if a == PR_CAP_AMBIENT_IS_SET => go_home(current()),
-        option if READ.contains(&option) => go_home(current()),
+        option if READ.contains(&option) || AT_HOME.contains(&option) => go_home(current()),
         option if OF_PROCESS.contains(&option) => {}
-        _ => separate(current()),
+        // The carriers inherit the other attributes of the thread that creates them.
+        _ if !activation::is_active() => {}
+        _ => attributes::separate(current()),
     }
     unsafe { real::prctl(option, a, b, c, d) }
 }
@@ -186,13 +276,9 @@ unsafe extern "C" fn pkey_alloc(flags: u32, rights: u32) -> i32 {
     go_home(thread);
     let key = unsafe { real::pkey_alloc(flags, rights) };
     if key >= 0 {
-        separate(thread);
+        attributes::separate(thread);
     }
     key
 }
 
-/// Keeps a thread at home whose kernel thread gets attributes.
-pub(crate) fn separate(thread: &Thread) {
-    thread.is_separate.set(true);
-    stay_home(thread);
-}
+aliases! { __wait = wait; __waitpid = waitpid; __fork = fork; __sigsuspend = sigsuspend; }

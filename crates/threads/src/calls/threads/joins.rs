@@ -64,8 +64,10 @@ unsafe fn join(pthread: usize, deadline: Option<u64>, native: impl FnOnce() -> i
     let (thread, target) = (current(), of(pthread));
     obey(thread);
     thread.joins.store(target.as_ptr(), Ordering::SeqCst);
-    // Two threads that join each other would wait for ever.
-    let result = match target.joins.load(Ordering::SeqCst) == thread.as_ptr() {
+    // Two threads that join each other would wait for ever, unless the other one ends by a cancellation.
+    let waits_for_ever = target.joins.load(Ordering::SeqCst) == thread.as_ptr()
+        && !target.is_cancelled.load(Ordering::SeqCst);
+    let result = match waits_for_ever {
         true => sys::EDEADLK,
         false => {
             wait(thread, target, deadline);

@@ -1,6 +1,6 @@
 //! Threads: creation and end, signals, sleeps, and calls that depend on the kernel thread.
 
-mod attributes;
+pub(crate) mod attributes;
 pub(crate) mod children;
 pub(crate) mod creation;
 pub(crate) mod home_calls;

@@ -52,6 +52,14 @@ fn call_home(thread: &Thread, signal: i32) -> bool {
     is_called
 }
 
+/// Asks a thread to come home, or to stay there.
+pub(super) fn keep_at_home(thread: &Thread) {
+    if !summon(thread, SIGNAL) {
+        interrupt_carriers();
+    }
+    unpark(thread);
+}
+
 /// A thread that has been called home may compute.
 fn interrupt_carriers() {
     interrupt::request();
@@ -110,12 +118,20 @@ unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -
         }
         go_home(thread);
     }
-    let result = unsafe { real::pthread_sigmask(how, set, old) };
+    let mut before = 0;
+    let result = unsafe { real::pthread_sigmask(how, set, &raw mut before) };
     if result == 0 && !set.is_null() && activation::is_active() {
+        if before & !thread.own_mask.get() & sys::CARRIER_MASK != 0 && thread.is_convertible() {
+            // A handler that changes its mask can be told from the thread no longer.
+            stay_home(thread);
+        }
         acceptors::update(thread, sys::signal_mask());
         if acceptors::is_lacking() {
             monitor::wake_up();
         }
+    }
+    if result == 0 && !old.is_null() {
+        unsafe { *old = before };
     }
     result
 }
@@ -132,6 +148,7 @@ unsafe extern "C" fn sigprocmask(how: i32, set: *const u64, old: *mut u64) -> i3
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_cancel(pthread: usize) -> i32 {
     let thread = of(pthread);
+    thread.is_cancelled.store(true, Ordering::SeqCst);
     if core::ptr::eq(thread, current()) {
         stay_home(thread);
         return unsafe { real::pthread_cancel(pthread) };

@@ -5,11 +5,13 @@
 //! The caller passes times that the C library may read and write.
 
 use crate::calls::threads::signals::must_return;
-use crate::schedule::home::{leave_carrier, obey};
+use crate::readiness::poller;
+use crate::schedule::home::{go_home, leave_carrier, obey};
 use crate::schedule::run_queue;
 use crate::system::deadline::deadline;
 use crate::system::real;
 use crate::system::sys::{self, Timespec};
+use crate::thread::masked::Masked;
 use crate::thread::{Action, Thread, current, site};
 use crate::waiting::park::{Woken, park};
 
@@ -24,14 +26,35 @@ fn sleep_until(thread: &Thread, deadline: u64) -> Option<u64> {
         if now >= deadline {
             return None;
         }
-        if park(thread, Some(deadline)) != Woken::Normally {
+        let woken = park(thread, Some(deadline));
+        if woken != Woken::Normally {
             unsafe { real::pthread_testcancel() };
-            if !must_return(thread, false) {
-                continue;
+            if woken == Woken::BySignal || must_return(thread, false) {
+                return Some(deadline.saturating_sub(sys::now()));
             }
-            return Some(deadline.saturating_sub(sys::now()));
         }
     }
+}
+
+/// Lets other threads of the carrier proceed, also those for which the kernel has an event.
+fn give_way(thread: &Thread) {
+    if thread.is_hollow() && run_queue::len() == 0 {
+        // The thread is not brought home while it holds a lock of the poller.
+        let _masked = Masked::new();
+        poller::poll(false);
+    }
+    yield_to_runnable(thread);
+}
+
+/// Lets the runnable threads proceed. Returns false if there is none, or the thread is at home.
+fn yield_to_runnable(thread: &Thread) -> bool {
+    let yields = thread.is_hollow() && run_queue::len() > 0;
+    if yields {
+        thread.site.set(site::YIELDED);
+        leave_carrier(thread, Action::Yield);
+        obey(thread);
+    }
+    yields
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -46,6 +69,8 @@ pub(crate) unsafe extern "C" fn clock_nanosleep(
     let converts = thread.is_convertible() && (clock == MONOTONIC || clock == REALTIME);
     let at = if converts { deadline(clock, time) } else { None };
     let Some(at) = at.filter(|_| unsafe { (*time).seconds >= 0 }) else {
+        // For other clocks, such as that of the process, the kernel wakes the thread.
+        go_home(thread);
         return unsafe { real::clock_nanosleep(clock, flags, time, rest) };
     };
     let is_absolute = flags & ABSOLUTE != 0;
@@ -55,6 +80,9 @@ pub(crate) unsafe extern "C" fn clock_nanosleep(
             .saturating_add((*time).nanoseconds as u64)
     };
     let at = if is_absolute { at } else { sys::now().saturating_add(length) };
+    if sys::now() >= at {
+        give_way(thread);
+    }
     match sleep_until(thread, at) {
         None => 0,
         Some(left) => {
@@ -93,12 +121,7 @@ unsafe extern "C" fn sleep(seconds: u32) -> u32 {
 /// Threads that spin with `sched_yield` let the runnable threads of their carrier proceed.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 pub(crate) unsafe extern "C" fn sched_yield() -> i32 {
-    let thread = current();
-    if thread.is_hollow() && run_queue::len() > 0 {
-        thread.site.set(site::YIELDED);
-        leave_carrier(thread, Action::Yield);
-        obey(thread);
-        return 0;
-    }
-    unsafe { real::sched_yield() }
+    if yield_to_runnable(current()) { 0 } else { unsafe { real::sched_yield() } }
 }
+
+aliases! { __nanosleep = nanosleep; __sched_yield = sched_yield; }
