@@ -156,7 +156,7 @@ fn a_cluster_is_compared_with_one_broker() {
     }
     let report = report(&bench(&["cluster", "--quick"]));
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 2 + 4 + 4 + 2, "{report}");
+    assert_eq!(rows.len(), 2 + 4 + 4 + 2 + 3 + 2, "{report}");
     for row in rows {
         assert!(row["cluster"].as_f64().unwrap() > 0.0 && row["slices"] == 1, "{row}");
         assert_eq!(row["one"].is_null(), row["qos"].is_null(), "{row}");

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use phalanx_mqtt::QoS;
 
-use super::Options;
 use super::report::Row;
-use super::servers::Servers;
+use super::servers::{Servers, State};
 use super::takeover::takeover;
+use super::{Options, Part};
 use crate::error::Error;
 use crate::experiments::broker::shape::{Setting, Shape};
 use crate::experiments::broker::{self, Loaded, Slice};
@@ -25,6 +25,8 @@ pub(super) enum Case {
     Latency(QoS),
     /// A client connects to another node.
     Takeover,
+    /// Many publishers of messages for a kept session of their node.
+    Kept,
 }
 
 /// One round.
@@ -38,7 +40,7 @@ pub(super) enum Round {
 type Figure = fn(&Slice) -> f64;
 
 impl Case {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Local(QoS::AtMostOnce),
         Self::Local(QoS::AtLeastOnce),
         Self::Crossing(QoS::AtMostOnce),
@@ -46,7 +48,17 @@ impl Case {
         Self::Latency(QoS::AtMostOnce),
         Self::Latency(QoS::AtLeastOnce),
         Self::Takeover,
+        Self::Kept,
     ];
+
+    pub(super) fn part(self) -> Part {
+        if self == Self::Kept { Part::Kept } else { Part::Memory }
+    }
+
+    /// The state of the brokers that it compares.
+    pub(super) fn state(self) -> State {
+        if self == Self::Kept { State::Kept } else { State::InMemory }
+    }
 
     /// Measures one round.
     pub(super) fn measure(
@@ -60,6 +72,7 @@ impl Case {
             Self::Takeover => return Ok(Round::Times(takeover((from, to), options.takeovers)?)),
             Self::Local(qos) | Self::Crossing(qos) => (Shape::Pair, qos),
             Self::Latency(qos) => (Shape::Light, qos),
+            Self::Kept => (Shape::Acknowledged, QoS::AtLeastOnce),
         };
         let setting = Setting { shape, qos, properties: 0 };
         let own = broker::Options {
@@ -68,26 +81,28 @@ impl Case {
             ..broker::Options::of(options.runner.setup.clone(), options.quick)
         };
         let slice = |name, groups, at| {
-            let mut load = Loaded::across(name, groups, at, false, setting, &own)?;
+            let mut load = Loaded::across(name, groups, at, self == Self::Kept, setting, &own)?;
             let slice = load.slice(cores, &own)?;
             load.leave().map(|()| slice)
         };
-        let (one, nodes) = (&servers.one, servers.of_nodes());
+        let (one, [nodes, nats]) = (&servers.one, servers.families());
         let alone = slice("the single broker", vec![&one.family], (one.address, one.address))?;
-        let subscribers = if matches!(self, Self::Local(_)) { from } else { to };
-        let groups = vec![&nodes[..], &servers.nats.family];
+        let subscribers = if matches!(self, Self::Local(_) | Self::Kept) { from } else { to };
+        let groups = vec![&nodes[..], &nats];
         Ok(Round::Pair(alone, slice("the cluster", groups, (from, subscribers))?))
     }
 
     /// The rows of its rounds.
     pub(super) fn rows(self, rounds: &[Round]) -> Vec<Row> {
         let all: Figure = |slice| slice.cpu_us.iter().sum();
-        let ratio = |qos, case, cluster: Figure, target| {
-            compare(rounds, (case, qos, "µs"), (all, cluster), |one, cluster| cluster / one, target)
+        let (brokers, nats): (Figure, Figure) = (|slice| slice.cpu_us[0], |slice| slice.cpu_us[1]);
+        let ratio = |qos, case, cluster: Figure, at_most| {
+            let result = |one, cluster| cluster / one;
+            compare(rounds, (case, qos, "µs"), (all, cluster), result, at_most)
         };
-        let added = |qos, case, figure: Figure, target| {
+        let added = |qos, case, figure: Figure, at_most| {
             let result = |one, cluster| cluster - one;
-            compare(rounds, (case, qos, "ms"), (figure, figure), result, Some(target))
+            compare(rounds, (case, qos, "ms"), (figure, figure), result, Some(at_most))
         };
         match self {
             Self::Local(qos) => {
@@ -95,8 +110,6 @@ impl Case {
             }
             Self::Crossing(qos) => {
                 let target = |most| (qos == QoS::AtMostOnce).then_some(most);
-                let (brokers, nats) =
-                    (|slice: &Slice| slice.cpu_us[0], |slice: &Slice| slice.cpu_us[1]);
                 vec![
                     ratio(qos, "wanted at another node: brokers", brokers, target(1.7)),
                     ratio(qos, "wanted at another node: NATS", nats, target(0.3)),
@@ -109,7 +122,7 @@ impl Case {
             Self::Takeover => {
                 let mut times: Vec<_> = rounds.iter().flat_map(Round::times).collect();
                 times.sort_unstable();
-                let row = |case, share: f64, target| {
+                let row = |case, share: f64, at_most| {
                     let at = (times.len() as f64 * share) as usize;
                     let ms = times[at].as_secs_f64() * 1e3;
                     Row {
@@ -119,12 +132,23 @@ impl Case {
                         one: None,
                         cluster: ms,
                         result: ms,
-                        target,
+                        at_most,
+                        at_least: None,
                         slices: rounds.len(),
                         noisy_slices: 0,
                     }
                 };
                 vec![row("takeover: p50", 0.5, None), row("takeover: p99", 0.99, Some(50.0))]
+            }
+            Self::Kept => {
+                let (qos, rate): (_, Figure) = (QoS::AtLeastOnce, |slice| slice.per_s);
+                let named = ("kept: acknowledged", qos, "1/s");
+                let row = compare(rounds, named, (rate, rate), |_, cluster| cluster, None);
+                vec![
+                    Row { at_least: Some(30_000.0), ..row },
+                    ratio(qos, "kept: brokers", brokers, None),
+                    ratio(qos, "kept: NATS", nats, None),
+                ]
             }
         }
     }
@@ -136,13 +160,13 @@ impl Round {
     }
 }
 
-/// The row of a figure of one broker and one of the cluster, of which `result` is compared with the target.
+/// The row of a figure of one broker and one of the cluster, of which `result` is compared with the goal.
 fn compare(
     rounds: &[Round],
     (case, qos, unit): (&'static str, QoS, &'static str),
     (of_one, of_cluster): (Figure, Figure),
     result: fn(f64, f64) -> f64,
-    target: Option<f64>,
+    at_most: Option<f64>,
 ) -> Row {
     let pair = |round: &Round| match round {
         Round::Pair(one, cluster) => {
@@ -159,7 +183,8 @@ fn compare(
         one: Some(middle(|one, _| one)),
         cluster: middle(|_, cluster| cluster),
         result: middle(result),
-        target,
+        at_most,
+        at_least: None,
         slices: pairs.len(),
         noisy_slices: pairs.iter().filter(|(_, _, noisy)| *noisy).count(),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::arguments::{number, seconds};
 use crate::runner::RunnerOptions;
@@ -11,10 +11,15 @@ use crate::runner::RunnerOptions;
 ///
 /// A single broker, three brokers of a cluster and their NATS server run at once on the same cores, with as many workers
 /// each; one load generator visits the single broker and the cluster in turn. Figures are medians of the rounds, ratios
-/// and differences are of paired slices. All clients use MQTT 5; state is in memory. Requires nats-server
-/// (Debian: apt-get install nats-server). Ctrl-C prints the results so far.
+/// and differences are of paired slices. All clients use MQTT 5; state is in memory. The cases of kept sessions have
+/// state on disk, and three NATS servers with copies of it. Requires nats-server (Debian: apt-get install nats-server).
+/// Ctrl-C prints the results so far.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
+    /// Parts of the benchmark [default: all]
+    #[arg(long = "part", value_name = "NAME,…", value_delimiter = ',', value_enum)]
+    pub parts: Vec<Part>,
+
     /// Rounds of slices per case
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
@@ -31,6 +36,10 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = number(1..=100_000))]
     pub takeovers: usize,
 
+    /// Nodes to kill for each size of their queues
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(1..=1000))]
+    pub kills: usize,
+
     /// Driver: uring or poll; by default the better available one
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
     pub driver: String,
@@ -40,16 +49,33 @@ pub struct Options {
     pub runner: RunnerOptions,
 
     /// One short slice each: only checks that it runs
-    #[arg(long, conflicts_with_all = ["rounds", "slice", "takeovers"])]
+    #[arg(long, conflicts_with_all = ["rounds", "slice", "takeovers", "kills"])]
     pub quick: bool,
 }
 
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Messages and takeovers, with all state in memory.
+    Memory,
+    /// Acknowledged messages for a kept session.
+    Kept,
+    /// Nodes that are killed.
+    Killed,
+}
+
 impl Options {
+    /// Whether this part is measured.
+    pub(super) fn has(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+
     /// The options with the settings of a quick run applied.
     pub(super) fn settled(&self) -> Self {
         let mut own = self.clone();
         if own.quick {
-            (own.rounds, own.slice, own.takeovers) = (1, Duration::from_millis(50), 3);
+            (own.rounds, own.slice) = (1, Duration::from_millis(50));
+            (own.takeovers, own.kills) = (3, 1);
         }
         own
     }

@@ -21,16 +21,18 @@ record! {
         case: &'static str => "case", 0;
         /// QoS of messages and subscriptions.
         qos: Option<u8> => "QoS", 0;
-        /// Unit of `one` and `cluster`: processor time per message, or time.
+        /// Unit of `one` and `cluster`: processor time per message, time, or messages per second.
         unit: &'static str => "unit", 0;
         /// The single broker.
         one: Option<f64> => "one broker", 2;
         /// The cluster.
         cluster: f64 => "cluster", 2;
-        /// Median of the rounds' ratios (processor time) or differences (latency); of takeovers, the time.
+        /// Median of the rounds' ratios (processor time) or differences (latency); otherwise that of the cluster.
         result: f64 => "result", 3;
         /// The goal: `result` should not exceed it.
-        target: Option<f64> => "at most", 2;
+        at_most: Option<f64> => "at most", 2;
+        /// The goal: `result` should not be below it.
+        at_least: Option<f64> => "at least", 0;
         /// Number of measured slices.
         slices: usize => "slices", 0;
         /// Slices among these that were kept although other processes used the cores.

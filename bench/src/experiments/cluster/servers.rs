@@ -1,6 +1,7 @@
 //! The processes: a single broker, NATS, and the nodes of a cluster.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,48 +13,64 @@ use crate::system::interrupt::interrupted;
 use crate::system::process::{Process, ReservedPort, find, listens};
 
 /// Time in which the nodes know each other.
-const LANES: Duration = Duration::from_secs(30);
+const LANES: Duration = Duration::from_secs(60);
+
+/// Wait between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Names of the nodes.
 const NODES: [&str; 3] = ["a", "b", "c"];
 
+/// Where the state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// In memory, with one NATS server.
+    InMemory,
+    /// On the disks of all brokers, and of three NATS servers that have copies of the nodes' sessions.
+    Kept,
+}
+
 /// All running processes.
 pub(super) struct Servers {
+    pub(super) state: State,
     pub(super) one: Process,
-    pub(super) nats: Process,
+    pub(super) nats: Vec<Process>,
     pub(super) nodes: Vec<Process>,
-    /// The version of NATS.
-    pub(super) version: String,
+}
+
+/// Folder, cores and processors of the processes to start.
+#[derive(Clone, Copy)]
+pub(super) struct Home<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) cores: &'a [usize],
+    pub(super) processors: usize,
 }
 
 impl Servers {
-    pub(super) fn start(
-        options: &Options,
-        directory: &Path,
-        cores: &[usize],
-        processors: usize,
-    ) -> Result<Self, Error> {
-        let missing = || Error::Server {
-            name: "nats-server".into(),
-            why: "it is not installed (Debian: apt-get install nats-server)".into(),
-        };
-        let program = find("nats-server").ok_or_else(missing)?;
-        let version = Command::new(&program).arg("--version").output()?;
-        let port = ReservedPort::take()?;
-        let mut command = Command::new(&program);
-        command.args(["-a", "127.0.0.1", "-p", &port.number().to_string()]);
-        let nats = Process::start("nats-server", command, Some(port), cores, directory, listens)?;
+    pub(super) fn start(state: State, options: &Options, home: Home<'_>) -> Result<Self, Error> {
+        let Home { directory, cores, processors } = home;
+        let nats = start_nats(state, home)?;
         let broker = |name: &str, arguments: &[&str]| {
             let mut command = server::command(&options.runner.setup, &options.driver, processors);
-            command.arg("--ephemeral").args(arguments);
+            match state {
+                State::InMemory => command.arg("--ephemeral"),
+                State::Kept => command.arg("--persistence-dir").arg(data(directory, name)),
+            };
+            command.args(arguments);
             Process::start(name, command, None, cores, directory, listens)
         };
         let one = broker("one", &[])?;
-        let url = format!("nats://{}", nats.address);
-        let node = |name: &&str| broker(name, &["--cluster", &url, "--node-name", name]);
-        let nodes = NODES.iter().map(node).collect::<Result<Vec<_>, _>>()?;
-        let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
-        let own = Self { one, nats, nodes, version };
+        let urls: Vec<_> = nats.iter().map(|server| format!("nats://{}", server.address)).collect();
+        let node = |(n, name): (usize, &&str)| {
+            // Each begins with another server.
+            let order = urls.iter().cycle().skip(n).take(urls.len()).cloned();
+            let order = order.collect::<Vec<_>>().join(",");
+            let keep = (state == State::Kept).then_some("--cluster-keep-sessions");
+            let arguments = ["--cluster", &order, "--node-name", name].into_iter().chain(keep);
+            broker(name, &arguments.collect::<Vec<_>>())
+        };
+        let nodes = NODES.iter().enumerate().map(node).collect::<Result<Vec<_>, _>>()?;
+        let own = Self { state, one, nats, nodes };
         own.await_lanes()?;
         Ok(own)
     }
@@ -63,20 +80,60 @@ impl Servers {
         let begun = Instant::now();
         for from in &self.nodes {
             for to in self.nodes.iter().filter(|to| to.address != from.address) {
-                while takeover((from.address, to.address), 1)?[0] >= LIMIT {
+                // A node without a lease refuses clients.
+                while takeover((from.address, to.address), 1).map_or(true, |own| own[0] >= LIMIT) {
                     interrupted()?;
                     if begun.elapsed() > LANES {
                         let why = "the nodes do not find each other".to_owned();
                         return Err(Error::Server { name: "the cluster".into(), why });
                     }
+                    std::thread::sleep(PAUSE);
                 }
             }
         }
         Ok(())
     }
 
-    /// The process identifiers of the nodes.
-    pub(super) fn of_nodes(&self) -> Vec<u32> {
-        self.nodes.iter().flat_map(|node| &node.family).copied().collect()
+    /// The process identifiers of the nodes, and those of the NATS servers.
+    pub(super) fn families(&self) -> [Vec<u32>; 2] {
+        [&self.nodes, &self.nats]
+            .map(|all| all.iter().flat_map(|process| &process.family).copied().collect())
     }
+}
+
+/// The folder of a process's state.
+fn data(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}-data"))
+}
+
+/// The version of nats-server.
+pub(super) fn version() -> Result<String, Error> {
+    let missing = || Error::Server {
+        name: "nats-server".into(),
+        why: "it is not installed (Debian: apt-get install nats-server)".into(),
+    };
+    let output =
+        Command::new(find("nats-server").ok_or_else(missing)?).arg("--version").output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn start_nats(state: State, home: Home<'_>) -> Result<Vec<Process>, Error> {
+    let Home { directory, cores, .. } = home;
+    let count = if state == State::Kept { 3 } else { 1 };
+    let ports = (0..count).map(|_| Ok((ReservedPort::take()?, ReservedPort::take()?)));
+    let ports = ports.collect::<io::Result<Vec<_>>>()?;
+    let routes = ports.iter().map(|(_, route)| format!("nats://127.0.0.1:{}", route.number()));
+    let routes = routes.collect::<Vec<_>>().join(",");
+    let server = |(n, (port, route)): (usize, (ReservedPort, ReservedPort))| {
+        let name = format!("nats-{}", n + 1);
+        let mut command = Command::new(find("nats-server").unwrap_or_default());
+        command.args(["-a", "127.0.0.1", "-p", &port.number().to_string()]);
+        if state == State::Kept {
+            let own = format!("nats://127.0.0.1:{}", route.give_up());
+            command.args(["-n", &name, "--cluster_name", "servers", "--cluster", &own]);
+            command.args(["--routes", &routes, "-js", "-sd"]).arg(data(directory, &name));
+        }
+        Process::start(&name, command, Some(port), cores, directory, listens)
+    };
+    ports.into_iter().enumerate().map(server).collect()
 }
