@@ -48,9 +48,15 @@ pub(super) struct ConnectionLimits {
 }
 
 impl Local {
-    pub(super) fn new(context: Context, bridge: Arc<Bridge>, map: Arc<TopicMap>) -> Self {
+    /// `is_new` says so of a session that exists already.
+    pub(super) fn new(
+        context: Context,
+        bridge: Arc<Bridge>,
+        map: Arc<TopicMap>,
+        is_new: bool,
+    ) -> Self {
         let client = format!("{BRIDGE_CLIENTS}{}", bridge.name).into();
-        let (retained, is_new) = (Cell::new(RetainedSent::None), Cell::new(false));
+        let (retained, is_new) = (Cell::new(RetainedSent::None), Cell::new(is_new));
         Self { context, bridge, map, client, retained, is_new }
     }
 
@@ -94,6 +100,7 @@ impl Local {
         let opened = self.attach(limits).await?;
         if !opened.present {
             self.retained.set(RetainedSent::None);
+            self.is_new.set(true);
         }
         if self.retained.get() != RetainedSent::All {
             let only_at_most_once = self.retained.get() == RetainedSent::Queued;
@@ -112,17 +119,25 @@ impl Local {
         self.retained.set(RetainedSent::All);
     }
 
-    /// Whether the remote broker has to discard the bridge's session, because the one here is new: the remote broker may take
-    /// a new QoS 2 message for an earlier one with the same packet identifier. If the bridge receives messages, it continues
-    /// the session nevertheless, so that none of them is lost.
-    pub(super) fn needs_clean_start(&self) -> bool {
-        let is_new = self.is_new.get() || !self.is_persistent();
-        is_new
-            && self.map.outgoing().any(|(_, own)| own.qos == QoS::ExactlyOnce)
-            && self.map.incoming().next().is_none()
+    /// Whether the session is new, and the remote broker may have one of an earlier session.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new.get()
     }
 
-    /// The remote broker has discarded the session of an earlier one.
+    /// Whether the session is new, and the remote broker may take a new QoS 2 message for an earlier one with the same packet
+    /// identifier.
+    pub(super) fn is_unknown(&self) -> bool {
+        let is_new = self.is_new.get() || !self.is_persistent();
+        is_new && self.map.outgoing().any(|(_, own)| own.qos == QoS::ExactlyOnce)
+    }
+
+    /// Whether the remote broker has to discard the bridge's session, because it does not know the one here. If the bridge
+    /// receives messages, it continues the session nevertheless, so that none of them is lost.
+    pub(super) fn needs_clean_start(&self) -> bool {
+        self.is_unknown() && self.map.incoming().next().is_none()
+    }
+
+    /// The remote broker has discarded the session of an earlier one, or completed its QoS 2 messages.
     pub(super) fn set_known(&self) {
         self.is_new.set(false);
     }
@@ -268,7 +283,7 @@ mod tests {
                     let map = Arc::new(TopicMap::new(&topics));
                     let bridge = Bridge { name: "b".into(), topics, ..Bridge::default() };
                     let bridge = Arc::new(bridge);
-                    let local = Local::new(context, bridge, map);
+                    let local = Local::new(context, bridge, map, false);
                     // It is prepared again after a failure, and before the remote broker is reached.
                     for _ in 0..2 {
                         local.prepare().await.unwrap();

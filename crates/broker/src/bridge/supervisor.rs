@@ -39,6 +39,8 @@ pub(super) struct Handle {
     is_stopped: Cell<bool>,
     /// The bridge was removed from the configuration: its session ends too.
     is_removed: Cell<bool>,
+    /// The remote broker does not know the session, when the operation has ended.
+    is_new: Cell<bool>,
     transport: RefCell<Option<Rc<Transport>>>,
     wake: Notify,
     is_done: Cell<bool>,
@@ -98,18 +100,20 @@ pub(super) async fn supervise(
     (handle, earlier): (Rc<Handle>, Option<Rc<Handle>>),
 ) {
     let _done = Done(handle.clone());
-    if let Some(earlier) = earlier {
+    if let Some(earlier) = &earlier {
         earlier.finished().await;
     }
+    let is_new = earlier.is_some_and(|earlier| earlier.is_new.get());
     let (bridge, map) = (Arc::new(bridge.clone()), Arc::new(TopicMap::new(&bridge.topics)));
     let status = context.bridges.status(&bridge.name);
-    let local = Local::new(context.clone(), bridge.clone(), map.clone());
+    let local = Local::new(context.clone(), bridge.clone(), map.clone(), is_new);
     let state_topic = StateTopic::new(&bridge.name, context.stages.routing);
     let own = Supervisor { context, settings, bridge, map, local, status, state_topic, handle };
     let mut publishing = pin!(own.state_topic.publish());
     select(own.run(), publishing.as_mut()).await;
     own.state_topic.close();
     publishing.await;
+    own.handle.is_new.set(own.local.is_new());
     if own.handle.is_removed.get() {
         own.local.end().await;
         own.context.bridges.forget(&own.bridge.name);
@@ -205,9 +209,6 @@ impl Supervisor {
         let clean_start = self.bridge.clean_start || self.local.needs_clean_start();
         let login = Login::new(&wire, of_bridge, &limits, (password, growth, clean_start));
         let granted = Box::pin(login.run()).await?;
-        if !granted.is_present {
-            self.local.set_known();
-        }
         let scheme = if remote.is_tls { Scheme::Mqtts } else { Scheme::Mqtt };
         let listen = interned(scheme.at(address));
         let origin = Origin { address: Some(address), listen };
@@ -218,6 +219,9 @@ impl Supervisor {
             most: granted.most.saturating_sub(growth),
         };
         let opened = self.local.open(own).await?;
+        if !granted.is_present {
+            self.local.set_known();
+        }
         let sessions = self.context.stages.sessions;
         // The remote broker numbers its messages from the start, so an earlier message with the same number is another one.
         if !granted.is_present {
@@ -240,7 +244,8 @@ impl Supervisor {
                 remote_aliases: granted.aliases,
                 keep_alive: granted.keep_alive,
                 awaits_suback: granted.awaits_suback,
-                suback_timeout: limits.connect,
+                releases: granted.is_present && self.local.is_unknown(),
+                answer_timeout: limits.connect,
                 is_resumed: granted.keeps_session,
                 origin,
                 client: self.local.client.clone(),
@@ -265,7 +270,8 @@ impl Supervisor {
         self.status.connected(&remote.to_string(), begun);
         report(format_args!("bridge {name}: connected to {remote}"));
         self.state_topic.set(true);
-        self.handle.transport.replace(Some(bridged.stream.clone()));
+        let stream = bridged.stream.clone();
+        self.handle.transport.replace(Some(stream.clone()));
         if self.is_ending() {
             bridged.stream.shut();
         }
@@ -273,6 +279,9 @@ impl Supervisor {
         let config = self.settings.load().config.clone();
         Box::pin(serve_bridged(bridged, Context { config, ..self.context.clone() })).await;
         self.handle.transport.replace(None);
+        if matches!(&*stream, Transport::Link(link) if link.has_released()) {
+            self.local.set_known();
+        }
         self.state_topic.set(false);
         let duration = now() - begun;
         if duration >= RETAINED_SENT {

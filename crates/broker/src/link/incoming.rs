@@ -25,6 +25,7 @@ impl Link {
             let bytes = &raw[taken..taken + frame.length()];
             taken += frame.length();
             match frame.kind() {
+                Kind::PubComp if self.is_released(frame) => (),
                 Kind::PubAck | Kind::PubRec | Kind::PubRel | Kind::PubComp => {
                     self.count_refused(frame);
                     buffer.extend_from_slice(bytes);
@@ -46,6 +47,17 @@ impl Link {
             }
         }
         Ok(taken)
+    }
+
+    /// Whether a PUBCOMP answers a PUBREL of the link itself.
+    fn is_released(&self, frame: Frame<'_>) -> bool {
+        if self.releases.are_complete() {
+            return false;
+        }
+        match Packet::decode(frame, Version::V5) {
+            Ok(Packet::PubComp(ack)) => self.releases.completes(ack.id),
+            _ => false,
+        }
     }
 
     /// Counts a message that the remote broker refuses; the session does not send it again.

@@ -11,7 +11,8 @@
 //! | `aliases.rs` | topic aliases in both directions |
 //! | `via.rs` | the path of brokers, by which loops are detected |
 //! | `keep_alive.rs` | when to ping, and when the remote broker is gone |
-//! | `suback.rs` | the time by which SUBACK has to arrive |
+//! | `awaited.rs` | the time by which an answer has to arrive |
+//! | `releases.rs` | the end of QoS 2 messages of an earlier session |
 //! | `stream.rs` | the transport |
 //! | `incoming.rs` | packets from the remote broker |
 //! | `outgoing.rs` | packets to the remote broker |
@@ -19,13 +20,14 @@
 //! | `registry.rs` | all bridges, and what they share |
 
 mod aliases;
+mod awaited;
 mod incoming;
 mod keep_alive;
 mod outgoing;
 pub(crate) mod registry;
+mod releases;
 pub(crate) mod status;
 mod stream;
-mod suback;
 pub(crate) mod topics;
 mod via;
 

@@ -13,9 +13,10 @@ use phalanx_tls::Wire;
 use crate::counters::Counters;
 use crate::events::Origin;
 use crate::link::aliases::{IncomingAliases, OutgoingAliases};
+use crate::link::awaited::Awaited;
 use crate::link::keep_alive::KeepAlive;
+use crate::link::releases::Releases;
 use crate::link::status::BridgeStatus;
-use crate::link::suback::AwaitedSuback;
 use crate::link::topics::TopicMap;
 
 /// Wakes the sender of the connection.
@@ -26,7 +27,8 @@ pub(crate) struct Link {
     wire: Wire,
     pub(super) options: LinkOptions,
     pub(super) keep_alive: KeepAlive,
-    pub(super) suback: AwaitedSuback,
+    pub(super) suback: Awaited,
+    pub(super) releases: Releases,
     /// Bytes of the remote broker that are not processed.
     raw: RefCell<Vec<u8>>,
     pub(super) incoming: RefCell<IncomingAliases>,
@@ -55,9 +57,12 @@ pub(crate) struct LinkOptions {
     pub(crate) remote_aliases: u16,
     /// Keep-alive in seconds; 0 for none.
     pub(crate) keep_alive: u16,
-    /// Whether SUBACK has not arrived during the login, and the time that it may take.
+    /// Whether SUBACK has not arrived during the login.
     pub(crate) awaits_suback: bool,
-    pub(crate) suback_timeout: Duration,
+    /// Whether the remote broker may hold QoS 2 messages of an earlier session.
+    pub(crate) releases: bool,
+    /// The time that each answer to SUBSCRIBE and PUBREL may take.
+    pub(crate) answer_timeout: Duration,
     /// Whether the remote broker keeps the bridge's session for the next connection.
     pub(crate) is_resumed: bool,
     pub(crate) origin: Origin,
@@ -70,14 +75,17 @@ pub(crate) struct LinkOptions {
 impl Link {
     /// A link over `wire`, on which `raw` was received already.
     pub(crate) fn new(wire: Wire, raw: Vec<u8>, options: LinkOptions) -> Self {
+        let (timeout, now) = (options.answer_timeout, now());
+        let releases = Releases::new(options.releases, timeout, now);
         Self {
             wire,
-            keep_alive: KeepAlive::new(options.keep_alive, now()),
-            suback: AwaitedSuback::new(options.awaits_suback, options.suback_timeout, now()),
+            keep_alive: KeepAlive::new(options.keep_alive, now),
+            suback: Awaited::new("SUBSCRIBE", options.awaits_suback, timeout, now),
             raw: RefCell::new(raw),
             incoming: RefCell::new(IncomingAliases::new(options.local_aliases)),
             outgoing: RefCell::new(OutgoingAliases::new(options.remote_aliases)),
-            answers: RefCell::default(),
+            answers: RefCell::new(releases.packets()),
+            releases,
             injected: RefCell::default(),
             sender: RefCell::default(),
             is_ended: Cell::new(false),
@@ -94,6 +102,11 @@ impl Link {
         self.options.is_resumed
     }
 
+    /// Whether the remote broker holds no QoS 2 message of an earlier session.
+    pub(crate) fn has_released(&self) -> bool {
+        self.releases.are_complete()
+    }
+
     /// Whether the link itself has packets for the remote broker.
     pub(crate) fn has_answers(&self) -> bool {
         !self.answers.borrow().is_empty()
@@ -107,6 +120,9 @@ impl Link {
     /// Waits for packets that the session has to process, and appends them to `buffer`.
     pub(crate) async fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         let read = self.read_packets(buffer).await;
+        if !matches!(read, Ok(1..)) {
+            self.releases.end();
+        }
         read.inspect_err(|error| {
             self.options.status.ended(match error.kind() {
                 io::ErrorKind::TimedOut => "the remote broker does not answer pings".to_owned(),
@@ -133,8 +149,8 @@ impl Link {
                 self.raw.replace(raw);
                 return Ok(buffer.len() - before);
             }
-            let left = self.keep_alive.left(now()).into_iter().chain(self.suback.left(now())?);
-            let timeout = match left.min() {
+            let answers = self.suback.left(now())?.into_iter().chain(self.releases.left(now())?);
+            let timeout = match answers.chain(self.keep_alive.left(now())).min() {
                 Some(left) => IoTimeout::after(left).until_shutdown(),
                 None => IoTimeout::NONE.until_shutdown(),
             };
@@ -155,6 +171,13 @@ impl Link {
         timeout: IoTimeout,
     ) -> io::Result<Vec<u8>> {
         let mut out = self.answers.take();
+        if !bytes.is_empty() && !self.releases.are_complete() {
+            if !out.is_empty() {
+                Box::pin(self.wire.write(out, timeout)).await?;
+            }
+            Box::pin(self.releases.completed()).await?;
+            out = self.answers.take();
+        }
         self.put(&bytes, &mut out)?;
         bytes.clear();
         if !out.is_empty() {

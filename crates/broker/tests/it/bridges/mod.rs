@@ -5,6 +5,7 @@ mod full;
 mod mosquitto;
 mod owing;
 mod pairs;
+mod released;
 mod retained;
 mod suback;
 mod tls;

@@ -14,7 +14,7 @@ use phalanx_testkit::process::Process;
 use super::{ALL_QOS, Node, any, await_state, bridge, config, free_port, next, publish, topic};
 
 /// The path of mosquitto. If it is not installed, prints a message past the test harness.
-fn program() -> Option<&'static str> {
+pub(super) fn program() -> Option<&'static str> {
     let found = ["/usr/sbin/mosquitto", "/usr/bin/mosquitto", "/usr/local/sbin/mosquitto"]
         .into_iter()
         .find(|path| Path::new(path).exists());
@@ -26,7 +26,7 @@ fn program() -> Option<&'static str> {
 }
 
 /// A running mosquitto, with more lines of configuration.
-fn start(program: &str, address: SocketAddr, folder: &Path, lines: &str) -> Process {
+pub(super) fn start(program: &str, address: SocketAddr, folder: &Path, lines: &str) -> Process {
     let file = folder.join("mosquitto.conf");
     let text = format!(
         "listener {} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {}/\n\

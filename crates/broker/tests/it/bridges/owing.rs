@@ -16,14 +16,14 @@ use super::suback::say;
 use super::{Node, any, bridge, config, topic};
 
 /// The remote broker.
-struct Remote {
+pub(super) struct Remote {
     stream: TcpStream,
     input: Vec<u8>,
 }
 
 impl Remote {
     /// Accepts the bridge.
-    fn accept(listener: &TcpListener, session_present: bool) -> Self {
+    pub(super) fn accept(listener: &TcpListener, session_present: bool) -> Self {
         let stream = listener.accept().unwrap().0;
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let (mut own, properties) = (Self { stream, input: Vec::new() }, Properties::NONE);
@@ -38,7 +38,7 @@ impl Remote {
         own
     }
 
-    fn say(&mut self, packet: Packet<'_>) {
+    pub(super) fn say(&mut self, packet: Packet<'_>) {
         say(&mut self.stream, packet);
     }
 
@@ -51,7 +51,7 @@ impl Remote {
     }
 
     /// Reads packets until one satisfies `is`, and returns the result of that.
-    fn find<T>(&mut self, is: impl Fn(&Packet<'_>) -> Option<T>) -> T {
+    pub(super) fn find<T>(&mut self, is: impl Fn(&Packet<'_>) -> Option<T>) -> T {
         loop {
             while let Some(frame) = Frame::split(&self.input, Frame::MAX_PACKET).unwrap() {
                 let length = frame.length();

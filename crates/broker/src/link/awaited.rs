@@ -1,30 +1,41 @@
-//! The SUBACK that the login did not wait for, because the remote broker sent many messages before it.
+//! Answers of the remote broker that the login did not wait for.
 
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
-/// The time by which SUBACK has to arrive. Times are those of the runtime's clock.
+/// The time by which an answer has to arrive. Times are those of the runtime's clock.
 #[derive(Debug)]
-pub(super) struct AwaitedSuback {
-    /// Maximum time after the last retained message.
+pub(super) struct Awaited {
+    /// The packets that it answers.
+    what: &'static str,
+    /// Maximum time after the last sign of progress.
     timeout: Duration,
     /// `None` once it has arrived.
     due: Cell<Option<Duration>>,
 }
 
-impl AwaitedSuback {
-    /// For a SUBACK that is outstanding at `now`, or has arrived.
-    pub(super) fn new(is_outstanding: bool, timeout: Duration, now: Duration) -> Self {
+impl Awaited {
+    /// For an answer to `what` that is outstanding at `now`, or has arrived.
+    pub(super) fn new(
+        what: &'static str,
+        is_outstanding: bool,
+        timeout: Duration,
+        now: Duration,
+    ) -> Self {
         let due = is_outstanding.then(|| now.saturating_add(timeout));
-        Self { timeout, due: Cell::new(due) }
+        Self { what, timeout, due: Cell::new(due) }
+    }
+
+    pub(super) fn is_outstanding(&self) -> bool {
+        self.due.get().is_some()
     }
 
     pub(super) fn arrived(&self) {
         self.due.set(None);
     }
 
-    /// The remote broker still sends retained messages.
+    /// The remote broker has made progress.
     pub(super) fn postpone(&self, now: Duration) {
         if self.due.get().is_some() {
             self.due.set(Some(now.saturating_add(self.timeout)));
@@ -38,7 +49,7 @@ impl AwaitedSuback {
     pub(super) fn left(&self, now: Duration) -> io::Result<Option<Duration>> {
         match self.due.get() {
             Some(due) if due <= now => {
-                Err(io::Error::other("the remote broker does not answer SUBSCRIBE"))
+                Err(io::Error::other(format!("the remote broker does not answer {}", self.what)))
             }
             due => Ok(due.map(|due| due - now)),
         }
@@ -50,16 +61,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suback_is_due_after_the_last_retained_message() {
+    fn an_answer_is_due_after_the_last_progress() {
         let at = Duration::from_secs;
-        let own = AwaitedSuback::new(true, at(10), at(0));
+        let own = Awaited::new("SUBSCRIBE", true, at(10), at(0));
         assert_eq!(own.left(at(9)).unwrap(), Some(at(1)));
         own.postpone(at(9));
         assert_eq!(own.left(at(10)).unwrap(), Some(at(9)));
         assert!(own.left(at(19)).is_err());
         own.arrived();
         own.postpone(at(19));
-        assert_eq!(own.left(at(99)).unwrap(), None);
-        assert_eq!(AwaitedSuback::new(false, at(10), at(0)).left(at(99)).unwrap(), None);
+        assert_eq!((own.left(at(99)).unwrap(), own.is_outstanding()), (None, false));
+        let arrived = Awaited::new("SUBSCRIBE", false, at(10), at(0));
+        assert_eq!(arrived.left(at(99)).unwrap(), None);
     }
 }

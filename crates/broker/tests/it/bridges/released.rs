@@ -1,0 +1,99 @@
+//! QoS 2 messages of an earlier session of a bridge, which the remote broker still holds.
+
+use std::net::{SocketAddr, TcpListener};
+
+use phalanx_broker::Direction;
+use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, QoS};
+use phalanx_testkit::mqtt::{Begin, Client, id};
+
+use super::mosquitto::{program, start};
+use super::owing::Remote;
+use super::{Node, any, bridge, config, free_port, next, publish, topic};
+
+/// Messages of the earlier session, and of the new one.
+const MESSAGES: u16 = 10;
+
+/// Begins the session of a bridge, and leaves QoS 2 messages incomplete.
+fn begin_session(remote: SocketAddr) {
+    let (mut earlier, _) = Client::begin(remote, &Begin::lasting("bridge-b"));
+    for number in 1..=MESSAGES {
+        earlier.publish_with("out", "earlier", Delivery::ExactlyOnce(id(number)), false, &[]);
+        assert!(matches!(earlier.next().packet(), Packet::PubRec(_)));
+    }
+    earlier.vanish();
+}
+
+/// The messages of a new session have the packet identifiers of earlier ones.
+fn new_messages_arrive(remote: SocketAddr, local_clean_start: bool) {
+    begin_session(remote);
+    let mut there = Client::new(remote, "there");
+    there.subscribe("out", QoS::ExactlyOnce);
+    let topics = vec![topic("out", Direction::Out, 2), topic("in", Direction::In, 2)];
+    let mut bridge = bridge("b", remote, topics);
+    bridge.local_clean_start = local_clean_start;
+    let local = Node::start(config(any(), vec![bridge]));
+    local.awaits("b");
+    let mut publisher = Client::new(local.address, "publisher");
+    for number in 0..MESSAGES {
+        let payload = &format!("new {number}");
+        publish(&mut publisher, "out", payload, QoS::ExactlyOnce, false);
+        assert_eq!(next(&mut there), ("out".into(), payload.into(), QoS::ExactlyOnce, false));
+    }
+    there.receives_nothing();
+    let mut here = local.subscriber("in", QoS::ExactlyOnce);
+    publish(&mut Client::new(remote, "other"), "in", "back", QoS::ExactlyOnce, false);
+    assert_eq!(next(&mut here), ("in".into(), "back".into(), QoS::ExactlyOnce, false));
+}
+
+#[test]
+fn new_messages_are_not_taken_for_earlier_ones() {
+    for local_clean_start in [false, true] {
+        let remote = Node::start(config(any(), Vec::new()));
+        new_messages_arrive(remote.address, local_clean_start);
+    }
+}
+
+#[test]
+fn mosquitto_does_not_take_new_messages_for_earlier_ones() {
+    let Some(program) = program() else { return };
+    let (folder, address) = (tempfile::tempdir().unwrap(), free_port());
+    let _mosquitto = start(program, address, folder.path(), "");
+    new_messages_arrive(address, false);
+}
+
+/// Otherwise an answer could be taken for that to a new message, or a new message be released with those of the earlier
+/// session.
+#[test]
+fn new_messages_wait_until_all_earlier_ones_are_released() {
+    let listener = TcpListener::bind(any()).unwrap();
+    let topics = vec![topic("out", Direction::Out, 2), topic("t", Direction::In, 1)];
+    let bridge = bridge("b", listener.local_addr().unwrap(), topics);
+    let local = Node::start(config(any(), vec![bridge]));
+    let released = |remote: &mut Remote, end: PacketId| {
+        let ids = (1..=end.get()).filter_map(PacketId::new);
+        ids.for_each(|id| {
+            let next = remote.find(|packet| Some(format!("{packet:?}")));
+            assert_eq!(next, format!("{:?}", Packet::PubRel(Ack::of(id))));
+            remote.say(Packet::PubComp(Ack::of(id)));
+        });
+    };
+    let mut remote = Remote::accept(&listener, true);
+    let mut publisher = Client::new(local.address, "publisher");
+    publish(&mut publisher, "out", "new", QoS::ExactlyOnce, false);
+    // All but the last.
+    released(&mut remote, id(PacketId::MAX.get() - 1));
+    drop(remote);
+    let mut remote = Remote::accept(&listener, true);
+    released(&mut remote, PacketId::MAX);
+    let sent = remote.find(|packet| match packet {
+        Packet::Publish(publish) => Some((publish.topic.to_owned(), publish.delivery.id())),
+        _ => None,
+    });
+    assert_eq!(sent, ("out".into(), Some(PacketId::MIN)));
+    drop(remote);
+    // The next connection continues the session.
+    let mut remote = Remote::accept(&listener, true);
+    let first = remote.find(|packet| Some(matches!(packet, Packet::Publish(_))));
+    assert!(first, "the message is sent again");
+    drop(local);
+}
