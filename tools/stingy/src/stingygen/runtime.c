@@ -35,12 +35,22 @@ static void fail(const char *what)
     abort();
 }
 
+/* A size in bytes, or in the unit K or M. */
+static size_t size_of(const char *text)
+{
+    char *end;
+    unsigned long long size = strtoull(text, &end, 10);
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
+    if (end == text || end[shift > 0] || size > (SIZE_MAX >> shift) || size << shift < 4096)
+        fail("STINGY_L2 is not a size of 4096 bytes or more, such as 524288, 512K or 1M");
+    return (size_t)size << shift;
+}
+
 static size_t l2_bytes(void)
 {
     const char *given = getenv("STINGY_L2");
-    size_t bytes = given ? strtoull(given, NULL, 10) : 0;
-    if (bytes >= 4096)
-        return bytes;
+    if (given && *given)
+        return size_of(given);
     unsigned long kib = 0;
     FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index2/size", "r");
     if (file) {

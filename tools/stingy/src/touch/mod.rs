@@ -6,7 +6,7 @@ mod trace;
 mod visits;
 
 use std::ffi::OsString;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -113,7 +113,12 @@ impl Touch {
             // The report alone goes to standard output.
             .stdout(std::io::stderr())
             .spawn()
-            .map_err(Error::read(valgrind))?;
+            .map_err(|error| match error.kind() {
+                ErrorKind::NotFound => {
+                    Error::contents(valgrind, "not found in the PATH; install valgrind")
+                }
+                _ => Error::read(valgrind)(error),
+            })?;
         drop(writer);
         let mut child = Ended(child);
         let last = self.requests.map(|requests| requests + self.skip);

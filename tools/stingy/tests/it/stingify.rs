@@ -61,6 +61,26 @@ fn patched_tux_gives_the_same_responses() {
 }
 
 #[test]
+fn sizes_of_the_environment_may_have_units() {
+    if !has("gcc") || !has("patch") {
+        return;
+    }
+    let folder = both();
+    let with = |size: &str| {
+        let mut command = Command::new(folder.path().join("new/tux"));
+        command.args(["3", "30"]).env("STINGY_L2", size).output().expect("the server")
+    };
+    for size in ["", "4096", "512K", "1M"] {
+        assert!(with(size).status.success(), "{size:?}");
+    }
+    for size in ["100", "1G", "K", "512KB", "1 M", "99999999999999999M"] {
+        let output = with(size);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains("512K or 1M"), "{size:?}: {errors}");
+    }
+}
+
+#[test]
 fn patched_tux_has_at_most_two_fifths_of_the_misses() {
     if !has("gcc") || !has("patch") || !has("valgrind") {
         return;

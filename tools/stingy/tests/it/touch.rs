@@ -69,6 +69,21 @@ fn functions_that_do_not_exist_are_reported() {
     );
 }
 
+#[test]
+fn a_missing_valgrind_is_to_be_installed() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    copy("tests/data/touch.c", folder.path());
+    run(folder.path(), "gcc", &["-o", "server", "touch.c"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx-stingy"));
+    command.args(["touch", "--stage", "a=main", "--", "./server"]);
+    let output = command.current_dir(folder.path()).env("PATH", "").output().expect("the tool");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("install valgrind"), "{errors}");
+}
+
 /// The program `phalanx`: that of the environment, or the one that was built beside the tools.
 fn web_server() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_BIN_EXE_phalanx-stingy")).with_file_name("phalanx");
