@@ -47,6 +47,7 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = match self {
             Self::Unknown => StatusCode::NOT_FOUND,
+            Self::TooLong => StatusCode::BAD_REQUEST,
             Self::TooMany => StatusCode::INSUFFICIENT_STORAGE,
             Self::Call(CallError::Panicked { .. }) => StatusCode::INTERNAL_SERVER_ERROR,
             // The stage is full, or the program ends.

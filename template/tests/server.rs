@@ -38,6 +38,8 @@ fn counters_count() {
                 let expected = [r#"{"name":"a","count":"#, &count.to_string(), "}"].concat();
                 assert_eq!(body, expected);
             }
+            let long = format!("POST /counters/{}", "a".repeat(1000));
+            assert!(request(address, &long).starts_with("HTTP/1.1 400 "));
             assert!(request(address, "GET /health").ends_with("\r\n\r\nok\n"));
             started.control.drain();
         },

@@ -13,6 +13,8 @@ use crate::stages::Stages;
 
 /// Clients may be idle for any time, but do not delay a shutdown.
 const IDLE_TIMEOUT: IoTimeout = IoTimeout::NONE.until_shutdown();
+/// Timeout for each part of a request after the first, since an incomplete request occupies memory.
+const REQUEST_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(30)).until_shutdown();
 /// Timeout for a client to accept its answers.
 const SEND_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(30));
 /// Bytes of replies that are sent before further ones are encoded. The last of them may be longer.
@@ -36,7 +38,8 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
             // The request is incomplete. While a client waits for answers, nothing is read from it.
             let wanted = input.len() + missing(&input);
             while input.len() < wanted {
-                if stream.read(&mut input, IDLE_TIMEOUT).await? == 0 {
+                let limit = if input.is_empty() { IDLE_TIMEOUT } else { REQUEST_TIMEOUT };
+                if stream.read(&mut input, limit).await? == 0 {
                     return Ok(());
                 }
             }

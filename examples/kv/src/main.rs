@@ -20,6 +20,7 @@ mod store;
 mod sweep;
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -69,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = |start: &phalanx::runtime::StartContext| {
         let listener = listeners.listener(start)?;
         let (accepting, clients) = (stages.clone(), clients.clone());
-        let most = arguments.max_clients + 1 + arguments.processors;
+        let most = arguments.max_clients.saturating_add(1 + arguments.processors);
         stages.clients.dispatch(move |_| {
             listener.accept_each(move |stream| {
                 let (stages, present) = (accepting.clone(), clients.clone());
@@ -91,9 +92,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     };
     runtime.run_and(graph, start, |up| {
-        println!("listening on {}", listeners.local_addr());
+        // An output without a reader does not end the server.
+        let _ = writeln!(io::stdout(), "listening on {}", listeners.local_addr());
         if let Some(admin) = up.admin {
-            eprintln!("admin page at http://{admin}/snapshot.json");
+            let _ = writeln!(io::stderr(), "admin page at http://{admin}/snapshot.json");
         }
     })?;
     Ok(())

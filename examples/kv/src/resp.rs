@@ -15,7 +15,7 @@ pub(crate) type Word<'a> = Cow<'a, [u8]>;
 pub(crate) type Request<'a> = SmallVec<[Word<'a>; 4]>;
 
 /// Maximum size of an argument in bytes.
-const MAX_BULK: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_BULK: usize = 16 * 1024 * 1024;
 /// Maximum number of words in a request.
 const MAX_WORDS: usize = 64 * 1024;
 /// Maximum size of a request in bytes, which bounds the memory per client.

@@ -11,6 +11,7 @@ use phalanx::net::Bytes;
 use crate::glob;
 use crate::key::{Key, OwnHash};
 use crate::reply::Reply;
+use crate::resp::MAX_BULK;
 
 /// An action on one key.
 #[derive(Debug)]
@@ -119,6 +120,10 @@ impl Store {
     }
 
     fn append(&mut self, key: Key, more: &[u8]) -> Reply {
+        let length = self.entries.get(&key).map_or(0, |entry| entry.value.len());
+        if length + more.len() > MAX_BULK {
+            return Reply::error("ERR the value would exceed 16 MiB");
+        }
         let entry = self.entries.entry(key).or_insert(Entry { value: Bytes::new(), expires: None });
         // Copies only if an answer with the old value is still being sent.
         let mut value = Vec::from(std::mem::take(&mut entry.value));

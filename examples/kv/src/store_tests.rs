@@ -63,6 +63,16 @@ fn numbers_do_not_wrap() {
     assert!(matches!(store.apply(key("n"), Action::Add(1), NOW), Reply::Error(_)));
 }
 
+#[test]
+fn values_do_not_grow_beyond_the_limit_of_an_argument() {
+    let mut store = Store::default();
+    let full = Action::Append(vec![b'a'; MAX_BULK]);
+    assert_eq!(store.apply(key("k"), full, NOW), Reply::Integer(MAX_BULK as i64));
+    let more = |store: &mut Store| store.apply(key("k"), Action::Append(vec![b'a']), NOW);
+    assert!(matches!(more(&mut store), Reply::Error(_)));
+    assert_eq!(store.apply(key("k"), Action::Length, NOW), Reply::Integer(MAX_BULK as i64));
+}
+
 proptest! {
     /// An iteration in small steps, with removals and insertions in between, returns every key that exists
     /// throughout; a sweep leaves no expired key.

@@ -1,6 +1,7 @@
 //! A client's connection: lines are received, positions are sent.
 
 use std::io::{self, Write};
+use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Listener, Stream};
@@ -12,13 +13,23 @@ const MAX_LINE: usize = 64 * 1024;
 /// Idle timeout of a client.
 const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(600));
 
+/// Maximum number of clients per processor; further ones are disconnected. Each has at most one item in the queue of the
+/// log, so this is also the bound of that queue.
+const MAX_CLIENTS: usize = 10_000;
+
 /// Accepts connections until the program is asked to shut down.
 pub(crate) async fn accept(listener: Listener, stages: Stages) {
+    let clients = Rc::new(());
     listener
         .accept_each(move |stream| {
+            if Rc::strong_count(&clients) > MAX_CLIENTS {
+                return; // dropped: closed
+            }
+            let present = clients.clone();
             let _ = stages.clients.dispatch(move |_| async move {
                 // The client has disconnected, or notices the end of its connection.
                 let _ = serve(stream, stages).await;
+                drop(present);
             });
         })
         .await;

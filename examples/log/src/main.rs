@@ -12,6 +12,7 @@ mod commit;
 #[cfg(test)]
 mod power;
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::client::accept;
 use crate::commit::{Commits, Stages};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    phalanx::runtime::raise_open_files();
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().unwrap_or("127.0.0.1:7008".to_owned()).parse()?;
     let directory = PathBuf::from(arguments.next().unwrap_or(".".to_owned()));
@@ -39,7 +41,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok(())
     };
     let runtime = Runtime::new().processors(processors);
-    runtime.run_and(graph, start, |_| println!("listening on {listening}"))?;
-    println!("{commits}");
+    // An output without a reader does not end the server.
+    runtime.run_and(graph, start, |_| {
+        let _ = writeln!(io::stdout(), "listening on {listening}");
+    })?;
+    let _ = writeln!(io::stdout(), "{commits}");
     Ok(())
 }

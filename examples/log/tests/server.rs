@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use phalanx_testkit::process::{Process, clean};
@@ -80,6 +81,25 @@ fn lines_are_at_the_acknowledged_positions() {
     let _ = client.send(&"x".repeat(100_000));
     assert_eq!(client.place(), None);
     assert_eq!(server.finish().0, 5);
+}
+
+#[test]
+fn an_output_without_a_reader_is_no_error() {
+    let home = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = clean(env!("CARGO_BIN_EXE_log"));
+    let mut server = command.arg("127.0.0.1:0").arg(home.path()).stdout(writer).spawn().unwrap();
+    drop(command);
+    let mut line = String::new();
+    let mut output = BufReader::new(reader);
+    output.read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on "), "{line}");
+    drop(output);
+    // At its end it prints the numbers of lines and syncs.
+    let signalled = Command::new("kill").arg(server.id().to_string()).status().unwrap();
+    let end = eventually("its end", || server.try_wait().unwrap());
+    assert!(signalled.success());
+    assert!(end.success(), "{end}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod router;
 mod simulated;
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 
 use clap::{Parser, ValueEnum};
@@ -49,7 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         server.ok_or("PostgreSQL is not installed (Debian: apt-get install postgresql)")?;
     on_phalanx::create_table(&server.socket())?;
     let listener = TcpListener::bind(address)?;
-    println!("listening on {}", listener.local_addr()?);
+    // An output without a reader does not end the server.
+    let _ = writeln!(io::stdout(), "listening on {}", listener.local_addr()?);
     match on {
         On::Phalanx => on_phalanx::serve(&listener, &server.socket()),
         On::Tokio => on_tokio::serve(listener, &server.socket()),

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use phalanx::runtime::report;
 use serde::Serialize;
 
 use crate::orders::{Failure, Order, Orders};
@@ -42,10 +43,19 @@ async fn find<O: Orders>(
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        match self {
-            Self::Invalid(what) => (StatusCode::UNPROCESSABLE_ENTITY, what).into_response(),
-            Self::Unavailable(what) => (StatusCode::SERVICE_UNAVAILABLE, what).into_response(),
-            Self::Unknown(what) => (StatusCode::INTERNAL_SERVER_ERROR, what).into_response(),
-        }
+        // The texts of the database are for its operator: they name tables and constraints.
+        let (status, text, what) = match self {
+            Self::Invalid(what) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "the order is not valid\n", what)
+            }
+            Self::Unavailable(what) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "the database is unavailable; try again\n", what)
+            }
+            Self::Unknown(what) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "the outcome is unknown\n", what)
+            }
+        };
+        report(format_args!("response {}: {what}", status.as_u16()));
+        (status, text).into_response()
     }
 }

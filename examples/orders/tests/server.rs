@@ -50,6 +50,8 @@ fn serves_orders(on: &str) {
     // A text that PostgreSQL cannot store.
     let zero = r#"{"customer":"an\u0000na","cents":1}"#;
     assert_eq!(request(address, "POST /orders", zero).0, 422);
+    // The response contains no name of the table.
+    assert_eq!(place(address, 0), (422, "the order is not valid\n".to_owned()));
     // More clients than connections leave before the answer.
     for _ in 0..64 {
         let mut stream = tcp::connect(address);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Listeners, Stream};
-use phalanx::runtime::StartContext;
+use phalanx::runtime::{StartContext, raise_open_files};
 use phalanx::{Call, CallError, Graph, PartitionedStage, Runtime, SharedStage, join};
 
 /// Maximum length of a client's line in bytes.
@@ -136,6 +136,7 @@ async fn answer(stages: Stages, hasher: &RandomState, line: &str) -> Result<Stri
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    raise_open_files();
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().unwrap_or("127.0.0.1:7000".into()).parse()?;
     let admin = arguments.next().unwrap_or("127.0.0.1:7001".into()).parse()?;
