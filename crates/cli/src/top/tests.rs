@@ -37,7 +37,7 @@ fn snapshot(nth: u64) -> Snapshot {
         })
     };
     let program = serde_json::json!({
-        "version": 1, "uptime_ns": nth * 1_000_000_000, "driver": "poll", "phase": "running",
+        "version": 1, "run": 1, "uptime_ns": nth * 1_000_000_000, "driver": "poll", "phase": "running",
         "stages": ["front", "a very long name", "last"], "time_buckets_ns": [],
         "processors": [processor(0), processor(1)],
     });
@@ -158,6 +158,15 @@ fn small_and_empty_screens() {
         screen(&app, width, height);
     }
     screen(&App::new(String::new(), 1.0, true), 80, 24);
+}
+
+#[test]
+fn a_restart_between_two_snapshots_is_noticed() {
+    let mut after = snapshot(3);
+    assert!(Interval::between(&snapshot(1), &after).is_some());
+    // Although the new run is longer than the old one was.
+    after.run = 2;
+    assert!(Interval::between(&snapshot(1), &after).is_none());
 }
 
 #[test]

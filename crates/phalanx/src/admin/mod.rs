@@ -50,6 +50,8 @@ pub(crate) struct Source {
     pub(crate) control: Control,
     pub(crate) driver: DriverKind,
     pub(crate) epoch: Instant,
+    /// A random number of this run.
+    pub(crate) run: u64,
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
     pub(crate) stalls: Arc<StallCounts>,
     pub(crate) metrics: Registered,

@@ -99,6 +99,7 @@ impl Snapshot {
         let names: Vec<_> = source.control.stages().collect();
         let mut snapshot = Self {
             version: VERSION,
+            run: source.run,
             uptime_ns: source.epoch.elapsed().as_nanos() as u64,
             driver: source.driver.to_string(),
             phase: match source.control.phase() {

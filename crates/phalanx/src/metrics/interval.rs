@@ -258,6 +258,7 @@ impl Interval {
     pub fn between(before: &Snapshot, after: &Snapshot) -> Option<Self> {
         let same = before.stages == after.stages
             && before.processors.len() == after.processors.len()
+            && before.run == after.run
             && before.uptime_ns <= after.uptime_ns;
         same.then(|| Self::new(Some(before), after))
     }

@@ -36,12 +36,20 @@ impl Registered {
 
     pub(crate) fn add_counter(&mut self, counter: &Counter) {
         self.check(counter.name(), Kind::Counter);
-        self.counters.push(counter.clone());
+        let is_same =
+            |other: &Counter| (other.name(), other.label()) == (counter.name(), counter.label());
+        if !self.counters.iter().any(is_same) {
+            self.counters.push(counter.clone());
+        }
     }
 
     pub(crate) fn add_gauge(&mut self, gauge: &Gauge) {
         self.check(gauge.name(), Kind::Gauge);
-        self.gauges.push(gauge.clone());
+        let is_same =
+            |other: &Gauge| (other.name(), other.label()) == (gauge.name(), gauge.label());
+        if !self.gauges.iter().any(is_same) {
+            self.gauges.push(gauge.clone());
+        }
     }
 
     pub(crate) fn add_times(&mut self, times: &Times) {
@@ -83,10 +91,13 @@ impl Registered {
         adjacent(self.gauges.iter().cloned().chain(members), Gauge::name)
     }
 
-    /// The series of the recorder, as pieces of text.
+    /// The series of the recorder, as pieces of text, without families of other metrics of the page: Prometheus would reject
+    /// a page with a family twice.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = String> + '_ {
         #[cfg(feature = "metrics")]
-        let pieces = self.recorder.iter().flat_map(super::Recorder::pieces);
+        let pieces = self.recorder.iter().flat_map(|recorder| {
+            recorder.pieces(|name| !name.starts_with("phalanx_") && !self.kinds.contains_key(name))
+        });
         #[cfg(not(feature = "metrics"))]
         let pieces = std::iter::empty();
         pieces
@@ -120,6 +131,8 @@ mod tests {
         let is_refused = |add: &dyn Fn(&mut Registered)| {
             catch_unwind(AssertUnwindSafe(|| add(&mut registered.clone()))).is_err()
         };
+        #[cfg(feature = "admin")]
+        assert_eq!(registered.counters().len(), 1, "Prometheus would reject the series twice");
         assert!(is_refused(&|registered| registered.add_gauge(&gauge)));
         assert!(is_refused(&|registered| registered.add_times(&times)));
         assert!(is_refused(&|registered| {
@@ -130,6 +143,25 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| registered.add_times(&times))).is_err());
     }
 
+    #[cfg(all(feature = "admin", feature = "metrics"))]
+    #[test]
+    fn families_of_a_recorder_do_not_repeat_those_of_the_page() {
+        use ::metrics::with_local_recorder;
+
+        let recorder = crate::metrics::Recorder::new();
+        with_local_recorder(&recorder, || {
+            for name in ["requests_total", "phalanx_info", "others"] {
+                ::metrics::counter!(name).increment(1);
+            }
+        });
+        let mut registered = Registered::default();
+        registered.add_counter(&Counter::new("requests", ""));
+        registered.set_recorder(&recorder);
+        let text: String = registered.recorded().collect();
+        assert!(text.contains("# TYPE others counter"), "{text}");
+        assert!(!text.contains("requests") && !text.contains("phalanx_info"), "{text}");
+    }
+
     #[cfg(feature = "admin")]
     #[test]
     fn metrics_of_one_name_are_adjacent() {
@@ -137,8 +169,9 @@ mod tests {
         family.member("one");
         let mut registered = Registered::default();
         registered.add_counters(&family);
-        for name in ["a", "b", "a"] {
-            registered.add_counter(&Counter::new(name, ""));
+        for value in ["x", "y"] {
+            registered.add_counter(&Counter::with_label("a", "", ("label", value)));
+            registered.add_counter(&Counter::new("b", ""));
         }
         let names: Vec<_> = registered.counters().iter().map(Counter::name).collect();
         assert_eq!(names, ["a", "a", "a", "b"]);

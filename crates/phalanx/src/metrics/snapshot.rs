@@ -26,6 +26,9 @@ pub(crate) type Name = Cow<'static, str>;
 pub struct Snapshot {
     /// [`VERSION`].
     pub version: u32,
+    /// A random number of this run of the program. Zero in snapshots of older programs.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub run: u64,
     /// Nanoseconds since the start.
     pub uptime_ns: u64,
     /// `"uring"` or `"poll"`.

@@ -14,6 +14,7 @@ mod placement;
 mod ranges;
 
 #[cfg(feature = "admin")]
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub use crate::scaling::{PROFILE_VARIABLE, PlacementMode, Totals};
 pub use crate::scaling::{ProfileError, ProfileFile};
 use crate::supervisor::{Signals, SupervisorIdle, Watched, supervise};
 use crate::worker::{ThreadScope, WorkerOptions, WorkerThread};
+pub use phalanx_driver::use_all_cores;
 
 /// Default of [`Runtime::spin`], the longest time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
@@ -357,6 +359,7 @@ impl Runtime {
                 control: control.clone(),
                 driver: kind,
                 epoch,
+                run: RandomState::new().hash_one(epoch),
                 system_calls: calls.clone(),
                 stalls,
                 pages: self.admin_pages.clone(),

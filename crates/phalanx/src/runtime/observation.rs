@@ -95,7 +95,7 @@ impl Runtime {
         self
     }
 
-    /// Adds `counter` to `/snapshot.json` and `/metrics`.
+    /// Adds `counter` to `/snapshot.json` and `/metrics`, unless one with its name and label is registered already.
     ///
     /// # Panics
     /// If a metric of another type has the same name.
@@ -105,7 +105,7 @@ impl Runtime {
         self
     }
 
-    /// Adds `gauge` to `/snapshot.json` and `/metrics`.
+    /// Adds `gauge` to `/snapshot.json` and `/metrics`, unless one with its name and label is registered already.
     ///
     /// # Panics
     /// If a metric of another type has the same name.

@@ -33,6 +33,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
     };
     let snapshot = Snapshot {
         version: 1,
+        run: 0,
         uptime_ns: 5_000_000_000,
         driver: "uring".to_owned(),
         phase: "running".into(),

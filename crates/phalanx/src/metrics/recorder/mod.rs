@@ -28,7 +28,9 @@ const BUCKETS: usize = 21;
 ///
 /// Clones share the series. Names and labels may have any characters: those other than letters, digits and underscores
 /// become underscores. A histogram has buckets for powers of 4 from a millionth to a million, and ignores values that are
-/// not numbers (NaN). A recorder has at most 10,000 series; `phalanx_recorder_series_refused` counts registrations of
+/// not numbers (NaN). The suffix `_total` is not a part of a name: `/metrics` adds it to counters. So a gauge `jobs` and a
+/// counter `jobs_total` have one name, and of the kinds of one name only the first is recorded. The page leaves out names
+/// that begin with `phalanx_`, and those of metrics that are registered with the runtime. A recorder has at most 10,000 series; `phalanx_recorder_series_refused` counts registrations of
 /// further ones.
 ///
 /// ```
@@ -120,12 +122,12 @@ impl Recorder {
 
     /// All series as OpenMetrics text, without the end that a page has.
     pub fn render(&self) -> String {
-        self.pieces().collect()
+        self.pieces(|_| true).collect()
     }
 
-    /// The same text in pieces, for a page that yields between them.
-    pub(crate) fn pieces(&self) -> Pieces<'_> {
-        Pieces::new(self)
+    /// The same text in pieces, for a page that yields between them. `publishes` selects families by name.
+    pub(crate) fn pieces<F: Fn(&str) -> bool>(&self, publishes: F) -> Pieces<'_, F> {
+        Pieces::new(self, publishes)
     }
 
     fn describe(&self, key: &KeyName, unit: Option<Unit>, help: &str) {

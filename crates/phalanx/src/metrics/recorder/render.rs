@@ -11,8 +11,9 @@ const PIECE_BYTES: usize = 16 * 1024;
 
 /// The pieces of a recorder's text. The series are locked while a piece is made; those that are registered between two
 /// pieces may be missing.
-pub(crate) struct Pieces<'r> {
+pub(crate) struct Pieces<'r, F> {
     recorder: &'r Recorder,
+    publishes: F,
     /// Where the next piece begins; none after the last one.
     at: Option<Position>,
 }
@@ -25,21 +26,22 @@ struct Position {
     labels: Option<String>,
 }
 
-impl<'r> Pieces<'r> {
-    pub(super) fn new(recorder: &'r Recorder) -> Self {
+impl<'r, F: Fn(&str) -> bool> Pieces<'r, F> {
+    pub(super) fn new(recorder: &'r Recorder, publishes: F) -> Self {
         // No family has a lower name.
-        Self { recorder, at: Some(Position::default()) }
+        Self { recorder, publishes, at: Some(Position::default()) }
     }
 }
 
-impl Iterator for Pieces<'_> {
+impl<F: Fn(&str) -> bool> Iterator for Pieces<'_, F> {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {
         let (mut at, mut out) = (self.at.take()?, String::new());
         let registry = self.recorder.lock();
         let families = (Bound::Included(&*at.family), Bound::Unbounded);
-        for (name, family) in registry.families.range::<str, _>(families) {
+        let families = registry.families.range::<str, _>(families);
+        for (name, family) in families.filter(|(name, _)| (self.publishes)(name)) {
             let after = at.labels.take();
             self.at = family.render(&mut out, name, after);
             if self.at.is_some() {
