@@ -179,6 +179,8 @@ mod tests {
     /// Accepts the first `good` keys, and returns their names.
     fn store(listener: &TcpListener, good: usize) -> HashSet<String> {
         let (mut stream, _) = listener.accept().unwrap();
+        // Otherwise each reply would wait for the acknowledgement of the reply before.
+        stream.set_nodelay(true).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap()).lines();
         let names = lines.map_while(Result::ok).filter(|line| line.starts_with("key:"));
         let mut keys = HashSet::new();
