@@ -87,7 +87,7 @@ pub use phalanx_macros::main;
 /// |---|---|
 /// | `processors = 2` | processors; one by default, and one to three in a simulation, chosen by the seed |
 /// | `stages = path` | function `fn(&mut Graph) -> S` that declares the stages; its result is the test's argument |
-/// | `seeds = 100` | simulates with the seeds 0 to 99; `PHALANX_SEED` and `PHALANX_SEEDS` replace them |
+/// | `seeds = 100` | simulates with the seeds 0 to 99; [variables](crate::sim::explore) change them |
 /// | `seed = 7` | simulates with this seed |
 ///
 /// A test may return a `Result`; an error fails it.

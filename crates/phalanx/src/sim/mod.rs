@@ -145,7 +145,8 @@ fn assert_no_simulation() {
 }
 
 /// Simulates with the seeds from 0 to `seeds` - 1. The environment variable `PHALANX_SEED=n` selects seed n
-/// alone, `PHALANX_SEEDS=n` replaces `seeds`.
+/// alone. `PHALANX_SEEDS=n` replaces `seeds`, `PHALANX_SEEDS_TIMES=n` multiplies it, and `PHALANX_MAX_SEEDS=n` bounds the
+/// result.
 ///
 /// # Panics
 /// As [`run`], for the first seed that fails. Also if a variable is not a number.
@@ -160,7 +161,7 @@ pub fn explore(seeds: u64, build: impl Fn(&mut World)) {
 pub fn explore_each(seeds: u64, test: impl Fn(u64)) {
     let all = match number("PHALANX_SEED") {
         Some(seed) => seed..=seed,
-        None => match number("PHALANX_SEEDS").unwrap_or(seeds) {
+        None => match seeds_of_environment(seeds, number) {
             0 => return,
             seeds => 0..=seeds - 1,
         },
@@ -176,6 +177,13 @@ pub fn explore_each(seeds: u64, test: impl Fn(u64)) {
     }
 }
 
+/// The number of seeds, from the number in the test and from those in environment variables.
+fn seeds_of_environment(seeds: u64, number: impl Fn(&str) -> Option<u64>) -> u64 {
+    let seeds = number("PHALANX_SEEDS").unwrap_or(seeds);
+    let times = number("PHALANX_SEEDS_TIMES").unwrap_or(1);
+    seeds.saturating_mul(times).min(number("PHALANX_MAX_SEEDS").unwrap_or(u64::MAX))
+}
+
 /// The number in an environment variable, if it is set.
 ///
 /// # Panics
@@ -185,5 +193,25 @@ fn number(variable: &str) -> Option<u64> {
     match text.to_str().and_then(|text| text.parse().ok()) {
         Some(number) => Some(number),
         None => panic!("{variable}={} is not a number below 2⁶⁴", text.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seeds_of_environment;
+
+    #[test]
+    fn variables_change_the_number_of_seeds() {
+        let seeds = |variables: &[(&str, u64)]| {
+            let value = |name: &str| variables.iter().find(|(of, _)| *of == name).map(|(_, n)| *n);
+            seeds_of_environment(6, value)
+        };
+        assert_eq!(seeds(&[]), 6);
+        assert_eq!(seeds(&[("PHALANX_SEEDS", 9)]), 9);
+        assert_eq!(seeds(&[("PHALANX_SEEDS_TIMES", 100)]), 600);
+        assert_eq!(seeds(&[("PHALANX_SEEDS", 2), ("PHALANX_SEEDS_TIMES", 3)]), 6);
+        assert_eq!(seeds(&[("PHALANX_MAX_SEEDS", 4)]), 4);
+        assert_eq!(seeds(&[("PHALANX_MAX_SEEDS", 20)]), 6);
+        assert_eq!(seeds(&[("PHALANX_SEEDS_TIMES", u64::MAX), ("PHALANX_MAX_SEEDS", 8)]), 8);
     }
 }

@@ -167,8 +167,14 @@ fn a_full_disk(seed: u64) -> u32 {
 
 #[test]
 fn a_full_disk_is_drained() {
-    let published = Cell::new(0);
-    sim::explore_each(20, |seed| published.set(published.get() + a_full_disk(seed)));
-    let alone = std::env::var_os("PHALANX_SEED").is_some();
-    assert!(alone || published.get() > 20 * 49, "{published:?}");
+    let (worlds, published) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(20, |seed| {
+        worlds.set(worlds.get() + 1);
+        published.set(published.get() + a_full_disk(seed));
+    });
+    // A single world may publish less than the others.
+    assert!(
+        worlds.get() < 20 || published.get() > worlds.get() * 49,
+        "{published:?} in {worlds:?}"
+    );
 }

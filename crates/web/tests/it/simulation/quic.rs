@@ -325,8 +325,7 @@ fn serve(world: &mut World, change: impl FnOnce(&mut Config)) {
 
 #[test]
 fn responses_survive_a_lossy_network() {
-    let seeds = std::env::var("PHALANX_SEEDS").ok().and_then(|text| text.parse().ok());
-    sim::explore(seeds.unwrap_or(60), web);
+    sim::explore(60, web);
 }
 
 #[test]
