@@ -15,11 +15,22 @@ pub fn listener() -> (TcpListener, SocketAddr) {
 
 /// A loopback address of the calling test only: no other test takes a port that a server there has released. Outside
 /// of Linux, which alone configures all of 127/8, the usual one.
+///
+/// # Panics
+/// If a test program asks for more than 2,047 addresses.
 pub fn own_address() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
-    let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    assert!(number < 2048, "addresses for each of 8,000 processes, which differ while they run");
+    let [high, low] = number.to_be_bytes();
+    let process = std::process::id();
     match cfg!(target_os = "linux") {
-        true => Ipv4Addr::new(127, (std::process::id() % 250) as u8 + 3, high, low),
+        true => Ipv4Addr::new(
+            127,
+            (process % 250) as u8 + 3,
+            (process / 250 % 32) as u8 * 8 + high,
+            low,
+        ),
         false => Ipv4Addr::LOCALHOST,
     }
 }
