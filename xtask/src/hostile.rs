@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 
 use clap::ValueEnum;
 
+use crate::artifacts::programs;
 use crate::task::{self, Outcome, cargo, target};
 
 /// A tool that checks the programs.
@@ -127,17 +128,11 @@ fn built(root: &Path) -> Result<Vec<PathBuf>, Obstacle> {
     command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
     command.args(["--workspace", "--test", "hostile"]).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| failed(format!("cargo: {error}")))?;
-    let programs = executables(&String::from_utf8_lossy(&output.stdout));
+    let programs = programs(&String::from_utf8_lossy(&output.stdout));
     match output.status.success() && programs.len() == 2 {
-        true => Ok(programs),
+        true => Ok(programs.into_iter().map(|program| program.path).collect()),
         false => Err(failed("the programs do not compile".into())),
     }
-}
-
-/// The executables in cargo's JSON messages.
-fn executables(messages: &str) -> Vec<PathBuf> {
-    let found = messages.lines().filter_map(|line| line.split_once("\"executable\":\""));
-    found.filter_map(|(_, rest)| Some(rest.split_once('"')?.0.into())).collect()
 }
 
 /// Ensures that a nightly toolchain with these components is installed.
@@ -189,16 +184,4 @@ fn with_flags(command: &mut Command, variable: &str, flags: &str) {
 
 fn succeed(mut command: Command, otherwise: &str) -> Result<(), Obstacle> {
     task::succeed(&mut command, otherwise).map_err(Obstacle::Failed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn executables_are_found_in_messages() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
-            {\"reason\":\"compiler-artifact\",\"executable\":\"/a/hostile-1\",\"fresh\":true}\n";
-        assert_eq!(executables(messages), [PathBuf::from("/a/hostile-1")]);
-    }
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, value_parser};
 
+mod artifacts;
 mod axum_suite;
 mod book;
 mod cluster;
@@ -21,6 +22,7 @@ mod posix;
 mod random;
 mod task;
 mod template;
+mod test_runs;
 mod tidy;
 
 /// Development tasks of this workspace.
@@ -44,6 +46,18 @@ enum Task {
     /// trailing whitespace. Prints one line per fault, `path:line: problem; remedy`, and exits with 1 if there are
     /// any.
     Tidy,
+    /// Run the tests as `cargo test` does, with as many test programs at once as there are cores.
+    ///
+    /// All programs run, also after a failure. Their output is printed when they have ended. Without doctests.
+    Test {
+        /// Arguments of `cargo test`, such as `-p phalanx-core`; by default `--workspace`.
+        ///
+        /// Arguments after `--`, such as a part of the names of tests, are those of the test programs.
+        #[arg(allow_hyphen_values = true)]
+        arguments: Vec<String>,
+        #[arg(last = true, hide = true)]
+        filters: Vec<String>,
+    },
     /// Draw the imports between the files of core in docs/plots.
     Imports,
     /// Run the loom models, in release mode and a target folder of their own.
@@ -142,6 +156,7 @@ fn main() -> ExitCode {
     let root = &root();
     task::exit_code(match task {
         Task::Tidy => tidy::run(root),
+        Task::Test { arguments, filters } => test_runs::run(root, arguments, filters),
         Task::Imports => tidy::import_picture::run(root),
         Task::Loom { filters } => loom::run(root, &filters),
         Task::Hostile { tools } => hostile::run(root, &tools),
@@ -175,5 +190,21 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn arguments_of_tests_follow_two_hyphens() {
+        let parsed = |arguments: &str| {
+            let all = ["xtask", "test"].into_iter().chain(arguments.split_whitespace());
+            let Task::Test { arguments, filters } = Arguments::parse_from(all).task else {
+                panic!("another task");
+            };
+            let (arguments, filters) = test_runs::split(arguments, filters);
+            (arguments.join(" "), filters.join(" "))
+        };
+        assert_eq!(parsed(""), ("--workspace".into(), String::new()));
+        assert_eq!(parsed("-- a --skip=b"), ("--workspace".into(), "a --skip=b".into()));
+        assert_eq!(parsed("-p c --lib"), ("-p c --lib".into(), String::new()));
+        assert_eq!(parsed("-p c -- --exact a"), ("-p c".into(), "--exact a".into()));
     }
 }
