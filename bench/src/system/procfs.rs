@@ -183,7 +183,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(runs);
-        assert!(busy_time(&[0]).unwrap() > 0.0 && own_time().unwrap() >= 0.0);
+        assert!(busy_time(&[0]).unwrap() > 0.0);
         assert!(run_time(&[u32::MAX]).is_err());
     }
 

@@ -43,13 +43,18 @@ fn run(options: &Options) -> Report {
 
 /// As [`run`], repeated if the machine stalled for so long that few requests were sent.
 fn run_until_busy(options: &Options) -> Report {
+    run_until(options, |report| report.completed > 10)
+}
+
+/// As [`run`], repeated until a report is not that of a stalled machine.
+fn run_until(options: &Options, is_good: impl Fn(&Report) -> bool) -> Report {
     let begun = Instant::now();
     loop {
         let report = run(options);
-        if report.completed > 10 {
+        if is_good(&report) {
             return report;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{report:?}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{report:?}");
     }
 }
 
@@ -169,7 +174,9 @@ fn a_backlog_is_reported() {
         let open =
             Options { connections: 2, rate: Some(1000.0), constant: true, ..options(&url, driver) };
         let report = run(&open);
-        assert!(report.backlog > 100 && report.completed < 20, "{report:?}");
+        // Each of two connections has one answer per 100 ms.
+        let most = 2.0 * (10.0 * report.seconds + 1.0);
+        assert!(report.backlog > 100 && report.completed as f64 <= most, "{report:?}");
         let meant = (1000.0 * report.seconds) as u64;
         assert!(report.offered.abs_diff(meant) <= 1, "{meant} of {report:?}");
     }
@@ -200,10 +207,11 @@ fn a_request_that_outlasts_the_measurement_is_reported() {
     for driver in drivers() {
         // The stalled request began in the warm-up, so no latency includes it.
         let (url, _) = scripted(|n| if n == 0 { Act::Stall } else { Act::Answer });
-        // The measured interval is longer than any stall of the machine: no other request outlasts it.
+        // Another request outlasts the measured interval only if the machine stalls: then the measurement is repeated.
         let (warmup, duration) = (Duration::from_millis(100), Duration::from_millis(1500));
         let timeout = Duration::from_secs(4);
-        let report = run(&Options { warmup, duration, timeout, ..options(&url, driver) });
+        let asked = Options { warmup, duration, timeout, ..options(&url, driver) };
+        let report = run_until(&asked, |report| report.starved <= 1);
         assert_eq!((report.starved, report.errors.total()), (1, 0), "{report:?}");
     }
 }

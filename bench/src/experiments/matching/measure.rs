@@ -63,6 +63,7 @@ pub(super) fn run(
             Err(_) if round > 0 => break,
             first => first?,
         }
+        eprintln!("round {} of {}", round + 1, options.rounds);
         for Arm { form, cores, rates } in &mut all {
             let (next, cores) = (AtomicUsize::new(0), *cores);
             let sum = on_cores(cores, form.threads(), |core| {
