@@ -67,19 +67,25 @@ fn a_window_of_large_parts() {
         |home| site(home, |config| config.timeouts.send = limit),
         |server, _| {
             let part = 8 * 1024;
-            let mut client = Connection::open(server.address, &[(INITIAL_WINDOW_SIZE, part)]);
-            client.send(kind::WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
-            client.get(1, "/large");
-            let begun = Instant::now();
-            for parts in 1.. {
-                client.until(|client| client.content(1).len() == parts * part as usize);
-                if begun.elapsed() > 2 * limit {
-                    break;
+            let outlasts_the_limit = || {
+                let mut client = Connection::open(server.address, &[(INITIAL_WINDOW_SIZE, part)]);
+                client.send(kind::WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+                client.get(1, "/large");
+                let begun = Instant::now();
+                for parts in 1.. {
+                    let taken = parts * part as usize;
+                    client.until(|client| client.content(1).len() == taken || client.is_over(1));
+                    if client.is_over(1) || begun.elapsed() > 2 * limit {
+                        break;
+                    }
+                    thread::sleep(limit / 6);
+                    client.send(kind::WINDOW_UPDATE, 0, 1, &part.to_be_bytes());
                 }
-                thread::sleep(limit / 6);
-                client.send(kind::WINDOW_UPDATE, 0, 1, &part.to_be_bytes());
-            }
-            assert!(client.content(1).len() < 128 * 1024, "within the first block");
+                assert!(client.content(1).len() < 128 * 1024, "within the first block");
+                (!client.is_over(1)).then_some(())
+            };
+            // Again if this thread was not scheduled for a limit.
+            eventually("a response that outlasts the limit", outlasts_the_limit);
         },
     );
 }

@@ -19,7 +19,7 @@ use phalanx::runtime::Control;
 use phalanx_broker::{Bridge, BridgeTopic, Config, Direction, Scheme, Serving, serve};
 use phalanx_mqtt::{Ack, Delivery, Packet, QoS, Reason};
 use phalanx_testkit::mqtt::Client;
-use phalanx_testkit::{TIMEOUT, eventually};
+use phalanx_testkit::{TIMEOUT, eventually, tcp};
 
 /// A running broker.
 pub(crate) struct Node {
@@ -74,9 +74,9 @@ fn await_state(address: SocketAddr, name: &str, state: &str) {
     while client.next().message().payload != state.as_bytes() {}
 }
 
-/// A free port of this machine.
-fn free_port() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+/// An address for brokers that start again there.
+fn own_address() -> SocketAddr {
+    (tcp::own_address(), 1883).into()
 }
 
 /// A broker's configuration without an address of its own choice.

@@ -11,7 +11,7 @@ use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::Client;
 use phalanx_testkit::process::Process;
 
-use super::{ALL_QOS, Node, any, await_state, bridge, config, free_port, next, publish, topic};
+use super::{ALL_QOS, Node, any, await_state, bridge, config, next, own_address, publish, topic};
 
 /// The path of mosquitto. If it is not installed, prints a message past the test harness.
 pub(super) fn program() -> Option<&'static str> {
@@ -29,9 +29,10 @@ pub(super) fn program() -> Option<&'static str> {
 pub(super) fn start(program: &str, address: SocketAddr, folder: &Path, lines: &str) -> Process {
     let file = folder.join("mosquitto.conf");
     let text = format!(
-        "listener {} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {}/\n\
+        "listener {} {}\nallow_anonymous true\npersistence true\npersistence_location {}/\n\
          autosave_interval 1\nuser root\n{lines}",
         address.port(),
+        address.ip(),
         folder.display()
     );
     std::fs::write(&file, text).unwrap();
@@ -45,7 +46,7 @@ pub(super) fn start(program: &str, address: SocketAddr, folder: &Path, lines: &s
 #[test]
 fn messages_pass_in_both_directions() {
     let Some(program) = program() else { return };
-    let (folder, address) = (tempfile::tempdir().unwrap(), free_port());
+    let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
     let _mosquitto = start(program, address, folder.path(), "");
     Client::new(address, "early").retain("far/kept", "before");
     let both = BridgeTopic { remote_prefix: "far/".into(), ..topic("#", Direction::Both, 2) };
@@ -87,7 +88,7 @@ fn messages_pass_in_both_directions() {
 fn no_message_is_lost_when_mosquitto_is_killed() {
     const MESSAGES: usize = 300;
     let Some(program) = program() else { return };
-    let (folder, address) = (tempfile::tempdir().unwrap(), free_port());
+    let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
     let mut mosquitto = start(program, address, folder.path(), "");
     let local =
         Node::start(config(any(), vec![bridge("m", address, vec![topic("#", Direction::Out, 1)])]));
@@ -120,7 +121,7 @@ fn no_message_is_lost_when_mosquitto_is_killed() {
 #[test]
 fn the_bridge_of_mosquitto_is_served() {
     let Some(program) = program() else { return };
-    let (folder, address) = (tempfile::tempdir().unwrap(), free_port());
+    let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
     let local = Node::start(config(any(), Vec::new()));
     let lines = format!(
         "connection up\naddress {}\ntopic # both 2 \"\" site/\nbridge_protocol_version mqttv50\n\

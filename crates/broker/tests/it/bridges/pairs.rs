@@ -8,7 +8,7 @@ use phalanx_mqtt::{Delivery, Property, QoS};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Client, id};
 
-use super::{ALL_QOS, Node, any, await_free, bridge, config, free_port, next, publish, topic};
+use super::{ALL_QOS, Node, any, await_free, bridge, config, next, own_address, publish, topic};
 
 #[test]
 fn messages_of_all_qos_pass_in_both_directions() {
@@ -101,9 +101,9 @@ fn content_filters_decide_what_is_forwarded() {
 
 #[test]
 fn queued_messages_arrive_when_the_remote_broker_is_back() {
-    let port = free_port();
+    let address = own_address();
     let local =
-        Node::start(config(any(), vec![bridge("b", port, vec![topic("#", Direction::Out, 1)])]));
+        Node::start(config(any(), vec![bridge("b", address, vec![topic("#", Direction::Out, 1)])]));
     let mut publisher = Client::new(local.address, "publisher");
     // Until the session exists, nothing is queued for it.
     super::await_state(local.address, "b", "0");
@@ -113,7 +113,7 @@ fn queued_messages_arrive_when_the_remote_broker_is_back() {
             publisher.publish("a", &number.to_string());
             number += 1;
         }
-        let remote = Node::start(config(port, Vec::new()));
+        let remote = Node::start(config(address, Vec::new()));
         let mut there = remote.subscriber("a", QoS::AtLeastOnce);
         local.awaits("b");
         publisher.publish("a", &format!("live {round}"));
@@ -121,7 +121,7 @@ fn queued_messages_arrive_when_the_remote_broker_is_back() {
         while next(&mut there).1 != format!("live {round}") {}
         drop(there);
         drop(remote);
-        await_free(port);
+        await_free(address);
         super::await_state(local.address, "b", "0");
     }
 }
@@ -129,9 +129,9 @@ fn queued_messages_arrive_when_the_remote_broker_is_back() {
 /// With a persistence directory the queue survives a restart of the broker.
 #[test]
 fn the_queue_survives_a_restart() {
-    let (port, home) = (free_port(), tempfile::tempdir().unwrap());
+    let (address, home) = (own_address(), tempfile::tempdir().unwrap());
     let start = || {
-        let own = bridge("b", port, vec![topic("#", Direction::Out, 2)]);
+        let own = bridge("b", address, vec![topic("#", Direction::Out, 2)]);
         let mut own = config(any(), vec![own]);
         own.persistence_dir = Some(home.path().into());
         Node::start(own)
@@ -145,7 +145,7 @@ fn the_queue_survives_a_restart() {
     }
     drop(publisher);
     drop(local);
-    let remote = Node::start(config(port, Vec::new()));
+    let remote = Node::start(config(address, Vec::new()));
     let mut there = remote.subscriber("a", QoS::AtLeastOnce);
     let _local = start();
     for number in 0..20 {
@@ -158,12 +158,12 @@ fn the_queue_survives_a_restart() {
 #[test]
 fn brokers_that_bridge_to_each_other_make_no_loop() {
     for (no_local, paths) in [(true, 2), (false, 4)] {
-        let ports = [free_port(), free_port()];
+        let addresses = [own_address(), own_address()];
         let of = |own: usize| {
             let all = topic("#", Direction::Both, 1);
-            let mut to = bridge(&format!("b{own}"), ports[1 - own], vec![all]);
+            let mut to = bridge(&format!("b{own}"), addresses[1 - own], vec![all]);
             to.no_local = no_local;
-            Node::start(config(ports[own], vec![to]))
+            Node::start(config(addresses[own], vec![to]))
         };
         let nodes = [of(0), of(1)];
         nodes[0].awaits("b0");

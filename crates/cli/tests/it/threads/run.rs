@@ -1,7 +1,7 @@
 //! Programs with threads run natively and under `phalanx threads`, with equal output and exit code.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -353,11 +353,11 @@ fn memcached_serves_and_stops() {
     if !program.exists() || !machine_is_suitable() {
         return eprintln!("SKIPPED: there is no memcached");
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = SocketAddr::from((phalanx_testkit::tcp::own_address(), 11211));
     let mut command = threads(2, program);
-    command.args(["-u", "root", "-t", "4", "-l", "127.0.0.1", "-p", &port.to_string()]);
+    command.args(["-u", "root", "-t", "4", "-l", &address.ip().to_string()]);
     let mut server = Server(command.spawn().unwrap());
-    let connect = || TcpStream::connect(("127.0.0.1", port)).ok();
+    let connect = || TcpStream::connect(address).ok();
     let end = Instant::now() + Duration::from_secs(30);
     while connect().is_none() {
         assert!(Instant::now() < end, "memcached does not listen");

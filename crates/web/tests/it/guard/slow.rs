@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::{TIMEOUT, eventually};
 use socket2::{Domain, Socket, Type};
 
 use crate::guard::harness::{Server, connect, get, on_each_driver, rest};
@@ -69,8 +69,8 @@ fn below_the_minimum_rate() {
                 }
             }
             assert!(taken < 24 << 20, "cut off before the end");
-            // A client that is fast enough on average receives everything.
-            assert!(get(server, "/large").len() > 24 << 20);
+            // A client that is fast enough on average receives everything, unless the machine stalls.
+            eventually("a fast client", || (get(server, "/large").len() > 24 << 20).then_some(()));
         },
     );
 }

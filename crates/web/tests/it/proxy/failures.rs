@@ -302,8 +302,14 @@ fn slow_uploads_eject_no_server() {
         };
         (0..3).for_each(|_| fail("/api/slow"));
         assert_eq!((failures("closed"), ejections()), (Some(3), Some(0)));
-        (0..3).for_each(|_| fail("/api/fast"));
-        assert_eq!((failures("closed"), ejections()), (Some(6), Some(1)));
+        // On a busy machine a server may be slow to close: then its failure does not count either.
+        let mut count = 3;
+        eventually("an ejection", || {
+            fail("/api/fast");
+            count += 1;
+            ejections().filter(|count| *count == 1)
+        });
+        assert!(count >= 6 && failures("closed") == Some(count), "{count}");
     });
 }
 
