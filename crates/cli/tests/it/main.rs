@@ -1,7 +1,8 @@
 //! The command from the outside, with the real binary, sockets, files and clients such as curl.
 //!
 //! Each test starts its own servers on free ports with its own files, so that tests can run concurrently. Tests of
-//! servers run on every driver of this machine, or on the one named by the environment variable `PHALANX_DRIVER`.
+//! servers run on every driver of this machine, or on the one named by the environment variable `PHALANX_DRIVER`. Tests of
+//! rules in which the driver has no part run on one.
 
 #![cfg(unix)]
 
@@ -18,4 +19,4 @@ mod stingy;
 mod threads;
 mod web;
 
-pub(crate) use server::on_each_driver;
+pub(crate) use server::{on_each_driver, on_one_driver};

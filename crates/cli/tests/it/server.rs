@@ -24,6 +24,25 @@ macro_rules! on_each_driver {
 }
 pub(crate) use on_each_driver;
 
+/// Makes each named function a test on the driver that the server chooses by default, or on the one that the environment
+/// selects: for rules in which the driver has no part.
+macro_rules! on_one_driver {
+    ($($name:ident),* $(,)?) => {
+        $(mod $name {
+            #[test]
+            fn on_one_driver() {
+                $crate::server::on_one(super::$name);
+            }
+        })*
+    };
+}
+pub(crate) use on_one_driver;
+
+pub(crate) fn on_one(test: fn(&'static str)) {
+    let poll = std::env::var_os("PHALANX_DRIVER").is_some_and(|named| named == "poll");
+    test(if !poll && uring().is_ok() { "uring" } else { "poll" });
+}
+
 /// Whether this machine permits io_uring, or the program's error message.
 fn uring() -> Result<(), String> {
     static URING: OnceLock<Result<(), String>> = OnceLock::new();

@@ -33,10 +33,9 @@ fn differential() {
     differential::differential();
 }
 
-/// Runs the cases on other servers if `PHALANX_WITNESSES` is set, for information only.
+/// Runs the cases on other servers.
 #[test]
+#[ignore = "for information only: it prints what other servers do, and checks nothing"]
 fn witnesses() {
-    if std::env::var_os("PHALANX_WITNESSES").is_some() {
-        suite::witnesses();
-    }
+    suite::witnesses();
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::broker::access::tls;
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     each_address_has_its_own_logins,
     limits_and_versions_of_an_address,
     certificates_of_one_address,

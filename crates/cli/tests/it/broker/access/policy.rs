@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::broker::process::Broker;
 use crate::server::bare;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     users_need_their_passwords,
     a_crowd_with_wrong_passwords,
     tokens_are_passwords,

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     clients_prove_that_they_know_their_passwords,
     wrong_proofs_are_refused,
     exchanges_of_other_forms_are_refused,

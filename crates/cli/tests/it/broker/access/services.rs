@@ -17,7 +17,7 @@ use crate::broker::access::policy::{KEYS, TOKEN};
 use crate::broker::process::Broker;
 use crate::server::Server;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     keys_of_tokens_are_fetched,
     keys_are_fetched_from_a_trusted_server_only,
     a_service_decides_about_logins,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     messages_arrive,
     lines_arrive_in_order,
     filters_are_applied,

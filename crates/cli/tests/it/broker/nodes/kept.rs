@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     a_killed_nodes_sessions_are_adopted,
     a_stopped_node_finds_that_its_sessions_were_adopted,
     a_node_that_returns_in_time_keeps_its_sessions,

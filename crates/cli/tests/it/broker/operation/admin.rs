@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     the_api_needs_a_token,
     clients_are_listed_and_disconnected,
     banned_clients_cannot_connect,

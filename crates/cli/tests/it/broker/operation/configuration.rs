@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::broker::process::Broker;
 use crate::server::bare;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     a_file_takes_effect,
     a_file_is_reloaded,
     listen_addresses_are_reloaded,

@@ -8,7 +8,7 @@ use phalanx_testkit::{eventually, http};
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     retained_messages_beyond_the_bound,
     dropped_messages_are_counted,
     messages_that_are_being_sent_are_counted,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     events_of_a_client_as_json,
     refused_logins_as_text,
     classes_and_rates_are_reloaded,

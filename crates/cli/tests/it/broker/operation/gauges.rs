@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(messages_and_connections_are_shown, the_dashboard_shows_existing_metrics);
+crate::on_one_driver!(messages_and_connections_are_shown, the_dashboard_shows_existing_metrics);
 
 /// The answer to `/metrics`.
 fn metrics(admin: SocketAddr) -> String {

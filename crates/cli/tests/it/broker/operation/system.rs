@@ -5,7 +5,7 @@ use phalanx_testkit::mqtt::{Begin, Client};
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     system_topics_are_published,
     not_matched_by_a_leading_wildcard,
     disabled_by_an_interval_of_zero

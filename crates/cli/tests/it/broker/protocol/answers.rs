@@ -7,7 +7,7 @@ use phalanx_testkit::mqtt::{Begin, Client, id};
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     unsupported_versions,
     a_malformed_connect,
     empty_filters,

@@ -9,7 +9,7 @@ use tempfile::tempdir;
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     a_filter_after_the_topic,
     a_filter_before_the_topic,
     groups_share_what_a_filter_matches,

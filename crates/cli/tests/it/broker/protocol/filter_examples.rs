@@ -5,7 +5,7 @@ use phalanx_testkit::mqtt::Client;
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(each_filter_receives_the_messages_of_its_row);
+crate::on_one_driver!(each_filter_receives_the_messages_of_its_row);
 
 const PAGE: &str = include_str!("../../../../../../docs/broker/filters-by-example.md");
 

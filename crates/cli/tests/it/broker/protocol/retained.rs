@@ -5,7 +5,7 @@ use phalanx_testkit::mqtt::Client;
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     the_last_one_is_retained,
     an_empty_one_deletes_it,
     when_they_are_sent,

@@ -5,7 +5,7 @@ use phalanx_testkit::mqtt::{Begin, Client, identifiers};
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     wildcards_match,
     one_message_for_all_subscriptions_of_a_client,
     no_local,

@@ -6,7 +6,7 @@ use phalanx_testkit::mqtt::{Begin, Client, id};
 
 use crate::broker::process::Broker;
 
-crate::on_each_driver!(
+crate::on_one_driver!(
     an_invalid_response_topic,
     texts_with_disallowed_code_points,
     payloads_declared_as_text,

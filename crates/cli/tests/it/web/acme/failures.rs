@@ -8,10 +8,10 @@ use phalanx_testkit::process::Signal;
 
 use super::Setting;
 use super::authorities::{Pebble, dns_authority, pebble, refusing_authority};
-use crate::on_each_driver;
+use crate::on_one_driver;
 use crate::server::{Server, without_stderr};
 
-on_each_driver!(
+on_one_driver!(
     limits_are_respected,
     delays_are_forgotten,
     a_refused_challenge,

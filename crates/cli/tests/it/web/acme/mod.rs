@@ -19,10 +19,10 @@ use phalanx_testkit::process::Signal;
 use tempfile::TempDir;
 
 use self::authorities::{Gate, Pebble, free_port, pebble};
-use crate::on_each_driver;
+use crate::on_one_driver;
 use crate::server::{Server, bare};
 
-on_each_driver!(
+on_one_driver!(
     by_http,
     by_tls,
     renewed_and_kept,

@@ -11,12 +11,12 @@ use phalanx_testkit::process::curl_well;
 use phalanx_testkit::site::Site;
 use serde_json::Value;
 
-use crate::on_each_driver;
+use crate::on_one_driver;
 use crate::server::Server;
 use crate::web::admin::openmetrics;
 use crate::web::admin::snapshots::{STAGES, start};
 
-on_each_driver!(
+on_one_driver!(
     requests_by_status,
     latency_of_each_request,
     pages,

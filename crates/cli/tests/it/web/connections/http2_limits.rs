@@ -1,23 +1,14 @@
-//! HTTP/2 at the level of frames: clients that cause much work with little traffic, and malformed requests that
-//! the HTTP/2 library accepts.
+//! HTTP/2 at the level of frames: clients that cause much work with little traffic, and malformed requests.
 
 use phalanx_testkit::bytes::{noise, same};
 use phalanx_testkit::http::Client;
 use phalanx_testkit::http2::{Connection, Frame, kind};
 
-use crate::on_each_driver;
 use crate::web::connections::http2::{ENHANCE_YOUR_CALM, PROTOCOL_ERROR, site, start};
+use crate::{on_each_driver, on_one_driver};
 
-on_each_driver!(
-    resets_below_the_bound,
-    useless_frames,
-    window_updates_for_sent_data,
-    stalled_streams,
-    blanks_around_values,
-    fragments,
-    lengths,
-    connect,
-);
+on_each_driver!(resets_below_the_bound, window_updates_for_sent_data, stalled_streams);
+on_one_driver!(useless_frames, blanks_around_values, fragments, lengths, connect);
 
 const CANCEL: u32 = 8;
 

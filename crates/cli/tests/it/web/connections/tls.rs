@@ -14,21 +14,20 @@ use phalanx_testkit::process::curl;
 use phalanx_testkit::site::Site;
 use rustix::process::Signal;
 
-use crate::on_each_driver;
 use crate::server::{Server, bare};
+use crate::{on_each_driver, on_one_driver};
 
 on_each_driver!(
     both_protocols,
     versions_and_protocols,
     sessions_are_resumed,
-    renewed_while_it_runs,
-    an_invalid_renewal_is_ignored,
     plain_requests_get_an_error,
     incomplete_handshakes_time_out,
     drained,
     records_in_any_segments,
     by_name,
 );
+on_one_driver!(renewed_while_it_runs, an_invalid_renewal_is_ignored);
 
 const LARGE: usize = 5 << 20;
 

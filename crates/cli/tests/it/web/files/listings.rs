@@ -7,10 +7,10 @@ use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
 use phalanx_testkit::site::Site;
 
-use crate::on_each_driver;
+use crate::on_one_driver;
 use crate::server::Server;
 
-on_each_driver!(
+on_one_driver!(
     links_lead_to_the_files,
     sorted_by_links,
     json_for_programs,

@@ -8,10 +8,10 @@ use phalanx_testkit::http::Client;
 use phalanx_testkit::process::Signal;
 use phalanx_testkit::site::Site;
 
-use crate::on_each_driver;
+use crate::on_one_driver;
 use crate::server::{Server, bare};
 
-on_each_driver!(included_hosts_change_at_a_reload);
+on_one_driver!(included_hosts_change_at_a_reload);
 
 fn write(site: &Site, name: &str, text: &str) {
     let path = site.outside().join(name);

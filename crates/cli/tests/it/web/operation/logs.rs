@@ -7,10 +7,10 @@ use phalanx_testkit::http::Client;
 use phalanx_testkit::process::{Signal, curl_well};
 use phalanx_testkit::site::Site;
 
-use crate::on_each_driver;
+use crate::on_one_driver;
 use crate::server::{Server, bare};
 
-on_each_driver!(
+on_one_driver!(
     each_host_has_its_log,
     logs_change_at_a_reload,
     every_log_is_reopened,
