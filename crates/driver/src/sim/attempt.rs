@@ -32,12 +32,25 @@ pub(super) struct InFlight {
     pub(super) op: Op,
     /// The earliest time of completion.
     pub(super) at: u64,
+    /// Whether it was cancelled, and has not completed yet.
+    pub(super) cancelled: bool,
 }
 
+impl InFlight {
+    /// Whether `other` has to wait until this cancelled request has completed.
+    fn delays(&self, other: &Self) -> bool {
+        let same = |socket: fn(&Op) -> Option<Socket>| {
+            socket(&self.op).is_some() && socket(&self.op) == socket(&other.op)
+        };
+        self.cancelled && !other.cancelled && (same(sends_on) || same(receives_on))
+    }
+}
+
+/// The request, with its progress. A receive `skips` this many bytes, if it may discard them.
 pub(super) enum Op {
     Accept(Socket),
     Connect(Address),
-    Receive { socket: Socket, max: usize },
+    Receive { socket: Socket, max: usize, skips: Option<u64> },
     SendTo { socket: Socket, datagram: UserBytes, to: Option<SocketAddr>, segment: Option<u16> },
     ReceiveFrom { socket: Socket, buffer: Vec<u8>, max: usize },
     Send { socket: Socket, payload: Outgoing, sent: usize },
@@ -64,6 +77,30 @@ impl Op {
     pub(super) fn is_of_a_file(&self) -> bool {
         self.socket().is_none() && !matches!(self, Self::Connect(_))
     }
+
+    /// Whether io_uring completes it some time after its cancellation.
+    pub(super) fn may_end_late(&self) -> bool {
+        matches!(
+            self,
+            Self::Connect(_) | Self::Send { .. } | Self::SendTo { .. } | Self::ReceiveFrom { .. }
+        )
+    }
+}
+
+/// The socket on which `op` sends.
+pub(super) fn sends_on(op: &Op) -> Option<Socket> {
+    match op {
+        Op::Send { socket, .. } | Op::SendFile(FileSend { socket, .. }) => Some(*socket),
+        _ => None,
+    }
+}
+
+/// The socket on which `op` receives.
+pub(super) fn receives_on(op: &Op) -> Option<Socket> {
+    match op {
+        Op::Receive { socket, .. } | Op::ReceiveFrom { socket, .. } => Some(*socket),
+        _ => None,
+    }
 }
 
 fn code(code: i32) -> io::Error {
@@ -81,15 +118,21 @@ impl Sim {
         }
         let mut flights = std::mem::take(&mut self.flights);
         self.world.state().rng.shuffle(&mut flights);
-        let mut left = Vec::with_capacity(flights.len());
+        // Requests behind a cancelled one come after it.
+        flights.sort_by_key(|flight| !flight.cancelled);
+        let mut left: Vec<InFlight> = Vec::with_capacity(flights.len());
         let mut postponed = false;
         for mut flight in flights {
-            let later = {
+            let (again, is_early) = {
                 let state = &mut *self.world.state();
-                let later = !eager && state.chance(state.faults.again);
-                postponed |= later;
-                later || flight.at > state.clock.now
+                (!eager && state.chance(state.faults.again), flight.at > state.clock.now)
             };
+            postponed |= again;
+            if flight.cancelled && !again {
+                self.end_early(flight);
+                continue;
+            }
+            let later = again || is_early || left.iter().any(|other| other.delays(&flight));
             let result = if later {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
@@ -108,10 +151,14 @@ impl Sim {
         match op {
             Op::Accept(listener) => self.try_accept(*listener),
             Op::Connect(address) => {
+                self.fail_connect(address)?;
                 let peer = self.world.connect_to(address)?;
                 Ok(self.hold_peer(peer))
             }
-            Op::Receive { socket, max } => self.try_receive(*socket, *max),
+            Op::Receive { socket, skips: Some(most), .. } if self.world.draw(2) == 0 => {
+                self.try_skip(*socket, *most)
+            }
+            Op::Receive { socket, max, .. } => self.try_receive(*socket, *max),
             Op::SendTo { socket, datagram, to, segment } => {
                 let from = self.udp_socket(*socket)?;
                 let state = &mut *self.world.state();
@@ -247,6 +294,28 @@ impl Sim {
             Some(SimSocket::Udp(socket)) => Ok(socket),
             _ => Err(code(libc::EOPNOTSUPP)),
         }
+    }
+
+    /// Fails a connect at the fault rate.
+    fn fail_connect(&self, address: &Address) -> io::Result<()> {
+        let state = &mut *self.world.state();
+        if matches!(address, Address::Ip(_)) && state.chance(state.faults.connect) {
+            let codes = [libc::ECONNREFUSED, libc::ETIMEDOUT];
+            return Err(code(codes[state.rng.usize(..2)]));
+        }
+        Ok(())
+    }
+
+    /// Discards bytes without a buffer, as a kernel may.
+    fn try_skip(&mut self, socket: Socket, most: u64) -> io::Result<Done> {
+        let Some(SimSocket::Stream(end)) = self.sockets.get(socket).copied() else {
+            return Err(code(libc::ENOTCONN));
+        };
+        let mut bytes = vec![0; most.min(MAX_BYTES_AT_ONCE as u64) as usize];
+        Ok(match net::receive(&mut self.world.state(), end, &mut bytes)? {
+            0 => Done::Received(Chunk::empty()),
+            skipped => Done::Skipped(skipped as u64),
+        })
     }
 
     fn try_receive(&mut self, socket: Socket, max: usize) -> io::Result<Done> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::attempt::{FileSend, InFlight, Op};
+use super::attempt::{FileSend, InFlight, Op, receives_on, sends_on};
 use super::net::{self, End};
 use super::{Peer, World, udp};
 use crate::chunk::Pool;
@@ -45,22 +45,6 @@ pub(super) enum SimSocket {
     Stream(End),
     /// By its number in the world.
     Udp(usize),
-}
-
-/// The socket on which `op` sends.
-fn sends_on(op: &Op) -> Option<Socket> {
-    match op {
-        Op::Send { socket, .. } | Op::SendFile(FileSend { socket, .. }) => Some(*socket),
-        _ => None,
-    }
-}
-
-/// The socket on which `op` receives.
-fn receives_on(op: &Op) -> Option<Socket> {
-    match op {
-        Op::Receive { socket, .. } | Op::ReceiveFrom { socket, .. } => Some(*socket),
-        _ => None,
-    }
 }
 
 #[derive(Default)]
@@ -103,7 +87,7 @@ impl Sim {
             | Op::ReceiveFrom { .. } => 0,
             _ => self.world.state().arrival(),
         };
-        self.new.push(InFlight { token, op, at });
+        self.new.push(InFlight { token, op, at, cancelled: false });
     }
 
     /// The error of a request on `socket`, if it cannot start.
@@ -112,13 +96,15 @@ impl Sim {
             None => Some(libc::EBADF),
             Some(_) => {
                 let mut flights = self.new.iter().chain(&self.flights);
-                flights.any(|flight| same(&flight.op) == Some(socket)).then_some(libc::EBUSY)
+                let is_busy =
+                    flights.any(|flight| !flight.cancelled && same(&flight.op) == Some(socket));
+                is_busy.then_some(libc::EBUSY)
             }
         }
     }
 
     /// Cancels a request, unless its result is faster.
-    fn end_early(&mut self, mut flight: InFlight) {
+    pub(super) fn end_early(&mut self, mut flight: InFlight) {
         let faults = self.world.faults();
         let late = flight.at > self.world.now() || !self.world.chance(faults.again);
         let result = if late {
@@ -289,6 +275,10 @@ impl Driver for Sim {
     }
 
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut flights = self.new.iter().chain(&self.flights);
+        if flights.any(|flight| sends_on(&flight.op) == Some(socket)) {
+            return Ok(0);
+        }
         match self.refusal(socket, sends_on) {
             None if self.world.chance(self.world.faults().at_once) => {
                 self.calls += 1;
@@ -305,10 +295,11 @@ impl Driver for Sim {
                 (self.refusal(listener, |_| None), Op::Accept(listener))
             }
             Request::Receive { socket, max } => {
-                (self.refusal(socket, receives_on), Op::Receive { socket, max })
+                (self.refusal(socket, receives_on), Op::Receive { socket, max, skips: None })
             }
-            Request::Skip { socket, .. } => {
-                (self.refusal(socket, receives_on), Op::Receive { socket, max: usize::MAX })
+            Request::Skip { socket, max } => {
+                let receive = Op::Receive { socket, max: usize::MAX, skips: Some(max) };
+                (self.refusal(socket, receives_on), receive)
             }
             Request::ReceiveFrom { socket, buffer, max } => {
                 (self.refusal(socket, receives_on), Op::ReceiveFrom { socket, buffer, max })
@@ -357,9 +348,11 @@ impl Driver for Sim {
         self.all_wait_since = None;
         if flight.op.is_of_a_file() && self.world.chance(500) {
             // A file's request may already be in progress, and then continues.
-            self.flights.push(flight)
+            self.flights.push(flight);
+        } else if flight.op.may_end_late() && self.world.chance(self.world.faults().again) {
+            self.flights.push(InFlight { cancelled: true, ..flight });
         } else {
-            self.end_early(flight)
+            self.end_early(flight);
         }
     }
 

@@ -18,6 +18,7 @@ pub(super) struct Durable {
 
 struct Write {
     at: usize,
+    /// Empty for an allocation, which makes the file at least `at` bytes long.
     bytes: Vec<u8>,
     /// Whether its sync has failed.
     forgotten: bool,
@@ -40,7 +41,15 @@ impl Durable {
     }
 
     pub(super) fn wrote(&mut self, at: usize, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         self.since.push(Write { at, bytes: bytes.to_vec(), forgotten: false });
+    }
+
+    /// The file has this length, and zeros at its end.
+    pub(super) fn allocated(&mut self, length: usize) {
+        self.since.push(Write { at: length, bytes: Vec::new(), forgotten: false });
     }
 
     pub(super) fn synced(&mut self) {
@@ -70,16 +79,17 @@ impl Durable {
                 1 => rng.usize(..=write.bytes.len()),
                 _ => write.bytes.len(),
             };
+            if length == 0 && !write.bytes.is_empty() {
+                continue;
+            }
             put(&mut left, write.at, &write.bytes[..length]);
         }
         Some(left)
     }
 }
 
+/// Writes `bytes`. The file is at least as long as their end.
 fn put(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
-    if bytes.is_empty() {
-        return;
-    }
     let end = at + bytes.len();
     file.resize(file.len().max(end), 0);
     file[at..end].copy_from_slice(bytes);
@@ -116,8 +126,12 @@ mod tests {
         file.wrote(3, b"d");
         file.synced();
         assert_eq!(all(&file), [some(b"ab\0d"), some(b"abcd")].into());
+        file.allocated(6);
+        assert_eq!(all(&file).len(), 4, "the length is not durable yet");
+        file.synced();
+        assert_eq!(all(&file), [some(b"ab\0d\0\0"), some(b"abcd\0\0")].into());
         file.wrote(2, b"C");
         file.synced();
-        assert_eq!(all(&file), [some(b"abCd")].into(), "a repeated write is durable");
+        assert_eq!(all(&file), [some(b"abCd\0\0")].into(), "a repeated write is durable");
     }
 }

@@ -5,7 +5,7 @@ use fastrand::Rng;
 /// Fault rates, each per thousand occasions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// A connection is reset by a send.
+    /// A connection is reset by a send, or by a receive of bytes that have arrived.
     pub reset: u32,
     /// Accepting fails because the process is out of descriptors (`EMFILE`) or the client has left
     /// (`ECONNABORTED`).
@@ -32,6 +32,8 @@ pub struct Faults {
     pub reordered: u32,
     /// A write completes at once, as most writes of real drivers do, instead of in a later turn.
     pub at_once: u32,
+    /// A program's TCP connect fails (`ECONNREFUSED`, `ETIMEDOUT`). Those of clients do not.
+    pub connect: u32,
 }
 
 impl Faults {
@@ -50,6 +52,7 @@ impl Faults {
         duplicated: 0,
         reordered: 0,
         at_once: 0,
+        connect: 0,
     };
 
     /// Delays and short transfers, but no errors.
@@ -75,6 +78,7 @@ impl Faults {
             duplicated: rate(200),
             reordered: rate(500),
             at_once: rate(1000),
+            connect: rate(200),
         }
     }
 }

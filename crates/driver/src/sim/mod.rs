@@ -4,9 +4,14 @@
 //! All drivers of one [`World`] share its network and its disk. The world depends only on the seed and on the
 //! order of calls, so a run on one thread is reproducible.
 //!
-//! The simulation does everything that a kernel may do: bytes arrive in pieces, late or never, completions come
-//! in any order, connections are reset, files are not cached or cannot be read. It does nothing that a kernel
+//! The simulation does most of what a kernel may do: bytes arrive in pieces, late or never, completions come in any
+//! order, connections are reset or not made, files are not cached or cannot be read. It does nothing that a kernel
 //! never does: the bytes of a stream keep their order, and each request completes once.
+//!
+//! It does not do the following. No connection ends because its peer stops answering: a packet of TCP is late, but not
+//! lost. A TCP connect waits for nothing before it fails. A socket at the IPv6 address `::` receives nothing that was sent
+//! to an IPv4 address. Directories, owners and permissions do not fail, and no file has several names. A power failure
+//! keeps all files or parts of them, but damages none that was synced.
 //!
 //! | file | content |
 //! |---|---|
@@ -15,7 +20,7 @@
 //! | `clock` | virtual time, and the time of the next arrival |
 //! | `net`, `peer` | connections as pairs of bounded pipes, and the sockets of clients |
 //! | `udp` | datagrams, which may be lost, duplicated and reordered |
-//! | `disk` | a tree of files |
+//! | `disk`, `node` | a tree of files, and open files |
 //! | `driver`, `attempt` | the implementation of `Driver`, and attempting requests |
 
 mod attempt;
@@ -25,6 +30,7 @@ mod driver;
 mod durable;
 mod faults;
 mod net;
+mod node;
 mod peer;
 mod udp;
 
@@ -42,7 +48,7 @@ pub use self::faults::Faults;
 pub use self::peer::{Listening, Peer};
 pub use self::udp::UdpPeer;
 
-pub(crate) use self::disk::Node;
+pub(crate) use self::node::Node;
 
 use self::clock::Clock;
 use self::disk::{Disk, ROOT};
@@ -82,6 +88,8 @@ pub(crate) struct State {
     pub(crate) disk: Disk,
     /// Increases with every change that a waiting client may observe.
     changes: u64,
+    /// Whether nothing is sent, and no file changes.
+    pub(crate) is_silent: bool,
 }
 
 impl fmt::Debug for World {
@@ -105,6 +113,7 @@ impl World {
             udp: Udp::default(),
             disk: Disk::new(),
             changes: 0,
+            is_silent: false,
         })))
     }
 
@@ -122,6 +131,15 @@ impl World {
     /// The fault rates.
     pub fn faults(&self) -> Faults {
         self.state().faults
+    }
+
+    /// Runs `f`. Meanwhile nothing is sent and no file changes: such calls fail. For the destructors of a killed program,
+    /// which do not run in a process that was killed. Sockets close.
+    pub fn without_effects<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.state().is_silent = true;
+        let result = f();
+        self.state().is_silent = false;
+        result
     }
 
     /// A driver of this world, for one processor.
@@ -274,14 +292,15 @@ impl World {
         self.state().disk.link(path, target);
     }
 
-    /// Removes a name. A file that is open stays usable. Returns true if the name existed.
+    /// Removes a name, as if its directory had been synced. A file that is open stays usable. Returns true if the name
+    /// existed.
     pub fn remove(&self, path: &str) -> bool {
         self.state().disk.remove(path)
     }
 
     /// The content of the file at `path` after a power failure now: all synced bytes and, at random, some of the bytes
     /// written since. `None` if there is no such file, or if its name would be lost because its directory was not
-    /// synced.
+    /// synced. A file that a program has removed may be there again, unless the directory was synced since.
     pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
         let state = &mut *self.state();
         state.disk.survivors(path, &mut state.rng)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -10,6 +10,18 @@ use slab::Slab;
 
 use super::State;
 use crate::Address;
+
+/// The host address of sockets that are bound to none.
+pub(super) const HOST_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 9);
+
+/// The address at which a socket receives what is sent to any address with this port.
+pub(super) fn unspecified(address: SocketAddr) -> SocketAddr {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    (any, address.port()).into()
+}
 
 /// The default limit on bytes in transit in one direction.
 const PIPE_CAPACITY: usize = 64 << 10;
@@ -131,10 +143,12 @@ impl Net {
 
 pub(super) fn connect(state: &mut State, address: &Address) -> io::Result<End> {
     let at = state.arrival();
-    let listeners = state.net.by_address.get(address);
+    let exact = state.net.by_address.get(address);
+    let any = || state.net.by_address.get(&Address::Ip(unspecified(address.ip().ok()?)));
+    let listeners = exact.filter(|listeners| !listeners.is_empty()).or_else(any);
     let Some(listeners) = listeners.filter(|listeners| !listeners.is_empty()) else {
         // The file of a Unix socket outlives its listener.
-        let unknown = matches!(address, Address::Unix(_)) && listeners.is_none();
+        let unknown = matches!(address, Address::Unix(_)) && exact.is_none();
         return Err(code(if unknown { libc::ENOENT } else { libc::ECONNREFUSED }));
     };
     let listener = listeners[state.rng.usize(..listeners.len())];
@@ -148,7 +162,7 @@ pub(super) fn connect(state: &mut State, address: &Address) -> io::Result<End> {
 pub(super) fn pair(state: &mut State, address: Address) -> End {
     let port = state.net.free_port();
     let client = match address {
-        Address::Ip(_) => SocketAddr::from((Ipv4Addr::new(10, 9, 9, 9), port)).into(),
+        Address::Ip(_) => SocketAddr::from((HOST_V4, port)).into(),
         Address::Unix(_) => Address::Unix(PathBuf::new()),
     };
     let side = |address| Side {
@@ -182,11 +196,17 @@ pub(super) fn close_listener(state: &mut State, listener: usize) {
 pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Result<usize> {
     let now = state.clock.now;
     let most = state.portion(into.len());
+    let pipe = &state.net.connections[end.connection].pipes[end.side];
+    if pipe.segments.front().is_some_and(|(at, _)| *at <= now) {
+        inject_reset(state, end);
+    }
     let connection = &mut state.net.connections[end.connection];
     let side = &mut connection.sides[end.side];
     if side.reset.is_some_and(|at| at <= now) {
-        side.reset_reported = true;
-        return Err(code(libc::ECONNRESET));
+        return match std::mem::replace(&mut side.reset_reported, true) {
+            true => Ok(0),
+            false => Err(code(libc::ECONNRESET)),
+        };
     }
     if side.read_shut_down {
         return Ok(0);
@@ -234,6 +254,9 @@ pub(super) fn is_closed_by_peer(state: &State, end: End) -> bool {
 /// Takes as many bytes for the other end as its pipe has space for.
 pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usize> {
     let now = state.clock.now;
+    if state.is_silent {
+        return Err(code(libc::EPIPE));
+    }
     inject_reset(state, end);
     let connection = &mut state.net.connections[end.connection];
     let side = &mut connection.sides[end.side];
@@ -271,7 +294,7 @@ pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usiz
 /// Shuts down one or both directions.
 pub(super) fn shutdown(state: &mut State, end: End, how: Shutdown) -> io::Result<()> {
     let reset = state.net.connections[end.connection].sides[end.side].reset;
-    if reset.is_some_and(|at| at <= state.clock.now) {
+    if state.is_silent || reset.is_some_and(|at| at <= state.clock.now) {
         return Err(code(libc::ENOTCONN));
     }
     if how != Shutdown::Read {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use slab::Slab;
 
+use super::net::{HOST_V4, unspecified};
 use super::{State, World};
 use crate::DatagramBatch;
 
@@ -33,6 +34,10 @@ struct UdpSocket {
     drops: u32,
     /// The last arrival. Only reordered datagrams overtake it.
     last: u64,
+    /// The time at which it learns that its peer's host has rejected a datagram.
+    refused: Option<u64>,
+    /// If it is bound to no address, that to which each sender has sent last: the source of responses.
+    reached: BTreeMap<SocketAddr, IpAddr>,
 }
 
 struct Arrival {
@@ -75,12 +80,21 @@ impl Udp {
 
     /// The socket that receives what is sent to `address`.
     fn receiver(&self, address: SocketAddr) -> Option<usize> {
-        let any: IpAddr = match address {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
         let exact = self.by_address.get(&address);
-        exact.or_else(|| self.by_address.get(&(any, address.port()).into())).copied()
+        exact.or_else(|| self.by_address.get(&unspecified(address))).copied()
+    }
+
+    /// The source address of what `socket` sends to `to`.
+    fn source(&self, socket: usize, to: SocketAddr) -> SocketAddr {
+        let UdpSocket { address, reached, .. } = &self.sockets[socket];
+        if !address.ip().is_unspecified() {
+            return *address;
+        }
+        let host = match address {
+            SocketAddr::V4(_) => HOST_V4.into(),
+            SocketAddr::V6(_) => HOST_V4.to_ipv6_mapped().into(),
+        };
+        (reached.get(&to).copied().unwrap_or(host), address.port()).into()
     }
 }
 
@@ -92,7 +106,8 @@ pub(super) fn bind(state: &mut State, mut address: SocketAddr) -> io::Result<usi
         return Err(code(libc::EADDRINUSE));
     }
     let (peer, queue, bytes, drops, last) = (None, Vec::new(), 0, 0, 0);
-    let socket = UdpSocket { address, peer, queue, bytes, drops, last };
+    let (refused, reached) = (None, BTreeMap::new());
+    let socket = UdpSocket { address, peer, queue, bytes, drops, last, refused, reached };
     let socket = state.udp.sockets.insert(socket);
     state.udp.by_address.insert(address, socket);
     Ok(socket)
@@ -104,15 +119,29 @@ pub(super) fn close(state: &mut State, socket: usize) {
     state.changed();
 }
 
-/// Sends a datagram, which may be lost. A datagram to an address without a socket is lost.
+/// The error of an earlier datagram, once it has arrived. It is returned once.
+fn take_refusal(state: &mut State, socket: usize) -> io::Result<()> {
+    let now = state.clock.now;
+    match state.udp.sockets[socket].refused.take_if(|at| *at <= now) {
+        Some(_) => Err(code(libc::ECONNREFUSED)),
+        None => Ok(()),
+    }
+}
+
+/// Sends a datagram, which may be lost. A datagram to an address without a socket is lost; a connected socket learns that.
 pub(super) fn send(
     state: &mut State,
     socket: usize,
     bytes: &[u8],
     to: Option<SocketAddr>,
 ) -> io::Result<()> {
-    let UdpSocket { address: from, peer, .. } = state.udp.sockets[socket];
+    if state.is_silent {
+        return Err(code(libc::ENETDOWN));
+    }
+    take_refusal(state, socket)?;
+    let peer = state.udp.sockets[socket].peer;
     let to = to.or(peer).ok_or_else(|| code(libc::EDESTADDRREQ))?;
+    let from = state.udp.source(socket, to);
     if bytes.len() > MAX_BYTES {
         return Err(code(libc::EMSGSIZE));
     }
@@ -124,8 +153,17 @@ pub(super) fn send(
     for _ in 0..copies {
         let at = state.arrival();
         let in_order = !state.chance(state.faults.reordered);
-        let Some(receiver) = state.udp.receiver(to) else { continue };
+        let Some(receiver) = state.udp.receiver(to) else {
+            if peer == Some(to) {
+                state.udp.sockets[socket].refused.get_or_insert(at);
+                state.changed();
+            }
+            continue;
+        };
         let receiver = &mut state.udp.sockets[receiver];
+        if receiver.address.ip().is_unspecified() {
+            receiver.reached.insert(from, to.ip());
+        }
         if receiver.peer.is_some_and(|peer| peer != from) {
             continue;
         }
@@ -147,6 +185,7 @@ pub(super) fn send(
 
 /// Moves the next datagram that has arrived into `into`; `WouldBlock` if there is none.
 pub(super) fn receive(state: &mut State, socket: usize, into: &mut [u8]) -> io::Result<Received> {
+    take_refusal(state, socket)?;
     let now = state.clock.now;
     let socket = &mut state.udp.sockets[socket];
     if socket.queue.first().is_none_or(|arrival| arrival.at > now) {

@@ -14,6 +14,7 @@ crate::on_all!(
     bytes_are_divided,
     datagrams_are_received_together,
     datagrams_arrive_after_an_error,
+    nobody_receives,
     empty_and_large_datagrams,
     a_long_datagram_is_truncated,
     a_connected_socket_has_one_peer,
@@ -147,6 +148,21 @@ fn datagrams_arrive_after_an_error(io: &mut Harness) {
     };
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
     assert_eq!(received(io, own, 100).bytes, b"hello");
+}
+
+/// A connected socket learns once that nobody receives.
+fn nobody_receives(io: &mut Harness) {
+    let ((one, _), (two, address)) = (socket(io), socket(io));
+    io.driver.connect_udp(one, address).unwrap();
+    io.driver.close(two);
+    let send = send(io, one, "lost", address);
+    sent(io, send);
+    let receive = receive(io, one, 10);
+    assert_eq!(io.error(receive), libc::ECONNREFUSED);
+    let receive = self::receive(io, one, 10);
+    io.idle(Duration::from_millis(5));
+    io.driver.cancel(receive);
+    assert_eq!(io.error(receive), libc::ECANCELED);
 }
 
 fn empty_and_large_datagrams(io: &mut Harness) {

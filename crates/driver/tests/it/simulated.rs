@@ -118,3 +118,109 @@ fn conversions_may_use_the_world() {
     });
     assert_eq!(finished.recv_timeout(std::time::Duration::from_secs(60)), Ok((2, false, true)));
 }
+
+/// Everything at a port of any address reaches a socket that is bound to none, and its responses come from there.
+#[test]
+fn sockets_without_an_address_are_reached_at_any() {
+    let world = World::new(1);
+    let any = |port| SocketAddr::from(([0, 0, 0, 0], port));
+    let address = SocketAddr::from(([10, 0, 0, 1], 53));
+    let arrive = || world.next_arrival().into_iter().for_each(|at| world.advance_to(at));
+    let (server, client) = (world.bind_udp(any(53)).unwrap(), world.bind_udp(any(0)).unwrap());
+    let mut byte = [0];
+    client.send_to(b"x", address).unwrap();
+    arrive();
+    let (_, from) = server.try_recv_from(&mut byte).unwrap();
+    server.send_to(b"y", from).unwrap();
+    arrive();
+    assert_eq!(client.try_recv_from(&mut byte).unwrap(), (1, address));
+
+    let address = SocketAddr::from(([10, 0, 0, 1], 80));
+    let mut driver = world.driver(&Config::default()).unwrap();
+    let listener = driver.adopt(world.listen(any(80))).unwrap();
+    assert!(world.connect(SocketAddr::from(([10, 0, 0, 1], 81))).is_err());
+    let client = world.connect(address).unwrap();
+    driver.start(Token(1), Request::Accept { listener });
+    driver.park(None).unwrap();
+    let mut completions = Vec::new();
+    driver.reap(&mut completions).unwrap();
+    let Ok(Done::Accepted(socket)) = completions[0].result else { panic!("{completions:?}") };
+    assert_eq!(driver.local_addr(socket).unwrap(), address);
+    drop(client);
+}
+
+/// As on Linux: the error comes once, then the end of the stream.
+#[test]
+fn a_reset_is_received_once() {
+    let world = World::new(1);
+    let (one, two) = world.pair();
+    one.reset();
+    world.next_arrival().into_iter().for_each(|at| world.advance_to(at));
+    let error = two.try_read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(two.try_read(&mut [0]).unwrap(), 0);
+    assert_eq!(two.try_write(b"x").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+}
+
+/// The name of a removed file is durable only after a sync of its directory.
+#[test]
+fn removed_files_may_return() {
+    let all = |synced: bool| -> BTreeSet<Option<Vec<u8>>> {
+        let after = |seed| {
+            let world = World::new(seed);
+            world.write("file", b"old".to_vec());
+            world.root().remove(c"file").unwrap();
+            if synced {
+                let mut driver = world.driver(&Config::default()).unwrap();
+                driver.start(Token(1), Request::Sync { file: world.root(), data_only: false });
+                driver.park(None).unwrap();
+            }
+            world.survivors("file")
+        };
+        (0..50).map(after).collect()
+    };
+    assert_eq!(all(false), [None, Some(b"old".to_vec())].into());
+    assert_eq!(all(true), [None].into());
+    let world = World::new(1);
+    world.write("file", b"old".to_vec());
+    world.root().remove(c"file").unwrap();
+    world.remove("file");
+    assert!((0..50).all(|_| world.survivors("file").is_none()));
+}
+
+/// `O_CREAT` creates the target of a link.
+#[test]
+fn a_file_is_created_through_a_link() {
+    let world = World::new(1);
+    world.directory("a");
+    world.link("a/link", "../b");
+    world.link("b", "c");
+    let how = OpenHow { links: Links::Followed, access: Access::Create };
+    let path = CString::new("a/link").unwrap();
+    world.root().open_now(&path, how).expect("it is cached").unwrap();
+    assert!(world.remove("c"));
+    world.link("d", "/c");
+    let error = world.root().open_now(c"d", how).expect("it is cached").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EXDEV));
+}
+
+#[test]
+fn connects_fail_at_their_rate() {
+    let errors = |connect| -> BTreeSet<i32> {
+        let world = World::new(1);
+        world.set_faults(Faults { connect, ..Faults::NONE });
+        let address = SocketAddr::from(([10, 0, 0, 1], 80));
+        let _listening = world.listen(address);
+        let mut driver = world.driver(&Config::default()).unwrap();
+        let connected = |n| {
+            driver.start(Token(n), Request::Connect { address: address.into() });
+            driver.park(None).unwrap();
+            let mut completions = Vec::new();
+            driver.reap(&mut completions).unwrap();
+            completions.pop().unwrap().result.err().map(|error| error.raw_os_error().unwrap())
+        };
+        (0..100).filter_map(connected).collect()
+    };
+    assert_eq!(errors(0), [].into());
+    assert_eq!(errors(300), [libc::ECONNREFUSED, libc::ETIMEDOUT].into());
+}

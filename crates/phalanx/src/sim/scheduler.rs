@@ -220,7 +220,11 @@ impl Run {
                 Order::Drain(program) => {
                     self.others.get(&program).into_iter().for_each(Control::drain);
                 }
-                Order::Kill(program) => self.remove(program)?,
+                Order::Kill(program) => {
+                    let (outside, processors) = (self.outside.clone(), &mut self.processors);
+                    outside.without_effects(|| processors.retain(|sim| sim.program != program));
+                    self.remove(program)?;
+                }
             }
         }
         Ok(())

@@ -39,7 +39,9 @@ impl Program {
         self.orders.ended(self.number).await;
     }
 
-    /// Kills it: its operations end where they are, and its sockets are closed. Completes when that was done.
+    /// Kills it, as SIGKILL does: its operations end where they are, and its sockets are closed. Completes when that was
+    /// done. The destructors of its operations run, because the memory of this process is freed, but their calls that would
+    /// send something or change a file fail.
     pub async fn kill(&self) {
         self.orders.give(Order::Kill(self.number));
         self.orders.ended(self.number).await;

@@ -316,3 +316,57 @@ fn starts_do_not_panic() {
         });
     });
 }
+
+/// The destructors of a killed program neither change a file nor send anything.
+#[test]
+fn a_killed_program_cleans_nothing_up() {
+    struct CleansUp(phalanx::fs::Dir, Option<phalanx::net::Polled>);
+    impl Drop for CleansUp {
+        fn drop(&mut self) {
+            let removed = self.0.remove(b"lock");
+            assert!(removed.is_err() || phalanx::shutdown::is_draining());
+            if let Some(stream) = &mut self.1 {
+                let part = [std::io::IoSlice::new(b"goodbye")];
+                let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+                let _ = phalanx::net::PollStream::poll_write(stream, context, &part);
+            }
+        }
+    }
+    sim::explore(20, |world| {
+        world.program(Graph::new(), |_| Ok(()));
+        let (net, address) = (world.net(), "10.0.0.1:80".parse().unwrap());
+        world.set_faults(sim::Faults { at_once: 1000, ..sim::Faults::NONE });
+        world.client(async move {
+            for kills in [true, false] {
+                net.write_file("home/lock", b"held".to_vec());
+                let (mut graph, directory) = (Graph::new(), net.directory("home"));
+                let stage = graph.shared("stage", ());
+                let listeners = net.listen(address, 1);
+                let program = net.start(1, graph, move |start| {
+                    let (listener, directory) = (listeners.listener(start)?, directory.clone());
+                    stage.dispatch(move |_| async move {
+                        let stream = phalanx::net::Polled::new(listener.accept().await.unwrap());
+                        let _held = CleansUp(directory, Some(stream));
+                        phalanx::shutdown::draining().await;
+                    })?;
+                    Ok(())
+                });
+                let mut client = loop {
+                    match net.connect(address).await {
+                        Ok(client) => break client,
+                        Err(_) => net.sleep(Duration::from_micros(10)).await,
+                    }
+                };
+                net.sleep(Duration::from_secs(1)).await;
+                match kills {
+                    true => program.kill().await,
+                    false => program.drain().await,
+                }
+                let mut said = Vec::new();
+                while let Ok(1..) = client.read(&mut said).await {}
+                assert_eq!(said.is_empty(), kills, "{said:?}");
+                assert_eq!(net.remove_file("home/lock"), kills);
+            }
+        });
+    });
+}

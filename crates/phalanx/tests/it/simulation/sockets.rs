@@ -245,3 +245,58 @@ fn short_limits_share_the_scans_of_a_large_table() {
         world.at_rest(move || assert!(took.get() >= least, "{:?}", took.get()));
     });
 }
+
+/// A server that drops its receive for a timer and repeats it at once, while the driver still ends the first one.
+#[test]
+fn receives_that_are_dropped_and_repeated() {
+    let answers = Rc::new(Cell::new(0));
+    let counted = answers.clone();
+    sim::explore(50, move |world| {
+        world.set_faults(Faults { again: 700, ..Faults::MILD });
+        world.set_processors(1);
+        let mut graph = Graph::new();
+        let stage = graph.shared("stage", ());
+        let address = "10.0.0.1:53".parse().unwrap();
+        world.program(graph, move |_| {
+            let socket = UdpSocket::bind(address)?;
+            stage.dispatch(move |_| async move {
+                let mut buffer = [0; 8];
+                loop {
+                    let receive = socket.recv_from(&mut buffer, IoTimeout::NONE.until_shutdown());
+                    match select(receive, sleep(Duration::from_micros(300))).await {
+                        Either::Left(Ok(received)) => {
+                            let answer = buffer[..received.length].to_vec();
+                            socket.send_to(answer, received.from, IoTimeout::NONE).await.unwrap();
+                        }
+                        Either::Left(Err(error)) => {
+                            break assert!(phalanx::shutdown::is_draining(), "{error}");
+                        }
+                        Either::Right(()) => (),
+                    }
+                }
+            })?;
+            Ok(())
+        });
+        let (net, answers) = (world.net(), counted.clone());
+        world.client(async move {
+            let client = net.bind_udp("10.0.0.2:0".parse().unwrap()).unwrap();
+            // A datagram that arrives for a dropped receive is lost.
+            for _ in 0..20 {
+                client.send_to(b"x", address).unwrap();
+                net.sleep(Duration::from_millis(1)).await;
+                let mut buffer = [0; 8];
+                let mut receive = std::pin::pin!(client.recv_from(&mut buffer));
+                let received = std::future::poll_fn(|context| {
+                    std::task::Poll::Ready(receive.as_mut().poll(context))
+                });
+                if let std::task::Poll::Ready(received) = received.await {
+                    assert_eq!(received.unwrap(), (1, address));
+                    answers.set(answers.get() + 1);
+                }
+            }
+            // The server's timer never lets the world come to rest.
+            net.drain();
+        });
+    });
+    assert!(answers.get() > 0, "no datagram was answered");
+}
