@@ -29,9 +29,8 @@ use crate::model::subscribers::{ClientIndex, Subscribers, Subscription};
 use crate::model::trie::Trie;
 use crate::peers::Peers;
 use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
-use crate::routing::retained::{MAX_SWEPT_PER_STEP, Retained};
+use crate::routing::retained::Retained;
 use crate::routing::router::clients::Client;
-use crate::routing::router::publish::forget;
 use crate::routing::router_wal::RouterWal;
 
 /// The table.
@@ -135,13 +134,6 @@ impl Router {
         self.content.arrange();
         self.found.shrink_to(MAX_KEPT_RECEIVERS);
         self.alone.shrink_to(MAX_KEPT_RECEIVERS);
-    }
-
-    /// Removes some of the expired retained messages. Returns whether there are no more.
-    pub(crate) fn sweep(&mut self, now: Duration) -> bool {
-        let Self { retained, wal, drops, .. } = self;
-        let swept = retained.sweep(now, MAX_SWEPT_PER_STEP, |own| forget(wal, drops, own));
-        swept < MAX_SWEPT_PER_STEP
     }
 
     /// Appends the records of the cohort to the WAL.

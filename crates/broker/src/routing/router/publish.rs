@@ -16,6 +16,7 @@ use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::{Message, Source};
 use crate::requests::JOURNAL_FULL;
+use crate::routing::retained::MAX_SWEPT_PER_STEP;
 use crate::routing::router_wal::RouterWal;
 
 /// Maximum number of events matched together. Larger cohorts gain nothing.
@@ -172,6 +173,13 @@ impl Router {
         not_retained
     }
 
+    /// Removes some of the expired retained messages. Returns whether there are no more.
+    pub(crate) fn sweep(&mut self, now: Duration) -> bool {
+        let Self { retained, wal, drops, .. } = self;
+        let swept = retained.sweep(now, MAX_SWEPT_PER_STEP, |own| forget(wal, drops, own));
+        swept < MAX_SWEPT_PER_STEP
+    }
+
     /// Adds the deliveries to the receivers that were found.
     fn deliver(
         &mut self,
@@ -257,7 +265,7 @@ impl Router {
 }
 
 /// Records that an expired message is no longer retained.
-pub(super) fn forget(wal: &mut RouterWal, drops: &Drops, message: &Message) {
+fn forget(wal: &mut RouterWal, drops: &Drops, message: &Message) {
     wal.forget(message);
     drops.add(DropReason::RetainedExpired, 1, || dropped(message));
 }

@@ -8,7 +8,7 @@ use phalanx_testkit::mqtt::{Begin, Client, id};
 
 use super::mosquitto::{program, start};
 use super::owing::Remote;
-use super::{Node, any, bridge, config, free_port, next, publish, topic};
+use super::{Node, any, bridge, config, next, own_address, publish, topic};
 
 /// Messages of the earlier session, and of the new one.
 const MESSAGES: u16 = 10;
@@ -56,7 +56,7 @@ fn new_messages_are_not_taken_for_earlier_ones() {
 #[test]
 fn mosquitto_does_not_take_new_messages_for_earlier_ones() {
     let Some(program) = program() else { return };
-    let (folder, address) = (tempfile::tempdir().unwrap(), free_port());
+    let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
     let _mosquitto = start(program, address, folder.path(), "");
     new_messages_arrive(address, false);
 }

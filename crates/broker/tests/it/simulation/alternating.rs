@@ -1,5 +1,7 @@
 //! A client that always causes responses gets its messages, too.
 
+use std::time::Duration;
+
 use phalanx::Graph;
 use phalanx::sim::{self, Faults};
 use phalanx_broker::Broker;
@@ -42,6 +44,8 @@ fn messages_arrive_between_responses() {
                 for _ in 0..OWED / AT_ONCE {
                     assert!(busy.say_all(&some).await.is_ok());
                 }
+                // The broker has received them, and waits until the client reads.
+                net.sleep(Duration::from_secs(1)).await;
                 let Ok((mut writer, _)) = Wire::ask(&net, "writer", 0).await else { panic!() };
                 let said = writer.say(&publish("mine", b"x", Properties::NONE)).await;
                 assert!(said.is_ok() && writer.next().await.is_ok());
@@ -54,9 +58,10 @@ fn messages_arrive_between_responses() {
                         Packet::PubAck(_) if read < 5 * OWED => (),
                         other => panic!("{other:?} after {read} packets"),
                     }
-                    // As many are owed as before.
+                    // As many are owed as before, when the broker has received these.
                     if read % AT_ONCE == 0 {
                         assert!(busy.say_all(&some).await.is_ok());
+                        net.sleep(Duration::from_millis(10)).await;
                     }
                 }
             });

@@ -132,7 +132,7 @@ mod tests {
         };
         (0..2000).for_each(|number| register(["size", "time"][number % 2], number));
         let mut text = String::new();
-        for (n, piece) in recorder.pieces().enumerate() {
+        for (n, piece) in recorder.pieces(|_| true).enumerate() {
             assert!(piece.len() < 2 * PIECE_BYTES, "{}", piece.len());
             text += &piece;
             // The series are not locked between two pieces.
