@@ -33,9 +33,10 @@ fn differential() {
     differential::differential();
 }
 
-/// Runs the cases on other servers.
+/// Runs the cases on other servers if `PHALANX_WITNESSES` is set, for information only.
 #[test]
-#[ignore = "for information only: it prints what other servers do, and checks nothing"]
 fn witnesses() {
-    suite::witnesses();
+    if std::env::var_os("PHALANX_WITNESSES").is_some() {
+        suite::witnesses();
+    }
 }
