@@ -171,7 +171,7 @@ impl Keys for Limits {
         pass.section("Timeouts");
         let help = "time until CONNECT, including TLS and the WebSocket upgrade";
         pass.range("connect-timeout", connect, MILLISECOND..=DAY, help);
-        let help = "time for a client to read 64 KiB of its output";
+        let help = "time for a client to read 256 KiB of its output";
         pass.range("send-timeout", send, MILLISECOND..=DAY, help);
         let help =
             "keep-alive of MQTT 5 clients; imposed on clients that request a longer one or none";

@@ -252,8 +252,8 @@ pub struct Limits {
     pub session_expiry: u32,
     /// Timeout from the connection to CONNECT, including TLS and the WebSocket upgrade.
     pub connect: Duration,
-    /// Timeout for a client to receive one write, of up to 64 KiB; then its connection is closed. Longer output takes several
-    /// writes.
+    /// Timeout for a client to receive one write, of up to 256 KiB; then its connection is closed. Longer writes have
+    /// proportionally more time.
     pub send: Duration,
 }
 

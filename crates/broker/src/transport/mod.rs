@@ -55,11 +55,6 @@ impl Transport {
         }
     }
 
-    /// Whether a write may end within a packet. Links and lanes translate packets.
-    pub(crate) fn takes_parts(&self) -> bool {
-        matches!(self, Self::Wire(_) | Self::WebSocket(_))
-    }
-
     /// Whether the peer has closed its sending direction, or the connection is broken.
     pub(crate) fn is_closed_by_peer(&self) -> bool {
         self.wire().is_some_and(|wire| wire.stream().is_closed_by_peer())

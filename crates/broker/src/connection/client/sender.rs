@@ -1,7 +1,7 @@
 //! The sending operation of a connection: sends the connection's responses and its session's messages.
 
 use std::future::poll_fn;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{self, Poll, ready};
@@ -21,8 +21,8 @@ use crate::limits::peer::LINGER;
 use crate::session::state::effects::Pulled;
 use crate::transport::outbox::Cause;
 
-/// Maximum number of bytes that a client has to read within the send timeout.
-const MAX_WRITE: usize = 64 * 1024;
+/// Number of bytes that a client has to read within the send timeout. More output has proportionally more time.
+const BYTES_PER_TIMEOUT: usize = 256 * 1024;
 
 /// A pull of output that is not complete.
 enum Pull {
@@ -141,11 +141,9 @@ impl Shared {
     async fn write(&self, bytes: Vec<u8>, at_most_once: usize) -> Option<Vec<u8>> {
         self.context.counters.bytes_sent.add(bytes.len() as u64);
         self.peer.listener.bytes_sent.add(bytes.len() as u64);
-        let timeout = IoTimeout::after(self.context.config.limits.send);
-        let written = match bytes.len() > MAX_WRITE && self.stream.takes_parts() {
-            false => self.stream.write(bytes, timeout).await,
-            true => Box::pin(self.write_parts(&bytes, timeout)).await.map(|()| bytes),
-        };
+        let times = bytes.len().div_ceil(BYTES_PER_TIMEOUT).max(1);
+        let limit = self.context.config.limits.send.saturating_mul(times as u32);
+        let written = self.stream.write(bytes, IoTimeout::after(limit)).await;
         if let Err(error) = &written {
             if error.kind() == ErrorKind::TimedOut {
                 self.outbox.set_cause(Cause::SendTimeout);
@@ -156,17 +154,6 @@ impl Shared {
             self.stream.shut();
         }
         written.ok()
-    }
-
-    /// Writes output in parts, each within the timeout: a client that reads slowly stays connected.
-    async fn write_parts(&self, bytes: &[u8], timeout: IoTimeout) -> io::Result<()> {
-        let mut part = Vec::with_capacity(MAX_WRITE);
-        for next in bytes.chunks(MAX_WRITE) {
-            part.clear();
-            part.extend_from_slice(next);
-            part = self.stream.write(part, timeout).await?;
-        }
-        Ok(())
     }
 
     /// The last output of a session that has ended for this reason.
@@ -269,8 +256,8 @@ mod tests {
 
     #[test]
     fn a_client_that_reads_slowly_stays_connected() {
-        // 64 KiB in four seconds.
-        assert!(matches!(written(Duration::from_millis(250)), (true, None)));
+        // 256 KiB in six seconds; each of the four has ten.
+        assert!(matches!(written(Duration::from_millis(100)), (true, None)));
         assert!(matches!(written(Duration::from_secs(60)), (false, Some(Cause::SendTimeout))));
     }
 }

@@ -27,7 +27,7 @@ fn begin_session(remote: SocketAddr) {
 fn new_messages_arrive(remote: SocketAddr, local_clean_start: bool) {
     begin_session(remote);
     let mut there = Client::new(remote, "there");
-    there.subscribe("out", QoS::ExactlyOnce);
+    there.subscribe("out", QoS::AtMostOnce);
     let topics = vec![topic("out", Direction::Out, 2), topic("in", Direction::In, 2)];
     let mut bridge = bridge("b", remote, topics);
     bridge.local_clean_start = local_clean_start;
@@ -37,7 +37,14 @@ fn new_messages_arrive(remote: SocketAddr, local_clean_start: bool) {
     for number in 0..MESSAGES {
         let payload = &format!("new {number}");
         publish(&mut publisher, "out", payload, QoS::ExactlyOnce, false);
-        assert_eq!(next(&mut there), ("out".into(), payload.into(), QoS::ExactlyOnce, false));
+        // Mosquitto delivers the earlier ones when they are released.
+        let (topic, arrived, ..) = loop {
+            let next = next(&mut there);
+            if &*next.1 != "earlier" {
+                break next;
+            }
+        };
+        assert_eq!((&*topic, &*arrived), ("out", payload.as_str()));
     }
     there.receives_nothing();
     let mut here = local.subscriber("in", QoS::ExactlyOnce);
