@@ -77,7 +77,8 @@ fn assert_given_back(processor: &Processor, count: &Count) {
     assert_eq!((processor.live(), processor.timers()), (2, 0), "{:?}", processor.leaks());
     let left = processor.leaks();
     let operations = left.iter().filter(|left| left.to_string().contains("an operation of"));
-    let sessions = left.iter().filter(|left| left.to_string().contains("1 operations and 0 holds"));
+    let sessions =
+        left.iter().filter(|left| left.to_string().contains("1 operations and 0 guards"));
     assert_eq!((operations.count(), sessions.count(), left.len()), (2, 1, 3), "{left:?}");
     assert_eq!(count.alive(), 1, "the one in the operation");
     processor.check_invariants().unwrap();

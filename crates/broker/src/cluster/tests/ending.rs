@@ -35,10 +35,12 @@ fn sessions_end_after_a_moment_in_which_the_broker_is_full() {
             let opened = stages.sessions.open(opening, stages.routing).await.unwrap().unwrap();
             let (node, client, user) = ("b".into(), "x".into(), None);
             let claim = Claim { at: 1, node, start: String::new(), client, user, number: 0 };
-            let waiting: Vec<_> = (0..MOST).map(|_| stages.sessions.clients_with(0, "")).collect();
+            let wait = |_| stages.control.call(|_| sleep(RETRY_DELAY));
+            let waiting: Vec<_> = (0..MOST).map(wait).collect();
             ending.end(claim);
             ending.retry();
             drop(waiting);
+            sleep(RETRY_DELAY * 2).await;
             let mut pulled =
                 pin!(stages.sessions.pull((opened.key, opened.connection_id), Vec::new()));
             let waited = select(pulled.as_mut(), sleep(RETRY_DELAY)).await;
