@@ -1,6 +1,6 @@
 //! Fault injection: deliberate scheduler faults, to verify that the checkers detect them.
 //!
-//! Only tests enable the feature `fault-injection`. Without it, [`fires`] is a constant.
+//! Only tests enable the feature `fault-injection`. Without it, `fires` is a constant.
 #![cfg_attr(
     not(feature = "fault-injection"),
     expect(unreachable_pub, reason = "tests use it from outside")
