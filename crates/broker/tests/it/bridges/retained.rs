@@ -78,6 +78,8 @@ fn a_flapping_bridge_queues_retained_messages_once() {
     let listener = TcpListener::bind(any()).unwrap();
     let own = bridge("b", listener.local_addr().unwrap(), vec![topic("a/#", Direction::Out, 1)]);
     let local = Node::start(config(any(), vec![own]));
+    // Until the bridge has its session, nothing is queued for it.
+    await_state(local.address, "b", "0");
     let mut publisher = Client::new(local.address, "publisher");
     publish(&mut publisher, "a/0", "x", QoS::AtMostOnce, true);
     publish(&mut publisher, "a/1", "x", QoS::AtLeastOnce, true);
