@@ -15,6 +15,7 @@ mod ranges;
 
 #[cfg(feature = "admin")]
 use std::hash::{BuildHasher, RandomState};
+#[cfg(feature = "admin")]
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
