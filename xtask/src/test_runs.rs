@@ -2,6 +2,7 @@
 //!
 //! At the end of most test programs a single test runs, or waits, while the other cores are idle.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -31,6 +32,7 @@ pub(crate) fn run(root: &Path, arguments: Vec<String>, filters: Vec<String>) -> 
         std::cmp::Reverse(place.unwrap_or(LONGEST.len()))
     });
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let libraries = &libraries(root)?;
     let folder = target(root).join("test-output");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let count = waiting.len();
@@ -41,7 +43,7 @@ pub(crate) fn run(root: &Path, arguments: Vec<String>, filters: Vec<String>) -> 
                 // In a statement of its own, which ends the lock before the program runs.
                 while let Some(program) = { waiting.lock().expect("no panic").pop() } {
                     let output = folder.join(format!("{}.log", program.name.replace(' ', "-")));
-                    let run = one(&program, filters, &output);
+                    let run = one(&program, filters, libraries, &output);
                     let passed = print(&program, &run, &output);
                     if !passed {
                         failed.lock().expect("no panic").push((program, output));
@@ -94,15 +96,37 @@ fn build(root: &Path, arguments: &[String]) -> Result<Vec<Program>, String> {
     }
 }
 
+/// The value of `LD_LIBRARY_PATH` for the programs: the tests of a procedural macro are linked with the compiler's own
+/// libraries. Cargo sets it as well, but not for this program if it is started without cargo.
+fn libraries(root: &Path) -> Result<OsString, String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).args(["--print", "target-libdir"]).current_dir(root).output();
+    let output = output.map_err(|error| format!("cannot start rustc: {error}"))?;
+    if !output.status.success() {
+        return Err("`rustc --print target-libdir` failed".into());
+    }
+    let mut folders = OsString::from(String::from_utf8_lossy(&output.stdout).trim());
+    if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
+        folders.push(":");
+        folders.push(others);
+    }
+    Ok(folders)
+}
+
 /// Runs a program with its output in a file.
-fn one(program: &Program, filters: &[String], output: &Path) -> io::Result<(ExitStatus, Duration)> {
+fn one(
+    program: &Program,
+    filters: &[String],
+    libraries: &OsStr,
+    output: &Path,
+) -> io::Result<(ExitStatus, Duration)> {
     let file = File::create(output)?;
     let start = Instant::now();
     let mut command = Command::new(&program.path);
     command.args(filters).current_dir(&program.folder).stdin(Stdio::null());
     command.stdout(file.try_clone()?).stderr(file);
     // As cargo sets it.
-    command.env("CARGO_MANIFEST_DIR", &program.folder);
+    command.env("CARGO_MANIFEST_DIR", &program.folder).env("LD_LIBRARY_PATH", libraries);
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         command.env("RUST_TEST_THREADS", THREADS_PER_CORE.to_string());
     }
@@ -149,7 +173,8 @@ mod tests {
         let path = "/bin/sh".into();
         let program = Program { name: name.to_owned(), folder: folder.to_owned(), path };
         let output = folder.join(name);
-        let run = one(&program, &["-c".to_owned(), script.to_owned()], &output);
+        let libraries = OsStr::new("/libraries");
+        let run = one(&program, &["-c".to_owned(), script.to_owned()], libraries, &output);
         assert_eq!(print(&program, &run, &output), run.as_ref().unwrap().0.success());
         (run, fs::read_to_string(output).unwrap())
     }
@@ -158,9 +183,13 @@ mod tests {
     fn a_program_runs_in_the_folder_of_its_package() {
         let folder = std::env::temp_dir().join(format!("xtask-test-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let (run, output) = shell("good", "pwd; echo $CARGO_MANIFEST_DIR; echo error >&2", &folder);
+        let (run, output) = shell(
+            "good",
+            "pwd; echo $CARGO_MANIFEST_DIR; echo $LD_LIBRARY_PATH; echo error >&2",
+            &folder,
+        );
         assert!(run.unwrap().0.success());
-        assert_eq!(output, format!("{0}\n{0}\nerror\n", folder.display()));
+        assert_eq!(output, format!("{0}\n{0}\n/libraries\nerror\n", folder.display()));
         let (run, _) = shell("bad", "exit 3", &folder);
         assert_eq!(run.unwrap().0.code(), Some(3));
         fs::remove_dir_all(folder).unwrap();
