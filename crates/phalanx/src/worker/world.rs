@@ -1,6 +1,6 @@
 //! The [`World`] of a real processor: its driver and the monotonic clock.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,8 @@ const MIN_IDLE: Duration = Duration::from_micros(10);
 pub(crate) struct DriverWorld {
     io: Rc<Io>,
     epoch: Instant,
+    /// The latest reading of the clock, since `epoch`.
+    latest: Cell<Duration>,
     control: Control,
     /// The driver's number of system calls, published for the metrics.
     system_calls: Arc<AtomicU64>,
@@ -89,7 +91,18 @@ impl DriverWorld {
     ) -> Self {
         let coalescing = RefCell::new(Coalescing::new(Duration::from_nanos(active.coalesce_ns())));
         let sleep_cost = SleepCost::default();
-        Self { io, epoch, control, system_calls, supervisor, active, coalescing, sleep_cost }
+        let latest = Cell::new(Duration::ZERO);
+        Self {
+            io,
+            epoch,
+            latest,
+            control,
+            system_calls,
+            supervisor,
+            active,
+            coalescing,
+            sleep_cost,
+        }
     }
 
     fn submit_requests(&self, has_backlog: bool) {
@@ -100,7 +113,8 @@ impl DriverWorld {
 
 impl World for DriverWorld {
     fn now(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        self.latest.set(self.epoch.elapsed());
+        self.latest.get().as_nanos() as u64
     }
 
     /// Completions are processed before requests expire: after a long stall, an operation sees I/O that
@@ -205,7 +219,8 @@ impl World for DriverWorld {
     }
 
     fn park(&self, timeout: Option<u64>) {
-        let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
+        // The timeout counts from the latest reading as well.
+        let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.latest.get()));
         let timeout = timeout.map(Duration::from_nanos);
         let timeout = match (timeout, expiry) {
             (Some(timeout), Some(expiry)) => Some(timeout.min(expiry)),

@@ -42,9 +42,11 @@ impl Current {
         self.now.get()
     }
 
+    /// Sets the time, and returns it.
     #[inline(always)]
-    pub(crate) fn set_now(&self, now: u64) {
+    pub(crate) fn set_now(&self, now: u64) -> u64 {
         self.now.set(now);
+        now
     }
 
     #[inline(always)]

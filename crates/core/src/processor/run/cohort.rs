@@ -125,8 +125,7 @@ impl Processor {
         self.send_reports(world);
         self.set_running_stage(self.stages.len());
         self.observe.counters.watch.turn_to(None);
-        let end = world.now();
-        self.current.set_now(end);
+        let end = self.current.set_now(world.now());
         let time = end.saturating_sub(start).saturating_sub(stats.interrupted.get());
         let (mut left, size) = (local.queue.len(), stats.size.get());
         local.starvation_guard.cohort_ended(left);

@@ -34,8 +34,7 @@ impl Processor {
     /// polling costs more processor time than the sleeps it avoids.
     pub fn run(&self, world: &impl World, spin: u64) {
         self.enter(|| {
-            self.current.set_now(world.now());
-            let mut last_work = self.now();
+            let mut last_work = self.current.set_now(world.now());
             let mut spinning = AdaptiveSpin::new(spin);
             // The last time at which the processor was idle, if it was.
             let mut idle_until = None;
@@ -48,7 +47,7 @@ impl Processor {
                 if let Some(until) = idle_until {
                     self.load.take_overs.was_idle(until);
                 }
-                let turn = self.turn(world);
+                let turn = self.in_turn(|| self.turn_once(world));
                 operations += turn.ran as u64;
                 let mut moved = turn.ran > 0 || turn.received;
                 let phase = self.program().phase();
@@ -64,10 +63,9 @@ impl Processor {
                 if moved {
                     waits = 0;
                     if let Some(until) = idle_until.take() {
-                        let (idle_for, sleep) =
-                            (u64::saturating_sub(until, last_work), world.sleep_cost());
-                        spinning
-                            .idle_ended(idle_for, sleep, operations, || world.thread_cpu_time());
+                        let idle_for = u64::saturating_sub(until, last_work);
+                        let (sleep, cpu) = (world.sleep_cost(), || world.thread_cpu_time());
+                        spinning.idle_ended(idle_for, sleep, operations, cpu);
                     } else if turn.received {
                         spinning.found_input();
                     }
@@ -75,9 +73,11 @@ impl Processor {
                     if phase == Phase::Running && self.is_quiet() {
                         self.coalesce(world);
                         // A turn steals first what another processor has for a balanced stage.
-                        let steals = !self.stages.balanced.is_empty();
-                        if !steals && spinning.parks_at_once(world.spin(spin)) {
+                        if self.stages.balanced.is_empty()
+                            && spinning.parks_at_once(world.spin(spin))
+                        {
                             idle_until = Some(self.park(world));
+                            continue;
                         }
                     }
                 } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
@@ -92,7 +92,10 @@ impl Processor {
                 } else {
                     spinning.idle_expired();
                     idle_until = Some(self.park(world));
+                    continue;
                 }
+                // A park reads the clock itself.
+                self.current.set_now(world.now());
             }
         });
     }
@@ -103,11 +106,11 @@ impl Processor {
     /// # Panics
     /// If called within a turn of the same processor.
     pub fn turn(&self, world: &impl World) -> Turn {
+        self.current.set_now(world.now());
         self.in_turn(|| self.turn_once(world))
     }
 
     fn turn_once(&self, world: &impl World) -> Turn {
-        self.current.set_now(world.now());
         self.tick_tuner(world);
         // Invocations made between two turns are sent first.
         self.flush_outbox();
@@ -287,24 +290,22 @@ impl Processor {
         self.waiting.timers.borrow().next().map(|at| at.saturating_sub(now))
     }
 
-    /// Parks, unless there is work already. Returns the time afterwards.
+    /// Parks, unless there is work already. Reads the clock, and returns the time afterwards.
     fn park(&self, world: &impl World) -> u64 {
-        let now = world.now();
+        let now = self.current.set_now(world.now());
         let timeout = self.until_timer(now);
         self.memory.publish(&self.observe.counters);
-        if timeout == Some(0) {
-            return now;
-        }
-        if !self.link.mailbox().parking.may_sleep(|| self.link.mailbox().pending.is_empty()) {
+        let mailbox = self.link.mailbox();
+        if timeout == Some(0) || !mailbox.parking.may_sleep(|| mailbox.pending.is_empty()) {
             return now;
         }
         // Others may take partitions over meanwhile, so nothing may be invoked here.
         self.observe.counters.record_park(now);
         self.leave(|| world.park(timeout));
-        self.link.mailbox().parking.woke(|| world.yield_core());
+        mailbox.parking.woke(|| world.yield_core());
         self.load.delay.parked();
         self.observe.counters.parks.add(1);
-        let woken = world.now();
+        let woken = self.current.set_now(world.now());
         self.observe.counters.record_unpark(woken.saturating_sub(now));
         woken
     }

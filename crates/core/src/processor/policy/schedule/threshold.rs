@@ -47,8 +47,7 @@ impl Processor {
         }
         let Some(stage) = self.overdue(thresholds.stages.without(running)) else { return 0 };
         thresholds.next.set(stage + 1);
-        let start = world.now();
-        self.current.set_now(start);
+        let start = self.current.set_now(world.now());
         let interruption = Interruption::begin(self, running);
         let mut ran = 0;
         self.scratch.interleaved.around(|| ran = self.run_cohort(stage, world));
