@@ -156,14 +156,26 @@ impl Entry {
 
     /// Whether a file whose content is still to be read was written to, or one of its precompressed files; its content
     /// would then not match its tag. Whether the path names another file by now is checked elsewhere.
+    #[inline]
     pub(crate) fn has_changed(&self) -> bool {
-        let is_other = match &self.content {
+        self.is_overwritten() || self.variants.is_some() && self.is_other_overwritten()
+    }
+
+    /// Whether the entry keeps a file open that was written to.
+    #[inline]
+    fn is_overwritten(&self) -> bool {
+        match &self.content {
             Content::Whole(_) => false,
-            Content::Blocks(file) => {
-                file.metadata().map_or(true, |metadata| FileId::from(metadata) != self.id)
-            }
-        };
-        is_other || self.variants.is_some() && self.others().any(|variant| variant.has_changed())
+            Content::Blocks(file) => self.differs_from(file),
+        }
+    }
+
+    fn differs_from(&self, file: &File) -> bool {
+        file.metadata().map_or(true, |metadata| FileId::from(metadata) != self.id)
+    }
+
+    fn is_other_overwritten(&self) -> bool {
+        self.others().any(|variant| variant.is_overwritten())
     }
 
     /// The number of files that the entry keeps open.

@@ -144,19 +144,16 @@ pub(crate) async fn respond(
         }
         path.extend_from_slice(index.as_bytes());
     }
-    let mut result: LookupResult;
+    let result: LookupResult;
     (*path, result) = look_up(ask.stages.files, ask.site, ask.host, std::mem::take(path)).await;
-    // A path with a slash at its end names a directory, not this file.
-    if resolved.directory && here.config.index.is_empty() && matches!(result, Ok(Found::File(_))) {
-        result = Err(Failure::Missing);
-    }
     let found = match result {
-        Ok(Found::File(entry)) => Ok(entry),
+        Ok(Found::File(entry)) if !resolved.directory || !here.config.index.is_empty() => Ok(entry),
         Ok(Found::Directory) if !resolved.directory => {
             redirect_directory(out, ask, path);
             return out.send_if_full().await;
         }
-        Ok(Found::Directory) | Err(Failure::Missing) => {
+        // A path with a slash at its end names a directory, not a file.
+        Ok(_) | Err(Failure::Missing) => {
             Box::pin(find_fallback(&mut ask, path, resolved.directory)).await
         }
         Err(failure) => Err(fail::status(failure)),

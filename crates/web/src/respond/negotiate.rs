@@ -66,8 +66,11 @@ pub(super) async fn negotiate(
 /// The request, for the head of the file at `path`: the fields of a protected file already forbid shared caches to store
 /// it.
 fn of_file<'a>(ask: Ask<'a>, path: &[u8]) -> Ask<'a> {
+    if !ask.caching.is_private() {
+        return ask;
+    }
     let (path, directory) = list::split(path).map_or((path, false), |(path, _)| (path, true));
-    match ask.caching.is_private() && ask.host().rules.protects(path, directory) {
+    match ask.host().rules.protects(path, directory) {
         true => Ask { caching: ask.caching.shared(), ..ask },
         false => ask,
     }

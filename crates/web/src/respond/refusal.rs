@@ -45,6 +45,7 @@ pub(crate) fn error_page(out: &mut ResponseBuffer, status: Status, reply: Reply)
 }
 
 /// Appends an error page with these fields of the host.
+#[cold]
 pub(crate) fn host_error_page(
     out: &mut ResponseBuffer,
     status: Status,

@@ -269,10 +269,12 @@ impl Rules {
     }
 
     /// As [`protects`](Self::protects), for a path as clients send it.
+    #[inline]
     pub(crate) fn protects_request(&self, path: &str) -> bool {
-        if !self.has_protected() {
-            return false;
-        }
+        self.has_protected() && self.is_request_concerned(path)
+    }
+
+    fn is_request_concerned(&self, path: &str) -> bool {
         let mut resolved = Vec::new();
         match path::resolve(path.as_bytes(), &mut resolved) {
             Ok(target) => self.protects(&resolved, target.directory),
