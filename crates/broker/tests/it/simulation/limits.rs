@@ -52,7 +52,8 @@ fn the_end_of_a_client_beyond_its_rate_is_noticed() {
                 let Ok(came) = observer.next().await else { panic!("the will is lost") };
                 assert!(matches!(came.packet(), Packet::Publish(_)), "{:?}", came.packet());
                 let took = net.now() - begun;
-                assert!(took < Duration::from_secs(60), "{took:?}");
+                // The messages take 1,000 s at the client's rate. A simulated processor may pause for seconds.
+                assert!(took < Duration::from_secs(500), "{took:?}");
             });
         });
     });
