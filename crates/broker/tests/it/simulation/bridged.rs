@@ -30,7 +30,7 @@ fn bridge(remote: SocketAddr, direction: Direction) -> Bridge {
 }
 
 fn world(world: &mut World) {
-    world.set_most_steps(200_000);
+    world.set_most_steps(2_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
         world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
