@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use phalanx::task::Either;
 use phalanx::{Call, CallError, select};
-use phalanx_http::{FieldBlock, Reply, Status, error_fields};
+use phalanx_http::{Reply, Status};
 
 use crate::metrics::CLIENT_CLOSED;
 use crate::proxy::attempt::{Outcome, attempt};
@@ -15,7 +15,6 @@ use crate::proxy::body::RequestBody;
 use crate::proxy::job::Job;
 use crate::proxy::tunnel::{TunnelEnd, tunnel};
 use crate::respond::fail_for_server;
-use crate::respond::refusal::{host_error_page, refuse};
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
 use crate::upstream::{Failure, Lease, Pools, Search};
@@ -146,9 +145,8 @@ impl Exchange {
                 }
                 Outcome::GivenUp => return self.fail(Failure::Closed).await,
                 Outcome::Refused(status) => {
-                    let reply = (status, reply.closing());
-                    self.error(reply, &error_fields(status, None)).await?;
-                    return Ok(Step::End(End::Close));
+                    let reply = reply.closing();
+                    return self.error(status, reply).await;
                 }
                 Outcome::Broken(failure, error) => {
                     counters.failure(failure.unwrap_or(Failure::ClientClosed));
@@ -166,36 +164,20 @@ impl Exchange {
         self.site.upstreams.failure(failure);
         let is_done = self.body.is_done();
         let reply = if is_done { self.reply } else { self.reply.closing() };
-        let mut fields = FieldBlock::default();
         let status = match failure {
-            Failure::Busy | Failure::Exhausted => {
-                fields.push("Retry-After", b"1");
-                Status::ServiceUnavailable
-            }
+            Failure::Busy | Failure::Exhausted => Status::ServiceUnavailable,
             Failure::ConnectTimeout | Failure::ResponseTimeout => Status::GatewayTimeout,
             _ => Status::BadGateway,
         };
-        self.error((status, reply), &fields).await?;
-        Ok(Step::End(if reply.keep_alive { End::KeepAlive } else { End::Close }))
+        self.error(status, reply).await
     }
 
-    /// Responds with the error page of the host, which gets these `fields`, or with the built-in one.
-    async fn error(
-        &mut self,
-        (status, reply): (Status, Reply),
-        fields: &FieldBlock,
-    ) -> io::Result<()> {
-        let (job, site, out) = (&self.job, &self.site, &mut self.out);
-        let host = (site, job.host_index);
-        if Box::pin(fail_for_server(out, host, (status, reply), fields)).await? {
-            return Ok(());
-        }
-        let transport = job.transport_fields(site, out.is_tls());
-        match status {
-            Status::ServiceUnavailable => refuse(&mut out.buffer, status, reply, transport),
-            _ => host_error_page(&mut out.buffer, status, reply, transport),
-        }
-        Ok(())
+    /// Responds with an error page.
+    async fn error(&mut self, status: Status, reply: Reply) -> io::Result<Step> {
+        let host = (&self.site, self.job.host_index);
+        // Boxed because it is rare.
+        Box::pin(fail_for_server(&mut self.out, host, (status, reply))).await?;
+        Ok(Step::End(if reply.keep_alive { End::KeepAlive } else { End::Close }))
     }
 }
 

@@ -5,12 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use phalanx::overload::Permit;
-use phalanx_http::{Body, Reply, Request, Status, error_fields};
+use phalanx_http::{Body, Reply, Request, Status};
 
-use crate::clock;
 use crate::proxy::job::{Job, Origin, max_forwards};
 use crate::respond::admit::{RequestContext, admit};
-use crate::respond::refusal::host_error_page;
+use crate::respond::refusal::head;
 use crate::respond::writer::ResponseWriter;
 use crate::respond::{fail_for_server, is_permitted};
 use crate::stages::Stages;
@@ -47,15 +46,12 @@ pub(crate) fn prepare<'a>(
             && is_permitted(out, stages, context.site, path, request, here).await?
         {
             let host = context.site.host(request.host);
-            let transport = host.and_then(|host| context.site.transport_fields(host, out.is_tls()));
             match Job::new(group, request, request.body, origin) {
                 // No other server may get the request, so this one answers for its own part.
                 Ok(_) if max_forwards(request) == Some(0) => {
-                    let head = clock::head(&mut out.buffer, Status::NoContent, here);
-                    transport
-                        .into_iter()
-                        .fold(head, |head, fields| head.fields(fields.all()))
-                        .finish();
+                    let is_tls = out.is_tls();
+                    let fields = host.and_then(|host| context.site.transport_fields(host, is_tls));
+                    head(&mut out.buffer, Status::NoContent, here, fields).finish();
                 }
                 Ok(mut job) => {
                     job.host_index = host;
@@ -65,10 +61,7 @@ pub(crate) fn prepare<'a>(
                     return Ok(Prepared::Job(job));
                 }
                 Err(status) => {
-                    let (host, fields) = ((context.site, host), error_fields(status, None));
-                    if !fail_for_server(out, host, (status, here), &fields).await? {
-                        host_error_page(&mut out.buffer, status, here, transport);
-                    }
+                    fail_for_server(out, (context.site, host), (status, here)).await?;
                 }
             }
         }

@@ -3,15 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
-use phalanx_http::{FieldBlock, Reply, Status, error_fields};
+use phalanx_http::{FieldBlock, Head, Reply, Status, error_fields};
 
-use crate::clock;
 use crate::files::cached::FileRef;
+use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 use crate::files::found::Found;
 use crate::files::lookup::look_up;
 use crate::respond::ask::Ask;
 use crate::respond::content::Part;
+use crate::respond::refusal::{head, host_error_page, refuse};
 use crate::respond::writer::ResponseWriter;
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
@@ -51,18 +52,16 @@ async fn own_page(
 ) -> io::Result<bool> {
     let page = load_error_page(ask.stages, ask.site, ask.host, status).await;
     let Some(entry) = page else { return Ok(false) };
-    // The error may be temporary.
     let ask = Ask { caching: ask.caching.shared(), ..ask };
-    let head = ask.head(out, status).fields(fields.all()).field("Cache-Control", b"no-store");
-    head.fields(entry.entity.content_type()).length(entry.length).finish();
+    finish_page_head(ask.head(out, status), fields, &entry);
     if !ask.reply.head_only {
         out.content(ask.site, &entry, Part::all(&entry)).await?;
     }
     Ok(true)
 }
 
-/// Responds with the host's error page to a request that another server should have answered; other rules of the host do not
-/// apply. Returns false if there is no page.
+/// Responds with an error to a request that another server should have answered. Of the host's rules only its error
+/// pages apply.
 ///
 /// # Errors
 /// If the response cannot be sent.
@@ -70,23 +69,35 @@ pub(crate) async fn fail_for_server(
     out: &mut ResponseWriter,
     (site, host): (&Arc<Site>, Option<HostIndex>),
     (status, reply): (Status, Reply),
-    fields: &FieldBlock,
-) -> io::Result<bool> {
-    let Some(host) = host else { return Ok(false) };
-    let Some(entry) = load_error_page(out.stages, site, host, status).await else {
-        return Ok(false);
+) -> io::Result<()> {
+    let page = match host {
+        Some(host) => load_error_page(out.stages, site, host, status).await,
+        None => None,
     };
-    let transport = site.transport_fields(host, out.is_tls());
-    let mut head = clock::head(&mut out.buffer, status, reply);
-    if let Some(transport) = transport {
-        head = head.fields(transport.all());
+    let is_tls = out.is_tls();
+    let transport = host.and_then(|host| site.transport_fields(host, is_tls));
+    let Some(entry) = page else {
+        match status {
+            Status::ServiceUnavailable => refuse(&mut out.buffer, status, reply, transport),
+            _ => host_error_page(&mut out.buffer, status, reply, transport),
+        }
+        return Ok(());
+    };
+    let mut fields = error_fields(status, None);
+    if status == Status::ServiceUnavailable {
+        fields.push("Retry-After", b"1");
     }
-    head = head.fields(fields.all()).field("Cache-Control", b"no-store");
-    head.fields(entry.entity.content_type()).length(entry.length).finish();
+    finish_page_head(head(&mut out.buffer, status, reply, transport), &fields, &entry);
     if !reply.head_only {
         out.content(site, &entry, Part::all(&entry)).await?;
     }
-    Ok(true)
+    Ok(())
+}
+
+/// Ends the head of a response with the error page `entry`. Caches do not store it: the error may be temporary.
+fn finish_page_head(head: Head<'_>, fields: &FieldBlock, entry: &Entry) {
+    let head = head.fields(fields.all()).field("Cache-Control", b"no-store");
+    head.fields(entry.entity.content_type()).length(entry.length).finish();
 }
 
 /// The path of the host's error page for this status.

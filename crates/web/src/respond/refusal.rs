@@ -55,7 +55,8 @@ pub(crate) fn host_error_page(
     head(out, status, reply, fields).fields(error_fields(status, None).all()).page();
 }
 
-fn head<'a>(
+/// Starts a response with these fields of the host.
+pub(crate) fn head<'a>(
     out: &'a mut ResponseBuffer,
     status: Status,
     reply: Reply,
