@@ -45,7 +45,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether the connection is that of a trusted proxy or load balancer, which may have received the request over TLS.
+    /// Whether the connection is that of a trusted gateway, which may have received the request over TLS.
     fn is_of_gateway(&self) -> bool {
         self.named.is_some() || self.is_named
     }
@@ -56,20 +56,21 @@ impl RequestContext<'_> {
     }
 }
 
-/// Counts a request that is refused with an error page before [`admit`]. Returns false if that response is already written,
-/// because there are too many, or because its client is not admitted.
-pub(crate) fn admit_refused(
+/// Admits the client of a request, and counts the request for its limit. Returns false if it is refused; the response,
+/// with the `fields` of the host, is then already written.
+#[inline]
+pub(crate) fn admit_client<'a>(
     out: &mut ResponseBuffer,
     context: &RequestContext<'_>,
     reply: Reply,
-    fields: Option<&FieldBlock>,
+    fields: impl FnOnce() -> Option<&'a FieldBlock>,
 ) -> bool {
     if context.named.is_some_and(|named| !context.site.admits(named)) {
-        host_error_page(out, Status::Forbidden, reply, fields);
+        host_error_page(out, Status::Forbidden, reply, fields());
         return false;
     }
     if let Err(wait) = context.count() {
-        refuse_for(out, wait, reply, fields);
+        refuse_for(out, wait, reply, fields());
         return false;
     }
     true
@@ -96,12 +97,7 @@ pub(crate) fn admit(
         clock::head(out, Status::Ok, reply).whole("application/octet-stream", &[&body]);
         return false;
     }
-    if context.named.is_some_and(|named| !context.site.admits(named)) {
-        host_error_page(out, Status::Forbidden, reply, context.fields(request));
-        return false;
-    }
-    if let Err(wait) = context.count() {
-        refuse_for(out, wait, reply, context.fields(request));
+    if !admit_client(out, context, reply, || context.fields(request)) {
         return false;
     }
     if let Some(port) = context.https {

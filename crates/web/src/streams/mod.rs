@@ -21,7 +21,7 @@ use crate::proxy::{
     Exchange, Finished, Job, Origin, Prepared, RequestBody, StreamBody, StreamClosed,
     StreamContent, lost_status, prepare,
 };
-use crate::respond::admit::{RequestContext, admit, admit_refused};
+use crate::respond::admit::{RequestContext, admit, admit_client};
 use crate::respond::refusal::host_error_page;
 use crate::respond::respond;
 use crate::respond::writer::{ResponseStream, ResponseWriter};
@@ -178,7 +178,7 @@ pub(crate) async fn serve<S: RequestStream>(
             let head_only = head.method() == "HEAD";
             let reply = Reply { version: S::VERSION, keep_alive: true, head_only };
             let fields = host.and_then(|host| site.transport_fields(host, out.is_tls()));
-            if admit_refused(&mut out.buffer, &context, reply, fields) {
+            if admit_client(&mut out.buffer, &context, reply, || fields) {
                 host_error_page(&mut out.buffer, status, reply, fields);
             }
             Ok(())
@@ -211,10 +211,10 @@ async fn proxied<S: RequestStream>(
     let may_end = request.body == Framing::Chunked && !request.expect_continue;
     let first = match request.method.reads() && may_end {
         true => first_content(&*content).await,
-        false => First::default(),
+        false => Some(Vec::new()),
     };
-    if first.is_last {
-        (request.body, request.expect_continue) = (Framing::None, false);
+    if first.is_none() {
+        request.body = Framing::None;
     }
     let request = (&request, reply);
     let pools = peer.pools.as_ref().ok_or(CLIENT_CLOSED)?;
@@ -229,7 +229,7 @@ async fn proxied<S: RequestStream>(
     // Waiting for a server is no work of this one.
     *permit = None;
     let (counters, site, pools) = (&site.upstreams, site.clone(), pools.pools.clone());
-    let body = RequestBody::Stream(StreamBody::new(content, &job, first.bytes));
+    let body = RequestBody::Stream(StreamBody::new(content, &job, first.unwrap_or_default()));
     // Until its operation begins, no server gets the request.
     out.set_begun(false);
     let exchange = Exchange { job, site, pools, out, body, reply };
@@ -245,21 +245,13 @@ async fn proxied<S: RequestStream>(
     }
 }
 
-/// The content of a request that has arrived before it is passed to a server.
-#[derive(Default)]
-struct First {
-    bytes: Vec<u8>,
-    /// There is no content.
-    is_last: bool,
-}
-
-/// Waits briefly for the first content of a request whose method usually has none: its end may arrive in a frame of its
-/// own. A server would get an empty body otherwise, and the request could not be repeated.
-async fn first_content(content: &dyn StreamContent) -> First {
+/// Waits briefly for the first content of a request whose method usually has none; returns `None` at its end, which may
+/// arrive in a frame of its own. A server would get an empty body otherwise, and the request could not be repeated.
+async fn first_content(content: &dyn StreamContent) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let first = poll_fn(|context| content.poll_content(context, &mut bytes));
     let is_last = matches!(timeout(MAX_END_DELAY, first).await, Ok(Ok(false)));
-    First { is_last: is_last && bytes.is_empty(), bytes }
+    (!is_last || !bytes.is_empty()).then_some(bytes)
 }
 
 /// The request with this head.
