@@ -200,10 +200,10 @@ impl Rules {
 
     #[cold]
     fn routed(&self, path: &mut Vec<u8>, directory: &mut bool, query: Option<&str>) -> Route {
-        if let Some((status, location)) = self.redirect(path, *directory, query) {
+        let asked = absolute(path, *directory);
+        if let Some((status, location)) = self.redirect_from(&asked, query) {
             return Route::Redirect(status, location);
         }
-        let asked = absolute(path, *directory);
         for (pattern, target) in &self.rewrites {
             if let Some(rest) = pattern.matches(&asked) {
                 let mut to = target.before.as_bytes().to_vec();
@@ -239,10 +239,14 @@ impl Rules {
         if self.redirects.is_empty() {
             return None;
         }
-        let asked = absolute(path, directory);
+        self.redirect_from(&absolute(path, directory), query)
+    }
+
+    /// As [`redirect`](Self::redirect), for a path with its slashes.
+    fn redirect_from(&self, asked: &[u8], query: Option<&str>) -> Option<(Status, Vec<u8>)> {
         let mut rules = self.redirects.iter();
         let (rest, target, status) = rules.find_map(|(pattern, target, status)| {
-            Some((pattern.matches(&asked)?, target, *status))
+            Some((pattern.matches(asked)?, target, *status))
         })?;
         let mut location = target.before.as_bytes().to_vec();
         if let Some(behind) = &target.behind {
