@@ -10,6 +10,7 @@ use phalanx_tls::Wire;
 
 use crate::upstream::group::Group;
 use crate::upstream::queue::Queue;
+use crate::upstream::shared_limit::SharedLimit;
 use crate::upstream::tried::Tried;
 
 /// A processor's share of a group.
@@ -99,8 +100,7 @@ impl Local {
             let member = self.choose(group, tried)?;
             let slots = &self.members[member];
             // Another worker may have taken the last slot since.
-            if group.members[member].in_use.try_take(slots.in_use.get()) {
-                slots.in_use.set(slots.in_use.get() + 1);
+            if take(&group.members[member].in_use, &slots.in_use) {
                 self.turn.set(member + 1);
                 group.members[member].health.chosen(now());
                 return Some(member);
@@ -110,22 +110,20 @@ impl Local {
 
     /// Frees a slot.
     fn release(&self, member: usize) {
-        let slots = &self.members[member];
-        let count = slots.in_use.replace(slots.in_use.get() - 1);
+        let group = self.group.upgrade();
+        let limit = group.as_ref().map(|group| &group.members[member].in_use);
+        give_back(limit, &self.members[member].in_use);
         // A request that waits keeps the group.
-        if let Some(group) = self.group.upgrade() {
-            group.members[member].in_use.give_back(count);
+        if let Some(group) = group {
             self.serve_waiting(&group);
         }
     }
 
     /// Frees the place of a tunnel.
     fn release_tunnel(&self, member: usize) {
-        let slots = &self.members[member];
-        let count = slots.tunnels.replace(slots.tunnels.get() - 1);
-        if let Some(group) = self.group.upgrade() {
-            group.members[member].tunnels.give_back(count);
-        }
+        let group = self.group.upgrade();
+        let limit = group.as_ref().map(|group| &group.members[member].tunnels);
+        give_back(limit, &self.members[member].tunnels);
     }
 
     /// Gives the free slots to the requests that wait, in order, as if they had just arrived.
@@ -176,6 +174,21 @@ impl Local {
     }
 }
 
+/// Takes one of `limit` for a processor that uses `count`. Returns false if the limit is reached.
+fn take(limit: &SharedLimit, count: &Cell<usize>) -> bool {
+    let is_taken = limit.try_take(count.get());
+    count.set(count.get() + usize::from(is_taken));
+    is_taken
+}
+
+/// Gives one back, to `limit` unless the group is gone.
+fn give_back(limit: Option<&SharedLimit>, count: &Cell<usize>) {
+    let before = count.replace(count.get() - 1);
+    if let Some(limit) = limit {
+        limit.give_back(before);
+    }
+}
+
 /// A place among the requests that wait. Dropping it frees the place.
 struct Place<'a> {
     local: &'a Local,
@@ -185,18 +198,13 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     /// `None` if as many wait as may.
     fn take(local: &'a Local, group: &'a Group) -> Option<Self> {
-        let count = local.waiting.get();
-        group.waiting.try_take(count).then(|| {
-            local.waiting.set(count + 1);
-            Self { local, group }
-        })
+        take(&group.waiting, &local.waiting).then(|| Self { local, group })
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let count = self.local.waiting.replace(self.local.waiting.get() - 1);
-        self.group.waiting.give_back(count);
+        give_back(Some(&self.group.waiting), &self.local.waiting);
     }
 }
 
@@ -216,8 +224,7 @@ impl Slot {
     /// Frees the slot if `group` may have another tunnel.
     pub(super) fn begin_tunnel(&mut self, group: &Group) {
         let tunnels = &self.local.members[self.member].tunnels;
-        if !self.is_tunnel && group.members[self.member].tunnels.try_take(tunnels.get()) {
-            tunnels.set(tunnels.get() + 1);
+        if !self.is_tunnel && take(&group.members[self.member].tunnels, tunnels) {
             self.is_tunnel = true;
             self.local.release(self.member);
         }
