@@ -257,16 +257,21 @@ impl FromStr for Upstream {
 impl Upstream {
     /// Host and port, as in `Host`.
     pub fn authority(&self) -> String {
-        let Self { host, port, is_tls } = self.clone();
+        let Self { host, port, .. } = self.clone();
         let authority = Authority { host, port };
-        let is_default = port == SCHEMES[usize::from(is_tls)].1;
-        if is_default { authority.url_host() } else { authority.to_string() }
+        let (_, default) = self.scheme();
+        if port == default { authority.url_host() } else { authority.to_string() }
+    }
+
+    /// The scheme and its default port.
+    fn scheme(&self) -> (&'static str, u16) {
+        SCHEMES[usize::from(self.is_tls)]
     }
 }
 
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", SCHEMES[usize::from(self.is_tls)].0, self.authority())
+        write!(f, "{}{}", self.scheme().0, self.authority())
     }
 }
 

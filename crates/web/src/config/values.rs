@@ -13,8 +13,7 @@ use crate::config::{
 /// Error pages by status, such as `404=404.html`.
 pub(super) struct ErrorPages;
 
-/// The statuses of responses that have the host's error page. Others are those of other servers, or refuse a request
-/// before its host is known.
+/// Statuses with error pages. Others are those of other servers, or refuse a request before its host is known.
 const PAGE_STATUSES: [u16; 16] =
     [400, 401, 403, 404, 405, 406, 408, 412, 413, 416, 429, 500, 501, 502, 503, 504];
 
@@ -33,12 +32,10 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
         let page = |text: String| {
             let (status, file) = text.split_once('=').ok_or_else(|| format!("{text:?}"))?;
             match status.parse() {
-                Ok(code) if PAGE_STATUSES.contains(&code) && !file.is_empty() => {
-                    Ok((code, file.to_owned()))
-                }
-                Ok(code) if PAGE_STATUSES.contains(&code) => {
-                    Err("no file after the equals sign".into())
-                }
+                Ok(code) if PAGE_STATUSES.contains(&code) => match file {
+                    "" => Err("no file after the equals sign".into()),
+                    file => Ok((code, file.to_owned())),
+                },
                 Ok(400..=599) => Err(format!(
                     "no response with the status {status:?} has an error page; the statuses are {}",
                     PAGE_STATUSES.map(|status| status.to_string()).join(", ")

@@ -106,12 +106,13 @@ pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<LogRecords>,
 
 /// Writes the buffers until they stay empty.
 async fn write_all(lines: Rc<Lines>) {
-    let _writing = WritingGuard(&lines.writing);
+    let _writing = Reset(&lines.writing);
     while !lines.pending.borrow().is_empty() {
         // Do not wait during shutdown.
         select(draining(), sleep(FLUSH_INTERVAL)).await;
         let logs = lines.pending.take();
-        let _in_flight = InFlight::new(&lines.in_flight, length(&logs));
+        lines.in_flight.set(length(&logs));
+        let _in_flight = Reset(&lines.in_flight);
         for Pending { output, buffer, dropped } in logs {
             let count = buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
             let written = output.clone();
@@ -132,28 +133,12 @@ async fn write_all(lines: Rc<Lines>) {
     }
 }
 
-/// Counts bytes until they are written, or the operation is dropped.
-struct InFlight<'a>(&'a Cell<usize>);
+/// Resets a value when the operation ends, also if it is dropped.
+struct Reset<'a, T: Default>(&'a Cell<T>);
 
-impl<'a> InFlight<'a> {
-    fn new(count: &'a Cell<usize>, bytes: usize) -> Self {
-        count.set(bytes);
-        Self(count)
-    }
-}
-
-impl Drop for InFlight<'_> {
+impl<T: Default> Drop for Reset<'_, T> {
     fn drop(&mut self) {
-        self.0.set(0);
-    }
-}
-
-/// Clears the flag when the operation ends, also if it is dropped.
-struct WritingGuard<'a>(&'a Cell<bool>);
-
-impl Drop for WritingGuard<'_> {
-    fn drop(&mut self) {
-        self.0.set(false);
+        self.0.set(T::default());
     }
 }
 
@@ -178,7 +163,8 @@ mod tests {
         let address = std::net::Ipv4Addr::LOCALHOST.into();
         records.push(0, address, Duration::ZERO, &[b"GET / HTTP/1.1"], [b"", b"", b""]);
         records.finish(200, 0);
-        let in_flight = InFlight::new(&lines.in_flight, MAX_BUFFERED_BYTES);
+        lines.in_flight.set(MAX_BUFFERED_BYTES);
+        let in_flight = Reset(&lines.in_flight);
         lines.add(&records, Duration::ZERO);
         drop(in_flight);
         lines.add(&records, Duration::ZERO);

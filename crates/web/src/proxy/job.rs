@@ -201,8 +201,11 @@ fn fields(
 
 /// The number of servers that may pass an OPTIONS request on (RFC 9110 §7.6.2).
 pub(super) fn max_forwards(request: &Request<'_>) -> Option<u64> {
-    let mut values = request.values("max-forwards").filter(|_| request.method == Method::Options);
-    let value = str::from_utf8(values.next()?).ok()?;
+    if request.method != Method::Options {
+        return None;
+    }
+    let value = str::from_utf8(request.values("max-forwards").next()?).ok()?;
+    // A value with a sign is malformed.
     value.parse().ok().filter(|_| value.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
