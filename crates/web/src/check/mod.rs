@@ -134,7 +134,7 @@ impl Config {
                     let expected = "expected a host such as \"example.org\" or \"*.example.org\"";
                     wrong(
                         key("server-names"),
-                        format!("found {name:?}, {expected}, without a port and a dot at the end"),
+                        format!("found {name:?}, {expected}, without a port or a dot at the end"),
                     );
                 }
                 if let Some(other) = seen.insert(name.to_ascii_lowercase(), n) {

@@ -61,7 +61,7 @@ impl Keys for Config {
 impl Config {
     fn limits(&mut self, pass: &mut Pass<'_, '_>) {
         pass.section("Limits");
-        let help = "number of connections; further ones get 503, without TLS, and are closed";
+        let help = "number of connections; further ones are closed, those without TLS after a 503";
         pass.range("max-connections", &mut self.max_connections, 1.., help);
         let help = "networks whose connections are accepted, such as 10.0.0.0/8 or 2001:db8::/32; if empty, all";
         pass.key_as::<Networks, _>("allow", &mut self.allow, help);
@@ -76,7 +76,7 @@ impl Config {
                     reverse proxy; they must replace what clients send in `X-Forwarded-Host` and `X-Forwarded-Port`";
         pass.key("real-ip-host", &mut self.real_ip_host, help);
         let address = &mut self.per_address;
-        let help = "concurrent connections of one address; further ones get 429, without TLS, and are closed";
+        let help = "concurrent connections of one address; further ones are closed, those without TLS after a 429";
         let at_least_one = Some(1)..;
         pass.range("max-connections-per-address", &mut address.connections, at_least_one, help);
         let help = "average requests per second of one address; more get 429";

@@ -47,7 +47,7 @@ pub struct Config {
     pub cache_bytes: usize,
     /// Large files kept open while they are not in use, over all processors; each takes a descriptor.
     pub open_files: usize,
-    /// Connections over all processors; further ones are answered with 503 and closed.
+    /// Connections over all processors; further ones are closed, those without TLS after a 503.
     pub max_connections: usize,
     /// Queue delay above which requests are refused with 503
     /// ([`Ingress::Admit`]); `None` never refuses a request.
