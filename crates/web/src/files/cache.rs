@@ -162,8 +162,7 @@ impl FileCache {
         }
     }
 
-    /// Inserts `value`, replacing the value with the same key. A value that exceeds the budget or the number of open files
-    /// is not inserted.
+    /// Inserts `value`, replacing the value with the same key. A value that exceeds a limit is not inserted.
     pub(crate) fn insert(&mut self, key: u64, value: Value) {
         self.remove(key);
         let (bytes, open_files) = (Record::bytes(&value), value.open_files());
@@ -179,8 +178,8 @@ impl FileCache {
         self.hand.push_back(key);
     }
 
-    /// Counts files that the value of a key keeps open from now on, and removes the oldest values with others if these are
-    /// too many.
+    /// Counts `more` files that the value of a key keeps open, and removes the oldest other values with open files if
+    /// these are too many.
     fn count_open(&mut self, key: u64, more: usize) {
         if more == 0 {
             return;
@@ -202,8 +201,7 @@ impl FileCache {
         matches!(value, Some(Value::File { published, .. }) if published.is(file))
     }
 
-    /// Whether the value of a key may grow by `bytes` without displacing most other values, and keep `open_files` more
-    /// files open.
+    /// Whether the value of a key may grow by `bytes` and by `open_files` files without displacing most other values.
     pub(crate) fn has_room(&self, key: u64, bytes: usize, open_files: usize) -> bool {
         let own = self.records.get(&key).map_or(0, |record| record.open_files);
         bytes <= self.budget / 2 && own + open_files <= self.max_open

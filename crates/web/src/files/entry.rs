@@ -154,8 +154,8 @@ impl Entry {
         self.variants.iter().flat_map(|variants| variants.made())
     }
 
-    /// Whether a file whose content is still to be read was written to, or one of its precompressed files; its content
-    /// would then not match its tag. Whether the path names another file by now is checked elsewhere.
+    /// Whether a file whose content is still to be read was written to, or one of its precompressed files; the content
+    /// would not match its tag. Whether the path names another file by now is checked elsewhere.
     #[inline]
     pub(crate) fn has_changed(&self) -> bool {
         self.is_overwritten() || self.variants.is_some() && self.is_other_overwritten()

@@ -10,7 +10,7 @@ use crate::files::cached::FileIndex;
 
 /// Cache bytes for each replica of a file that a processor may have: most files of a site are larger.
 const BYTES_PER_REPLICA: usize = 4096;
-/// Cache bytes of a partition for which there are fewer than the usual number: no value is larger than its partition, and a
+/// Cache bytes of a partition; smaller caches have fewer partitions. No value is larger than its partition, and a
 /// compressed file may take half of one.
 const MIN_PARTITION_BYTES: usize = 4 << 20;
 /// Replicas on each processor, at about 50 bytes each.

@@ -153,8 +153,7 @@ impl Sink {
     }
 }
 
-/// Handles SIGUSR1 from now on, also without a log: scripts that rotate logs may still send it, and it would end the
-/// process.
+/// Handles SIGUSR1 from now on, also without a log. Scripts that rotate logs may send it, and it would end the process.
 pub(crate) fn handle_reopen_signal() {
     // It fails only for signals that cannot be handled, which this is not.
     let _ = signal_hook::flag::register(SIGUSR1, Arc::default());

@@ -63,7 +63,7 @@ fn options(out: &mut ResponseWriter, ask: Ask<'_>) {
     }
 }
 
-/// Responds to a request with a method that files do not support. Redirects apply to it, since with 307 and 308 the client
+/// Responds to a request with a method that files do not support. Redirects apply to it: with 307 and 308 the client
 /// repeats it at the target.
 async fn respond_to_other(
     out: &mut ResponseWriter,

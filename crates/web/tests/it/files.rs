@@ -143,8 +143,7 @@ fn redirects_apply_to_all_methods() {
     });
 }
 
-/// RFC 9110 §7.4: a resource with `https` is not served without TLS, unless a trusted proxy may have received the request
-/// over TLS.
+/// RFC 9110 §7.4: a resource with `https` requires TLS, which a trusted proxy may have terminated.
 #[test]
 fn targets_with_https_require_tls() {
     for (trusted, wanted) in [(false, 421), (true, 200)] {
