@@ -26,10 +26,10 @@ impl<T> Numbered<T> {
         number
     }
 
-    /// Removes the record with this number, if there is one.
-    pub(crate) fn remove(&self, number: u32) -> Option<T> {
+    /// Removes the record with this number, which exists.
+    pub(crate) fn remove(&self, number: u32) -> T {
         let record = self.records.borrow_mut()[number as usize].take();
         self.free.borrow_mut().push(number);
-        record
+        record.expect("a record with this number")
     }
 }

@@ -192,8 +192,7 @@ impl SessionTable {
     }
 
     fn forget(&self, session: u32) {
-        let record = self.records.remove(session);
-        if let Some(group) = record.and_then(|record| record.group) {
+        if let Some(group) = self.records.remove(session).group {
             self.by_address.borrow_mut().remove(&group.address());
         }
     }
