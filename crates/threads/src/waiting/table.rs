@@ -142,7 +142,6 @@ pub(crate) fn under_lock<R>(key: usize, function: impl FnOnce() -> R) -> R {
 pub(crate) fn remove(thread: &Thread) -> bool {
     let is_replaced = !thread.has_node();
     let woken = unsafe { remove_node(thread.node.get()) };
-    unsafe { node(thread.node.get()) }.key = 0;
     woken || is_replaced
 }
 
@@ -159,11 +158,11 @@ pub(crate) fn abandon_all(thread: &Thread) {
     let other = thread.barrier_node.get();
     if unsafe { node(other) }.key != 0 {
         unsafe { remove_node(other) };
-        unsafe { node(other) }.key = 0;
     }
 }
 
-/// Removes a node. Returns whether it has been woken.
+/// Removes a node, unless it was woken. Returns whether it was. Sets its key to 0, which shows that the node is free for
+/// the next wait.
 pub(crate) unsafe fn remove_node(old: *mut Node) -> bool {
     let _masked = Masked::new();
     let bucket = bucket(unsafe { node(old) }.key);
@@ -172,6 +171,7 @@ pub(crate) unsafe fn remove_node(old: *mut Node) -> bool {
     if !woken {
         unlink(bucket, &mut list, |other, _| other == old, 1);
     }
+    unsafe { node(old) }.key = 0;
     woken
 }
 

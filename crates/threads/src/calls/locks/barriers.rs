@@ -67,7 +67,6 @@ fn wait(thread: &Thread, key: usize, inserted: impl FnOnce()) {
         park(thread, None);
     }
     unsafe { table::remove_node(own) };
-    unsafe { (*own).key = 0 };
 }
 
 /// As in the C library, the destruction of a barrier waits for the threads that have arrived.
