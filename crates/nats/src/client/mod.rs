@@ -142,9 +142,8 @@ impl Client {
         while !self.is_ending() {
             let mut last = "no server is configured".to_owned();
             let access = self.0.access.borrow().clone();
-            let count = access.servers.len();
-            for place in (0..count).map(|place| (first + place) % count) {
-                let server = &access.servers[place];
+            let servers = access.servers.iter().enumerate().cycle().skip(first);
+            for (place, server) in servers.take(access.servers.len()) {
                 let session = login(&self.0.resolver, server, &access, &self.0.options);
                 match Box::pin(session).await {
                     Ok(session) => {

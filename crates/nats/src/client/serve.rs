@@ -35,7 +35,7 @@ impl Shared {
             self.append(Frame::Subscribe { subject, queue, id: *id });
         }
         self.connected.notify();
-        let bounds = received(info.max_payload);
+        let bounds = incoming_bounds(info.max_payload);
         let served = select(self.read(&wire, rest, bounds), self.send(&wire));
         let why = match select(served, lingered(self.options.linger)).await {
             Either::Left(Either::Left(why) | Either::Right(why)) => why,
@@ -128,7 +128,7 @@ impl Shared {
 
 /// Bounds of received frames. The server applies `max_payload` to what clients publish: an answer of JetStream may have a
 /// stored message in base64.
-fn received(max_payload: usize) -> Bounds {
+fn incoming_bounds(max_payload: usize) -> Bounds {
     Bounds::of_payload(max_payload.div_ceil(3) * 4 + MAX_ADDED)
 }
 
