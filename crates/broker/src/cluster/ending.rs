@@ -1,4 +1,4 @@
-//! The sessions of clients that connected to another node. They end, but for a moment in which the broker is full.
+//! Ends the sessions of clients that connected to another node. Those for which the broker has no room end later.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use crate::session::operations::RETRY_DELAY;
 /// Maximum number of claims for which there was no room. Further ones are dropped, and counted.
 const MAX_REFUSED: usize = 64 * 1024;
 
-/// The sessions that end because of the claims of other nodes.
+/// Ends sessions because of the claims of other nodes.
 pub(super) struct Ending {
     context: Context,
     peers: Arc<Peers>,

@@ -10,10 +10,11 @@
 //! | `intervals.rs` | intervals, as parts of the timeout |
 //! | `guard.rs` | disconnects clients when the lease runs out |
 //! | `other.rs` | another node: its announcement and its lane |
+//! | `ending.rs` | ends the sessions of clients that connected to another node |
 //! | `node.rs` | this node, its connection to NATS, and the payloads that it sends |
 //! | `adoption/` | the sessions of a lost node become this node's, with the messages that wait for them elsewhere |
 //! | `retained.rs` | the retained messages for a node that joins |
-//! | `takeover.rs` | clients that connected to another node |
+//! | `takeover.rs` | announces clients that connected here, and receives the announcements of other nodes |
 //! | `find.rs` | finds the node that has a client's session |
 //! | `serving.rs` | the life of one lane |
 //! | `receiving.rs` | announcements and frames that other nodes send |

@@ -93,11 +93,14 @@ impl Other {
         self.hello.borrow().start.clone()
     }
 
-    /// The node has sent messages with claims up to this number, the last of which `has_arrived` now. Returns false if an
-    /// earlier one has not. They come in the order in which they were sent, also among its announcements.
-    pub(super) fn note_claims(&self, sent: u64, has_arrived: bool) -> bool {
+    /// The node has sent messages with claims up to this number, the last of which `has_arrived` now. They come in the
+    /// order in which they were sent, also among its announcements. If an earlier one is missing, closes the lane: the
+    /// next one repeats the claims.
+    pub(super) fn note_claims(&self, sent: u64, has_arrived: bool) {
         let known = self.claims.replace(Some(sent));
-        known.is_none_or(|known| sent <= known + u64::from(has_arrived))
+        if known.is_some_and(|known| sent > known + u64::from(has_arrived)) {
+            self.close("NATS lost claims of the node");
+        }
     }
 
     /// Claims may have been lost, and are repeated.

@@ -40,15 +40,16 @@ impl Node {
         match known {
             Some(other) => {
                 other.heard.set(now());
-                let before = other.hello.replace(hello.clone());
-                if before.start != hello.start {
+                let claims = hello.claims;
+                let before = other.hello.replace(hello);
+                if before.start != other.start() {
                     other.forget_claims();
                     other.close("the node started again");
                     // It does not know this node.
                     self.say_hello();
                 }
-                if let Some(sent) = hello.claims {
-                    self.note_claims(&hello.node, &hello.start, sent, false);
+                if let Some(sent) = claims {
+                    other.note_claims(sent, false);
                 }
             }
             None => {
@@ -57,17 +58,6 @@ impl Node {
                 // It may not know this node either.
                 self.say_hello();
             }
-        }
-    }
-
-    /// Another node has sent messages with claims up to this number, the last of which `has_arrived` now. If others were
-    /// lost, its next lane repeats the claims.
-    pub(super) fn note_claims(&self, name: &str, start: &str, sent: u64, has_arrived: bool) {
-        let other = self.others.borrow().get(name).cloned();
-        if let Some(other) = other.filter(|other| other.start() == start)
-            && !other.note_claims(sent, has_arrived)
-        {
-            other.close("NATS lost claims of the node");
         }
     }
 

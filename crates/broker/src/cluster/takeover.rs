@@ -137,7 +137,10 @@ fn json(node: &Node, claims: &[(Identity, u64)], number: u64) -> Vec<u8> {
 pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
     let Ok(claims) = serde_json::from_slice::<Vec<Claim>>(payload) else { return };
     if let Some(Claim { node: name, start, number: number @ 1.., .. }) = claims.first() {
-        node.note_claims(name, start, *number, true);
+        let other = node.others.borrow().get(name.as_str()).cloned();
+        if let Some(other) = other.filter(|other| other.start() == *start) {
+            other.note_claims(*number, true);
+        }
     }
     let Context { kept, .. } = &node.context;
     // NATS may deliver a claim long after the node that sent it was lost. The sessions of its clients are this node's.
