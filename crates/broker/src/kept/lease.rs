@@ -158,19 +158,18 @@ impl Lease {
 
     /// Whether a record is that of this process, perhaps renewed by a node that reads the stream.
     fn is_own(&self, record: &Record) -> bool {
-        let is_of = |Record { holder, start, reader, .. }: &Record| {
-            (&record.holder, &record.start) == (holder, start)
-                && (reader.is_none() || *reader == record.reader)
+        let is_of = |own: &Record| {
+            (&record.holder, &record.start) == (&own.holder, &own.start)
+                && (own.reader.is_none() || own.reader == record.reader)
         };
         is_of(&self.own) || self.earlier.as_ref().is_some_and(is_of)
     }
 
-    /// Whether a record that is [own](Self::is_own) has to be replaced.
+    /// Whether a record that is [own](Self::is_own) has another holder, start or reader than the lease has now, and is to
+    /// be replaced.
     fn is_outdated(&self, record: &Record) -> bool {
-        let of = |Record { holder, start, reader, .. }: &Record| {
-            (holder.clone(), start.clone(), reader.clone())
-        };
-        of(record) != of(&self.own)
+        let Record { holder, start, reader, .. } = &self.own;
+        (&record.holder, &record.start, &record.reader) != (holder, start, reader)
     }
 
     /// Why this process does not have the lease, which has this record.

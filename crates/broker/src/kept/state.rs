@@ -220,8 +220,8 @@ impl Kept {
         now().saturating_sub(self.renewed()) <= self.renewal_gap()
     }
 
-    /// Since when the lease was renewed without a gap, so that other nodes could renew theirs, too: until now, if it was not
-    /// renewed lately.
+    /// The time since which the lease was renewed without a gap, so that other nodes could renew theirs, too: now, if it was
+    /// not renewed lately.
     pub(crate) fn renewing_since(&self) -> Duration {
         match self.has_renewed_lately() {
             true => lock(&self.state).renewing_since,
@@ -229,7 +229,7 @@ impl Kept {
         }
     }
 
-    /// Time between two renewals in which NATS may have been unavailable.
+    /// Maximum time between two renewals without a gap. In a longer one, NATS may have been unavailable.
     fn renewal_gap(&self) -> Duration {
         2 * self.timeout() / RENEWALS
     }
