@@ -263,6 +263,11 @@ impl Session {
         if self.lasts { self.number } else { 0 }
     }
 
+    /// Whether its client was away for so long that the session has ended at `now`.
+    pub(crate) fn has_expired(&self, now: Duration) -> bool {
+        self.ends.is_some_and(|ends| ends <= now)
+    }
+
     /// The packet identifiers of earlier connections, if there are any.
     pub(crate) fn earlier(&mut self) -> Option<&mut Earlier> {
         self.attachment.as_mut()?.earlier.as_deref_mut()

@@ -47,8 +47,8 @@ impl SessionStage {
             sessions.with(|sessions| {
                 let slot = sessions.names.get(&owner.client).copied();
                 slot.and_then(|slot| sessions.at(slot)).is_some_and(|session| {
-                    let lasts = session.ends.is_none_or(|ends| ends > now());
-                    session.user == owner.user && session.expiry > 0 && lasts
+                    let lasts = session.expiry > 0 && !session.has_expired(now());
+                    session.user == owner.user && lasts
                 })
             })
         });

@@ -54,17 +54,10 @@ impl Sessions {
             self.remove(key.slot, will, &mut effects);
             return effects;
         }
-        if session.expiry < u32::MAX {
-            session.ends = Some(now + Duration::from_secs(session.expiry.into()));
-        }
+        set_timers(session, |delay| now + delay);
         // The record includes the will, which is removed only when it is published.
         self.put(key);
         let Some(session) = self.get(key) else { return effects };
-        if let Some(will) = &mut session.will {
-            // At the latest when the session ends.
-            let due = now + will.delay;
-            will.due = Some(session.ends.map_or(due, |ends| ends.min(due)));
-        }
         let will = session.will.take_if(|will| will.delay.is_zero()).map(|will| will.message);
         if session.shared > 0 {
             effects.present = Some((key, false));
@@ -171,13 +164,10 @@ impl Sessions {
             if session.attachment.is_some() {
                 continue;
             }
-            let is_due = session.will.as_ref().is_some_and(|will| will.due <= Some(now));
-            let ends = session.ends.is_some_and(|ends| ends <= now);
-            let will = match is_due || ends {
-                true => session.will.take().map(|will| will.message),
-                false => None,
-            };
-            if ends {
+            let has_expired = session.has_expired(now);
+            let will = session.will.take_if(|will| has_expired || will.due <= Some(now));
+            let will = will.map(|will| will.message);
+            if has_expired {
                 self.remove(slot, will, &mut effects);
                 continue;
             }
@@ -196,13 +186,18 @@ pub(super) fn schedule(session: &mut Session, clocks: Clocks) {
         0 => clocks.to_day(clocks.now),
         left => left,
     };
-    let after_left = |seconds: u64| clocks.of_day(left.saturating_add(seconds));
+    set_timers(session, |delay| clocks.of_day(left.saturating_add(delay.as_secs())));
+}
+
+/// Sets when a session without a connection ends, and when its will is published: at the latest when the session ends.
+/// `after` is the time of a delay after the end of the connection.
+fn set_timers(session: &mut Session, after: impl Fn(Duration) -> Duration) {
     if session.expiry < u32::MAX {
-        session.ends = Some(after_left(session.expiry.into()));
+        session.ends = Some(after(Duration::from_secs(session.expiry.into())));
     }
     let ends = session.ends;
     if let Some(will) = &mut session.will {
-        let due = after_left(will.delay.as_secs());
+        let due = after(will.delay);
         will.due = Some(ends.map_or(due, |ends| ends.min(due)));
     }
 }

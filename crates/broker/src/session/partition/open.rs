@@ -82,7 +82,7 @@ impl Sessions {
         let is_durable = self.wal.is_enabled() && (lasts || opening.will.is_some());
         // Another user may neither resume nor end an unexpired session.
         if let Some(session) = known.and_then(|slot| self.at(slot))
-            && session.ends.is_none_or(|ends| ends > now)
+            && !session.has_expired(now)
             && session.user != opening.user
         {
             return (Err(Reason::NOT_AUTHORIZED), effects, Lsn::default());
@@ -186,7 +186,7 @@ impl Sessions {
     ) -> bool {
         let drops = self.counters.drops.clone();
         let Some(session) = self.at(slot) else { return false };
-        let lasts = session.expiry > 0 && session.ends.is_none_or(|ends| ends > now);
+        let lasts = session.expiry > 0 && !session.has_expired(now);
         let goes_on = lasts && !opening.clean_start;
         // Wakes the earlier connection, which finds that it was taken over.
         session.detach(&drops);
