@@ -124,7 +124,7 @@ pub(crate) struct Attachment {
     pub(crate) origin: Option<Origin>,
     /// Why an operator ends the connection, if so.
     pub(crate) ended: Option<Reason>,
-    /// Maximum number of messages in flight to the client.
+    /// The receive maximum of the client. See [`window`](Self::window).
     pub(crate) receive_maximum: usize,
     /// Maximum packet size of the client, in bytes.
     pub(crate) most: usize,
@@ -294,6 +294,12 @@ impl Session {
 }
 
 impl Attachment {
+    /// Maximum number of messages in flight to the client, with those of earlier connections that do not count for its
+    /// receive maximum.
+    pub(crate) fn window(&self) -> usize {
+        self.receive_maximum + self.earlier.as_ref().map_or(0, |earlier| earlier.released.len())
+    }
+
     /// Wakes the sender.
     pub(crate) fn wake(&mut self) {
         self.waiting.notify();

@@ -138,14 +138,12 @@ impl Sessions {
             .collect();
         again.sort_unstable();
         let earlier = session.in_use();
-        let released = earlier.as_ref().map_or(0, |earlier| earlier.released.len());
-        let receive_maximum = usize::from(opening.receive_maximum.min(most_inflight));
         session.attachment = Some(Attachment {
             number,
             version: opening.version,
             origin: opening.origin,
             ended: None,
-            receive_maximum: receive_maximum + released,
+            receive_maximum: opening.receive_maximum.min(most_inflight).into(),
             most: opening.most,
             aliases: Default::default(),
             alias_bytes: 0,

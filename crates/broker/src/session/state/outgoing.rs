@@ -144,7 +144,7 @@ impl Session {
             let Some(attachment) = &mut self.attachment else { return };
             // The receive maximum may be lower than the previous connection's.
             let in_flight = self.inflight.len().saturating_sub(attachment.again.len());
-            if !attachment.again.is_empty() && in_flight >= attachment.receive_maximum {
+            if !attachment.again.is_empty() && in_flight >= attachment.window() {
                 return;
             }
             let Some(id) = attachment.again.pop_front() else { break };
@@ -172,7 +172,7 @@ impl Session {
     /// flight alone.
     fn has_window(&self, size: usize, most: usize) -> bool {
         let fits = self.inflight_bytes == 0 || self.inflight_bytes + size <= most;
-        let free = |own: &Attachment| self.inflight.len() < own.receive_maximum;
+        let free = |own: &Attachment| self.inflight.len() < own.window();
         fits && self.attachment.as_ref().is_some_and(free)
     }
 
@@ -299,12 +299,7 @@ impl Session {
                     self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
                 }
                 (Kind::PubComp, Some(None)) => {
-                    if let Some(attachment) = &mut self.attachment
-                        && let Some(earlier) = &mut attachment.earlier
-                        && earlier.released.remove(&id)
-                    {
-                        attachment.receive_maximum -= 1;
-                    }
+                    self.earlier().map(|earlier| earlier.released.remove(&id));
                     self.complete(id, records);
                 }
                 // For a message that was completed or never sent: ignored.
