@@ -88,16 +88,17 @@ impl Sessions {
             return (Err(Reason::NOT_AUTHORIZED), effects, Lsn::default());
         }
         let was_durable = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
-        if (is_durable || was_durable) && self.wal.is_behind() {
+        let needs_journal = is_durable || was_durable;
+        if needs_journal && self.wal.is_behind() {
             self.refused_session(&opening.client_id, opening.user.as_deref());
             return (Err(Reason::SERVER_UNAVAILABLE), effects, Lsn::default());
         }
         // Before the session is taken over, so that a rejected client keeps it. A session that replaces one adds nothing.
-        let are_too_many = known.is_none() && self.counters.sessions.get() >= most;
-        if are_too_many || is_durable && !was_durable && self.wal.is_full() {
-            if !are_too_many {
-                self.refused_session(&opening.client_id, opening.user.as_deref());
-            }
+        if known.is_none() && self.counters.sessions.get() >= most {
+            return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
+        }
+        if is_durable && !was_durable && self.wal.is_full() {
+            self.refused_session(&opening.client_id, opening.user.as_deref());
             return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
         }
         let earlier = known.and_then(|slot| self.at(slot)).and_then(|own| own.attachment.as_ref());
@@ -166,7 +167,7 @@ impl Sessions {
             Opened { key, connection_id: number, present: known.is_some(), durable_id, taken_over };
         let lsn = self.append();
         // A client without persistent state depends on the end of its earlier session, not on unrelated changes.
-        let lsn = match is_durable || was_durable {
+        let lsn = match needs_journal {
             true => lsn,
             false => self.directory.ended(&client),
         };
