@@ -241,9 +241,7 @@ impl SessionStage {
             let (reasons, granted) =
                 sessions.with(|sessions| sessions.subscribe(key, connection_id, requests));
             let Some((client, requests)) = granted else { return reasons };
-            let lsn = sessions.with(Sessions::append);
-            // Other records of the partition are not those of a client without a persistent session.
-            let lsn = if client.durable_id == 0 { Lsn::default() } else { lsn };
+            let lsn = sessions.with(|sessions| sessions.append_of(client.durable_id != 0));
             let limit = sessions.with(|sessions| sessions.wal.timeout());
             // Called before other operations run here, so that a later end of the session follows it.
             let routed = routes.call(Item::Subscribe { client, requests });

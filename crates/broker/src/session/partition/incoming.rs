@@ -111,8 +111,6 @@ impl Sessions {
         };
         let known = ids.iter().map(&mut release).collect();
         self.records = records;
-        let lsn = self.append();
-        // Nothing is recorded for a client without a persistent session.
-        (known, if durable_id == 0 { Lsn::default() } else { lsn })
+        (known, self.append_of(durable_id != 0))
     }
 }

@@ -165,6 +165,13 @@ impl Sessions {
         self.lsn
     }
 
+    /// As [`append`](Self::append), for one client. Returns the LSN that the client has to wait for: none, unless it
+    /// `has_records`. It does not wait for the records of other clients of the partition.
+    pub(super) fn append_of(&mut self, has_records: bool) -> Lsn {
+        let lsn = self.append();
+        if has_records { lsn } else { Lsn::default() }
+    }
+
     /// Lets another partition create the next session of clients whose session has ended. Called after the end was
     /// appended, so that the next session depends on it; the end of a session with a pending will follows later.
     pub(super) fn release_departed(&mut self) {
@@ -327,8 +334,8 @@ impl Sessions {
         if !attachment.out.is_empty() {
             let bytes = std::mem::replace(&mut attachment.out, std::mem::take(spare));
             let at_most_once = std::mem::take(&mut attachment.unsent);
-            let (is_fenced, lsn) = (std::mem::take(&mut attachment.is_fenced), self.append());
-            let lsn = if is_fenced { lsn } else { Lsn::default() };
+            let is_fenced = std::mem::take(&mut attachment.is_fenced);
+            let lsn = self.append_of(is_fenced);
             return Poll::Ready((Pulled::Output(Output::new(bytes, at_most_once)), lsn));
         }
         if std::mem::take(&mut attachment.is_interrupted) {

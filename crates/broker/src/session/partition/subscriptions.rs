@@ -161,8 +161,7 @@ impl Sessions {
             }
         }
         self.records = records;
-        let lsn = self.append();
-        if is_durable { lsn } else { Lsn::default() }
+        self.append_of(is_durable)
     }
 
     /// Restores subscriptions that were removed here, but possibly not in the router.
