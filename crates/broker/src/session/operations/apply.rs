@@ -76,8 +76,8 @@ impl SessionStage {
             }
             // One item per will, so that each is accepted or refused separately.
             let calls = left.drain(..).map(|(own, id): (Publication, _)| {
-                let topic = own.messages.first().cloned();
-                (routes.call(Item::Publish(own)), id, topic)
+                let message = own.messages.first().cloned();
+                (routes.call(Item::Publish(own)), id, message)
             });
             let calls: Vec<_> = calls.collect();
             let mut timeout = pin!(disk_timeout(sessions.with(|own| own.wal.timeout())));
@@ -130,14 +130,11 @@ impl SessionStage {
                 sessions.has_timer_task |= begin;
                 begin
             });
-            let partition = sessions.index();
-            if !begin
-                || self
-                    .0
-                    .call_partition(partition, move |sessions| self.run_timers(sessions, routes))
-                    .detach()
-                    .is_ok()
-            {
+            if !begin {
+                return;
+            }
+            let run = move |sessions| self.run_timers(sessions, routes);
+            if self.0.call_partition(sessions.index(), run).detach().is_ok() {
                 return;
             }
             sessions.with(|sessions| sessions.has_timer_task = false);
