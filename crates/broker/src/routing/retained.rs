@@ -199,17 +199,15 @@ impl Retained {
         now: Duration,
         mut forgotten: impl FnMut(&Message),
     ) -> Result<(), Reason> {
-        let mut swept = self.sweep(now, MAX_SWEPT, &mut forgotten);
-        let mut kept = self.keep(message);
-        while kept.is_err() && (MAX_SWEPT..MAX_SWEPT_FOR_ROOM).contains(&swept) {
+        let mut swept = 0;
+        loop {
             let more = self.sweep(now, MAX_SWEPT, &mut forgotten);
             swept += more;
-            kept = self.keep(message);
-            if more < MAX_SWEPT {
-                break;
+            let kept = self.keep(message);
+            if kept.is_ok() || more < MAX_SWEPT || swept >= MAX_SWEPT_FOR_ROOM {
+                return kept;
             }
         }
-        kept
     }
 
     /// Removes up to `most` of the messages that expired before `now`, and passes them to `forgotten`. Returns their

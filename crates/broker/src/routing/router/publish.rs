@@ -12,7 +12,6 @@ use crate::access::Policy;
 use crate::content::attributes;
 use crate::content::index::Owner;
 use crate::events::drops::{DropReason, Drops};
-use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::{Message, Source};
 use crate::requests::JOURNAL_FULL;
@@ -227,7 +226,7 @@ impl Router {
                     continue;
                 }
                 client.last.set((*routed, batch.deliveries.len()));
-                add(batches, durable, client, message, how(own, message));
+                add(batch, durable, client, message, how(own, message));
             }
             // A shared subscription delivers in addition to the member's own subscriptions.
             while let Some((_, client, own)) = alone.next_if(|(at, ..)| *at as usize == n) {
@@ -236,7 +235,8 @@ impl Router {
                 }
                 reasons[n] = Reason::SUCCESS;
                 let client = &clients[client as usize];
-                add(batches, durable, client, message, how(own, message));
+                let batch = &mut batches[usize::from(client.key.partition)];
+                add(batch, durable, client, message, how(own, message));
             }
             if matches!(message.source, Source::Group(_)) && reasons[n] != Reason::SUCCESS {
                 drops.add(DropReason::ClusterNoMember, 1, || dropped(message));
@@ -270,18 +270,17 @@ fn forget(wal: &mut RouterWal, drops: &Drops, message: &Message) {
     drops.add(DropReason::RetainedExpired, 1, || dropped(message));
 }
 
-/// Adds the delivery of a message to a client. Those of durable sessions are noted for the journal.
+/// Adds the delivery of a message to a client to the batch of the client's partition. Those of durable sessions are noted
+/// for the journal.
 fn add(
-    batches: &mut [DeliveryBatch],
+    batch: &mut DeliveryBatch,
     durable: &mut Vec<(u64, u16, u32)>,
     client: &Client,
     message: &Arc<Message>,
     how: How,
 ) {
-    let ClientKey { partition, .. } = client.key;
-    let batch = &mut batches[usize::from(partition)];
     if client.durable_id != 0 {
-        durable.push((client.durable_id, partition, batch.deliveries.len() as u32));
+        durable.push((client.durable_id, client.key.partition, batch.deliveries.len() as u32));
     }
     batch.add(client.key, message, how);
 }
