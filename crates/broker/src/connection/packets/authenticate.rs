@@ -8,7 +8,7 @@ use phalanx_mqtt::{Auth, Reason};
 use crate::access::address_key;
 use crate::connection::auth_packet::{OTHER_USER, Rejection, data, with_auth};
 use crate::connection::client::Connection;
-use crate::connection::end::{End, in_disconnect};
+use crate::connection::end::End;
 use crate::context::Context;
 
 impl Connection {
@@ -22,13 +22,13 @@ impl Connection {
             return Err(End::Because(Reason::PROTOCOL_ERROR, what));
         };
         let mechanism = again.mechanism;
-        let begins = auth.reason == Reason::RE_AUTHENTICATE;
-        let reason = if begins { Reason::RE_AUTHENTICATE } else { Reason::CONTINUE_AUTHENTICATION };
-        let data = data(auth, mechanism, reason);
-        let data = data.map_err(|(reason, what)| End::Because(reason, what))?;
+        let data_with = |reason| {
+            data(auth, mechanism, reason).map_err(|(reason, what)| End::Because(reason, what))
+        };
         let address = shared.peer.ip();
         let (reason, answer) = match again.exchange.take() {
-            None if begins => {
+            None => {
+                let data = data_with(Reason::RE_AUTHENTICATE)?;
                 let at = context.listener;
                 let login = self.policy.load().begin_scram(at, mechanism.name(), data);
                 let login = login.map_err(|why| refused(context, (None, address), why))?;
@@ -40,7 +40,8 @@ impl Connection {
                 again.exchange = Some((login, now()));
                 (Reason::CONTINUE_AUTHENTICATION, challenge)
             }
-            Some((login, begun)) if !begins => {
+            Some((login, begun)) => {
+                let data = data_with(Reason::CONTINUE_AUTHENTICATION)?;
                 if now() - begun > context.config.limits.connect {
                     let what = "the exchange of AUTH took longer than connect-timeout";
                     return Err(End::Because(Reason::NOT_AUTHORIZED, what));
@@ -52,7 +53,6 @@ impl Connection {
                 let proof = proof.map_err(|why| refused(context, who, why))?;
                 (Reason::SUCCESS, proof)
             }
-            _ => return Err(End::Because(Reason::PROTOCOL_ERROR, "AUTH at the wrong time")),
         };
         with_auth(reason, (mechanism, &answer), |packet| {
             if !outbox.takes(packet) {
@@ -72,5 +72,5 @@ fn refused(
     (reason, what): Rejection,
 ) -> End {
     context.refused_logins.refused(reason, (user, address), context.stages.control);
-    End::Because(in_disconnect(reason), what)
+    End::Because(reason, what)
 }
