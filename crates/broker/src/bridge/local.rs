@@ -48,7 +48,7 @@ pub(super) struct ConnectionLimits {
 }
 
 impl Local {
-    /// `is_new` says so of a session that exists already.
+    /// `is_new` applies to a session that exists already. A session that does not exist is new in any case.
     pub(super) fn new(
         context: Context,
         bridge: Arc<Bridge>,
@@ -79,9 +79,6 @@ impl Local {
         }
         let limits = ConnectionLimits { origin: None, receive_maximum: u16::MAX, most: usize::MAX };
         let opened = self.attach(limits).await?;
-        if !opened.present {
-            self.is_new.set(true);
-        }
         let retain_handling = RetainHandling::DoNotSend;
         let subscribed = match self.unsubscribe_others(&opened).await {
             Ok(()) => self.subscribe(&opened, (retain_handling, false)).await,
@@ -100,7 +97,6 @@ impl Local {
         let opened = self.attach(limits).await?;
         if !opened.present {
             self.retained.set(RetainedSent::None);
-            self.is_new.set(true);
         }
         if self.retained.get() != RetainedSent::All {
             let only_at_most_once = self.retained.get() == RetainedSent::Queued;
@@ -137,7 +133,7 @@ impl Local {
         self.is_unknown() && self.map.incoming().next().is_none()
     }
 
-    /// The remote broker has discarded the session of an earlier one, or completed its QoS 2 messages.
+    /// The remote broker has discarded the bridge's earlier session, or completed the QoS 2 messages of that session.
     pub(super) fn set_known(&self) {
         self.is_new.set(false);
     }
@@ -151,6 +147,7 @@ impl Local {
         let _ = ended.await;
     }
 
+    /// Attaches a connection to the session, which is new if it does not exist.
     async fn attach(&self, limits: ConnectionLimits) -> Result<Opened, String> {
         let ConnectionLimits { origin, receive_maximum, most } = limits;
         let opening = Opening {
@@ -168,7 +165,12 @@ impl Local {
         };
         let stages = self.context.stages;
         match stages.sessions.open(opening, stages.routing).await {
-            Ok(Ok(opened)) => Ok(opened),
+            Ok(Ok(opened)) => {
+                if !opened.present {
+                    self.is_new.set(true);
+                }
+                Ok(opened)
+            }
             Ok(Err(reason)) => {
                 Err(format!("this broker cannot keep the bridge's session: {reason}"))
             }

@@ -221,10 +221,9 @@ impl Supervisor {
         let opened = self.local.open(own).await?;
         if !granted.is_present {
             self.local.set_known();
-        }
-        let sessions = self.context.stages.sessions;
-        // The remote broker numbers its messages from the start, so an earlier message with the same number is another one.
-        if !granted.is_present {
+            // The remote broker numbers its messages from the start, so an earlier message with the same number is another
+            // one.
+            let sessions = self.context.stages.sessions;
             let is_forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
             if !is_forgotten.unwrap_or(false) {
                 self.local.detach(&opened).await;
@@ -244,7 +243,7 @@ impl Supervisor {
                 remote_aliases: granted.aliases,
                 keep_alive: granted.keep_alive,
                 awaits_suback: granted.awaits_suback,
-                releases: granted.is_present && self.local.is_unknown(),
+                must_release: granted.is_present && self.local.is_unknown(),
                 answer_timeout: limits.connect,
                 is_resumed: granted.keeps_session,
                 origin,
@@ -273,7 +272,7 @@ impl Supervisor {
         let stream = bridged.stream.clone();
         self.handle.transport.replace(Some(stream.clone()));
         if self.is_ending() {
-            bridged.stream.shut();
+            stream.shut();
         }
         // A reload changes the settings of later connections.
         let config = self.settings.load().config.clone();

@@ -60,7 +60,7 @@ pub(crate) struct LinkOptions {
     /// Whether SUBACK has not arrived during the login.
     pub(crate) awaits_suback: bool,
     /// Whether the remote broker may hold QoS 2 messages of an earlier session.
-    pub(crate) releases: bool,
+    pub(crate) must_release: bool,
     /// The time that each answer to SUBSCRIBE and PUBREL may take.
     pub(crate) answer_timeout: Duration,
     /// Whether the remote broker keeps the bridge's session for the next connection.
@@ -76,7 +76,7 @@ impl Link {
     /// A link over `wire`, on which `raw` was received already.
     pub(crate) fn new(wire: Wire, raw: Vec<u8>, options: LinkOptions) -> Self {
         let (timeout, now) = (options.answer_timeout, now());
-        let releases = Releases::new(options.releases, timeout, now);
+        let releases = Releases::new(options.must_release, timeout, now);
         Self {
             wire,
             keep_alive: KeepAlive::new(options.keep_alive, now),
