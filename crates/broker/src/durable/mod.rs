@@ -24,6 +24,8 @@ mod encode;
 mod lsn;
 mod recovered_messages;
 pub(crate) mod recovery;
+#[cfg(test)]
+pub(crate) mod simulated;
 pub(crate) mod wal;
 
 pub(crate) use bounds::MAX_COMMIT_BYTES;

@@ -185,18 +185,14 @@ impl RouterWal {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::path::Path;
-    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    use phalanx::{Graph, sim};
+    use phalanx::sim;
     use phalanx_mqtt::{Delivery, PacketId, Properties, Publish};
-    use phalanx_store::{Options, Store};
 
     use super::*;
     use crate::durable::bounds::BACKLOG_BYTES;
-    use crate::durable::disk_timeout::DISK_TIMEOUT;
+    use crate::durable::simulated::with_journal;
     use crate::model::client_key::ClientKey;
 
     const BYTES: usize = 100 << 10;
@@ -233,29 +229,7 @@ mod tests {
     #[test]
     fn qos_0_waits_only_for_a_long_queue() {
         sim::explore_each(5, |seed| {
-            let result = Arc::new(Mutex::new(None));
-            let of_world = result.clone();
-            sim::run(seed, move |world| {
-                let options = Options { salt: Some(seed), ..Options::default() };
-                let files = BTreeMap::<String, Vec<u8>>::new();
-                let (store, _) =
-                    Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
-                let mut graph = Graph::new();
-                let journal = store.declare(&mut graph);
-                let stage = graph.shared("test", ());
-                let wal = Wal::new(journal, stage, (u64::MAX, DISK_TIMEOUT), 1);
-                world.program(graph, move |start| {
-                    let (wal, result) = (wal.clone(), of_world.clone());
-                    if start.processor() == 0 {
-                        stage.dispatch(move |_| async move {
-                            let waits = waits(wal).await;
-                            *result.lock().unwrap() = Some(waits);
-                        })?;
-                    }
-                    Ok(())
-                });
-            });
-            let (before, of_each) = result.lock().unwrap().take().expect("the append returns");
+            let (before, of_each) = with_journal(seed, waits);
             // The message that exceeds the limit does not wait, but the next one does.
             assert_eq!(before, BACKLOG_BYTES / BYTES + 1);
             assert_eq!(of_each, [true, false]);

@@ -2,24 +2,21 @@
 
 mod full;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::{Graph, sim};
 use phalanx_mqtt::{
     Delivery, Properties, Property, PropertyBuffer, Publish, QoS, Reason, SubscribeOptions, Will,
 };
-use phalanx_store::{Options, Record, Store};
+use phalanx_store::Record;
 
 use super::{Router, SENT_IMMEDIATELY};
 use crate::access::{self, Covered, Identity, Policy};
 use crate::config::{Config, Limits};
 use crate::content::parse::{PacketFilter, ParsedSubscription, parse};
 use crate::durable::Wal;
-use crate::durable::disk_timeout::DISK_TIMEOUT;
 use crate::durable::recovery::RecoveredRoutes;
+use crate::durable::simulated::with_journal;
 use crate::events::EventLog;
 use crate::events::drops::{DropReason, Drops};
 use crate::model::client_key::ClientKey;
@@ -115,38 +112,17 @@ fn recorded(messages: Vec<Arc<Message>>) -> Vec<String> {
 /// As [`recorded`], with limits.
 fn recorded_with(limits: &Limits, messages: Vec<Arc<Message>>) -> Vec<String> {
     let limits = limits.clone();
-    let result = Arc::new(Mutex::new(Vec::new()));
-    let of_world = result.clone();
-    sim::run(0, move |world| {
-        let options = Options { salt: Some(0), ..Options::default() };
-        let files = BTreeMap::<String, Vec<u8>>::new();
-        let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
-        let mut graph = Graph::new();
-        let journal = store.declare(&mut graph);
-        let stage = graph.shared("test", ());
-        let wal = Wal::new(journal, stage, (u64::MAX, DISK_TIMEOUT), 1);
-        let (limits, messages, result) = (limits.clone(), messages.clone(), of_world.clone());
-        world.program(graph, move |start| {
-            let (wal, result, messages) = (wal.clone(), result.clone(), messages.clone());
-            let limits = limits.clone();
-            if start.processor() == 0 {
-                stage.dispatch(move |_| async move {
-                    let nothing = RecoveredRoutes { next_message: 1, ..Default::default() };
-                    let mut table = Table::with_wal(&limits, nothing, wal);
-                    table.publish(&messages);
-                    let of = |record| match record {
-                        Record::Retain { topic, .. } => Some(format!("+{topic}")),
-                        Record::Unretain { topic } => Some(format!("-{topic}")),
-                        _ => None,
-                    };
-                    let all = table.router.wal.recorded().records().filter_map(of).collect();
-                    *result.lock().unwrap() = all;
-                })?;
-            }
-            Ok(())
-        });
-    });
-    result.lock().unwrap().clone()
+    with_journal(0, |wal| async move {
+        let nothing = RecoveredRoutes { next_message: 1, ..Default::default() };
+        let mut table = Table::with_wal(&limits, nothing, wal);
+        table.publish(&messages);
+        let of = |record| match record {
+            Record::Retain { topic, .. } => Some(format!("+{topic}")),
+            Record::Unretain { topic } => Some(format!("-{topic}")),
+            _ => None,
+        };
+        table.router.wal.recorded().records().filter_map(of).collect()
+    })
 }
 
 #[test]

@@ -1,50 +1,18 @@
 //! A partition with a journal.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::rc::Rc;
-
-use phalanx::{Graph, sim};
-use phalanx_store::{Entry, Options, Record, Recovered, SessionId, Store};
+use phalanx_store::{Entry, Record, Recovered, SessionId};
 
 use super::*;
-use crate::durable::disk_timeout::DISK_TIMEOUT;
 use crate::durable::recovery::RecoveredState;
+use crate::durable::simulated::with_journal;
 use crate::durable::{Clocks, put_session};
 use crate::model::session::Session;
 
-/// Runs a test on a processor, with the journal.
-fn with_journal(test: impl Fn(Sessions, Wal) + 'static) {
-    let is_done = Rc::new(Cell::new(false));
-    let of_world = is_done.clone();
-    sim::run(0, move |world| {
-        let options = Options { salt: Some(0), ..Options::default() };
-        let files = BTreeMap::<String, Vec<u8>>::new();
-        let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
-        let mut graph = Graph::new();
-        let (journal, stage) = (store.declare(&mut graph), graph.shared("test", ()));
-        let wal = Wal::new(journal, stage, (u64::MAX, DISK_TIMEOUT), 1);
-        let test = Rc::new(test);
-        world.program(graph, move |start| {
-            let (wal, test, is_done) = (wal.clone(), test.clone(), of_world.clone());
-            if start.processor() == 0 {
-                stage.dispatch(move |_| async move {
-                    let durable = (wal.clone(), RecoveredSessions::default());
-                    let place = (0, Directory::new(1));
-                    test(durable_partition(Limits::default(), place, durable), wal);
-                    is_done.set(true);
-                })?;
-            }
-            Ok(())
-        });
-    });
-    assert!(is_done.get());
-}
-
 #[test]
 fn a_full_journal_refuses_new_sessions_only() {
-    with_journal(|mut sessions, wal| {
+    with_journal(0, |wal| async move {
+        let durable = (wal.clone(), RecoveredSessions::default());
+        let mut sessions = durable_partition(Limits::default(), (0, Directory::new(1)), durable);
         open(&mut sessions, false, at(0));
         let short = || Opening { client_id: "short".into(), expiry: 0, ..opening() };
         let guest = sessions.open(short(), at(0)).0.unwrap();

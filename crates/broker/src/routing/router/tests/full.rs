@@ -2,31 +2,27 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use phalanx::{Graph, sim};
 use phalanx_mqtt::PacketId;
 
 use super::*;
+use crate::durable::simulated::declare_journal;
 use crate::requests::JOURNAL_FULL;
 
-/// The results of messages, when the journal is full.
-fn refused(messages: Vec<Arc<Message>>) -> (Vec<Reason>, u64) {
-    let result = Arc::new(Mutex::new(None));
-    let of_world = result.clone();
-    sim::run(0, move |world| {
-        let options = Options { salt: Some(0), ..Options::default() };
-        let files = BTreeMap::<String, Vec<u8>>::new();
-        let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
+/// The results of messages when the journal is full, and the number of those that are counted as dropped.
+fn refused(messages: &[Arc<Message>]) -> (Vec<Reason>, u64) {
+    let (mut reasons, mut dropped) = (Vec::new(), 0);
+    sim::run(0, |world| {
         let mut graph = Graph::new();
-        let journal = store.declare(&mut graph);
-        let stage = graph.shared("test", ());
-        let wal = Wal::new(journal, stage, (0, DISK_TIMEOUT), 1);
+        let (wal, _) = declare_journal(world, &mut graph, 0);
         let mut table = Table::with_wal(&Limits::default(), RecoveredRoutes::default(), wal);
-        let (mut reasons, batches) = (Vec::new(), &mut [DeliveryBatch::default()]);
+        let batches = &mut [DeliveryBatch::default()];
         let at = (&*table.policy, Duration::ZERO);
-        table.router.publish(&messages, batches, at, (usize::MAX, &mut reasons));
-        *of_world.lock().unwrap() = Some((reasons, table.drops.count(DropReason::StoreFull)));
+        table.router.publish(messages, batches, at, (usize::MAX, &mut reasons));
+        dropped = table.drops.count(DropReason::StoreFull);
         world.program(graph, |_| Ok(()));
     });
-    result.lock().unwrap().take().unwrap()
+    (reasons, dropped)
 }
 
 #[test]
@@ -45,19 +41,15 @@ fn a_full_journal_refuses_what_its_sender_keeps() {
     let handed = Arc::new(own.handed(Source::Handed(1)));
     let all = vec![own, of(least, Source::Node), of(once, Source::Node), handed];
     let none = Reason::NO_MATCHING_SUBSCRIBERS;
-    assert_eq!(refused(all), (vec![JOURNAL_FULL, JOURNAL_FULL, none, none], 1));
+    assert_eq!(refused(&all), (vec![JOURNAL_FULL, JOURNAL_FULL, none, none], 1));
 }
 
 /// It becomes full and has room again at any moment, on another processor.
 #[test]
 fn a_message_reaches_its_subscriber_or_is_refused() {
     sim::run(0, |world| {
-        let options = Options { salt: Some(0), ..Options::default() };
-        let files = BTreeMap::<String, Vec<u8>>::new();
-        let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
         let mut graph = Graph::new();
-        let (journal, stage) = (store.declare(&mut graph), graph.shared("test", ()));
-        let wal = Wal::new(journal, stage, (u64::MAX, DISK_TIMEOUT), 1);
+        let (wal, _) = declare_journal(world, &mut graph, u64::MAX);
         let nothing = RecoveredRoutes::default();
         let mut table = Table::with_wal(&Limits::default(), nothing, wal.clone());
         table.router.subscribe(client(1), vec![request("t")]);
