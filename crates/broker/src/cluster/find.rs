@@ -180,7 +180,7 @@ fn answer(node: &Rc<Node>, message: &Message<'_>) {
         return;
     };
     let (own, reply) = (node.clone(), reply.to_owned());
-    // If the processor is full, the other node asks again.
+    // If the processor is full, the other node repeats its question.
     let _ = node.context.stages.control.dispatch(move |_| async move {
         let mut found = Vec::new();
         for (place, Sought { client, user }) in sought.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Settings of one listen address, in place of the settings of the broker.
+//! Settings of one listen address. They replace the settings of the broker.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `topics.rs` | topics of this broker and of the remote one |
 //! | `aliases.rs` | topic aliases in both directions |
-//! | `via.rs` | the path of brokers, by which loops are detected |
+//! | `via.rs` | the path of brokers, to detect loops |
 //! | `keep_alive.rs` | when to ping, and when the remote broker is gone |
 //! | `awaited.rs` | the time by which an answer has to arrive |
 //! | `releases.rs` | the end of QoS 2 messages of an earlier session |
@@ -17,7 +17,7 @@
 //! | `incoming.rs` | packets from the remote broker |
 //! | `outgoing.rs` | packets to the remote broker |
 //! | `status.rs` | the state of a bridge |
-//! | `registry.rs` | all bridges, and what they share |
+//! | `registry.rs` | all bridges, and their shared state |
 
 mod aliases;
 mod awaited;

@@ -36,7 +36,7 @@ pub(crate) struct Outbox {
 pub(crate) enum Cause {
     /// The session has ended, for this reason.
     Session(Reason),
-    /// The client has read nothing within the send timeout.
+    /// The client has not read its output within the send timeout.
     SendTimeout,
 }
 

@@ -77,7 +77,7 @@ impl TakeOvers {
             && (self.is_saturated(now) || self.target(here) != here)
     }
 
-    /// The stages whose partitions are given back. For a while, none are taken over.
+    /// Returns the stages whose partitions the processor gives back. It takes none over for [`PAUSE`].
     pub(crate) fn give_back(&self, now: u64) -> StageSet {
         let (_, pause) = self.retry.get();
         self.retry.set((now + pause, (2 * pause).min(RETRIES.1)));

@@ -1,5 +1,5 @@
-//! A stream in simulation: its owner appends while connections break, until another client seals the stream. What the
-//! owner saw acknowledged is in the stream, once and in order, and nothing follows the seal.
+//! A stream in simulation: its owner appends while connections break, until another client seals the stream. The stream
+//! has each message that was acknowledged to the owner, once and in order, and nothing follows the seal.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -165,7 +165,7 @@ pub(in crate::cluster) async fn adopt(
 /// Takes the lease of a journal that was read. An attempt without an answer may have been stored.
 ///
 /// # Errors
-/// Why another node has it, or nobody.
+/// Why this node does not get it.
 pub(in crate::cluster) async fn take(
     kept: &Kept,
     lease: &Lease,
