@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use phalanx::Graph;
 use phalanx::sim::{self, Faults};
-use phalanx_broker::Broker;
 use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish};
 
-use crate::simulation::config;
-use crate::simulation::subscriber::ask_for;
-use crate::simulation::wire::{Wire, address};
+use crate::simulation::subscriber::subscribe_to;
+use crate::simulation::wire::Wire;
+use crate::simulation::{begin, config};
 
 /// Unacknowledged messages of the client: their acknowledgements exceed the buffers of the connection.
 const OWED: usize = 2500;
@@ -27,16 +25,11 @@ fn messages_arrive_between_responses() {
         sim::run(seed, |world| {
             world.set_most_steps(4_000_000);
             world.set_faults(Faults::NONE);
-            let config = config(world);
-            let mut graph = Graph::new();
-            let broker = Broker::declare(&mut graph, &config);
-            let listeners = world.listen(address());
-            world.program(graph, move |start| Ok(broker.accept(listeners.listener(start)?)?));
+            begin(world, &config(world), |_| ());
             let net = world.net();
             world.client(async move {
                 let Ok((mut busy, _)) = Wire::ask(&net, "busy", 0).await else { panic!("busy") };
-                let is_asked = ask_for(&mut busy, &["mine"]).await.is_ok();
-                assert!(is_asked && busy.next().await.is_ok());
+                subscribe_to(&mut busy, &["mine"]).await;
                 // Each is refused with a reason string, so that the acknowledgements are long.
                 let mut text = PropertyBuffer::new();
                 text.push(Property::PayloadIsText(true)).unwrap();

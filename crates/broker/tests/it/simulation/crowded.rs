@@ -18,7 +18,7 @@ use phalanx_mqtt::{
 };
 
 use crate::simulation::lives::{Files, begin_beside, survivors};
-use crate::simulation::subscriber::ask_for;
+use crate::simulation::subscriber::subscribe_to;
 use crate::simulation::wire::{Asking, Lost, Wire};
 
 /// The limit of operations.
@@ -170,7 +170,7 @@ fn publishes(seed: u64) -> bool {
         let (net, leaves, processors) = (world.net(), world.draw(10), world.processors());
         world.client(async move {
             let mut known = connect(&net, "known").await;
-            assert!(ask_for(&mut known, &["t"]).await.is_ok() && known.next().await.is_ok());
+            subscribe_to(&mut known, &["t"]).await;
             drop(known);
             let number = 1 + seed as u16 % 2;
             let wire = connect(&net, "writer").await;
@@ -229,13 +229,6 @@ fn refused_messages_are_not_stored() {
     assert!(alone || at_once.get() > 0 && later.get() > 0, "{at_once:?} {later:?}");
 }
 
-/// Subscribes, and waits for the answer.
-async fn subscribe(wire: &mut Wire, filters: &[&str]) {
-    assert!(ask_for(wire, filters).await.is_ok());
-    let Ok(came) = wire.next().await else { panic!("no SUBACK") };
-    assert!(matches!(came.packet(), Packet::SubAck(_)), "{:?}", came.packet());
-}
-
 /// The topics of the next messages, which are acknowledged.
 async fn topics(wire: &mut Wire, count: usize) -> Vec<String> {
     let mut all = Vec::new();
@@ -277,14 +270,14 @@ fn is_lost(seed: u64) {
         let delay = world.draw(2) as u32;
         world.client(async move {
             let mut stays = connect(&net, "stays").await;
-            subscribe(&mut stays, &["$share/g/t", "will"]).await;
+            subscribe_to(&mut stays, &["$share/g/t", "will"]).await;
             let mut properties = PropertyBuffer::new();
             properties.push(Property::WillDelay(delay)).unwrap();
             let (topic, payload, qos, retain) = ("will", &b"x"[..], QoS::AtLeastOnce, false);
             let will = Some(Will { topic, payload, qos, retain, properties: properties.get() });
             let asking = Asking { name: "lost", expiry: 1000, will, ..Asking::default() };
             let Ok((mut lost, Reason::SUCCESS)) = Wire::open(&net, asking).await else { panic!() };
-            subscribe(&mut lost, &["$share/g/t"]).await;
+            subscribe_to(&mut lost, &["$share/g/t"]).await;
             crowd.leaves.set(Some(leaves));
             while crowd.there.get() < processors {
                 net.sleep(Duration::from_millis(1)).await;

@@ -11,7 +11,7 @@ use phalanx::task::Either;
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
 
 use crate::simulation::lives::{Files, begin, begin_with_reserve, survivors};
-use crate::simulation::subscriber::ask_for;
+use crate::simulation::subscriber::{ask_for, subscribe_to};
 use crate::simulation::wire::{Lost, Wire};
 
 /// The files of a broker with a durable session that has subscribed to `t`.
@@ -23,7 +23,7 @@ fn with_a_session(seed: u64) -> Files {
         let net = world.net();
         world.client(async move {
             let mut wire = Wire::connect(&net, "known").await;
-            assert!(ask_for(&mut wire, &["t"]).await.is_ok() && wire.next().await.is_ok());
+            subscribe_to(&mut wire, &["t"]).await;
             of_world.replace(survivors(&net, 1));
         });
     });

@@ -2,26 +2,21 @@
 
 use std::time::Duration;
 
-use phalanx::Graph;
 use phalanx::sim::{self, Faults, World};
-use phalanx_broker::Broker;
 use phalanx_mqtt::{
     Delivery, Packet, Properties, Property, PropertyBuffer, Publish, QoS, Reason, Will,
 };
 
-use crate::simulation::config;
-use crate::simulation::subscriber::ask_for;
-use crate::simulation::wire::{Asking, Wire, address};
+use crate::simulation::subscriber::subscribe_to;
+use crate::simulation::wire::{Asking, Wire};
+use crate::simulation::{begin, config};
 
 /// Starts a broker that lets each client publish one message per second.
-fn begin(world: &mut World) {
+fn begin_limited(world: &mut World) {
     world.set_faults(Faults::NONE);
     let mut config = config(world);
     config.limits.message_rate = Some(1);
-    let mut graph = Graph::new();
-    let broker = Broker::declare(&mut graph, &config);
-    let listeners = world.listen(address());
-    world.program(graph, move |start| Ok(broker.accept(listeners.listener(start)?)?));
+    begin(world, &config, |_| ());
 }
 
 fn will(properties: Properties<'_>) -> Will<'_> {
@@ -33,12 +28,11 @@ fn will(properties: Properties<'_>) -> Will<'_> {
 fn the_end_of_a_client_beyond_its_rate_is_noticed() {
     sim::explore_each(5, |seed| {
         sim::run(seed, |world| {
-            begin(world);
+            begin_limited(world);
             let net = world.net();
             world.client(async move {
                 let Ok((mut observer, _)) = Wire::ask(&net, "observer", 0).await else { panic!() };
-                let is_asked = ask_for(&mut observer, &["will"]).await.is_ok();
-                assert!(is_asked && observer.next().await.is_ok());
+                subscribe_to(&mut observer, &["will"]).await;
                 let will = Some(will(Properties::NONE));
                 let asking = Asking { name: "c", will, ..Asking::default() };
                 let Ok((mut wire, _)) = Wire::open(&net, asking).await else { panic!() };
@@ -63,7 +57,7 @@ fn the_end_of_a_client_beyond_its_rate_is_noticed() {
 #[test]
 fn a_long_connect_is_refused() {
     sim::run(0, |world| {
-        begin(world);
+        begin_limited(world);
         let net = world.net();
         world.client(async move {
             let text = "x".repeat(60_000);

@@ -74,6 +74,17 @@ fn config(world: &World) -> Config {
     config
 }
 
+/// Starts a broker without a journal. `started` gets the number of active processors.
+fn begin(world: &mut World, config: &Config, started: impl Fn(ActiveProcessors) + 'static) {
+    let mut graph = Graph::new();
+    let broker = Broker::declare(&mut graph, config);
+    let listeners = world.listen(address());
+    world.program(graph, move |start| {
+        started(start.active());
+        Ok(broker.accept(listeners.listener(start)?)?)
+    });
+}
+
 fn world(world: &mut World) {
     enter(world, |_| ());
 }
@@ -86,14 +97,7 @@ fn enter(world: &mut World, started: impl Fn(ActiveProcessors) + 'static) {
         world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
     }
     shared.breaks.set(world.draw(3) > 0);
-    let config = config(world);
-    let mut graph = Graph::new();
-    let broker = Broker::declare(&mut graph, &config);
-    let listeners = world.listen(address());
-    world.program(graph, move |start| {
-        started(start.active());
-        Ok(broker.accept(listeners.listener(start)?)?)
-    });
+    begin(world, &config(world), started);
     let subscribers = 1 + world.draw(3) as usize;
     shared.absent.set(subscribers);
     subscriber::enter(world, &shared, &handles(&vec![Default::default(); subscribers]));

@@ -10,18 +10,10 @@ use phalanx_mqtt::{
 };
 
 use crate::simulation::lives::{Files, begin};
-use crate::simulation::subscriber::ask_for;
+use crate::simulation::subscriber::{ask_for, unsubscribe};
 use crate::simulation::wire::{Wire, address};
 
 const STALLED: Faults = Faults { full: 1000, ..Faults::NONE };
-
-async fn unsubscribe(wire: &mut Wire, filter: &str) {
-    let mut gone = SubscriptionBuffer::new();
-    gone.push(filter, SubscribeOptions::default()).unwrap();
-    let (id, filters, properties) = (PacketId::MIN, gone.to_unsubscribe(), Properties::NONE);
-    let unsubscribe = Packet::Unsubscribe(Unsubscribe { id, filters, properties });
-    assert!(wire.say(&unsubscribe).await.is_ok());
-}
 
 /// The reason codes of the next packet, an answer.
 async fn reasons(wire: &mut Wire) -> Vec<Reason> {
@@ -65,7 +57,7 @@ fn a_client_without_a_persistent_session_does_not_wait() {
                 stall(&net, &mut known).await;
                 assert!(ask_for(&mut guest, &["b"]).await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::GRANTED_QOS_2]);
-                unsubscribe(&mut guest, "a").await;
+                assert!(unsubscribe(&mut guest, "a").await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::SUCCESS]);
                 assert!(guest.say(&Packet::PubRel(Ack::of(PacketId::MIN))).await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::SUCCESS]);
@@ -92,7 +84,7 @@ fn changes_of_persistent_subscriptions_are_refused_at_once() {
                 net.sleep(Duration::from_secs(1)).await;
                 let begun = net.now();
                 for _ in 0..20 {
-                    unsubscribe(&mut known, "t").await;
+                    assert!(unsubscribe(&mut known, "t").await.is_ok());
                     assert_eq!(reasons(&mut known).await, [busy]);
                 }
                 assert!(ask_for(&mut known, &["x", "a/#/b"]).await.is_ok());
@@ -108,7 +100,7 @@ fn changes_of_persistent_subscriptions_are_refused_at_once() {
                         break;
                     }
                     net.sleep(Duration::from_secs(1)).await;
-                    unsubscribe(&mut known, "t").await;
+                    assert!(unsubscribe(&mut known, "t").await.is_ok());
                     came = reasons(&mut known).await;
                 }
                 assert_eq!(came, [Reason::SUCCESS]);

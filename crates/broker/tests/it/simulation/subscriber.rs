@@ -131,6 +131,13 @@ pub(crate) async fn ask_for(wire: &mut Wire, filters: &[&str]) -> Result<(), Los
     wire.say(&Packet::Subscribe(Subscribe { id, filters, properties: Properties::NONE })).await
 }
 
+/// Subscribes with QoS 2, and waits for SUBACK, which is the next packet.
+pub(crate) async fn subscribe_to(wire: &mut Wire, filters: &[&str]) {
+    assert!(ask_for(wire, filters).await.is_ok());
+    let Ok(came) = wire.next().await else { panic!("no SUBACK") };
+    assert!(matches!(came.packet(), Packet::SubAck(_)), "{:?}", came.packet());
+}
+
 /// Checks a SUBACK.
 pub(crate) fn look_at(ack: &SubAck<'_>) -> Result<(), Lost> {
     // The disk is slow.
@@ -141,7 +148,8 @@ pub(crate) fn look_at(ack: &SubAck<'_>) -> Result<(), Lost> {
     Ok(())
 }
 
-async fn unsubscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
+/// Sends an UNSUBSCRIBE.
+pub(crate) async fn unsubscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
     let mut gone = SubscriptionBuffer::new();
     gone.push(filter, SubscribeOptions::default()).unwrap();
     let (id, filters) = (PacketId::MIN, gone.to_unsubscribe());
