@@ -5,9 +5,14 @@ use std::io;
 use crate::token_map::TokenMap;
 use crate::{Completion, Done, Token};
 
+/// The error of a cancelled request.
+pub(crate) fn cancelled() -> io::Error {
+    io::Error::from_raw_os_error(libc::ECANCELED)
+}
+
 /// The pending requests and the completions of one driver.
 pub(crate) struct Completions<P> {
-    /// What each pending request waits for.
+    /// The progress of each pending request.
     pub(crate) pending: TokenMap<P>,
     pub(crate) done: Vec<Completion>,
 }
@@ -25,7 +30,7 @@ impl<P: Copy> Completions<P> {
 
     /// Completes a pending request as cancelled.
     pub(crate) fn cancel(&mut self, token: Token) {
-        self.finish(token, Err(io::Error::from_raw_os_error(libc::ECANCELED)));
+        self.finish(token, Err(cancelled()));
     }
 
     /// Completes a request that was not started.

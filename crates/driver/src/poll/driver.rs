@@ -34,7 +34,7 @@ impl Driver for Poll {
 
     fn close(&mut self, socket: Socket) {
         let Some(state) = self.sockets.remove(socket) else { return };
-        while let Some(connection) = self.next_attached(socket) {
+        while let Some(connection) = self.attached.take(socket) {
             self.close(connection);
         }
         let sending = state.sending.map(|sending| sending.token);
@@ -65,7 +65,7 @@ impl Driver for Poll {
         let state = self.sockets.get_mut(listener).expect("found above");
         match state.accepting.pop_front() {
             Some(token) => self.completions.finish(token, Ok(Done::Accepted(connection))),
-            None => self.attached.push_back((listener, connection)),
+            None => self.attached.push(listener, connection),
         }
         Ok(connection)
     }

@@ -35,6 +35,7 @@ use crate::chunk::Pool;
 use crate::completions::Completions;
 use crate::files::sendfile::QueueDelays;
 use crate::queue_delay_probe::QueueDelayProbe;
+use crate::sockets::attached::Attached;
 use crate::sockets::socket_table::SocketTable;
 use crate::unpark::{Unparker, Wake};
 use crate::{Address, Config, Socket, Token, Unpark};
@@ -56,8 +57,7 @@ pub struct Poll {
     connects: Vec<(Token, Address)>,
     /// The delays of files.
     waits: QueueDelays,
-    /// Connections that another driver has accepted, with the listeners that return them.
-    attached: VecDeque<(Socket, Socket)>,
+    attached: Attached,
     /// Sockets that are readable but found no receive buffer.
     starved: VecDeque<Socket>,
     jobs: BlockingJobs,
@@ -117,7 +117,7 @@ impl Poll {
             queue: Vec::new(),
             connects: Vec::new(),
             waits: QueueDelays::default(),
-            attached: VecDeque::new(),
+            attached: Attached::default(),
             starved: VecDeque::new(),
             jobs: BlockingJobs::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             unparker,
@@ -148,12 +148,6 @@ impl Poll {
         self.calls += 1;
         let gone = self.poll.registry().deregister(&mut SourceFd(&fd.as_raw_fd()));
         debug_assert!(gone.is_ok());
-    }
-
-    /// The oldest connection that waits for an accept of `listener`.
-    fn next_attached(&mut self, listener: Socket) -> Option<Socket> {
-        let at = self.attached.iter().position(|(waits_for, _)| *waits_for == listener)?;
-        self.attached.remove(at).map(|(_, connection)| connection)
     }
 
     /// Queues `socket` for the next attempt.

@@ -78,7 +78,7 @@ impl Poll {
         if self.sockets.get(listener).is_none() {
             return self.completions.reject(token, libc::EBADF);
         }
-        if let Some(connection) = self.next_attached(listener) {
+        if let Some(connection) = self.attached.take(listener) {
             return self.completions.complete(token, Ok(Done::Accepted(connection)));
         }
         let state = self.sockets.get_mut(listener).expect("found above");

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use super::driver::{Sim, SimSocket};
 use super::net::End;
-use super::{Peer, net, udp};
+use super::{Peer, code, net, udp};
 use crate::user_bytes::{Outgoing, UserBytes};
 use crate::{Address, Chunk, Completion, Datagram, Done, File, OpenHow, Socket, Token};
 
@@ -103,10 +103,6 @@ pub(super) fn receives_on(op: &Op) -> Option<Socket> {
     }
 }
 
-fn code(code: i32) -> io::Error {
-    io::Error::from_raw_os_error(code)
-}
-
 impl Sim {
     /// Attempts all requests, in random order. Unless `eager`, some are left for the next time, as after an
     /// interrupted call. If all have to wait, they are attempted again when the world has changed
@@ -181,9 +177,7 @@ impl Sim {
                 Ok(Done::Datagram(Box::new(Datagram { bytes, from, truncated })))
             }
             Op::Send { socket, payload, sent } => {
-                let Some(SimSocket::Stream(end)) = self.sockets.get(*socket).copied() else {
-                    return Err(code(libc::ENOTCONN));
-                };
+                let end = self.stream(*socket)?;
                 while *sent < payload.len() {
                     // Several parts at once, as in one system call.
                     let mut part = Vec::new();
@@ -229,22 +223,18 @@ impl Sim {
     /// Sends the first bytes of `parts`. Returns zero if there is no room for any.
     pub(super) fn try_send(&self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
-        match self.sockets.get(socket) {
-            Some(SimSocket::Stream(end)) if !bytes.is_empty() => {
-                match net::send(&mut self.world.state(), *end, &bytes) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-                    sent => sent,
-                }
-            }
+        match self.stream(socket) {
+            Ok(end) if !bytes.is_empty() => match net::send(&mut self.world.state(), end, &bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                sent => sent,
+            },
             _ => Ok(0),
         }
     }
 
     fn try_send_file(&mut self, sending: &mut FileSend) -> io::Result<Done> {
         let FileSend { socket, head, begun, file, offset, length, sent } = sending;
-        let Some(SimSocket::Stream(end)) = self.sockets.get(*socket).copied() else {
-            return Err(code(libc::ENOTCONN));
-        };
+        let end = self.stream(*socket)?;
         crate::files::sendfile::check(*offset, *length)?;
         while *begun < head.len() {
             *begun += net::send(&mut self.world.state(), end, &head[*begun..])?;
@@ -269,7 +259,7 @@ impl Sim {
     }
 
     fn try_accept(&mut self, listener: Socket) -> io::Result<Done> {
-        if let Some(connection) = self.next_attached(listener) {
+        if let Some(connection) = self.attached.take(listener) {
             return Ok(Done::Accepted(connection));
         }
         let Some(SimSocket::Listener(listener)) = self.sockets.get(listener).copied() else {
@@ -286,6 +276,17 @@ impl Sim {
             end
         };
         Ok(self.hold(end))
+    }
+
+    /// The connection of `socket`.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open, `ENOTCONN` for a listener or a UDP socket.
+    pub(super) fn stream(&self, socket: Socket) -> io::Result<End> {
+        match *self.sockets.open(socket)? {
+            SimSocket::Stream(end) => Ok(end),
+            SimSocket::Listener(_) | SimSocket::Udp(_) => Err(code(libc::ENOTCONN)),
+        }
     }
 
     /// The number of a UDP socket in the world.
@@ -308,9 +309,7 @@ impl Sim {
 
     /// Discards bytes without a buffer, as a kernel may.
     fn try_skip(&mut self, socket: Socket, most: u64) -> io::Result<Done> {
-        let Some(SimSocket::Stream(end)) = self.sockets.get(socket).copied() else {
-            return Err(code(libc::ENOTCONN));
-        };
+        let end = self.stream(socket)?;
         let mut bytes = vec![0; most.min(MAX_BYTES_AT_ONCE as u64) as usize];
         Ok(match net::receive(&mut self.world.state(), end, &mut bytes)? {
             0 => Done::Received(Chunk::empty()),
@@ -319,9 +318,7 @@ impl Sim {
     }
 
     fn try_receive(&mut self, socket: Socket, max: usize) -> io::Result<Done> {
-        let Some(SimSocket::Stream(end)) = self.sockets.get(socket).copied() else {
-            return Err(code(libc::ENOTCONN));
-        };
+        let end = self.stream(socket)?;
         // Without a buffer the receive waits for one.
         let mut chunk = self.pool.take().ok_or(io::ErrorKind::WouldBlock)?;
         let space = chunk.space();
@@ -336,12 +333,6 @@ impl Sim {
 }
 
 impl Sim {
-    /// The oldest connection of another driver that waits for an accept of `listener`.
-    pub(super) fn next_attached(&mut self, listener: Socket) -> Option<Socket> {
-        let at = self.attached.iter().position(|(waits_for, _)| *waits_for == listener)?;
-        self.attached.remove(at).map(|(_, connection)| connection)
-    }
-
     /// Stores an accepted connection of this world.
     pub(super) fn hold(&mut self, end: End) -> Done {
         Done::Accepted(self.sockets.insert(SimSocket::Stream(end)))

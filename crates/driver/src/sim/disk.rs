@@ -5,6 +5,7 @@ use std::io;
 
 use fastrand::Rng;
 
+use super::code;
 use super::durable::Durable;
 use crate::{Access, Links, OpenHow};
 
@@ -43,10 +44,6 @@ pub(super) enum Content {
     File(Vec<u8>),
     Directory(BTreeMap<Vec<u8>, usize>),
     Link(Vec<u8>),
-}
-
-fn code(code: i32) -> io::Error {
-    io::Error::from_raw_os_error(code)
 }
 
 impl Disk {

@@ -1,6 +1,5 @@
 //! The implementation of [`Driver`] in a simulated world.
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -11,9 +10,10 @@ use std::time::Duration;
 
 use super::attempt::{FileSend, InFlight, Op, receives_on, sends_on};
 use super::net::{self, End};
-use super::{Peer, World, udp};
+use super::{Peer, World, code, udp};
 use crate::chunk::Pool;
 use crate::endpoint::Simulated;
+use crate::sockets::attached::Attached;
 use crate::sockets::socket_table::SocketTable;
 use crate::{Completion, Config, DatagramBatch, Driver, Endpoint, Request, Socket, Token, Unpark};
 
@@ -32,8 +32,7 @@ pub struct Sim {
     /// The [changes](World::changes) of the world and the lent buffers with which all `flights` had to wait.
     pub(super) all_wait_since: Option<(u64, usize)>,
     pub(super) done: Vec<Completion>,
-    /// Connections that another driver has accepted, with the listeners that return them.
-    pub(super) attached: VecDeque<(Socket, Socket)>,
+    pub(super) attached: Attached,
     wake_event: Arc<WakeEvent>,
     calls: u64,
 }
@@ -66,7 +65,7 @@ impl Sim {
             flights: Vec::new(),
             all_wait_since: None,
             done: Vec::new(),
-            attached: VecDeque::new(),
+            attached: Attached::default(),
             wake_event: Arc::default(),
             calls: 0,
         })
@@ -149,7 +148,7 @@ impl Driver for Sim {
             }
             Simulated::Udp(peer) if peer.is_of(&self.world) => SimSocket::Udp(peer.into_socket()),
             // A socket of another world: its number means another socket here.
-            _ => return Err(io::Error::from_raw_os_error(libc::EBADF)),
+            _ => return Err(code(libc::EBADF)),
         }))
     }
 
@@ -198,11 +197,11 @@ impl Driver for Sim {
 
     fn peer_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
         match *self.sockets.get(socket).expect("an open socket") {
-            SimSocket::Listener(_) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            SimSocket::Listener(_) => Err(code(libc::ENOTCONN)),
             SimSocket::Stream(end) => self.world.state().net.peer_address(end).ip(),
             SimSocket::Udp(socket) => {
                 let peer = self.world.state().udp.peer(socket);
-                peer.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTCONN))
+                peer.ok_or_else(|| code(libc::ENOTCONN))
             }
         }
     }
@@ -238,7 +237,7 @@ impl Driver for Sim {
             });
         }
         self.drop_socket(held);
-        while let Some(connection) = self.next_attached(socket) {
+        while let Some(connection) = self.attached.take(socket) {
             self.close(connection);
         }
     }
@@ -258,35 +257,26 @@ impl Driver for Sim {
     fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
         self.sockets.open(listener)?;
         let connection = self.adopt(connection)?;
-        self.attached.push_back((listener, connection));
+        self.attached.push(listener, connection);
         self.all_wait_since = None;
         Ok(connection)
     }
 
     fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
         self.calls += 1;
-        match self.sockets.get(socket) {
-            None => Err(io::Error::from_raw_os_error(libc::EBADF)),
-            Some(SimSocket::Listener(_) | SimSocket::Udp(_)) => {
-                Err(io::Error::from_raw_os_error(libc::ENOTCONN))
-            }
-            Some(SimSocket::Stream(end)) => net::shutdown(&mut self.world.state(), *end, how),
-        }
+        let end = self.stream(socket)?;
+        net::shutdown(&mut self.world.state(), end, how)
     }
 
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.sockets.open(socket)?;
         let mut flights = self.new.iter().chain(&self.flights);
-        if flights.any(|flight| sends_on(&flight.op) == Some(socket)) {
+        let is_sending = flights.any(|flight| sends_on(&flight.op) == Some(socket));
+        if is_sending || !self.world.chance(self.world.faults().at_once) {
             return Ok(0);
         }
-        match self.refusal(socket, sends_on) {
-            None if self.world.chance(self.world.faults().at_once) => {
-                self.calls += 1;
-                self.try_send(socket, parts)
-            }
-            Some(libc::EBADF) => Err(io::Error::from_raw_os_error(libc::EBADF)),
-            _ => Ok(0),
-        }
+        self.calls += 1;
+        self.try_send(socket, parts)
     }
 
     fn start(&mut self, token: Token, request: Request) {

@@ -56,6 +56,11 @@ use self::net::Net;
 use self::udp::Udp;
 use crate::{Address, Config, Endpoint, File};
 
+/// The error of the system with number `code`.
+fn code(code: i32) -> io::Error {
+    io::Error::from_raw_os_error(code)
+}
+
 /// A simulated world. Clones are the same world.
 ///
 /// ```

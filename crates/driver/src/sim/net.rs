@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use slab::Slab;
 
-use super::State;
+use super::{State, code};
 use crate::Address;
 
 /// The host address of sockets that are bound to none.
@@ -91,10 +91,6 @@ struct Side {
     reset_reported: bool,
     /// Whether the read direction is shut down.
     read_shut_down: bool,
-}
-
-fn code(code: i32) -> io::Error {
-    io::Error::from_raw_os_error(code)
 }
 
 impl Net {

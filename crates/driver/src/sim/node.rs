@@ -5,13 +5,9 @@ use std::fmt;
 use std::io;
 
 use super::disk::{Content, Inode, MAX_BYTES, Removed};
-use super::{State, World};
+use super::{State, World, code};
 use crate::files::read_dir::{DirEntries, DirEntry, DirEntryKind};
 use crate::{Access, FileKind, Metadata, OpenHow, ReadNow, Space};
-
-fn code(code: i32) -> io::Error {
-    io::Error::from_raw_os_error(code)
-}
 
 /// An open file or directory of a world's disk.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use slab::Slab;
 
 use super::net::{HOST_V4, unspecified};
-use super::{State, World};
+use super::{State, World, code};
 use crate::DatagramBatch;
 
 /// The largest datagram of IPv4.
@@ -51,10 +51,6 @@ pub(super) struct Received {
     pub(super) length: usize,
     pub(super) from: SocketAddr,
     pub(super) truncated: bool,
-}
-
-fn code(code: i32) -> io::Error {
-    io::Error::from_raw_os_error(code)
 }
 
 impl Udp {

@@ -1,6 +1,7 @@
-//! Sockets: addresses, options, and the table of open sockets.
+//! Sockets: addresses, options, the table of open sockets, and attached connections.
 
 pub(crate) mod address;
+pub(crate) mod attached;
 pub(crate) mod datagrams;
 pub(crate) mod keepalive;
 pub(crate) mod quiet;

@@ -9,8 +9,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use io_uring::{opcode, squeue, types};
 use socket2::Type;
 
+use crate::completions::cancelled;
 use crate::uring::Uring;
-use crate::uring::operation::inflight::{Connecting, IGNORED, Operation, Receive, cancelled};
+use crate::uring::operation::inflight::{Connecting, IGNORED, Operation, Receive};
 use crate::uring::operation::sending::Sending;
 use crate::uring::ring::queues::{Event, is_transient};
 use crate::uring::sockets::State;

@@ -6,7 +6,6 @@
 //! has completed. So no operation and no cancellation can ever affect another file that has received the same
 //! number.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -181,9 +180,4 @@ fn key<O>(all: &Slab<Entry<O>>, user_data: u64) -> usize {
     let serial = u64::from(all[key].serial);
     assert_eq!(serial, user_data >> SERIAL_SHIFT, "a completion of an unknown operation");
     key
-}
-
-/// The error of a cancelled or interrupted operation.
-pub(crate) fn cancelled() -> io::Error {
-    io::Error::from_raw_os_error(libc::ECANCELED)
 }

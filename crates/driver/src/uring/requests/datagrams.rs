@@ -6,8 +6,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use socket2::SockAddr;
 
+use crate::completions::cancelled;
 use crate::uring::operation::datagrams::{ReceivingDatagram, SendingDatagram};
-use crate::uring::operation::inflight::{Operation, cancelled};
+use crate::uring::operation::inflight::Operation;
 use crate::uring::requests::queued::QueuedDatagram;
 use crate::uring::ring::queues::{Event, is_transient};
 use crate::uring::{Pending, Uring};
