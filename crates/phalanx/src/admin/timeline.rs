@@ -15,7 +15,7 @@ use super::Source;
 use super::http::{Answer, Connection, Method, Request};
 use super::pages::pause;
 
-/// Largest number of records of all processors together: 8 MiB.
+/// Largest number of records of all processors together: 5 MiB, as a record has 40 bytes.
 const MAX_RECORDS: usize = 1 << 17;
 /// Cohorts rendered between yields, about 60 KiB of text.
 const COHORTS_PER_YIELD: usize = 256;

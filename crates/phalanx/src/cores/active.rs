@@ -15,8 +15,12 @@ use super::Seats;
 /// 2. new connections go to active processors;
 /// 3. partitions of [migrating](crate::stage::StageOptions::migrating) stages move to active processors.
 ///
+/// A thread that an operation starts inherits these cores, unless it calls [`use_all_cores`] first.
+///
 /// The other processors still answer on the connections that they have, run the partitions of other stages, and sleep
 /// when these are idle.
+///
+/// [`use_all_cores`]: crate::runtime::use_all_cores
 #[derive(Clone, Debug)]
 pub struct ActiveProcessors(Arc<Shared>);
 

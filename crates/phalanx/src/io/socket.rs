@@ -119,10 +119,7 @@ impl HomeSocket {
             }
             let Some(target) = io.next_target(listener) else { return Some(STAYS) };
             // It may have nothing to send for long.
-            let _ = io.try_driver(|driver| {
-                driver.stop_ahead(self.socket);
-                Ok(())
-            });
+            io.stop_ahead(self.socket);
             Some(target.pack())
         });
         let Some(target) = target.flatten() else { return false };
@@ -164,11 +161,7 @@ impl HomeSocket {
 
     #[cold]
     fn stop_ahead(&self) {
-        let stop = |driver: &mut dyn Driver| {
-            driver.stop_ahead(self.socket);
-            Ok(())
-        };
-        try_with(|io| (io.home == self.home).then(|| io.try_driver(stop)));
+        try_with(|io| (io.home == self.home).then(|| io.stop_ahead(self.socket)));
     }
 
     /// The socket in its driver.
@@ -224,6 +217,16 @@ impl HomeSocket {
     pub(crate) fn shutdown_write(&self) {
         let socket = self.socket;
         run_on_home(self.home, move |io| io.shutdown_write(socket));
+    }
+}
+
+impl Io {
+    /// Stops receiving on a connection before it is requested, so that the connection can be detached.
+    fn stop_ahead(&self, connection: Socket) {
+        let _ = self.try_driver(|driver| {
+            driver.stop_ahead(connection);
+            Ok(())
+        });
     }
 }
 

@@ -30,7 +30,7 @@ pub use phalanx_core::{
 use phalanx_core::{Graph, ProcessorBuilder};
 use phalanx_driver::Config;
 #[doc(inline)]
-pub use phalanx_driver::{DriverChoice, DriverKind, release_free_memory};
+pub use phalanx_driver::{DriverChoice, DriverKind, release_free_memory, use_all_cores};
 
 #[cfg(feature = "admin")]
 use crate::admin;
@@ -52,7 +52,6 @@ pub use crate::scaling::{PROFILE_VARIABLE, PlacementMode, Totals};
 pub use crate::scaling::{ProfileError, ProfileFile};
 use crate::supervisor::{Signals, SupervisorIdle, Watched, supervise};
 use crate::worker::{ThreadScope, WorkerOptions, WorkerThread};
-pub use phalanx_driver::use_all_cores;
 
 /// Default of [`Runtime::spin`], the longest time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
@@ -163,8 +162,9 @@ impl Runtime {
 
     /// Whether each processor's thread is pinned to a core of its own, if there are enough cores: false by
     /// default. Fast cores that share a cache are used first, then those of other caches, slow cores, and
-    /// further threads of the same physical cores (SMT). Pinning saves time on a machine that runs nothing else. Otherwise a pinned thread waits for its
-    /// core while other cores are idle.
+    /// further threads of the same physical cores (SMT). Pinning saves time on a machine that runs nothing else. Otherwise
+    /// a pinned thread waits for its core while other cores are idle. A thread that an operation starts has this core,
+    /// too, unless it calls [`use_all_cores`] first.
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
@@ -194,7 +194,7 @@ impl Runtime {
 
     /// The coalescing limit: the longest time for which an idle processor waits for more I/O completions, so that cohorts grow
     /// below saturation. 1 ms makes the requests of a busy server about a third cheaper and delays responses
-    /// by up to 1 ms (`phalanx-bench dial`). The processor waits only if the recent completion rate would
+    /// by up to 1 ms (`phalanx-bench batch-delay`). The processor waits only if the recent completion rate would
     /// fill a cohort within this time. Timers and messages from other processors may be delayed by the same
     /// time. Zero, the default, disables it.
     #[must_use]

@@ -245,9 +245,9 @@ impl Run {
         Ok(())
     }
 
+    /// Removes a program that has no processors any more.
     fn remove(&mut self, program: usize) -> Result<(), String> {
         if let Some(control) = self.others.remove(&program) {
-            self.processors.retain(|sim| sim.program != program);
             oracle::check_calls(&control.call_graph())?;
             self.orders.has_ended(program);
             self.trace.record(Step::Ended { program });
