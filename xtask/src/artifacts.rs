@@ -1,6 +1,10 @@
-//! The test programs in the messages of `cargo test --no-run --message-format=json`.
+//! Built test programs, from the messages of `cargo test --no-run --message-format=json`.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::task::cargo;
 
 /// A built test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,8 +16,21 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
 }
 
+/// Builds the test programs that `cargo test` with these arguments runs.
+pub(crate) fn build(root: &Path, arguments: &[impl AsRef<OsStr>]) -> Result<Vec<Program>, String> {
+    let mut command = cargo(root);
+    command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
+    command.args(arguments);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("the tests do not compile".into());
+    }
+    Ok(programs(&String::from_utf8_lossy(&output.stdout)))
+}
+
 /// The test programs in cargo's messages, without binaries and examples that were built beside them.
-pub(crate) fn programs(messages: &str) -> Vec<Program> {
+fn programs(messages: &str) -> Vec<Program> {
     messages.lines().filter_map(program).collect()
 }
 

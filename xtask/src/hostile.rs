@@ -10,13 +10,13 @@
 //!
 //! Miri and AddressSanitizer need a nightly toolchain. Missing tools are skipped with a message.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::ValueEnum;
 
-use crate::artifacts::programs;
-use crate::task::{self, Outcome, cargo, target};
+use crate::artifacts;
+use crate::task::{self, Outcome, target};
 
 /// A tool that checks the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,6 +30,9 @@ pub(crate) enum Tool {
     /// Valgrind.
     Valgrind,
 }
+
+/// The number of hostile programs: that of core and that of phalanx.
+const PROGRAMS: usize = 2;
 
 const MIRI_FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation -Zmiri-ignore-leaks";
 
@@ -110,29 +113,20 @@ fn valgrind(root: &Path) -> Result<(), Obstacle> {
         let why = "valgrind is not installed; try `apt-get install valgrind`";
         return Err(Obstacle::Missing(why.into()));
     }
-    let programs = built(root)?;
+    // With the flags and features of the other tests, so that nothing is compiled twice.
+    let programs = artifacts::build(root, &["--workspace", "--test", "hostile"]);
+    let programs = programs.map_err(Obstacle::Failed)?;
+    if programs.len() != PROGRAMS {
+        let why = format!("cargo has built {} programs instead of {PROGRAMS}", programs.len());
+        return Err(Obstacle::Failed(why));
+    }
     for program in programs {
         let mut command = Command::new("valgrind");
-        command.args(["--quiet", "--error-exitcode=99", "--fair-sched=try"]).arg(program);
+        command.args(["--quiet", "--error-exitcode=99", "--fair-sched=try"]).arg(program.path);
         command.current_dir(root).env("PHALANX_DRIVER", "poll");
         succeed(command, "valgrind reported an error, or a test failed")?;
     }
     Ok(())
-}
-
-/// Builds the programs with the flags and features of the other tests, so that nothing is compiled twice, and
-/// returns their paths.
-fn built(root: &Path) -> Result<Vec<PathBuf>, Obstacle> {
-    let failed = |why: String| Obstacle::Failed(why);
-    let mut command = cargo(root);
-    command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    command.args(["--workspace", "--test", "hostile"]).stderr(Stdio::inherit());
-    let output = command.output().map_err(|error| failed(format!("cargo: {error}")))?;
-    let programs = programs(&String::from_utf8_lossy(&output.stdout));
-    match output.status.success() && programs.len() == 2 {
-        true => Ok(programs.into_iter().map(|program| program.path).collect()),
-        false => Err(failed("the programs do not compile".into())),
-    }
 }
 
 /// Ensures that a nightly toolchain with these components is installed.

@@ -10,8 +10,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::artifacts::{Program, programs};
-use crate::task::{Outcome, cargo, target};
+use crate::artifacts::{self, Program};
+use crate::task::{Outcome, target};
 
 /// The programs that take longest, which start first: otherwise one of them might run alone at the end.
 const LONGEST: &[&str] =
@@ -26,7 +26,10 @@ const THREADS_PER_CORE: usize = 4;
 /// runs, its output is in `target/test-output`.
 pub(crate) fn run(root: &Path, arguments: Vec<String>, filters: Vec<String>) -> Outcome {
     let (arguments, filters) = &split(arguments, filters);
-    let mut waiting = build(root, arguments)?;
+    let mut waiting = artifacts::build(root, arguments)?;
+    if waiting.is_empty() {
+        return Err("there is no test program; see the arguments of `cargo test`".into());
+    }
     waiting.sort_by_key(|program| {
         let place = LONGEST.iter().position(|name| *name == program.name);
         std::cmp::Reverse(place.unwrap_or(LONGEST.len()))
@@ -77,23 +80,6 @@ pub(crate) fn split(
         arguments.push("--workspace".to_owned());
     }
     (arguments, filters)
-}
-
-/// Builds the programs.
-fn build(root: &Path, arguments: &[String]) -> Result<Vec<Program>, String> {
-    let mut command = cargo(root);
-    command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    command.args(arguments);
-    let output = command.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !output.status.success() {
-        return Err("the tests do not compile".into());
-    }
-    let found = programs(&String::from_utf8_lossy(&output.stdout));
-    match found.is_empty() {
-        true => Err("there is no test program; see the arguments of `cargo test`".into()),
-        false => Ok(found),
-    }
 }
 
 /// The value of `LD_LIBRARY_PATH` for the programs: the tests of a procedural macro are linked with the compiler's own

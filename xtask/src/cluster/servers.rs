@@ -14,7 +14,7 @@ pub(super) fn start(
     count: usize,
     sessions: bool,
 ) -> Result<Vec<Process>, String> {
-    let program = program()?;
+    let program = nats_server()?;
     let addresses = |_| Ok((free(host)?, free(host)?));
     let addresses = (0..count).map(addresses).collect::<Result<Vec<_>, String>>()?;
     let routes: Vec<_> = addresses.iter().map(|(_, route)| format!("nats://{route}")).collect();
@@ -43,7 +43,7 @@ pub(super) fn start(
 }
 
 /// The path of nats-server.
-fn program() -> Result<PathBuf, String> {
+fn nats_server() -> Result<PathBuf, String> {
     find("nats-server").ok_or_else(|| {
         "nats-server is not installed (Debian: apt-get install nats-server)".to_owned()
     })
