@@ -23,7 +23,7 @@ use clap::Args;
 use phalanx::runtime::{Measured, Mix, ProfileFile, TrafficProfile};
 
 use self::program::end_at_signals;
-use self::search::{Dials, Load, Search};
+use self::search::{Load, Search, SettingValues};
 use crate::stdout;
 use crate::units::time;
 
@@ -113,7 +113,7 @@ impl Profile {
             |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", out.display());
         // Before a measurement of several minutes.
         check_writable(&out).map_err(|error| refused(&error))?;
-        let dials = Dials {
+        let values = SettingValues {
             active: self.active.clone(),
             spin: self.spin.clone(),
             coalesce: self.batch_delay.clone(),
@@ -125,7 +125,7 @@ impl Profile {
             start_timeout: self.start_timeout,
         };
         end_at_signals().map_err(|error| format!("cannot handle signals: {error}"))?;
-        let profile = search.run(&dials)?;
+        let profile = search.run(&values)?;
         // First the table, which would be lost if the file could not be written.
         let printed = stdout::print(table(&profile));
         ProfileFile::new(&profile).write(&out).map_err(|error| refused(&error))?;

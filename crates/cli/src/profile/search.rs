@@ -11,14 +11,14 @@ use super::progress::Progress;
 /// The default coalescing times to measure. That of the program is measured as well.
 const COALESCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
 
-/// The values of the dials; an empty list means the usual ones.
-pub(super) struct Dials {
+/// The values of each part of the settings to measure; an empty list means the usual ones.
+pub(super) struct SettingValues {
     pub(super) active: Vec<usize>,
     pub(super) spin: Vec<Duration>,
     pub(super) coalesce: Vec<Duration>,
 }
 
-impl Dials {
+impl SettingValues {
     /// All combinations, the peak first.
     ///
     /// # Errors
@@ -132,9 +132,9 @@ pub(super) struct Search<'a> {
 impl Search<'_> {
     /// # Errors
     /// If the program or a load fails.
-    pub(super) fn run(&self, dials: &Dials) -> Result<TrafficProfile, String> {
+    pub(super) fn run(&self, values: &SettingValues) -> Result<TrafficProfile, String> {
         let peak = repeated(|| self.start(None)?.setting(), |_| ())?;
-        let settings = dials.settings(peak)?;
+        let settings = values.settings(peak)?;
         let halved = std::iter::successors(Some(settings.len()), |left| Some(left.div_ceil(2)));
         let total: usize = halved.take(self.rounds as usize).sum();
         let progress = Progress::new(total * self.loads.len());
@@ -206,15 +206,15 @@ mod tests {
 
     #[test]
     fn all_combinations_are_measured() {
-        let dials = Dials { active: Vec::new(), spin: Vec::new(), coalesce: Vec::new() };
-        let settings = dials.settings(PEAK).unwrap();
+        let values = SettingValues { active: Vec::new(), spin: Vec::new(), coalesce: Vec::new() };
+        let settings = values.settings(PEAK).unwrap();
         assert_eq!((settings[0], settings.len()), (PEAK, 4 * 2 * 3));
         let spin = vec![Duration::from_micros(5)];
-        let mut dials = Dials { active: vec![2], spin, coalesce: vec![Duration::ZERO] };
+        let mut values = SettingValues { active: vec![2], spin, coalesce: vec![Duration::ZERO] };
         let given = Setting { active: 2, spin_ns: 5_000, coalesce_ns: 0 };
-        assert_eq!(dials.settings(PEAK).unwrap(), [PEAK, given]);
-        dials.active.push(9);
-        assert!(dials.settings(PEAK).unwrap_err().contains("--active 9"));
+        assert_eq!(values.settings(PEAK).unwrap(), [PEAK, given]);
+        values.active.push(9);
+        assert!(values.settings(PEAK).unwrap_err().contains("--active 9"));
     }
 
     #[test]

@@ -362,7 +362,7 @@ impl Learned {
         is_undone
     }
 
-    /// Compares the setting with one beside it, `setting`. True if that one is better.
+    /// Compares the current setting with its neighbour `setting`. True if the neighbour is better.
     fn refined(
         &mut self,
         now: u64,

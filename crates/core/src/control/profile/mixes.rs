@@ -37,7 +37,7 @@ pub struct Point {
 pub struct Mix {
     /// Its name for people.
     pub name: String,
-    /// All processors with the program's own dials.
+    /// All processors with the program's own limits of spinning and of coalescing.
     pub peak: Point,
     /// The settings that are worth choosing.
     pub points: Vec<Point>,

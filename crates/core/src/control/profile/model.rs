@@ -12,7 +12,7 @@ const COHORT: f64 = 6_000.0;
 const MAX_COHORT: f64 = 64.0;
 pub(super) const INTERVAL: u64 = 500_000_000;
 
-/// All processors, with the dials of the program.
+/// All processors, with the program's limits of spinning and of coalescing.
 pub(super) const PEAK: Setting = Setting { active: PROCESSORS, spin_ns: 20_000, coalesce_ns: 0 };
 
 /// Traffic.
@@ -90,10 +90,10 @@ impl Traffic {
 
 /// All settings of the grid.
 pub(super) fn settings() -> impl Iterator<Item = Setting> {
-    let dials = [0, 20_000, 50_000].into_iter().flat_map(|spin| {
+    let limits = [0, 20_000, 50_000].into_iter().flat_map(|spin| {
         [0, 200_000, 500_000, 1_000_000].into_iter().map(move |coalesce| (spin, coalesce))
     });
-    dials.flat_map(|(spin_ns, coalesce_ns)| {
+    limits.flat_map(|(spin_ns, coalesce_ns)| {
         (1..=PROCESSORS).map(move |active| Setting { active, spin_ns, coalesce_ns })
     })
 }

@@ -8,11 +8,11 @@ const SPINS: [u64; 3] = [0, 20_000, 50_000];
 const COALESCINGS: [u64; 4] = [0, 200_000, 500_000, 1_000_000];
 /// The number of directions in which [`Setting::beside`] looks.
 pub(super) const DIRECTIONS: usize = 6;
-/// Limits of the dials when they are read from text.
+/// The largest times that are read from text, in nanoseconds.
 const MAX_SPIN: u64 = 1_000_000_000;
 const MAX_COALESCING: u64 = 10_000_000;
 
-/// Settings of a running program: the number of active processors, and two dials.
+/// The setting of a running program: the number of active processors, and the limits of spinning and of coalescing.
 ///
 /// ```
 /// use phalanx_core::Setting;
