@@ -10,6 +10,8 @@ use phalanx_mqtt::{
     Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
 };
 
+use super::packets::{Packets, encode, invalid, send, unexpected};
+
 /// Timeout of each answer during the setup.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const BUFFER_SIZE: usize = 256 * 1024;
@@ -29,10 +31,6 @@ pub(crate) struct Client {
     sent: usize,
 }
 
-fn bad(why: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.into())
-}
-
 impl Client {
     /// Connects with a client id and subscribes to the filters with the QoS, many filters per packet. The session
     /// is persistent if requested.
@@ -47,7 +45,7 @@ impl Client {
         if kept {
             properties.push(Property::SessionExpiry(SESSION_EXPIRY)).map_err(io::Error::other)?;
         }
-        let mut stream = TcpStream::connect(server)?;
+        let stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let connect = Packet::Connect(Connect {
@@ -60,7 +58,7 @@ impl Client {
             will: None,
             properties: properties.get(),
         });
-        ask(&mut stream, &connect, |packet| match packet {
+        ask(&stream, &connect, |packet| match packet {
             Packet::ConnAck(ack) => Some(ack.reason),
             _ => None,
         })?;
@@ -73,7 +71,7 @@ impl Client {
             }
             let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
             let subscribe = Subscribe { id, filters: wanted.to_subscribe(), properties };
-            ask(&mut stream, &Packet::Subscribe(subscribe), |packet| match packet {
+            ask(&stream, &Packet::Subscribe(subscribe), |packet| match packet {
                 Packet::SubAck(ack) => ack.reasons.iter().map(|reason| Reason(*reason)).max(),
                 _ => None,
             })?;
@@ -87,7 +85,7 @@ impl Client {
         loop {
             let room = self.input.len() - self.filled;
             let count = match self.stream.read(&mut self.input[self.filled..]) {
-                Ok(0) => return Err(bad("the broker closed a connection")),
+                Ok(0) => return Err(invalid("the broker closed a connection")),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -130,8 +128,7 @@ impl Client {
         let mut properties = PropertyBuffer::new();
         properties.push(Property::SessionExpiry(0)).map_err(io::Error::other)?;
         let leaving = Disconnect { reason: Reason::SUCCESS, properties: properties.get() };
-        let leaving = Packet::Disconnect(leaving);
-        leaving.encode(Version::V5, &mut self.out).map_err(io::Error::other)?;
+        encode(&Packet::Disconnect(leaving), &mut self.out)?;
         self.stream.set_nonblocking(false)?;
         self.flush()?;
         self.stream.shutdown(Shutdown::Write)?;
@@ -145,27 +142,14 @@ const FILTERS_PER_SUBSCRIBE: usize = 500;
 
 /// Sends a packet and waits for the answer; `reason` extracts the reason code from the expected packet type.
 fn ask(
-    stream: &mut TcpStream,
+    stream: &TcpStream,
     packet: &Packet<'_>,
     reason: impl Fn(&Packet<'_>) -> Option<Reason>,
 ) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    packet.encode(Version::V5, &mut bytes).map_err(io::Error::other)?;
-    stream.write_all(&bytes)?;
-    bytes.clear();
-    loop {
-        if let Some(frame) = Frame::split(&bytes, BUFFER_SIZE).map_err(io::Error::other)? {
-            let packet = Packet::decode(frame, Version::V5).map_err(io::Error::other)?;
-            return match reason(&packet) {
-                Some(reason) if !reason.is_failure() => Ok(()),
-                Some(reason) => Err(bad(format!("the broker rejected a client: {reason}"))),
-                None => Err(bad(format!("unexpected packet: {packet:?}"))),
-            };
-        }
-        let mut chunk = [0; 4096];
-        match stream.read(&mut chunk)? {
-            0 => return Err(bad("the broker closed a connection during setup")),
-            count => bytes.extend_from_slice(&chunk[..count]),
-        }
-    }
+    send(stream, packet)?;
+    Packets::new(BUFFER_SIZE).next(stream, |packet| match reason(packet) {
+        Some(reason) if !reason.is_failure() => Ok(()),
+        Some(reason) => Err(invalid(format!("the broker rejected a client: {reason}"))),
+        None => Err(unexpected(packet)),
+    })
 }

@@ -1,12 +1,13 @@
 //! `phalanx-bench broker`: the MQTT broker compared with others, through real sockets.
 //!
-//! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` (the brokers), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)
-//! and `report`.
+//! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` (the brokers), `packets`,
+//! `client`, `message` and `clients` (the load: one thread, messages that are copied and patched) and `report`.
 
 pub(crate) mod client;
 mod clients;
 mod message;
 mod options;
+pub(crate) mod packets;
 mod report;
 pub(crate) mod server;
 pub(crate) mod shape;

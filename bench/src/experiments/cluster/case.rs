@@ -125,18 +125,7 @@ impl Case {
                 let row = |case, share: f64, at_most| {
                     let at = (times.len() as f64 * share) as usize;
                     let ms = times[at].as_secs_f64() * 1e3;
-                    Row {
-                        case,
-                        qos: None,
-                        unit: "ms",
-                        one: None,
-                        cluster: ms,
-                        result: ms,
-                        at_most,
-                        at_least: None,
-                        slices: rounds.len(),
-                        noisy_slices: 0,
-                    }
+                    Row::of_time(case, (ms, "ms"), at_most, rounds.len())
                 };
                 vec![row("takeover: p50", 0.5, None), row("takeover: p99", 0.99, Some(50.0))]
             }

@@ -1,34 +1,31 @@
 //! A node that is killed: the time until a client has its session at another node.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Write};
 use std::iter::once;
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use phalanx_mqtt::{
-    Connect, Delivery, Frame, Packet, Properties, Property, PropertyBuffer, Publish, QoS, Reason,
-    Version,
+    Connect, Delivery, Packet, Properties, Property, PropertyBuffer, Publish, QoS, Reason, Version,
 };
 
 use super::Options;
 use super::report::Row;
-use super::servers::{Home, Servers, State};
+use super::servers::{Home, PAUSE, Servers, State};
 use crate::error::Error;
 use crate::experiments::broker::client::Client;
+use crate::experiments::broker::packets::{Packets, encode, send, unexpected};
 use crate::measure::stats::median;
 use crate::system::interrupt::interrupted;
 
 /// Time after which a session counts as lost. A node may hold a CONNECT back for some seconds.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Wait between two attempts to connect.
-const PAUSE: Duration = Duration::from_millis(20);
 /// Messages that the publisher sends before they are acknowledged.
 const WINDOW: usize = 256;
 /// Bytes of a queued message.
 const PAYLOAD: usize = 1024;
-/// Longest packet.
-const MAX_PACKET: usize = 64 * 1024;
+const MAX_PACKET_BYTES: usize = 64 * 1024;
 
 /// The kept sessions of a node, whose clients are away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +84,10 @@ impl Killed {
             // The connection ends, and the session stays.
             Client::start(at, &name(n), once(topic(n)), QoS::AtLeastOnce, true)?;
         }
-        let publisher = Client::start(at, "filler", std::iter::empty(), QoS::AtMostOnce, false)?;
+        let mut publisher =
+            Client::start(at, "filler", std::iter::empty(), QoS::AtMostOnce, false)?;
         publisher.stream.set_nonblocking(false)?;
-        let mut wire = Wire { stream: &publisher.stream, input: Vec::new() };
+        let mut packets = Packets::new(MAX_PACKET_BYTES);
         let (all, payload) = (self.sessions * self.queued, vec![b'.'; PAYLOAD]);
         let mut out = Vec::new();
         for first in (0..all).step_by(WINDOW) {
@@ -106,10 +104,10 @@ impl Killed {
                 };
                 encode(&Packet::Publish(publish), &mut out)?;
             }
-            wire.stream.write_all(&out)?;
+            publisher.stream.write_all(&out)?;
             out.clear();
             for _ in numbers {
-                wire.next(|packet| match packet {
+                packets.next(&publisher.stream, |packet| match packet {
                     Packet::PubAck(ack) if ack.reason == Reason::SUCCESS => Ok(()),
                     other => Err(unexpected(other)),
                 })?;
@@ -122,10 +120,8 @@ impl Killed {
     fn resume(self, at: SocketAddr) -> io::Result<()> {
         let stream = TcpStream::connect(at)?;
         stream.set_read_timeout(Some(LIMIT))?;
-        let mut wire = Wire { stream: &stream, input: Vec::new() };
         let mut properties = PropertyBuffer::new();
         properties.push(Property::SessionExpiry(u32::MAX)).map_err(io::Error::other)?;
-        let mut out = Vec::new();
         let connect = Connect {
             version: Version::V5,
             client_id: &name(self.sessions - 1),
@@ -136,13 +132,13 @@ impl Killed {
             will: None,
             properties: properties.get(),
         };
-        encode(&Packet::Connect(connect), &mut out)?;
-        wire.stream.write_all(&out)?;
-        wire.next(|packet| match packet {
+        send(&stream, &Packet::Connect(connect))?;
+        let mut packets = Packets::new(MAX_PACKET_BYTES);
+        packets.next(&stream, |packet| match packet {
             Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS && ack.session_present => Ok(()),
             other => Err(unexpected(other)),
         })?;
-        wire.next(|packet| match packet {
+        packets.next(&stream, |packet| match packet {
             Packet::Publish(_) => Ok(()),
             other => Err(unexpected(other)),
         })
@@ -151,54 +147,9 @@ impl Killed {
     /// The row of its times.
     pub(super) fn row(self, times: &[Duration]) -> Row {
         let seconds: Vec<_> = times.iter().map(Duration::as_secs_f64).collect();
-        let middle = median(&seconds);
-        Row {
-            case: self.case,
-            qos: None,
-            unit: "s",
-            one: None,
-            cluster: middle,
-            result: middle,
-            at_most: Some(8.0 + self.bytes() as f64 / 50e6),
-            at_least: None,
-            slices: times.len(),
-            noisy_slices: 0,
-        }
+        let at_most = Some(8.0 + self.bytes() as f64 / 50e6);
+        Row::of_time(self.case, (median(&seconds), "s"), at_most, times.len())
     }
-}
-
-/// A blocking connection.
-struct Wire<'a> {
-    stream: &'a TcpStream,
-    input: Vec<u8>,
-}
-
-impl Wire<'_> {
-    /// Waits for a packet.
-    fn next(&mut self, take: impl FnOnce(&Packet<'_>) -> io::Result<()>) -> io::Result<()> {
-        loop {
-            if let Some(frame) = Frame::split(&self.input, MAX_PACKET).map_err(io::Error::other)? {
-                let length = frame.length();
-                let packet = Packet::decode(frame, Version::V5).map_err(io::Error::other)?;
-                take(&packet)?;
-                self.input.drain(..length);
-                return Ok(());
-            }
-            let mut chunk = [0; 4096];
-            match self.stream.read(&mut chunk)? {
-                0 => return Err(ErrorKind::UnexpectedEof.into()),
-                count => self.input.extend_from_slice(&chunk[..count]),
-            }
-        }
-    }
-}
-
-fn encode(packet: &Packet<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    packet.encode(Version::V5, out).map_err(io::Error::other)
-}
-
-fn unexpected(packet: &Packet<'_>) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("unexpected packet: {packet:?}"))
 }
 
 fn name(n: usize) -> String {

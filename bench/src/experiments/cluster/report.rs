@@ -39,3 +39,26 @@ record! {
         noisy_slices: usize => "disturbed", 0;
     }
 }
+
+impl Row {
+    /// A time that only the cluster takes.
+    pub(super) fn of_time(
+        case: &'static str,
+        (time, unit): (f64, &'static str),
+        at_most: Option<f64>,
+        slices: usize,
+    ) -> Self {
+        Self {
+            case,
+            qos: None,
+            unit,
+            one: None,
+            cluster: time,
+            result: time,
+            at_most,
+            at_least: None,
+            slices,
+            noisy_slices: 0,
+        }
+    }
+}

@@ -16,7 +16,7 @@ use crate::system::process::{Process, ReservedPort, find, listens};
 const LANES: Duration = Duration::from_secs(60);
 
 /// Wait between two attempts.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// Names of the nodes.
 const NODES: [&str; 3] = ["a", "b", "c"];
@@ -106,19 +106,23 @@ fn data(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}-data"))
 }
 
-/// The version of nats-server.
-pub(super) fn version() -> Result<String, Error> {
-    let missing = || Error::Server {
+/// The path of nats-server.
+fn nats_server() -> Result<PathBuf, Error> {
+    find("nats-server").ok_or_else(|| Error::Server {
         name: "nats-server".into(),
         why: "it is not installed (Debian: apt-get install nats-server)".into(),
-    };
-    let output =
-        Command::new(find("nats-server").ok_or_else(missing)?).arg("--version").output()?;
+    })
+}
+
+/// The version of nats-server.
+pub(super) fn version() -> Result<String, Error> {
+    let output = Command::new(nats_server()?).arg("--version").output()?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn start_nats(state: State, home: Home<'_>) -> Result<Vec<Process>, Error> {
     let Home { directory, cores, .. } = home;
+    let program = nats_server()?;
     let count = if state == State::Kept { 3 } else { 1 };
     let ports = (0..count).map(|_| Ok((ReservedPort::take()?, ReservedPort::take()?)));
     let ports = ports.collect::<io::Result<Vec<_>>>()?;
@@ -126,7 +130,7 @@ fn start_nats(state: State, home: Home<'_>) -> Result<Vec<Process>, Error> {
     let routes = routes.collect::<Vec<_>>().join(",");
     let server = |(n, (port, route)): (usize, (ReservedPort, ReservedPort))| {
         let name = format!("nats-{}", n + 1);
-        let mut command = Command::new(find("nats-server").unwrap_or_default());
+        let mut command = Command::new(&program);
         command.args(["-a", "127.0.0.1", "-p", &port.number().to_string()]);
         if state == State::Kept {
             let own = format!("nats://127.0.0.1:{}", route.give_up());
