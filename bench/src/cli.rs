@@ -10,9 +10,9 @@ use phalanx::runtime::DriverKind;
 use crate::baselines::{floor, twin};
 use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
-    axum, broker, cluster, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7,
-    figure8, interleave, ladder, light, matching, op, overload, pipeline, placement, runtimes,
-    scale, servlib, spread, state, stingy, web,
+    axum, batch_delay, broker, cluster, concurrency, failure, fibre, figure2, figure4, figure6,
+    figure7, figure8, interleave, ladder, light, matching, op, overload, pipeline, placement,
+    runtimes, scale, servlib, spread, state, stingy, web,
 };
 use crate::{load, report};
 
@@ -73,7 +73,7 @@ experiments! {
     Figure6(figure6::Options) = "figure6", figure6::run;
     Figure7(figure7::Options) = "figure7", figure7::run;
     Figure8(figure8::Options) = "figure8", figure8::run;
-    Dial(dial::Options) = "dial", dial::run;
+    BatchDelay(batch_delay::Options) = "batch-delay", batch_delay::run;
     Placement(placement::Options) = "placement", placement::run;
     Light(light::Options) = "light", light::run;
     Overload(overload::Options) = "overload", overload::run;

@@ -17,7 +17,7 @@
 //!   twin.
 //! - [`figure6`]: web servers under the load of users who read and think.
 //! - [`figure8`]: publish and match through real sockets, threaded and staged.
-//! - [`dial`]: processor time saved and latency added by a batching delay.
+//! - [`batch_delay`]: processor time saved and latency added by a batching delay.
 //! - [`placement`]: processor time and latency with as many active workers as the load needs.
 //! - [`light`]: latency at light load; [`overload`]: goodput under overload.
 //! - [`scale`]: servers by their number of processors.
@@ -26,10 +26,10 @@
 //! - [`stingy`]: servers in C with the memory of `phalanx-stingy`.
 
 pub mod axum;
+pub mod batch_delay;
 pub mod broker;
 pub mod cluster;
 pub mod concurrency;
-pub mod dial;
 pub mod failure;
 pub mod fibre;
 pub mod figure2;

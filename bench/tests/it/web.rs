@@ -130,7 +130,7 @@ fn rates_and_settings_are_measured() {
     for key in ["goodput_at_2_over_best", "p99_ms", "shed_below_saturation", "unanswered"] {
         assert!(!report[key].is_null(), "{key}");
     }
-    let report = measured("dial --quick");
+    let report = measured("batch-delay --quick");
     let all = report["rows"].as_array().unwrap();
     assert!(all.len() == 6 * 4, "{report}");
     assert!(all.iter().all(|row| is_positive(row, &["p50_us", "cpu_us_per_request"])));

@@ -1,4 +1,4 @@
-//! `phalanx-bench dial`: processor time saved and latency added by a batching delay.
+//! `phalanx-bench batch-delay`: processor time saved and latency added by a batching delay.
 //!
 //! The 2002 paper (§2) states that a server can defer requests until a cohort has arrived, but does not measure
 //! it. `phalanx web --batch-delay` is such a delay, and this benchmark measures its curve.
@@ -58,7 +58,7 @@ pub struct Options {
 }
 
 record! {
-    /// The report of `phalanx-bench dial`.
+    /// The report of `phalanx-bench batch-delay`.
     pub struct Report {
         /// One per load and setting.
         rows: Vec<Row> | "small files in open loop at shares of the capacity", 1;
