@@ -45,9 +45,6 @@ pub struct Limits {
     /// Bytes that all connections of a processor keep. If they are many, each gets its share, and at least
     /// [`min_send_window`](Self::min_send_window).
     pub send_memory: usize,
-    /// Time without a datagram after which a connection is forgotten, unless it was accepted with another one
-    /// ([`Incoming::accept`](crate::Incoming::accept)).
-    pub idle: Duration,
 }
 
 impl Default for Limits {
@@ -61,7 +58,6 @@ impl Default for Limits {
             send_window: 1 << 20,
             min_send_window: 64 << 10,
             send_memory: 256 << 20,
-            idle: Duration::from_secs(30),
         }
     }
 }
@@ -99,7 +95,6 @@ impl Config {
         let tls =
             QuicServerConfig::try_from(tls).expect("the provider has the initial cipher suite");
         let mut server = ServerConfig::with_crypto(Arc::new(tls));
-        server.transport_config(Arc::new(transport(limits)));
         // A token for a later connection would save a round trip only under load, and needs a log of used ones.
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
@@ -127,7 +122,7 @@ impl Config {
         idle: Duration,
     ) -> Arc<ServerConfig> {
         let mut server = server.clone();
-        server.transport_config(Arc::new(transport(Limits { idle, ..limits })));
+        server.transport_config(Arc::new(transport(limits, idle)));
         Arc::new(server)
     }
 
@@ -163,8 +158,8 @@ fn secure_random() -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-fn transport(limits: Limits) -> TransportConfig {
-    let idle = IdleTimeout::try_from(limits.idle.min(MAX_IDLE)).expect("bounded above");
+fn transport(limits: Limits, idle: Duration) -> TransportConfig {
+    let idle = IdleTimeout::try_from(idle.min(MAX_IDLE)).expect("bounded above");
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(limits.streams.into())

@@ -166,13 +166,13 @@ impl Connection {
     }
 
     /// Sets whether a silent client is sent a PING from time to time, so that neither side forgets the connection. If the
-    /// client does not acknowledge it, the connection ends after [`Limits::idle`](crate::Limits::idle) nevertheless.
+    /// client does not acknowledge it, the connection ends after its idle timeout nevertheless.
     pub fn keep_alive(&mut self, is_kept: bool) {
         self.is_kept_alive = is_kept;
     }
 
     /// Closes the connection with an error code of the application. The connection is driven until it has ended, so that
-    /// the client learns of it even if datagrams are lost.
+    /// the close frame reaches the client even if datagrams are lost.
     pub fn close(&self, code: u64) {
         self.shared.close(code);
     }

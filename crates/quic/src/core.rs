@@ -24,8 +24,8 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) metrics: QuicMetrics,
     pub(crate) limits: Limits,
-    /// The configuration of the latest connections, and their idle timeout.
-    server: RefCell<(Duration, Arc<ServerConfig>)>,
+    /// The configuration of the latest connections, and their idle timeout, if there was any.
+    server: RefCell<(Option<Duration>, Arc<ServerConfig>)>,
     socket: Rc<UdpSocket>,
     /// Handshakes in progress.
     pub(crate) handshakes: Cell<usize>,
@@ -41,7 +41,7 @@ impl Core {
             clock: Clock::new(),
             metrics: config.metrics.clone(),
             limits: config.limits,
-            server: RefCell::new((config.limits.idle, config.server.clone())),
+            server: RefCell::new((None, config.server.clone())),
             socket: Rc::new(socket),
             handshakes: Cell::new(0),
             last_ended: Cell::default(),
@@ -75,8 +75,8 @@ impl Core {
     /// The configuration of connections with this idle timeout.
     pub(crate) fn server(&self, idle: Duration) -> Arc<ServerConfig> {
         let mut server = self.server.borrow_mut();
-        if server.0 != idle {
-            *server = (idle, Config::with_idle(&server.1, self.limits, idle));
+        if server.0 != Some(idle) {
+            *server = (Some(idle), Config::with_idle(&server.1, self.limits, idle));
         }
         server.1.clone()
     }

@@ -45,8 +45,7 @@ pub(super) struct QuicSocket {
 
 /// The configuration of QUIC for a server.
 pub(super) fn quic_config(config: &Config, certificates: Arc<Certificates>) -> QuicConfig {
-    let limits = Limits { idle: config.timeouts.quic_idle(), ..Limits::default() };
-    let quic = QuicConfig::new(certificates, ALPN, limits);
+    let quic = QuicConfig::new(certificates, ALPN, Limits::default());
     config.hash_seed.into_iter().fold(quic, QuicConfig::seeded)
 }
 
