@@ -170,6 +170,24 @@ impl Server {
         })
     }
 
+    /// Reloads the configuration. Returns the messages about it, which end with the result.
+    pub(crate) fn reload(&self) -> String {
+        let before = self.stderr().len();
+        self.signal(Signal::HUP);
+        eventually("a message about the reload", || {
+            let said = self.stderr()[before..].to_owned();
+            let over = said.contains("phalanx: reloaded") || said.contains("phalanx: not reloaded");
+            (over && said.ends_with('\n')).then_some(said)
+        })
+    }
+
+    /// Reloads the configuration, which succeeds. Returns the messages about it.
+    pub(crate) fn reloaded(&self) -> String {
+        let said = self.reload();
+        assert!(said.contains("phalanx: reloaded"), "{said}");
+        said
+    }
+
     /// Waits for its successful exit, without output after the ready lines.
     pub(crate) fn exits_well(&mut self) {
         assert_eq!(self.process.exits_well(), [""; 0], "more than ready lines on stdout");

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use phalanx_testkit::eventually;
-use phalanx_testkit::process::Signal;
 
 use crate::server::{Server, bare};
 
@@ -89,11 +88,14 @@ impl Broker {
         Self { server }
     }
 
-    /// Reloads the files and waits for a message that contains `word`.
-    pub(crate) fn rereads(&self, word: &str) {
-        let said = self.server.stderr().len();
-        self.server.signal(Signal::HUP);
-        eventually(word, || self.server.stderr()[said..].contains(word).then_some(()));
+    /// Reloads the files and waits for a message that contains `word`. Returns the messages since the signal.
+    pub(crate) fn rereads(&self, word: &str) -> String {
+        let before = self.server.stderr().len();
+        self.server.reload();
+        eventually(word, || {
+            let said = self.server.stderr()[before..].to_owned();
+            said.contains(word).then_some(said)
+        })
     }
 
     /// Kills the broker.

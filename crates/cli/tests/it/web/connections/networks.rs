@@ -4,9 +4,8 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use phalanx_testkit::authority::Authority;
-use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
-use phalanx_testkit::process::{Signal, curl};
+use phalanx_testkit::process::curl;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -61,18 +60,16 @@ fn lists_apply_to_new_connections(driver: &'static str) {
     // An open connection stays open if a reload denies its address.
     let mut open = Client::connect(address);
     assert_eq!(open.get("/file").body, b"content");
-    let reload = |lists: &str, times| {
+    let reload = |lists: &str| {
         fs::write(site.outside().join("web.toml"), format!("{base}{lists}")).unwrap();
-        server.signal(Signal::HUP);
-        let reloads = || server.stderr().matches("phalanx: reloaded").count();
-        eventually("the reload", || (reloads() == times).then_some(()));
+        server.reloaded();
     };
-    reload("deny = '127.0.0.1'", 1);
+    reload("deny = '127.0.0.1'");
     is_refused(address, "127.0.0.1");
     assert_eq!(ask(address, "127.0.0.2"), Ok("content".into()));
     assert_eq!(open.get("/file").body, b"content");
     drop(open);
-    reload("max-connections-per-address = 1", 2);
+    reload("max-connections-per-address = 1");
     let mut first = Client::connect(address);
     assert_eq!(first.get("/file").status, 200);
     assert_eq!(get(address, "/file").status, 429);
@@ -145,8 +142,7 @@ fn named_by_load_balancers(driver: &'static str) {
     assert_eq!(ask(&[]), " 000 0");
     assert_eq!(refused(&server, "proxy-protocol"), 1.0);
     fs::write(site.outside().join("web.toml"), config("10.0.0.0/8")).unwrap();
-    server.signal(Signal::HUP);
-    eventually("the reload", || server.stderr().contains("phalanx: reloaded").then_some(()));
+    server.reloaded();
     assert_eq!(ask(&[header]), " 000 0");
     assert_eq!(refused(&server, "proxy-protocol"), 2.0);
 }

@@ -4,8 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use phalanx_testkit::eventually;
-use phalanx_testkit::process::{Signal, curl};
+use phalanx_testkit::process::curl;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -70,18 +69,16 @@ fn changed_while_it_runs(driver: &'static str) {
     let ((first, first_address), (second, second_address)) =
         (socket(&site, "a.sock"), socket(&site, "b.sock"));
     let server = start(driver, &site, &[&first_address], "");
-    let reload = |listen: &[&str], times| {
+    let reload = |listen: &[&str]| {
         fs::write(site.outside().join("web.toml"), config(listen, "")).unwrap();
-        server.signal(Signal::HUP);
-        let reloads = || server.stderr().matches("phalanx: reloaded").count();
-        eventually("the reload", || (reloads() == times).then_some(()));
+        server.reloaded();
     };
-    reload(&[&format!("{first_address}?mode=600"), &second_address], 1);
+    reload(&[&format!("{first_address}?mode=600"), &second_address]);
     assert_eq!((mode(&first), mode(&second)), (0o600, 0o660));
     for path in [&first, &second] {
         assert_eq!(ask(path, &[]).as_deref(), Some("content"));
     }
-    reload(&[&second_address], 2);
+    reload(&[&second_address]);
     assert!(!first.exists());
     assert_eq!(ask(&second, &[]).as_deref(), Some("content"));
 }

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
-use phalanx_testkit::process::{Signal, curl_well};
+use phalanx_testkit::process::curl_well;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -79,14 +78,13 @@ fn other_directories_after_a_reload(driver: &'static str) {
     fs::create_dir(site.outside().join("new")).unwrap();
     fs::write(site.outside().join("new/a.png"), "another image").unwrap();
     fs::write(site.outside().join("web.toml"), config("new")).unwrap();
-    server.signal(Signal::HUP);
-    eventually("the reload", || server.stderr().contains("phalanx: reloaded").then_some(()));
+    server.reloaded();
     assert_eq!(body("/images/a.png"), b"another image");
     // A directory that does not exist is reported, and changes nothing.
     fs::write(site.outside().join("web.toml"), config("missing")).unwrap();
     assert!(check(&site.outside().join("web.toml")).contains("missing"));
-    server.signal(Signal::HUP);
-    eventually("the error", || server.stderr().contains("not reloaded").then_some(()));
+    let said = server.reload();
+    assert!(said.contains("phalanx: not reloaded"), "{said}");
     assert_eq!(body("/images/a.png"), b"another image");
 }
 

@@ -184,12 +184,7 @@ fn users_are_reloaded(driver: &'static str) {
     let mut client = Client::connect(server.address);
     let reload = |users: &str| {
         fs::write(site.outside().join("users"), users).unwrap();
-        let before = server.stderr().len();
-        server.signal(Signal::HUP);
-        eventually("a message about the reload", || {
-            let said = server.stderr()[before..].to_owned();
-            (said.contains("reloaded") && said.ends_with('\n')).then_some(said)
-        })
+        server.reload()
     };
     assert_eq!(client.get_with("/private/file", EVE).status, 200);
     let adam = USERS.lines().nth(1).unwrap();
@@ -292,8 +287,7 @@ fn htpasswd_files_are_supported() {
     };
     let server = start("poll", &site, "");
     fs::write(site.outside().join("users"), made.stdout).unwrap();
-    server.signal(Signal::HUP);
-    eventually("the reload", || server.stderr().contains("version 2").then_some(()));
+    assert!(server.reloaded().contains("version 2"));
     let mut client = Client::connect(server.address);
     assert_eq!(client.get_with("/private/file", EVE).status, 200);
 }

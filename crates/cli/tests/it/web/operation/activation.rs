@@ -103,8 +103,7 @@ fn over_a_reload(driver: &'static str) {
     let server = Server::launch_with(command, stdin);
     site.file("new/file", "new");
     fs::write(&file, "listen = '127.0.0.1:1'\nhost.root = 'root/new'").unwrap();
-    server.signal(Signal::HUP);
-    eventually("the reload", || server.stderr().contains("version 2").then_some(()));
+    assert!(server.reloaded().contains("version 2"));
     assert_eq!(get(address, "/file").body, b"new");
 }
 

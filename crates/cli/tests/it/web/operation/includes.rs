@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
-use phalanx_testkit::process::Signal;
 use phalanx_testkit::site::Site;
 
 use crate::on_one_driver;
@@ -48,8 +46,7 @@ fn included_hosts_change_at_a_reload(driver: &'static str) {
     write(&site, "hosts/c.toml", "[[host]]\nserver-names = 'c'\nroot = '../root/a'\n");
     write(&site, "hosts/b.toml", "[[host]]\nserver-names = 'b'\nroot = '../root/a'\n");
     fs::remove_file(site.outside().join("hosts/a.toml")).unwrap();
-    server.signal(Signal::HUP);
-    eventually("the reload", || server.stderr().contains("version 2").then_some(()));
+    assert!(server.reloaded().contains("version 2"));
     assert_eq!((ask("b"), ask("c")), ((200, "a".into()), (200, "a".into())));
     assert_eq!(ask("a").0, 404);
     // An error in an included file changes nothing.
@@ -58,9 +55,9 @@ fn included_hosts_change_at_a_reload(driver: &'static str) {
         "hosts/c.toml",
         "[[host]]\nserver-names = 'c'\nroot = '../root/b'\nlistin = true\n",
     );
-    server.signal(Signal::HUP);
-    eventually("the error", || server.stderr().contains("not reloaded").then_some(()));
-    assert!(server.stderr().contains("hosts/c.toml:4:1: host[1].listin: unknown key"));
+    let said = server.reload();
+    assert!(said.contains("phalanx: not reloaded"), "{said}");
+    assert!(said.contains("hosts/c.toml:4:1: host[1].listin: unknown key"), "{said}");
     assert_eq!(ask("c"), (200, "a".into()));
 }
 

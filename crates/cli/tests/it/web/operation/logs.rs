@@ -98,9 +98,7 @@ fn logs_change_at_a_reload(driver: &'static str) {
     let mut reload = |text: &[&str]| {
         version += 1;
         fs::write(site.outside().join("web.toml"), text.concat()).unwrap();
-        server.signal(Signal::HUP);
-        let said = format!("configuration version {version}");
-        eventually("the reload", || server.stderr().contains(&said).then_some(()));
+        assert!(server.reloaded().contains(&format!("configuration version {version}")));
     };
     ask("a");
     assert_eq!(lines(&site, "one", 1), ["a 200"]);

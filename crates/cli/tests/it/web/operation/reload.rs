@@ -38,7 +38,6 @@ on_each_driver!(
 struct Changing {
     server: Server,
     file: PathBuf,
-    reloads: usize,
 }
 
 impl Changing {
@@ -57,20 +56,13 @@ impl Changing {
         let mut command = bare();
         command.args(["web", "--workers", "2", "--driver", driver, "--config"]).arg(&file);
         with(&mut command);
-        Self { server: Server::launch(command), file, reloads: 0 }
+        Self { server: Server::launch(command), file }
     }
 
     /// Writes the file, reloads it and returns the server's messages.
-    fn reload(&mut self, text: &str) -> String {
+    fn reload(&self, text: &str) -> String {
         fs::write(&self.file, text).unwrap();
-        let before = self.server.stderr().len();
-        self.server.signal(Signal::HUP);
-        self.reloads += 1;
-        eventually("a message about the reload", || {
-            let said = self.server.stderr()[before..].to_owned();
-            let over = said.contains("phalanx: reloaded") || said.contains("phalanx: not reloaded");
-            (over && said.ends_with('\n')).then_some(said)
-        })
+        self.server.reload()
     }
 }
 
@@ -78,7 +70,7 @@ impl Changing {
 fn servers_of_the_proxy_are_checked(driver: &'static str) {
     let site = Site::new();
     site.file("up", "");
-    let mut changing = Changing::start(driver, &site, LISTEN);
+    let changing = Changing::start(driver, &site, LISTEN);
     let address = std::net::TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap();
     changing.reload(&format!(
         "{LISTEN}[[host.proxy]]\nprefix = '/api'\nto = 'http://{address}'\n\
@@ -117,11 +109,7 @@ fn a_configuration_from_a_pipe_stays(driver: &'static str) {
         command.args(["web", "--workers", "2", "--driver", driver, "--config"]).arg(path);
         let mut server = Server::launch_with(command, stdin);
         writer.join().unwrap();
-        server.signal(Signal::HUP);
-        let said = eventually("a reload", || {
-            let said = server.stderr();
-            said.contains("phalanx: reloaded").then_some(said)
-        });
+        let said = server.reloaded();
         assert!(said.contains("a pipe, which is read only at the start"), "{said}");
         assert_eq!(get(server.address, "/file").body, b"content");
         // No further address was opened.
@@ -146,11 +134,7 @@ fn the_number_of_workers_stays(driver: &'static str) {
     let mut one = CpuSet::new();
     one.set(first);
     sched_setaffinity(reload, &one).unwrap();
-    server.signal(Signal::HUP);
-    let said = eventually("a reload", || {
-        let said = server.stderr();
-        said.contains("phalanx: reloaded").then_some(said)
-    });
+    let said = server.reloaded();
     assert!(!said.contains("runtime.workers"), "{said}");
     server.ends_well();
 }
@@ -298,7 +282,7 @@ fn certificates_are_replaced(driver: &'static str) {
              tls = {{ certificate = {certificate:?}, key = {key:?} }}"
         )
     };
-    let mut changing = Changing::start(driver, &site, &text(0, "'https://127.0.0.1:0'"));
+    let changing = Changing::start(driver, &site, &text(0, "'https://127.0.0.1:0'"));
     let port = changing.server.address.port();
     let trusted = authority.certificate();
     let ask = |name: &str, scheme: &str, address: &str, port: u16| {
@@ -323,7 +307,7 @@ fn certificates_are_replaced(driver: &'static str) {
         (ask("b.test", "https", "127.0.0.2", plain.port()).stdout == b"content").then_some(())
     });
     // TLS cannot be added to a server that started without it.
-    let mut other = Changing::start(driver, &site, "listen = '127.0.0.1:0'\nhost.root = 'root'");
+    let other = Changing::start(driver, &site, "listen = '127.0.0.1:0'\nhost.root = 'root'");
     let said = other.reload(&text(0, "'127.0.0.1:0', 'https://127.0.0.2:0'"));
     assert!(said.contains("requires a restart") && said.contains("not reloaded"), "{said}");
 }
@@ -376,7 +360,7 @@ fn a_root_that_is_a_switched_link() {
     let link = site.outside().join("current");
     symlink(site.root().join("one"), &link).unwrap();
     let text = format!("{LISTEN}host.root = 'current'");
-    let mut changing = Changing::start("poll", &site, &text);
+    let changing = Changing::start("poll", &site, &text);
     assert_eq!(get(changing.server.address, "/file").body, b"one");
     fs::remove_file(&link).unwrap();
     symlink(site.root().join("two"), &link).unwrap();
