@@ -45,7 +45,7 @@ fn make(root: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The crates of this workspace in place of released ones.
+/// Replaces the released crates by those of this workspace.
 fn patch(root: &Path) -> String {
     let mut text = "\n[workspace]\n\n[patch.crates-io]\n".to_owned();
     for crate_name in CRATES {

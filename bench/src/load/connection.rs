@@ -177,7 +177,7 @@ impl Client {
                 while let Some(answer) = self.protocol.next().map_err(|_| Failure::Malformed)? {
                     answered += 1;
                     if answer.status != visit.status {
-                        // A redirect, an error, or a file in place of 304. The latter must not count as success.
+                        // A redirect, an error, or a file where 304 is expected. The latter must not count as success.
                         return Ok(if answer.status == 200 { 304 } else { answer.status });
                     }
                 }

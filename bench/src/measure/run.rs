@@ -1,4 +1,4 @@
-//! The report of a run: its figures, and what they depend on.
+//! The report of a run: its figures, and the conditions under which they were measured.
 
 use std::fmt;
 use std::ops::Deref;

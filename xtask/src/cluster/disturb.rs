@@ -48,7 +48,7 @@ pub(super) fn disturb(
             thread::spawn(move || own.run())
         })
     };
-    // What a publisher's node has acknowledged and not forwarded is lost with it.
+    // A killed node loses the messages that it has acknowledged and not forwarded.
     let publishing = if shared.are_kept { shared.disturbed..nodes.end } else { nodes };
     let publishers: Vec<_> = publishing.flat_map(publish).collect();
     let (begun, mut struck) = (Instant::now(), None);

@@ -39,7 +39,7 @@ use crate::live::{Home, binary};
 use crate::task::Outcome;
 use nodes::{Cluster, Shape};
 
-/// What to do with a cluster.
+/// The tasks of `cargo xtask cluster`.
 #[derive(Subcommand)]
 pub(crate) enum Task {
     /// Run NATS servers and brokers on free ports, print their addresses, and stop all at Ctrl-C.
@@ -54,7 +54,7 @@ pub(crate) enum Task {
     /// Run three brokers under load and faults, and compare what arrives with the guarantees of
     /// docs/broker/cluster.md.
     ///
-    /// Ends with what was lost, twice, reordered and stuck, and the failover's p50 and p99.
+    /// Prints the numbers of lost, duplicate, reordered and stuck messages, and the failover's p50 and p99.
     Check(check::Options),
 }
 

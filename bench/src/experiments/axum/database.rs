@@ -34,7 +34,7 @@ impl Database {
         self.0.socket()
     }
 
-    /// Seconds that its processes have run. Those that have exited are not counted.
+    /// Processor time of its processes in seconds, without that of processes that have exited.
     pub(super) fn run_time(&self) -> Result<f64, Error> {
         let processes = procfs::family(self.0.process()?)?;
         // A process may exit between the two looks.

@@ -39,7 +39,7 @@ pub enum Scene {
     /// 8 files of 10 MiB
     Large,
     /// Visits of pages as in the HTTP Archive: 70 files and 1.9 MB each, over TLS and HTTP/2, text compressed in
-    /// advance. A third of the visitors is new, the others ask for what has changed. A visit counts as one request
+    /// advance. A third of the visitors is new, the others make conditional requests. A visit counts as one request
     Site,
     /// 16,384 files of 64 KiB that are in neither the server's nor the kernel's cache
     Cold,

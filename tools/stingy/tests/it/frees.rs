@@ -1,4 +1,4 @@
-//! Memory of a pool must not reach `free`: what stingify replaces, and what it notes.
+//! Memory of a pool must not reach `free`: the calls that stingify replaces, and its notes on others.
 
 use crate::common::has;
 use crate::server::Server;

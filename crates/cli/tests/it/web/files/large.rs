@@ -105,8 +105,8 @@ fn ranges(driver: &'static str) {
     same(&client.get("/large").body, &content);
 }
 
-/// A complete response has only bytes of the file. One that ends early may end with zeros, up to the end of the page in
-/// which the file now ends.
+/// A complete response has only bytes of the file. The last bytes of an incomplete response may be zeros, up to the end
+/// of the page in which the file now ends.
 fn truncated_anywhere(driver: &'static str) {
     let site = Site::new();
     let content = noise(4, LARGE);

@@ -87,7 +87,7 @@ fn a_value_of_set_may_have_several_lines() {
     }
 }
 
-/// What cannot be printed is an error, and no panic.
+/// Output that cannot be printed is an error, and no panic.
 #[test]
 fn a_full_output_is_reported() {
     for arguments in [&["web", "--print-config"][..], &["broker", "--import", "/dev/null"]] {
