@@ -1,5 +1,6 @@
-//! `phalanx-bench concurrency`: the cost of many concurrent requests, and how much of it a budget and pools save. It
-//! repeats Figures 1, 7(b) and 7(c) of the TUX paper, with synthetic requests and with real servers.
+//! `phalanx-bench concurrency`: the cost of many concurrent requests, and how much of it a budget and pools save.
+//! After Figures 1, 7(b) and 7(c) of the TUX paper with synthetic requests, and Figure 1 with real servers, which have
+//! neither.
 //!
 //! Read `request` (the work of a request), `arms` (orders and allocators), `times`, `misses` (under cachegrind), `waits`
 //! (for I/O), `elections` (where memory is checked), `servers` (the real web server compared with others).

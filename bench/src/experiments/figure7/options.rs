@@ -7,7 +7,10 @@ use clap::Args;
 use crate::arguments::{number, seconds};
 use crate::runner::RunnerOptions;
 
-/// Measure instructions, misses and cycles per request, as in the 2002 paper's Figure 7.
+/// Measure instructions, misses and cycles per request, after Figure 7 of the papers.
+///
+/// The 2002 paper's figure shows cycles per instruction and the rate of L2 misses, which follow from them; no paper has
+/// figures per request.
 ///
 /// The web server and its threaded twin under the load of SURGE's users, who request pages of one or more files, each page
 /// over a new connection, and pause between them. With --connections: small files over keep-alive connections in closed

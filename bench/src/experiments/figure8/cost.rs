@@ -1,4 +1,4 @@
-//! The lower part of the figure: instructions, misses and cycles of the servers, as processes of their own.
+//! After the lower part of the figure: instructions, misses and cycles of the servers, as processes of their own.
 
 use std::path::Path;
 use std::process::Command;

@@ -15,10 +15,11 @@ use phalanx_kernels::workload::Workload;
 ///
 /// Further staged servers have bounded cohorts: when that many events wait, they are matched before another is
 /// read. The paper bounds them to 4, 10 and 20 events. With several processors, in one more staged server (`divided`)
-/// each processor owns a part of the subscriptions, matches all events with it in cohorts, and the answers are summed,
-/// as in the paper's server.
+/// each processor owns a part of the subscriptions, as in the paper's server. It matches all events with it in cohorts,
+/// and the answers are summed; the paper does not say how events and answers travel.
 ///
-/// With --misses, the lower part of the figure: instructions and misses of simulated caches (first level 32 KiB,
+/// With --misses, cycles per instruction as in the lower part of the figure, as means of two phases and not over time, and
+/// misses, which the paper gives in its text: instructions and misses of simulated caches (first level 32 KiB,
 /// second 1 MiB, 8 ways each) by cachegrind, and cycles of the time-stamp counter, outside the kernel, with 16 clients;
 /// of the construction of the index, for a filter, and of an event. Requires valgrind, under which the construction takes
 /// minutes.

@@ -1,8 +1,8 @@
 //! `phalanx-bench placement`: processor time and latency of the web server by the setting of its placement.
 //!
-//! The paper on NewtOS (Hruby et al., SFMA 2013) measures one load under many settings, and proposes to choose by
-//! indicators of the traffic. It evaluates no such choice. This benchmark draws its figures for the settings that exist
-//! here, and measures the choices.
+//! The paper on NewtOS (Hruby et al., SFMA 2013) measures several loads, which are sizes of files, each under many settings, and
+//! proposes to choose by indicators of the traffic. It evaluates no such choice. This benchmark draws its figures for the
+//! settings that exist here, and measures the choices.
 //!
 //! | file | part |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! `phalanx-bench spread`: balanced stages, cache affinity and moved partitions on two processors.
 //!
-//! The 2001 report (§5.1) has BalanceLoad and CacheSize as policies of a stage, and no measurement of either. Each
+//! The 2001 report (§5.1) has BalanceLoad and CacheSize as options of a stage, and no measurement of either. Each
 //! mechanism is compared here with the same program without it, over the property that decides whether it pays. Read
 //! `scenes` (the programs), then `report`.
 

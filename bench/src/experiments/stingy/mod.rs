@@ -1,6 +1,6 @@
 //! `phalanx-bench stingy`: servers in C before and after `phalanx-stingy stingify`.
 //!
-//! The paper on cache misses in TUX (LCN 2006) reports up to 40 % more throughput and 75 % fewer misses of the L2 cache.
+//! The paper on cache misses in TUX (LCN 2006) reports up to 40 % more throughput and up to 75 % fewer misses of the L2 cache.
 //! This benchmark measures lighttpd, memcached and redis, which `tools/stingy/examples/servers` obtains and rewrites.
 
 mod exchange;

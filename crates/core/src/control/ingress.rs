@@ -38,9 +38,9 @@ pub enum Ingress {
     /// Requests begin at the [entries](crate::StageOptions::entry) while those in progress fit the
     /// [cache](crate::Graph::cache_bytes). Requests that have begun run in full cohorts.
     Budget,
-    /// Like `Budget`, and every stage runs as many requests as fit, as in the TUX paper (§4.5.2). This needs the
-    /// [objects](crate::StageOptions::object) of each stage. A stage with room for none waits while others run,
-    /// at most 10 ms.
+    /// Like `Budget`, and every stage runs as many requests as fit, after the TUX paper (§4.5.2), which gives
+    /// requests without memory the lowest priority. This needs the [objects](crate::StageOptions::object) of each
+    /// stage. A stage with room for none waits while others run, at most 10 ms.
     BudgetEveryStage,
 }
 

@@ -1,7 +1,7 @@
 /*
  * A small event-driven server in the form of TUX: requests advance through eight atoms, and the event loop treats all
- * active requests in the order of a list (Figure 6(b) of "Minimizing Cache Misses in an Event-driven Network Server", LCN
- * 2006). TUX orders requests by priority (§4.5.1), which this server does not.
+ * active requests (Figure 6(b) of "Minimizing Cache Misses in an Event-driven Network Server", LCN 2006). The paper has a
+ * set of them, ordered by priority (§4.5.1); here they are in a list without priorities.
  *
  * The clients are simulated in memory, so that caches can be simulated and runs are repeatable. IN_FLIGHT clients have
  * one request each; a client sends its next request when it has received the response.

@@ -28,7 +28,7 @@ pub(super) struct Traffic {
     pub(super) crowding: f64,
 }
 
-/// Three loads from Figures 3 and 4 of the NewtOS paper, without its 1 MB (§5).
+/// Three loads with sizes of Figures 3 and 4 of the NewtOS paper, without its 1 MB (§5). Rates and times are invented.
 pub(super) const LOADS: [Traffic; 3] = [
     Traffic { rate: 60_000.0, bytes: 10.0, service: 4_000.0, crowding: 0.0 },
     Traffic { rate: 8_000.0, bytes: 100e3, service: 60_000.0, crowding: 0.01 },
