@@ -2,9 +2,7 @@
 //! one thread accesses it, so its fields are plain cells.
 //!
 //! # Safety
-//! The thread's current processor is stored as a raw pointer. [`Processor::enter`] sets it for the duration
-//! of a borrow of that processor and restores the previous one, so it is valid whenever it is set. The state
-//! of a stage is accessed with the type in its handle, without a further check.
+//! The state of a stage is accessed with the type in its handle, without a further check.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
