@@ -55,6 +55,7 @@ struct CohortOperations;
 /// Panics.
 #[doc = include_str!("../../../docs/mechanisms/panics.md")]
 struct Panics;
+
 /// Stage policies.
 #[doc = include_str!("../../../docs/mechanisms/policies.md")]
 struct Policies;

@@ -21,7 +21,7 @@ const PACKED_NAME: u8 = 0x08;
 /// An entry of HPACK's static table in QPACK's.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// The name of the entry.
+    /// Name and value.
     hpack: (&'static [u8], &'static [u8]),
     /// The index of the same name and value.
     field: Option<usize>,
