@@ -2,7 +2,7 @@
 //! informs other stages that it has sufficient tasks").
 //!
 //! The bound applies to the queue of one stage on one processor. An invocation beyond it is rejected before
-//! any work is done for it. An operation that is re-enabled is never rejected, since it has been admitted
+//! any work is done for it. An operation that is woken is never rejected, since it has been admitted
 //! already. Queues become shorter only by cohorts, so waiters are woken at the end of a cohort.
 //!
 //! An invocation may also be rejected because the queue of another processor or the processor itself is full. No cohort
@@ -52,7 +52,7 @@ impl Future for WaitForCapacity {
             let capacity = &local.cold.capacity;
             let has_capacity = match self.waiting {
                 Some(_) => local.has_recovered(),
-                None if capacity.full_elsewhere.take() => {
+                None if capacity.take_full_elsewhere() => {
                     waker.wake();
                     return Poll::Pending;
                 }

@@ -1,6 +1,6 @@
 //! Making a processor on the thread that runs it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use crate::mailbox::parking::Unpark;
 use crate::mailbox::registry;
 use crate::memory::region::Region;
 use crate::memory::slab::Slab;
+use crate::processor::observe::part::Observe;
 use crate::processor::part::current::Current;
 use crate::processor::part::link::Link;
 use crate::processor::part::stages::Stages;
-use crate::processor::part::{Load, Memory, Observe, Scratch, Waiting};
+use crate::processor::part::{Load, Memory, Scratch, Waiting};
 use crate::processor::processor::Processor;
 use crate::program::busy::BusyGuard;
 use crate::program::control::Control;
@@ -115,7 +116,7 @@ impl ProcessorBuilder {
             waiting: Waiting::default(),
             load: Load { delay, ingress, tuner, take_overs },
             scratch: Scratch::default(),
-            observe: Observe { counters, types: RefCell::default(), reports: RefCell::default() },
+            observe: Observe::new(counters),
             link: Link::new(program, mailbox, busy),
         };
         processor.set_running_stage(processor.stages.len());

@@ -13,7 +13,7 @@ pub(crate) struct CapacityLimit {
     /// Invocations of the stage in this processor's outbox, by their targets.
     pub(crate) outbound: Box<[Cell<usize>]>,
     /// Whether an invocation was rejected although this processor's queue had room, and no waiter has noticed.
-    pub(crate) full_elsewhere: Cell<bool>,
+    full_elsewhere: Cell<bool>,
 }
 
 impl CapacityLimit {
@@ -29,6 +29,16 @@ impl CapacityLimit {
 
     pub(crate) fn is_some(&self) -> bool {
         self.bound < usize::MAX
+    }
+
+    /// Records a rejection. `has_room` tells whether this processor's queue had room.
+    pub(crate) fn rejected(&self, has_room: bool) {
+        self.full_elsewhere.set(has_room);
+    }
+
+    /// Whether an invocation was rejected although this processor's queue had room, once for each.
+    pub(crate) fn take_full_elsewhere(&self) -> bool {
+        self.full_elsewhere.take()
     }
 
     /// A ticket that no other waiter has.

@@ -20,18 +20,18 @@ pub(crate) struct ColdStage {
     pub(crate) capacity: CapacityLimit,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// The time since which envelopes have been waiting here, as last observed.
-    pub(crate) remote_since: Cell<Option<u64>>,
+    remote_since: Cell<Option<u64>>,
     /// Whether the last cohort that found envelopes and local operations took the envelopes first.
-    pub(crate) remote_first: Cell<bool>,
+    remote_first: Cell<bool>,
     /// The largest size class of its operations, as observed.
-    pub(crate) max_class: Cell<u8>,
+    max_class: Cell<u8>,
     /// The type of its oldest operation, as last observed.
-    pub(crate) last_type: Cell<&'static VTable>,
+    last_type: Cell<&'static VTable>,
     /// The bytes of a request's objects, without the operation.
     pub(crate) object_bytes: usize,
     /// The bytes of the largest object that an operation is known or declared to own. The maximum if objects are not
     /// checked, because neither the stage declares any nor the program has a budget for them.
-    pub(crate) largest_object: Cell<usize>,
+    largest_object: Cell<usize>,
     /// The minimum queue delay of its cohorts in this interval.
     pub(crate) queue_delay: IntervalMin,
 }
@@ -53,6 +53,50 @@ impl ColdStage {
             largest_object: Cell::new(largest.unwrap_or(if has_budget { 0 } else { usize::MAX })),
             queue_delay: IntervalMin::default(),
         }
+    }
+
+    /// Records the size class of an operation.
+    #[inline(always)]
+    pub(crate) fn observe_class(&self, class: u8) {
+        self.max_class.set(self.max_class.get().max(class));
+    }
+
+    /// Whether this was the type of the oldest operation when that was last observed.
+    #[inline(always)]
+    pub(crate) fn is_last_type(&self, vtable: &'static VTable) -> bool {
+        std::ptr::eq(vtable, self.last_type.get())
+    }
+
+    pub(crate) fn set_last_type(&self, vtable: &'static VTable) {
+        self.last_type.set(vtable);
+    }
+
+    /// Whether the next cohort takes envelopes first: each second one does.
+    pub(crate) fn alternate_remote_first(&self) -> bool {
+        self.remote_first.set(!self.remote_first.get());
+        self.remote_first.get()
+    }
+
+    /// The time since which envelopes have been waiting, if some wait at `now`.
+    pub(crate) fn remote_since(&self, now: u64) -> u64 {
+        let since = self.remote_since.get().unwrap_or(now);
+        self.remote_since.set(Some(since));
+        since
+    }
+
+    /// No envelope waits.
+    #[inline(always)]
+    pub(crate) fn clear_remote_since(&self) {
+        self.remote_since.set(None);
+    }
+
+    pub(crate) fn largest_object(&self) -> usize {
+        self.largest_object.get()
+    }
+
+    /// Records a larger object. Returns the bytes of the largest one before.
+    pub(crate) fn replace_largest_object(&self, bytes: usize) -> usize {
+        self.largest_object.replace(bytes)
     }
 
     /// The bytes of a request: the slot of its operation, and its objects.

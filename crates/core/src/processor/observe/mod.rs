@@ -3,6 +3,7 @@
 pub(crate) mod byte_table;
 pub(crate) mod error;
 pub(crate) mod note_type;
+pub(crate) mod part;
 pub(crate) mod profile;
 pub(crate) mod recording;
 pub(crate) mod report;

@@ -1,9 +1,9 @@
 //! Records the types of the operations that a processor runs.
 
-use crate::metrics::operation_types::{LARGE_OPERATION, MAX_TYPES, OperationBytes};
+use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
 use crate::metrics::type_name::display_name;
 use crate::operation::size_class::stride;
-use crate::operation::slot::{Slot, VTable};
+use crate::operation::slot::Slot;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::world::World;
@@ -14,14 +14,10 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn note_type(&self, slot: Slot, world: &impl World) {
         let (stage, vtable) = (slot.stage.get(), slot.vtable.get());
-        self.stage(usize::from(stage)).cold.last_type.set(vtable);
-        let mut seen = self.observe.types.borrow_mut();
-        let known = |(of, known): &(u8, &VTable)| *of == stage && std::ptr::eq(*known, vtable);
-        if seen.len() >= MAX_TYPES || seen.iter().any(known) {
+        self.stage(usize::from(stage)).cold.set_last_type(vtable);
+        if !self.observe.add_type(stage, vtable) {
             return;
         }
-        seen.push((stage, vtable));
-        drop(seen);
         let bytes = vtable.sizes;
         let each = OperationBytes {
             stage: usize::from(stage),

@@ -5,7 +5,7 @@ use std::any::Any;
 use crate::error::CallError;
 use crate::operation::slot::Site;
 use crate::panic::{PanicReport, catch_panic};
-use crate::processor::part::Unreported;
+use crate::processor::observe::part::Unreported;
 use crate::processor::processor::Processor;
 use crate::world::World;
 
@@ -22,7 +22,7 @@ impl Processor {
     ) -> CallError {
         let error = self.panic_error(stage, panic);
         if let Some(report) = PanicReport::new(&error, operation, site, panic) {
-            self.observe.reports.borrow_mut().push(Unreported::Panic(report));
+            self.observe.report(Unreported::Panic(report));
         }
         error
     }
@@ -31,7 +31,7 @@ impl Processor {
     #[inline]
     pub(crate) fn check_object<T>(&self) {
         let Some(slot) = self.current.running() else { return };
-        if size_of::<T>() > self.stage(slot.stage.get().into()).cold.largest_object.get() {
+        if size_of::<T>() > self.stage(slot.stage.get().into()).cold.largest_object() {
             self.note_object(slot.stage.get(), std::any::type_name::<T>(), size_of::<T>());
         }
     }
@@ -40,25 +40,18 @@ impl Processor {
     #[cold]
     #[inline(never)]
     fn note_object(&self, stage: u8, object: &'static str, bytes: usize) {
-        let largest = &self.stage(stage.into()).cold.largest_object;
-        let declared = largest.replace(bytes);
+        let declared = self.stage(stage.into()).cold.replace_largest_object(bytes);
         self.observe.counters.types.note_object(stage.into(), object, bytes);
-        self.observe.reports.borrow_mut().push(Unreported::Object {
-            stage,
-            object,
-            bytes,
-            declared,
-        });
+        self.observe.report(Unreported::Object { stage, object, bytes, declared });
     }
 
     /// Reports the panics and the undeclared objects of the last cohort to the world.
     #[inline]
     pub(crate) fn send_reports(&self, world: &impl World) {
-        if self.observe.reports.borrow().is_empty() {
+        if !self.observe.has_reports() {
             return;
         }
-        let reports = self.observe.reports.take();
-        for report in reports {
+        for report in self.observe.take_reports() {
             catch_panic(|| match report {
                 Unreported::Panic(report) => world.on_panic(&report),
                 Unreported::Object { stage, object, bytes, declared } => {

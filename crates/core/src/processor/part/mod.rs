@@ -1,8 +1,11 @@
-//! The parts of a processor. Each owns its fields; only its own methods write them.
+//! The parts of a processor. A cell of a part is private, and only the part's methods write it. The tables, counters and
+//! mechanisms of a part have methods of their own, which any file may call. The counts in a session's record are an
+//! exception: the files that count handles, guards and replies change them (`SessionTable::with`).
+//!
+//! The part that observes is in [`observe`](crate::processor::observe::part).
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use crate::control::ingress::IngressState;
 use crate::control::take_overs::TakeOvers;
@@ -10,8 +13,6 @@ use crate::memory::pool::Pools;
 use crate::memory::slab::Slab;
 use crate::metrics::counters::ProcessorCounters;
 use crate::operation::join_table::JoinTable;
-use crate::operation::slot::VTable;
-use crate::panic::PanicReport;
 use crate::processor::policy::execute::interleave_ring::InterleaveRing;
 use crate::queue::timer_wheel::TimerWheel;
 use crate::session::table::SessionTable;
@@ -62,19 +63,4 @@ pub(crate) struct Load {
 pub(crate) struct Scratch {
     pub(crate) interleaved: InterleaveRing,
     pub(crate) replies: ReplyAccounting,
-}
-
-/// A report to the world, until the end of the cohort.
-pub(crate) enum Unreported {
-    Panic(PanicReport),
-    Object { stage: u8, object: &'static str, bytes: usize, declared: usize },
-}
-
-/// The observable state of a processor.
-pub(crate) struct Observe {
-    pub(crate) counters: Arc<ProcessorCounters>,
-    /// The recorded operation types, by stage and vtable.
-    pub(crate) types: RefCell<Vec<(u8, &'static VTable)>>,
-    /// Findings that have not been reported to the world.
-    pub(crate) reports: RefCell<Vec<Unreported>>,
 }

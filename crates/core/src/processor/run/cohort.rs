@@ -43,8 +43,7 @@ impl LocalStage {
     /// cohorts.
     #[cold]
     fn remote_share(&self, remote: usize, waiting: usize) -> usize {
-        let first = !self.cold.remote_first.get();
-        self.cold.remote_first.set(first);
+        let first = self.cold.alternate_remote_first();
         let part = self.max_cohort.get().saturating_mul(remote) / waiting;
         if first { part.clamp(1, remote) } else { 0 }
     }
@@ -91,8 +90,8 @@ impl Processor {
         let waiting = local.queue.len() + remote;
         let oldest = local.queue.oldest();
         if let Some(slot) = oldest {
-            local.cold.max_class.set(local.cold.max_class.get().max(slot.class.get()));
-            if !std::ptr::eq(slot.vtable.get(), local.cold.last_type.get()) {
+            local.cold.observe_class(slot.class.get());
+            if !local.cold.is_last_type(slot.vtable.get()) {
                 self.note_type(slot, world);
             }
         }
@@ -129,7 +128,7 @@ impl Processor {
         let time = end.saturating_sub(start).saturating_sub(stats.interrupted.get());
         let (mut left, size) = (local.queue.len(), stats.size.get());
         local.starvation_guard.cohort_ended(left);
-        local.cold.remote_since.set(None);
+        local.cold.clear_remote_since();
         if local.cold.capacity.is_some() {
             local.wake_capacity_waiters();
             // The operations that waited may be of this stage.

@@ -31,7 +31,7 @@ impl Processor {
         if reason.is_full() {
             counters.shed_full.add(1);
             let local = &self.stages[usize::from(stage)];
-            local.cold.capacity.full_elsewhere.set(local.queue.has_room());
+            local.cold.capacity.rejected(local.queue.has_room());
         }
         catch_panic(|| drop(invocation));
         reason

@@ -83,14 +83,11 @@ impl Processor {
         let (local, now) = (&self.stages[stage], self.now());
         let remote = match self.link.mailbox().stages[stage].len() {
             0 => {
-                local.cold.remote_since.set(None);
+                local.cold.clear_remote_since();
                 now
             }
             // Queue times of other processors are not comparable, so their wait counts from the first check.
-            _ => local.cold.remote_since.get().unwrap_or_else(|| {
-                local.cold.remote_since.set(Some(now));
-                now
-            }),
+            _ => local.cold.remote_since(now),
         };
         let queued = local.queue.oldest().map_or(now, |slot| slot.queued_since());
         now.saturating_sub(remote.min(queued))
