@@ -211,7 +211,7 @@ fn pending_mark_and_ring_agree() {
 }
 
 /// Two children reply from two processors. The parent's processor counts the replies as it finds them,
-/// guided only by the marks, and re-enables the parent once, with both results.
+/// guided only by the marks, and wakes the parent once, with both results.
 #[test]
 fn a_join_is_over_once_and_with_all_results() {
     loom::model(|| {

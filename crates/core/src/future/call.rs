@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use crate::error::{CallError, Rejection};
 use crate::mailbox::registry::while_registered;
 use crate::operation::slot::Slot;
-use crate::operation::state::{HELD, SlotState};
+use crate::operation::state::{AWAITED, SlotState};
 use crate::panic::catch_panic;
 use crate::processor;
 use crate::processor::home::send_home;
@@ -238,7 +238,7 @@ fn release_elsewhere(slot: Slot, identity: u32) -> CallError {
 struct Stray(Slot);
 
 // SAFETY: the slot is touched only on its processor, while that exists (`send_home`). The call is gone, and
-// its `HELD` flag keeps the slot until then.
+// its `AWAITED` flag keeps the slot until then.
 unsafe impl Send for Stray {}
 
 impl Stray {
@@ -270,7 +270,7 @@ impl Processor {
     fn abandon(&self, slot: Slot) {
         // Our own work first, then the foreign destructors.
         let waiter = slot.waiter.take();
-        slot.clear(HELD);
+        slot.clear(AWAITED);
         if is_over(slot) {
             self.free(slot);
         }

@@ -1,6 +1,6 @@
 //! Waiting for several children with one counter: fork and join (tr2001 §5.2.1).
 //!
-//! The last child re-enables the parent once, however many children there are.
+//! The last child wakes the parent once, however many children there are.
 
 use std::future::Future;
 use std::pin::Pin;

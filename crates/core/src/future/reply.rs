@@ -15,7 +15,7 @@ use std::mem::ManuallyDrop;
 
 use crate::error::CallError;
 use crate::operation::slot::Slot;
-use crate::operation::state::{HELD, Serial, SlotState};
+use crate::operation::state::{AWAITED, Serial, SlotState};
 use crate::processor;
 use crate::processor::home::{at_home, send_home};
 use crate::processor::processor::Processor;
@@ -134,7 +134,7 @@ impl Processor {
         // SAFETY: the state `Taken` means that the remote reply is alive, and it is read once. Its layout and
         // an error do not depend on the type of its result.
         let mut owed = unsafe { slot.payload::<RemoteReply<Infallible>>().read() };
-        if slot.has(HELD) {
+        if slot.has(AWAITED) {
             slot.fail(error);
         } else {
             owed.send(Err(error));

@@ -87,7 +87,7 @@ impl StageOptions<'_> {
     /// [`Graph::max_operations`](crate::Graph::max_operations) bounds the queue.
     ///
     /// Operations that wait for I/O, children or time are not queued and do not count. When they are
-    /// re-enabled they are queued regardless of the bound. Operations from other processors wait in a
+    /// woken they are queued regardless of the bound. Operations from other processors wait in a
     /// separate queue, bounded by the same number or 1024, whichever is less.
     ///
     /// A producer that must not lose anything waits for capacity first:

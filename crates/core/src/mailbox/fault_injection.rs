@@ -14,9 +14,9 @@ use std::cell::Cell;
 pub enum Fault {
     /// A sender finds a processor parked and does not unpark it.
     LostUnpark,
-    /// An operation is re-enabled and not queued.
+    /// An operation is woken and not queued.
     LostWakeUp,
-    /// An operation is re-enabled once and queued twice.
+    /// An operation is woken once and queued twice.
     DoubleRun,
 }
 

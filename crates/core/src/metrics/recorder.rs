@@ -18,7 +18,7 @@ pub struct CohortRecord {
     pub start_ns: u64,
     /// The end of the cohort, in nanoseconds.
     pub end_ns: u64,
-    /// The stages of this processor at which it invoked or re-enabled operations: bit `n` is stage `n`.
+    /// The stages of this processor at which it invoked or woke operations: bit `n` is stage `n`.
     pub invoked: u64,
     /// The origin of the last operation from another processor: the processor and the stage (the number
     /// of stages if none ran there). None if there was no such operation.

@@ -39,7 +39,7 @@ pub struct StageView {
     pub queue_length_sum: u64,
     /// Operations started, with their wait from invocation to start.
     pub started: DurationStats,
-    /// Operations resumed after a suspension, with their wait from being re-enabled to running again.
+    /// Operations resumed after a suspension, with their wait from being woken to running again.
     pub resumed: DurationStats,
     /// Operations completed, with the run time of this stage's cohorts; the maximum is that of a
     /// cohort's mean.
@@ -103,7 +103,7 @@ impl StageView {
 pub struct ProcessorView {
     /// By stage, in wavefront order.
     pub stages: Vec<StageView>,
-    /// `arcs[from][to]`: operations that stage `from` started or re-enabled at stage `to`. The last row
+    /// `arcs[from][to]`: operations that stage `from` started or woke at stage `to`. The last row
     /// is the outside: I/O, timers, other threads.
     pub arcs: Vec<Vec<u64>>,
     /// Arcs from other processors; only those with a nonzero count.

@@ -26,14 +26,14 @@ pub(crate) struct RemoteSlot {
 
 pub(crate) struct CancelFlag {
     /// The processor's index in the upper half, the slot's in the lower half.
-    place: AtomicU64,
+    location: AtomicU64,
     /// Written before the location, read after it.
     serial: AtomicU64,
 }
 
 impl Default for CancelFlag {
     fn default() -> Self {
-        Self { place: AtomicU64::new(NOT_ARRIVED), serial: AtomicU64::new(0) }
+        Self { location: AtomicU64::new(NOT_ARRIVED), serial: AtomicU64::new(0) }
     }
 }
 
@@ -41,24 +41,24 @@ impl CancelFlag {
     /// Records that the operation has arrived at this location. True if it is cancelled.
     pub(crate) fn arrive(&self, RemoteSlot { processor, index, serial }: RemoteSlot) -> bool {
         self.serial.store(serial.word(), Ordering::Relaxed);
-        let place = (processor as u64) << 32 | u64::from(index);
-        self.place.swap(place, Ordering::AcqRel) == CANCELLED
+        let location = (processor as u64) << 32 | u64::from(index);
+        self.location.swap(location, Ordering::AcqRel) == CANCELLED
     }
 
     /// Marks the operation as cancelled. Returns its location if it has arrived.
     pub(crate) fn cancel(&self) -> Option<RemoteSlot> {
-        self.decode(self.place.swap(CANCELLED, Ordering::AcqRel))
+        self.decode(self.location.swap(CANCELLED, Ordering::AcqRel))
     }
 
     /// The operation's location; none if it has not arrived, or was cancelled.
     pub(crate) fn location(&self) -> Option<RemoteSlot> {
-        self.decode(self.place.load(Ordering::Acquire))
+        self.decode(self.location.load(Ordering::Acquire))
     }
 
-    fn decode(&self, place: u64) -> Option<RemoteSlot> {
-        (place < CANCELLED).then(|| RemoteSlot {
-            processor: (place >> 32) as usize,
-            index: place as u32,
+    fn decode(&self, word: u64) -> Option<RemoteSlot> {
+        (word < CANCELLED).then(|| RemoteSlot {
+            processor: (word >> 32) as usize,
+            index: word as u32,
             serial: Serial::of_word(self.serial.load(Ordering::Relaxed)),
         })
     }

@@ -3,7 +3,7 @@
 //! The word holds the low bits of the slot's generation, the processor's number and the slot's index.
 //! It is stored in the slot's header, so making, cloning and dropping a waker computes nothing. An id
 //! repeats after 2²⁴ uses of its slot. It therefore proves nothing about the slot's contents and serves
-//! only for waking, where an error is harmless: an operation re-enabled by a stale waker is polled once
+//! only for waking, where an error is harmless: an operation woken by a stale waker is polled once
 //! more. Code that reads or writes a payload, or cancels an operation, compares the
 //! [`Serial`](crate::operation::state::Serial), which never repeats.
 

@@ -1,6 +1,6 @@
 //! The join table: counters of unfinished children.
 //!
-//! A join counts its unfinished children down and re-enables its parent once, when the last one
+//! A join counts its unfinished children down and wakes its parent once, when the last one
 //! completes (tr2001 §5.2.1). The counter is not atomic: results of children on other processors return
 //! as replies and are counted on the parent's processor. The table belongs to the processor and not to
 //! the join's future. A future dropped where it cannot reach its processor thus leaves a stale id

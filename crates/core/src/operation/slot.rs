@@ -14,7 +14,7 @@
 //!   that the slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
 //!   [`Reply`](crate::Reply) that carries the result type from the function that filled the slot.
 //! - A handle that outlives its operation must not mistake the slot's next operation for its own. A
-//!   `Call` keeps its slot from being freed (`HELD`). Every other handle compares [`Header::serial`]
+//!   `Call` keeps its slot from being freed (`AWAITED`). Every other handle compares [`Header::serial`]
 //!   ([`crate::operation::id`]).
 //! - A future is polled and dropped in place, and slots never move: this satisfies pinning.
 //! - A slot in transit has two sides: see [`crate::operation::envelope`].

@@ -27,12 +27,12 @@ pub(crate) enum SlotState {
 pub(crate) const QUEUED: u8 = 1;
 /// Being dropped right now.
 pub(crate) const DYING: u8 = 2;
-/// Re-enabled while it ran: returns to the queue.
+/// Woken while it ran: returns to the queue.
 pub(crate) const WOKEN: u8 = 4;
 /// Cancelled while it ran or was queued: dropped at the next opportunity.
 pub(crate) const CANCELLED: u8 = 8;
-/// A `Call` waits for the result, so the slot outlives the operation.
-pub(crate) const HELD: u8 = 16;
+/// A `Call` awaits the result, so the slot outlives the operation.
+pub(crate) const AWAITED: u8 = 16;
 /// Suspended for a prefetch: resumed within its cohort.
 pub(crate) const FETCHING: u8 = 32;
 /// Being polled while a child of its own runs inline ([`crate::processor::policy::execute::inline`]).

@@ -3,11 +3,11 @@
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::processor::remote::commands::reply;
-use crate::session::table::{Record, Settled};
+use crate::session::table::{SessionRecord, Settled};
 
 impl Processor {
     /// Runs a change of a session's record that releases something, and delivers what waited for it.
-    pub(crate) fn release_session(&self, session: u32, change: fn(&mut Record)) {
+    pub(crate) fn release_session(&self, session: u32, change: fn(&mut SessionRecord)) {
         self.waiting.sessions.with(session, change);
         self.deliver(self.waiting.sessions.settle(session));
     }

@@ -11,7 +11,7 @@ use crate::operation::state::NO_SESSION;
 use crate::processor;
 use crate::processor::home::{at_home, run_home};
 use crate::processor::processor::Processor;
-use crate::session::table::Record;
+use crate::session::table::SessionRecord;
 
 /// A group of operations, over all stages and processors. Handles are cheap, stay on the processor that made
 /// them and do not keep the group alive. An operation on another processor gets its own handle from
@@ -58,7 +58,7 @@ impl Handle {
     }
 
     /// Releases a resource of the session, from any processor.
-    fn give_back(&self, change: fn(&mut Record)) {
+    fn release(&self, change: fn(&mut SessionRecord)) {
         let index = self.index;
         run_home(self.identity, move |p| p.release_session(index, change));
     }
@@ -66,7 +66,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.give_back(|record| record.handles -= 1);
+        self.release(|record| record.handles -= 1);
     }
 }
 
@@ -83,7 +83,7 @@ impl Session {
     /// Outside of a processor.
     pub fn new() -> Self {
         processor::current(|p| {
-            Self::handle(p.waiting.sessions.records.add(Record::new(1, None)), p)
+            Self::handle(p.waiting.sessions.records.add(SessionRecord::new(1, None)), p)
         })
     }
 
@@ -159,7 +159,7 @@ pub struct SessionGuard {
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         if self.counted {
-            self.session.0.give_back(|record| record.guards -= 1);
+            self.session.0.release(|record| record.guards -= 1);
         }
     }
 }

@@ -23,8 +23,8 @@ use crate::sync::Ordering;
 /// No deadline; later than any time.
 pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 
-/// Session record: one processor's part of one session.
-pub(crate) struct Record {
+/// One processor's part of one session.
+pub(crate) struct SessionRecord {
     /// The slot index of the youngest operation; the list continues in [`SessionTable::links`].
     youngest: u32,
     pub(crate) operations: usize,
@@ -33,7 +33,8 @@ pub(crate) struct Record {
     ended: bool,
     /// The deadline until there is a group, in the clock's nanoseconds.
     deadline: u64,
-    pub(crate) waiting: Vec<Waker>,
+    /// Tasks to be woken when the session has settled everywhere.
+    pub(crate) wakers: Vec<Waker>,
     /// The group of the session, from the first invocation to another processor on.
     pub(crate) group: Option<Arc<Group>>,
     /// Whether this processor has sent the other processors the command to end.
@@ -41,10 +42,10 @@ pub(crate) struct Record {
     /// Other processors that have not yet replied that their part has settled.
     pub(crate) unconfirmed_processors: usize,
     /// Requests to be replied to when this part has settled.
-    pub(crate) end_waiters: Vec<ReplyTo>,
+    pub(crate) replies: Vec<ReplyTo>,
 }
 
-impl Record {
+impl SessionRecord {
     /// The record of a session that begins here, with one handle; or of one that began on another processor, without.
     pub(crate) fn new(handles: usize, group: Option<Arc<Group>>) -> Self {
         Self {
@@ -54,11 +55,11 @@ impl Record {
             handles,
             ended: false,
             deadline: NO_DEADLINE,
-            waiting: Vec::new(),
+            wakers: Vec::new(),
             group,
             end_sent: false,
             unconfirmed_processors: 0,
-            end_waiters: Vec::new(),
+            replies: Vec::new(),
         }
     }
 
@@ -99,7 +100,7 @@ pub(crate) struct Settled {
 
 /// The session table of one processor.
 pub(crate) struct SessionTable {
-    pub(crate) records: Numbered<Record>,
+    pub(crate) records: Numbered<SessionRecord>,
     /// Indexed by slot; meaningless for slots without a session. Not in the headers, because most
     /// operations do not need it.
     links: RefCell<Vec<Links>>,
@@ -180,9 +181,9 @@ impl SessionTable {
             if !record.has_settled() {
                 return (Settled::default(), false);
             }
-            let replies = std::mem::take(&mut record.end_waiters);
+            let replies = std::mem::take(&mut record.replies);
             let is_over = record.unconfirmed_processors == 0;
-            let wakers = if is_over { std::mem::take(&mut record.waiting) } else { Vec::new() };
+            let wakers = if is_over { std::mem::take(&mut record.wakers) } else { Vec::new() };
             (Settled { replies, wakers }, is_over && record.handles == 0)
         });
         if is_unused {
@@ -197,7 +198,7 @@ impl SessionTable {
         }
     }
 
-    pub(crate) fn with<R>(&self, session: u32, f: impl FnOnce(&mut Record) -> R) -> R {
+    pub(crate) fn with<R>(&self, session: u32, f: impl FnOnce(&mut SessionRecord) -> R) -> R {
         let mut records = self.records.records.borrow_mut();
         f(records[session as usize].as_mut().expect("a record with this number"))
     }
@@ -206,8 +207,8 @@ impl SessionTable {
     pub(crate) fn clear(&mut self) -> Settled {
         let mut waiting = Settled::default();
         for record in self.records.records.get_mut().drain(..).flatten() {
-            waiting.replies.extend(record.end_waiters);
-            waiting.wakers.extend(record.waiting);
+            waiting.replies.extend(record.replies);
+            waiting.wakers.extend(record.wakers);
         }
         waiting
     }
@@ -222,8 +223,8 @@ impl SessionTable {
         })
     }
 
-    /// Closes the session: no operation joins it from now on. Returns its operations on this processor,
-    /// youngest first.
+    /// Closes the session: no operation joins it from now on. Idempotent; also for a group that another processor has
+    /// ended. Returns the operations on this processor, youngest first.
     pub(crate) fn close(&self, slab: &Slab, session: u32) -> Vec<(Slot, Serial)> {
         let mut next = self.with(session, |record| {
             record.ended = true;
@@ -254,11 +255,11 @@ impl SessionTable {
     pub(crate) fn wait(&self, session: u32, waker: Waker) -> bool {
         let (waits, _unused) = self.with(session, |record| {
             let waits = !record.has_settled() || record.unconfirmed_processors > 0;
-            if !waits || record.waiting.iter().any(|waiting| waiting.will_wake(&waker)) {
+            if !waits || record.wakers.iter().any(|waiting| waiting.will_wake(&waker)) {
                 // Dropped after the borrow: a waker may be foreign code.
                 return (waits, Some(waker));
             }
-            record.waiting.push(waker);
+            record.wakers.push(waker);
             (true, None)
         });
         waits
@@ -307,7 +308,7 @@ impl SessionTable {
         let address = group.address();
         let known = self.by_address.borrow().get(&address).copied();
         Some(known.unwrap_or_else(|| {
-            let session = self.records.add(Record::new(0, Some(group)));
+            let session = self.records.add(SessionRecord::new(0, Some(group)));
             self.by_address.borrow_mut().insert(address, session);
             session
         }))

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use crate::operation::state::{CANCELLED, HELD, QUEUED, SlotState};
+use crate::operation::state::{AWAITED, CANCELLED, QUEUED, SlotState};
 use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
-use crate::session::table::{Record, SessionTable};
+use crate::session::table::{SessionRecord, SessionTable};
 
 /// A leak: something that is left in a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Processor {
                 awaited_by: parent
                     .and_then(|id| self.slab().get(id.index()))
                     .map(|parent| self.stage_name(parent.stage.get()))
-                    .or(slot.has(HELD).then_some("someone")),
+                    .or(slot.has(AWAITED).then_some("someone")),
             });
         }
         for (stage, ring) in self.link.mailbox().stages.iter().enumerate() {
@@ -202,9 +202,8 @@ fn state(state: SlotState) -> &'static str {
 
 /// The sessions that have anything left, or no handle.
 fn sessions(table: &SessionTable) -> Vec<Leak> {
-    let left = |record: &Record| {
-        let waiting =
-            record.waiting.len() + record.unconfirmed_processors + record.end_waiters.len();
+    let left = |record: &SessionRecord| {
+        let waiting = record.wakers.len() + record.unconfirmed_processors + record.replies.len();
         let (operations, guards) = (record.operations, record.guards);
         let is_left = operations + guards + waiting > 0 || record.handles == 0;
         is_left.then_some(Leak::Session { operations, guards, waiting })

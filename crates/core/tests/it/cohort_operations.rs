@@ -50,7 +50,7 @@ fn the_handler_gets_all_at_once_in_one_piece_of_memory() {
     assert_eq!((stage.started.count, stage.completed.count, stage.cohorts), (20, 20, 3));
     assert_eq!((stage.suspended, stage.cohort_max, stage.queue_length_max), (0, 8, 20));
     assert_eq!(profile.processors[0].arcs[0][1], 20);
-    assert_eq!(profile.processors[0].arcs[1][0], 1, "the join re-enabled its parent once");
+    assert_eq!(profile.processors[0].arcs[1][0], 1, "the join woke its parent once");
 }
 
 /// Group commit: an operation writes for all, then gives all replies.

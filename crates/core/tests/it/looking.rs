@@ -88,7 +88,7 @@ fn an_arc_from_another_processor_keeps_its_name() {
     assert!(view.arcs.iter().flatten().all(|count| *count == 0), "{:?}", view.arcs);
     let answered = processors[0].control().processor(0).crossings;
     let expected = Crossings { processor: 1, from: Some(1), to: 0, count: 1 };
-    assert_eq!(answered, [expected], "a join re-enables once");
+    assert_eq!(answered, [expected], "a join wakes its parent once");
 }
 
 #[test]

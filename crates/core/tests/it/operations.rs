@@ -56,7 +56,7 @@ fn a_join_re_enables_its_parent_once() {
     assert_eq!((stage.started.count, stage.resumed.count, stage.completed.count), (1, 2, 1));
     assert_eq!(profile.processors[0].stages[1].completed.count, 12);
     assert_eq!(profile.processors[0].arcs[0][1], 12, "from a to b");
-    assert_eq!(profile.processors[0].arcs[1][0], 2, "b re-enabled a twice");
+    assert_eq!(profile.processors[0].arcs[1][0], 2, "b woke a twice");
 }
 
 #[test]

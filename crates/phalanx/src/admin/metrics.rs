@@ -63,7 +63,7 @@ const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
         "resume_wait_max_seconds",
         "gauge",
         "seconds",
-        "Longest wait from being re-enabled to running.",
+        "Longest wait from being woken to running.",
         |s| seconds(s.resumed.max_ns),
     ),
     ("run_seconds", "counter", "seconds", "Time in cohorts.", |s| seconds(s.completed.total_ns)),

@@ -189,7 +189,7 @@ pub struct StageSnapshot {
     pub queue_length_max: u64,
     /// Operations started, and their wait since the invocation.
     pub started: ColumnSnapshot,
-    /// Operations resumed after a suspension, and their wait since they were re-enabled.
+    /// Operations resumed after a suspension, and their wait since they were woken.
     pub resumed: ColumnSnapshot,
     /// Operations completed, and the run time per operation run.
     pub completed: ColumnSnapshot,

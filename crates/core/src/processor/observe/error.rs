@@ -1,10 +1,9 @@
-//! Errors of rejected and panicked operations.
+//! Errors of rejected and panicked operations, with the names of their stages.
 
 use std::any::Any;
 
 use crate::error::{CallError, Rejection};
-use crate::operation::slot::Slot;
-use crate::panic::{discard_panic, panic_error};
+use crate::panic::panic_error;
 use crate::processor::processor::Processor;
 
 impl Processor {
@@ -17,13 +16,5 @@ impl Processor {
     /// The error of an operation of `stage` that panicked.
     pub(crate) fn panic_error(&self, stage: u8, panic: &(dyn Any + Send)) -> CallError {
         panic_error(self.stage_name(stage), panic)
-    }
-
-    /// Fails an operation whose poll panicked.
-    #[cold]
-    pub(crate) fn fail_panicked(&self, slot: Slot, panic: Box<dyn Any + Send>) {
-        let error = self.record_panic(slot.stage.get(), slot.operation(), slot.site.get(), &*panic);
-        self.discard(slot, error);
-        discard_panic(panic);
     }
 }

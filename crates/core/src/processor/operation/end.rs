@@ -1,42 +1,19 @@
-//! Waking, cancelling and ending operations. Steps 4 to 7 of their [life cycle](super).
+//! Cancelling and ending operations. Steps 5 to 7 of their [life cycle](super).
+
+use std::any::Any;
 
 use crate::error::CallError;
-use crate::mailbox::fault_injection::{Fault, fires};
-use crate::operation::id::OperationId;
 use crate::operation::slot::Slot;
 use crate::operation::state::{
-    CANCELLED, DYING, HELD, NO_SESSION, OUTER, QUEUED, Serial, SlotState, WOKEN,
+    AWAITED, CANCELLED, DYING, NO_SESSION, QUEUED, Serial, SlotState, WOKEN,
 };
+use crate::panic::discard_panic;
 use crate::processor::operation::notify::notify;
 use crate::processor::processor::Processor;
 
 impl Processor {
-    /// Re-enables a suspended operation, if the slot still contains the operation with this id.
-    #[inline]
-    pub(crate) fn enable(&self, id: OperationId) {
-        let Some(slot) = self.slab().get(id.index()) else { return };
-        if slot.id.get() != id {
-            return;
-        }
-        let flags = slot.flags.get();
-        if self.current.running() == Some(slot) || flags & OUTER != 0 {
-            slot.flags.set(flags | WOKEN);
-        } else if flags & (QUEUED | CANCELLED | DYING) == 0
-            && slot.state.get() == SlotState::Started
-        {
-            if fires(Fault::LostWakeUp) {
-                return;
-            }
-            slot.flags.set(flags | QUEUED);
-            self.push(slot, usize::from(slot.stage.get()));
-            if fires(Fault::DoubleRun) {
-                self.push(slot, usize::from(slot.stage.get()));
-            }
-        }
-    }
-
     /// Cancels operations: immediately if they are suspended, otherwise before they would run or when they
-    /// next suspend. All are marked first, so that the cancellation of one does not re-enable another.
+    /// next suspend. All are marked first, so that the cancellation of one does not wake another.
     pub(crate) fn cancel_each(&self, members: &[(Slot, Serial)]) {
         members.iter().for_each(|(slot, _)| slot.set(CANCELLED));
         for (slot, serial) in members {
@@ -66,13 +43,21 @@ impl Processor {
         // A panic in the destructor is discarded; the operation fails with the first reason.
         self.observe.counters.watch.destroy(slot, || slot.drop_work());
         slot.clear(DYING);
-        if slot.has(HELD) {
+        if slot.has(AWAITED) {
             slot.fail(error);
         }
         self.finish(slot);
     }
 
-    /// Ends an operation: wakes its waiter, or frees the slot if no call holds it.
+    /// Fails an operation whose poll panicked.
+    #[cold]
+    pub(crate) fn fail_panicked(&self, slot: Slot, panic: Box<dyn Any + Send>) {
+        let error = self.record_panic(slot.stage.get(), slot.operation(), slot.site.get(), &*panic);
+        self.discard(slot, error);
+        discard_panic(panic);
+    }
+
+    /// Ends an operation: wakes its waiter, or frees the slot if no call awaits it.
     ///
     /// Every rare case is a call at the end, so that the usual one saves no registers.
     #[inline(always)]
@@ -92,7 +77,7 @@ impl Processor {
 
     #[inline(always)]
     fn wake_waiter_or_free(&self, slot: Slot) {
-        if !slot.has(HELD) {
+        if !slot.has(AWAITED) {
             self.free(slot);
         } else if let Some(waiter) = slot.waiter.take() {
             // Taken before the call: the woken code may look at the slot.

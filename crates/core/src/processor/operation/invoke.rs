@@ -4,23 +4,21 @@
 //! Stages are indexed without bounds checks. A slot's stage comes from a [`Key`](crate::stage::key::Key) that
 //! [`Processor::check`] has found to belong to this processor's graph, and the keys of a graph number its
 //! stages. The row of arcs lies in the processor's counters, which live as long as the processor, and has one
-//! counter for each stage. A row of resumptions of the same length lies twice
-//! [`arcs_per_part`](crate::stage::inline_state::InlineState::arcs_per_part) counters after it.
+//! counter for each stage.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::error::{CallError, Rejection};
 use crate::operation::size_class::{assert_fits, class_of};
-use crate::operation::slot::Site;
-use crate::operation::slot::{Payload, Slot, VTable};
-use crate::operation::state::{HELD, NO_SESSION, QUEUED};
+use crate::operation::slot::{Payload, Site, Slot, VTable};
+use crate::operation::state::{AWAITED, NO_SESSION, QUEUED};
 use crate::processor::operation::vtable::{Invoke, local_vtable};
 use crate::processor::processor::Processor;
 use crate::stage::key::CallSite;
 use crate::stage::local::LocalStage;
 
-/// The slot of an invocation, held for the caller; or why the invocation was rejected.
+/// The slot of an invocation that a call awaits, or why the invocation was rejected.
 #[must_use]
 pub(crate) struct Invoked<T> {
     pub(crate) slot: Result<Slot, Rejection>,
@@ -29,7 +27,7 @@ pub(crate) struct Invoked<T> {
 
 impl<T> Invoked<T> {
     /// # Safety
-    /// The slot was filled with result type `T`, is `HELD`, and belongs to no call.
+    /// The slot was filled with result type `T`, is `AWAITED`, and belongs to no call.
     #[inline(always)]
     pub(crate) unsafe fn new(slot: Result<Slot, Rejection>) -> Self {
         Self { slot, result: PhantomData }
@@ -43,10 +41,9 @@ impl Processor {
     pub(crate) fn call<F: Invoke>(&self, call_site: CallSite, invocation: F) -> Invoked<F::Result> {
         let invocation = self.check_for(call_site.stage, invocation);
         let invocation = ManuallyDrop::into_inner(invocation);
-        // SAFETY: the slot is filled with the result type of `F`, and held for one call.
-        unsafe {
-            Invoked::new(self.place(call_site.location, call_site.stage.stage(), HELD, invocation))
-        }
+        let (site, stage) = (call_site.location, call_site.stage.stage());
+        // SAFETY: the slot is filled with the result type of `F`, and one call awaits it.
+        unsafe { Invoked::new(self.enqueue(site, stage, AWAITED, invocation)) }
     }
 
     /// Invokes on this processor; the result is dropped.
@@ -58,21 +55,18 @@ impl Processor {
         invocation: F,
     ) -> Result<(), CallError> {
         let invocation = ManuallyDrop::into_inner(self.check_for(call_site.stage, invocation));
-        self.dispatched(self.place(call_site.location, call_site.stage.stage(), 0, invocation))
+        self.dispatched(self.enqueue(call_site.location, call_site.stage.stage(), 0, invocation))
     }
 
     /// The result of a dispatch.
     #[inline(always)]
-    pub(crate) fn dispatched(&self, placed: Result<Slot, Rejection>) -> Result<(), CallError> {
-        match placed {
-            Ok(_) => Ok(()),
-            Err(rejection) => Err(self.rejection(rejection)),
-        }
+    pub(crate) fn dispatched(&self, queued: Result<Slot, Rejection>) -> Result<(), CallError> {
+        queued.map(|_| ()).map_err(|rejection| self.rejection(rejection))
     }
 
     /// Puts an invocation into a slot and queues it here. `stage` comes from a checked key.
     #[inline(always)]
-    pub(crate) fn place<F: Invoke>(
+    pub(crate) fn enqueue<F: Invoke>(
         &self,
         site: Site,
         stage: u8,
@@ -81,25 +75,20 @@ impl Processor {
     ) -> Result<Slot, Rejection> {
         // In a `ManuallyDrop`, the invocation needs no unwinding code and moves from registers into the slot.
         let invocation = ManuallyDrop::new(invocation);
+        let vtable = local_vtable::<F>();
         // SAFETY: the vtable is of these types; the invocation is not used again.
         unsafe {
-            self.place_as::<F, F::Future, F::Result>(
-                site,
-                stage,
-                flags,
-                local_vtable::<F>(),
-                &invocation,
-            )
+            self.enqueue_as::<F, F::Future, F::Result>(site, stage, flags, vtable, &invocation)
         }
     }
 
-    /// Like [`place`](Self::place), for any payload that has a vtable.
+    /// Like [`enqueue`](Self::enqueue), for any payload that has a vtable.
     ///
     /// # Safety
     /// The vtable is for payloads of these types. The invocation is moved: the caller does not use
     /// it again.
     #[inline(always)]
-    pub(crate) unsafe fn place_as<F, Fut, T>(
+    pub(crate) unsafe fn enqueue_as<F, Fut, T>(
         &self,
         site: Site,
         stage: u8,
@@ -154,18 +143,6 @@ impl Processor {
         debug_assert!(stage < self.stages.len());
         // SAFETY: see the top of the file.
         unsafe { self.stages.get_unchecked(stage) }
-    }
-
-    /// Queues the slot of an operation that continues, on behalf of the running stage.
-    #[inline(always)]
-    pub(super) fn push(&self, slot: Slot, stage: usize) {
-        slot.set_queued(self.now());
-        self.stages.set_ready(stage);
-        let resumptions = 2 * self.stages.inline.arcs_per_part + stage;
-        // SAFETY: see the top of the file.
-        unsafe { (*self.current.arc_row().add(resumptions)).add(1) };
-        // Last: a full queue is a call at the end.
-        self.stage(stage).queue.push(slot);
     }
 
     /// Counts an invocation at `stage` by the running stage.

@@ -23,7 +23,7 @@ pub(crate) fn notify(waiter: Waker, processor: &Processor) {
         Some(id) => {
             // An id needs no destructor, so its call is avoided.
             std::mem::forget(waiter);
-            processor.enable(id);
+            processor.wake(id);
         }
         None => notify_other(waiter, processor),
     }

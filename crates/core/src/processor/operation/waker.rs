@@ -46,7 +46,7 @@ fn wake(data: *const ()) {
     let here = processor::try_current(|processor| {
         let ours = processor.waker_number == id.processor();
         if ours {
-            processor.enable(id);
+            processor.wake(id);
         }
         ours
     });

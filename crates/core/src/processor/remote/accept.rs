@@ -11,8 +11,7 @@ use crate::error::{CallError, Rejection};
 use crate::operation::cancel_flag::RemoteSlot;
 use crate::operation::envelope::Envelope;
 use crate::operation::processor_ref::ProcessorRef;
-use crate::operation::slot::Site;
-use crate::operation::slot::{OperationSizes, Slot, VTable, output_drop};
+use crate::operation::slot::{OperationSizes, Site, Slot, VTable, output_drop};
 use crate::operation::state::{CANCELLED, SlotState};
 use crate::panic::catch_panic;
 use crate::processor::operation::vtable::Invoke;
@@ -75,20 +74,21 @@ where
     // SAFETY: the envelope came through a ring, and has this vtable.
     unsafe {
         receive::<F, F::Result>(slot, processor, |site, stage, invocation, mut reply| {
-            processor.place(site, stage, 0, move |processor: &Processor, stage| match catch_unwind(
-                AssertUnwindSafe(|| invocation.start(processor, stage)),
-            ) {
-                Ok(future) => RemoteFuture { future, reply },
-                Err(panic) => {
-                    reply.send(Err(processor.panic_error(stage, &*panic)));
-                    resume_unwind(panic)
+            processor.enqueue(site, stage, 0, move |processor: &Processor, stage| {
+                let start = AssertUnwindSafe(|| invocation.start(processor, stage));
+                match catch_unwind(start) {
+                    Ok(future) => RemoteFuture { future, reply },
+                    Err(panic) => {
+                        reply.send(Err(processor.panic_error(stage, &*panic)));
+                        resume_unwind(panic)
+                    }
                 }
             })
         })
     }
 }
 
-/// Takes the invocation or item out of an envelope that has arrived. `place` makes it an operation here, in
+/// Takes the invocation or item out of an envelope that has arrived. `enqueue` makes it an operation here, in
 /// the session that the envelope names.
 ///
 /// # Safety
@@ -96,7 +96,7 @@ where
 pub(crate) unsafe fn receive<F, T>(
     slot: Slot,
     processor: &Processor,
-    place: impl FnOnce(Site, u8, F, RemoteReply<T>) -> Result<Slot, Rejection>,
+    enqueue: impl FnOnce(Site, u8, F, RemoteReply<T>) -> Result<Slot, Rejection>,
 ) -> Option<Slot> {
     // SAFETY: the envelope came through a ring, so its payload is ours; the invocation is read once.
     let (transit, Sent { group, invocation }) =
@@ -121,9 +121,9 @@ pub(crate) unsafe fn receive<F, T>(
             return None;
         }
         let reply = std::mem::replace(&mut reply, RemoteReply::EMPTY);
-        let place = || place(transit.site, stage, invocation, reply);
+        let enqueue = || enqueue(transit.site, stage, invocation, reply);
         let operation =
-            processor.arriving_from(transit.caller, transit.caller_stage, place).ok()?;
+            processor.arriving_from(transit.caller, transit.caller_stage, enqueue).ok()?;
         let (index, serial) = (operation.id.get().index(), operation.serial.get());
         if transit.cancel.arrive(RemoteSlot { processor: processor.index(), index, serial }) {
             operation.set(CANCELLED);

@@ -9,9 +9,9 @@
 //! 3. The target's thread takes the envelope from the ring when the stage runs, and moves the invocation out
 //!    of the payload. If the deadline has passed, the session has ended, or the stage or the processor is
 //!    full, it replies with the error.
-//! 4. The target's thread places the invocation as an operation in its own slab. The payload of the envelope
+//! 4. The target's thread moves the invocation into a slot of its own slab and queues it. The payload of the envelope
 //!    is now empty and belongs to the [reply](crate::processor::remote::reply). The target publishes the
-//!    operation's place in the [`CancelFlag`].
+//!    operation's location in the [`CancelFlag`].
 //! 5. The operation completes, panics or is cancelled on the target's thread, which writes the result or the
 //!    error into the payload and sends the envelope back through its outbox.
 //! 6. The caller's thread takes the envelope from its ring of replies. It owns the payload again, sets the
@@ -22,7 +22,7 @@
 //! [`reply`](crate::processor::remote::reply).
 //!
 //! A cancellation needs no envelope of its own. The caller sets the [`CancelFlag`] in the payload: before
-//! step 4 the target finds it there; afterwards the caller reads the operation's place and sends a command.
+//! step 4 the target finds it there; afterwards the caller reads the operation's location and sends a command.
 //!
 //! # Safety
 //! The safety conditions of [`crate::operation::envelope`]. Invocation and result are `Send` by the bounds of
@@ -35,7 +35,7 @@ use crate::mailbox::message::Message;
 use crate::operation::cancel_flag::{CancelFlag, RemoteSlot};
 use crate::operation::envelope::{Envelope, EnvelopePayload, Transit};
 use crate::operation::slot::{Slot, VTable};
-use crate::operation::state::{HELD, Serial, SlotState};
+use crate::operation::state::{AWAITED, Serial, SlotState};
 use crate::processor::operation::invoke::Invoked;
 use crate::processor::operation::vtable::Invoke;
 use crate::processor::processor::Processor;
@@ -92,7 +92,7 @@ impl Processor {
         target == self.index()
     }
 
-    /// Sends an invocation, or an item of a cohort operation, by an envelope. The slot is held for the caller.
+    /// Sends an invocation, or an item of a cohort operation, by an envelope. A call awaits the result.
     ///
     /// # Safety
     /// The vtable is for envelopes of these types.
@@ -116,7 +116,7 @@ impl Processor {
         let Some(slot) = self.reserve::<EnvelopePayload<Sent<F>, T>>() else {
             return Err(self.reject(key.stage(), invocation));
         };
-        slot.flags.set(HELD);
+        slot.flags.set(AWAITED);
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
         slot.state.set(SlotState::Away);
@@ -136,10 +136,10 @@ impl Processor {
         Ok(slot)
     }
 
-    /// Accepts an envelope that has returned, and delivers its result to the waiting call. An invocation that returns
+    /// Takes in an envelope that has returned, and delivers its result to the waiting call. An invocation that returns
     /// unstarted is cancelled: its target has ended.
     pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
-        assert_eq!(slot.state.get(), SlotState::Away, "an envelope comes home once");
+        assert_eq!(slot.state.get(), SlotState::Away, "an envelope returns once");
         // SAFETY: the envelope is here, so no other thread accesses the payload.
         slot.state.set(unsafe { (*slot.transit()).contents.get() });
         let (there, stage) = (slot.sent_to() as u16, slot.stage.get());

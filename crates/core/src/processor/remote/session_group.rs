@@ -36,7 +36,8 @@ impl Processor {
         Some(result)
     }
 
-    /// Ends the group on all other processors that take part; [`Record::unconfirmed_processors`](crate::session::table::Record) counts them.
+    /// Ends the group on all other processors that take part.
+    /// [`SessionRecord::unconfirmed_processors`](crate::session::table::SessionRecord) counts them.
     #[cold]
     pub(crate) fn end_group_elsewhere(&self, session: u32, group: &Arc<Group>) {
         for target in group.end().into_iter().filter(|target| *target != self.index()) {
@@ -59,7 +60,7 @@ impl Processor {
             return drop(responder);
         };
         self.waiting.sessions.with(session, |record| {
-            record.end_waiters.push(responder.into_address());
+            record.replies.push(responder.into_address());
             // Keeps the record alive while its operations are cancelled.
             record.handles += 1;
         });

@@ -4,5 +4,4 @@ pub(crate) mod cohort;
 pub(crate) mod cohort_stats;
 pub(crate) mod ingress;
 pub(crate) mod operations;
-pub(crate) mod reject;
 pub(crate) mod turn;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::CallError;
 use crate::operation::slot::{Slot, Step};
-use crate::operation::state::{CANCELLED, FETCHING, HELD, NO_SESSION, QUEUED, SlotState, WOKEN};
+use crate::operation::state::{AWAITED, CANCELLED, FETCHING, NO_SESSION, QUEUED, SlotState, WOKEN};
 use crate::panic::discard_panic;
 use crate::processor::processor::Processor;
 use crate::processor::run::cohort::RunningCohort;
@@ -172,7 +172,7 @@ impl Processor {
         }
         let flags = slot.flags.get();
         match step {
-            Step::DoneBare if flags & HELD == 0 && slot.session.get() == NO_SESSION => {
+            Step::DoneBare if flags & AWAITED == 0 && slot.session.get() == NO_SESSION => {
                 self.slab().give(slot);
             }
             Step::DoneBare | Step::Done => {
@@ -188,7 +188,7 @@ impl Processor {
                     self.discard(slot, CallError::Cancelled);
                 } else if flags & WOKEN != 0 {
                     slot.flags.set(flags & !WOKEN);
-                    self.requeue(slot);
+                    self.requeue_behind(slot);
                 } else {
                     slot.flags.set(flags & !QUEUED);
                 }
@@ -233,12 +233,5 @@ impl Processor {
         self.current.set_running(None);
         bump(&stats.ended);
         self.discard(slot, CallError::DeadlinePassed);
-    }
-
-    /// Requeues an operation that woke itself (it is still marked as queued) behind all others of its stage.
-    pub(crate) fn requeue(&self, slot: Slot) {
-        let local = self.stage(usize::from(slot.stage.get()));
-        slot.set_queued(self.now());
-        if local.lifo { local.queue.push_behind(slot) } else { local.queue.push(slot) }
     }
 }

@@ -248,7 +248,7 @@ impl Processor {
         }
         if marks.contains(Inbox::Wakes) {
             while let Some(id) = self.link.mailbox().wakes.pop() {
-                self.enable(id);
+                self.wake(id);
             }
             if self.link.mailbox().take_wake_all() {
                 self.wake_everything();
@@ -257,9 +257,9 @@ impl Processor {
         true
     }
 
-    /// Wake-ups were dropped, so every suspended operation is re-enabled.
+    /// Wake-ups were dropped, so every suspended operation is woken.
     fn wake_everything(&self) {
-        self.slab().slots().for_each(|slot| self.enable(slot.id.get()));
+        self.slab().slots().for_each(|slot| self.wake(slot.id.get()));
     }
 
     pub(crate) fn fire_timers(&self) {

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! The queue of a stage that has a [`CohortHandler`] contains slots of that stage's handles alone: the key and the
-//! types come from the declaration that made the handle. `place_item` filled them with `Item<I, O>`, which is
+//! types come from the declaration that made the handle. `enqueue_item` filled them with `Item<I, O>`, which is
 //! alive in the state `Unstarted`. Taking the item out leaves the [`RemoteReply`] at the payload's start, in
 //! the state `Taken`.
 
@@ -18,7 +18,7 @@ use crate::handle::policy::cohort::entry::{Cohort, Entry};
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::slot::Site;
 use crate::operation::slot::{NOT_SENT, OperationSizes, Payload, Slot, VTable, output_drop};
-use crate::operation::state::{HELD, SlotState};
+use crate::operation::state::{AWAITED, SlotState};
 use crate::panic::catch_panic;
 use crate::processor::operation::invoke::Invoked;
 use crate::processor::processor::Processor;
@@ -123,7 +123,7 @@ unsafe fn accept_item<I: Send + 'static, O: Send + 'static>(
     // sent them.
     unsafe {
         receive::<I, O>(slot, processor, |site, stage, item, reply| {
-            processor.place_item(site, stage, 0, item, reply)
+            processor.enqueue_item(site, stage, 0, item, reply)
         })
     }
 }
@@ -131,7 +131,7 @@ unsafe fn accept_item<I: Send + 'static, O: Send + 'static>(
 impl Processor {
     /// # Safety
     /// The stage is of a handle on cohort operations with these types.
-    unsafe fn place_item<I: 'static, O: 'static>(
+    unsafe fn enqueue_item<I: 'static, O: 'static>(
         &self,
         site: Site,
         stage: u8,
@@ -142,7 +142,7 @@ impl Processor {
         let item = ManuallyDrop::new(Item { reply, item });
         // SAFETY: the vtable is of these types; the item is not used again.
         unsafe {
-            self.place_as::<Item<I, O>, (), O>(site, stage, flags, item_vtable::<I, O>(), &item)
+            self.enqueue_as::<Item<I, O>, (), O>(site, stage, flags, item_vtable::<I, O>(), &item)
         }
     }
 
@@ -155,10 +155,9 @@ impl Processor {
         item: I,
     ) -> Invoked<O> {
         self.check(key);
-        // SAFETY: by the caller's promise; the slot has result type `O`, and is held for one call.
-        unsafe {
-            Invoked::new(self.place_item::<I, O>(site, key.stage(), HELD, item, RemoteReply::EMPTY))
-        }
+        let (stage, reply) = (key.stage(), RemoteReply::EMPTY);
+        // SAFETY: by the caller's promise; the slot has result type `O`, and one call awaits it.
+        unsafe { Invoked::new(self.enqueue_item::<I, O>(site, stage, AWAITED, item, reply)) }
     }
 
     /// # Safety
@@ -172,7 +171,7 @@ impl Processor {
         self.check(key);
         // SAFETY: by the caller's promise.
         self.dispatched(unsafe {
-            self.place_item::<I, O>(site, key.stage(), 0, item, RemoteReply::EMPTY)
+            self.enqueue_item::<I, O>(site, key.stage(), 0, item, RemoteReply::EMPTY)
         })
     }
 

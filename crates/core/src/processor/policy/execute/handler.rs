@@ -6,7 +6,7 @@
 //!
 //! # Safety
 //! The queue of a stage that has a [`CohortHandler`] contains only slots that handles of this stage have filled: a
-//! handle has the key and the types of its declaration ([`crate::handle::stage`]). `place_item` filled them
+//! handle has the key and the types of its declaration ([`crate::handle::stage`]). `enqueue_item` filled them
 //! with `Item<I, O>`, which is alive while the slot's state is `Unstarted`. Taking the item out leaves the
 //! [`RemoteReply`](crate::processor::remote::reply::RemoteReply) at the payload's start, and the state
 //! becomes `Taken`.

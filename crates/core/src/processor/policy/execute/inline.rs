@@ -24,7 +24,7 @@ use crate::error::CallError;
 use crate::metrics::counter::Counter;
 use crate::open_scopes::OpenScope;
 use crate::operation::slot::{Header, Slot, Step};
-use crate::operation::state::{CANCELLED, HELD, NO_SESSION, OUTER, QUEUED, SlotState, WOKEN};
+use crate::operation::state::{AWAITED, CANCELLED, NO_SESSION, OUTER, QUEUED, SlotState, WOKEN};
 use crate::processor::processor::Processor;
 use crate::queue::local::PopOrder;
 use crate::stage::local::LocalStage;
@@ -84,7 +84,7 @@ impl Processor {
     pub(crate) fn try_run_inline(&self, slot: Slot) {
         let Some(caller) = self.pollable() else { return };
         let local = self.stage(usize::from(slot.stage.get()));
-        if slot.flags.get() == HELD | QUEUED
+        if slot.flags.get() == AWAITED | QUEUED
             && self.may_run_inline()
             && (local.queue.pop_alone(slot) || self.run_older_and_pop(caller, slot, local))
         {
@@ -101,7 +101,7 @@ impl Processor {
         }
         while let Some(next) = local.queue.oldest()
             && next.state.get() == SlotState::Unstarted
-            && next.flags.get() & !HELD == QUEUED
+            && next.flags.get() & !AWAITED == QUEUED
             // An earlier operation may have run it inline.
             && slot.state.get() == SlotState::Unstarted
         {
@@ -170,7 +170,7 @@ impl Processor {
             self.discard(slot, CallError::Cancelled);
         } else if slot.has(WOKEN) {
             slot.clear(WOKEN);
-            self.requeue(slot);
+            self.requeue_behind(slot);
             self.stages.set_ready(stage);
         } else {
             slot.clear(QUEUED);
