@@ -12,7 +12,7 @@ const PLACES: usize = 18;
 const ONE: i128 = 10i128.pow(PLACES as u32);
 
 /// Maximum number of values that the events carry.
-const MOST: usize = 16;
+const MAX_VALUES: usize = 16;
 
 /// The numbers next to `number`.
 fn neighbours(number: Number) -> impl Iterator<Item = Number> {
@@ -30,9 +30,9 @@ fn neighbours(number: Number) -> impl Iterator<Item = Number> {
 fn named(text: &str) -> (Vec<Number>, Vec<&str>) {
     let words = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '+' | '-')));
     let numbers: Vec<_> =
-        words.filter_map(|word| Number::parse(word).ok()).take(MOST / 4).collect();
+        words.filter_map(|word| Number::parse(word).ok()).take(MAX_VALUES / 4).collect();
     let near: Vec<_> = numbers.iter().flat_map(|number| neighbours(*number)).collect();
-    let texts = text.split(['\'', '=', '&']).take(MOST).collect();
+    let texts = text.split(['\'', '=', '&']).take(MAX_VALUES).collect();
     (numbers.into_iter().chain(near).collect(), texts)
 }
 

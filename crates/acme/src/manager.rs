@@ -74,7 +74,7 @@ fn run(shared: &Shared) {
         let (version, plan) = (state.version, state.plan.clone());
         drop(state);
         let Some(plan) = plan else {
-            shared.metrics.show(0, 0, Duration::ZERO);
+            shared.metrics.set_certificates(0, 0, Duration::ZERO);
             while !shared.waits_for_change(version, MAX_SLEEP) {}
             continue;
         };

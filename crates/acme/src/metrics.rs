@@ -39,7 +39,7 @@ impl Metrics {
     }
 
     /// Sets the gauges: the certificates, those that are unusable, and the end of the first one to expire, since 1970.
-    pub(crate) fn show(&self, managed: usize, missing: usize, expiry: Duration) {
+    pub(crate) fn set_certificates(&self, managed: usize, missing: usize, expiry: Duration) {
         self.managed.set(managed as i64);
         self.missing.set(missing as i64);
         self.expiry.set(expiry.as_secs() as i64);

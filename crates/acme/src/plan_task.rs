@@ -79,7 +79,7 @@ impl<'a> PlanTask<'a> {
 
     /// Keeps the certificates until the plan changes.
     pub(crate) fn run(mut self) -> Carried {
-        self.show();
+        self.update_metrics();
         if let Some(_lock) = self.lock() {
             self.adopt();
             self.announce();
@@ -90,7 +90,7 @@ impl<'a> PlanTask<'a> {
 
     fn work(&mut self) {
         loop {
-            self.show();
+            self.update_metrics();
             let now = SystemTime::now();
             let next = (0..self.jobs.len()).min_by_key(|&n| self.jobs[n].next);
             let left = next.map(|n| self.jobs[n].next.duration_since(now).unwrap_or_default());
@@ -125,7 +125,7 @@ impl<'a> PlanTask<'a> {
             }
             // The other process may have renewed them.
             self.jobs.iter_mut().for_each(|job| job.refresh(&self.storage));
-            self.show();
+            self.update_metrics();
         }
     }
 
@@ -157,13 +157,13 @@ impl<'a> PlanTask<'a> {
     }
 
     /// Updates the gauges.
-    fn show(&self) {
+    fn update_metrics(&self) {
         let (now, metrics) = (SystemTime::now(), &self.shared.metrics);
         let missing = self.jobs.iter().filter(|job| !job.is_usable(now)).count();
         let ends = self.jobs.iter().filter_map(|job| job.validity);
         let first = ends.map(|validity| validity.until).min().unwrap_or(SystemTime::UNIX_EPOCH);
         let first = first.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        metrics.show(self.jobs.len(), missing, first);
+        metrics.set_certificates(self.jobs.len(), missing, first);
     }
 
     /// Stores, renews or orders a certificate, if that is due.

@@ -129,7 +129,7 @@ impl Counters {
     }
 
     /// Registers all with the runtime's metrics.
-    pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
+    pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
         let Self { connections, logins_rejected, received, delivered, drops, .. } = self;
         let Self { bytes_received, bytes_sent, .. } = self;
         let Self { connected, sessions, subscriptions, subscription_bytes, retained, .. } = self;
@@ -149,9 +149,9 @@ impl Counters {
         let runtime = [&self.key_fetches, &self.auth_requests]
             .into_iter()
             .fold(runtime, Runtime::register_counters);
-        let runtime = bridges.show(listeners.show(runtime));
+        let runtime = bridges.register_metrics(listeners.register_metrics(runtime));
         match &self.peers {
-            Some(peers) => peers.status.show(runtime),
+            Some(peers) => peers.status.register_metrics(runtime),
             None => runtime,
         }
     }

@@ -24,7 +24,7 @@ const RETAINED: usize = 1000;
 const CONNECTIONS: usize = 200;
 
 /// Pools and tables that are kept: most of all 2,048 messages of up to 1 KiB.
-const KEPT: u64 = 6 << 20;
+const MAX_POOL_BYTES: u64 = 6 << 20;
 
 /// A payload of 1 to 10 kB.
 fn payload(number: usize) -> String {
@@ -83,7 +83,7 @@ fn the_memory_of_a_peak_is_freed_and_returned() {
         });
         println!("{live} bytes, {of_peak} at the peak");
         assert!(of_peak > live + (30 << 20), "{of_peak} of {live} bytes");
-        eventually("the memory is freed", || (live_bytes() < live + KEPT).then_some(()));
+        eventually("the memory is freed", || (live_bytes() < live + MAX_POOL_BYTES).then_some(()));
         if cfg!(target_env = "gnu") {
             // A third of the peak: the broker checks every ten seconds whether it is over.
             let most = before + (resident_then - before) / 3;

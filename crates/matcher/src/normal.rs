@@ -50,8 +50,8 @@ struct Pool<T> {
     numbers: BTreeMap<T, u16>,
 }
 
-/// Number of values that are searched one by one: most filters have fewer.
-const FEW: usize = 16;
+/// Maximum number of values that are searched one by one; most filters have fewer.
+const MAX_SEARCHED_VALUES: usize = 16;
 
 impl<T> Default for Pool<T> {
     fn default() -> Self {
@@ -69,7 +69,7 @@ impl<T: Clone + Ord> Pool<T> {
             return known;
         }
         self.all.push(value);
-        if self.all.len() > FEW {
+        if self.all.len() > MAX_SEARCHED_VALUES {
             let from = self.numbers.len();
             self.numbers.extend(self.all[from..].iter().cloned().zip(from as u16..));
         }

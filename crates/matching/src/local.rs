@@ -33,7 +33,7 @@ impl<I> Borrow<Event> for Waiting<I> {
 
 /// Number of comparisons of a line with an event, about 50 µs, after which the processor visits its other
 /// stages.
-const LONG: usize = 32 * 1024;
+const MAX_COMPARISONS: usize = 32 * 1024;
 
 /// The state of the matching stages on one processor.
 pub(crate) struct Local<I> {
@@ -131,7 +131,7 @@ impl<I> Local<I> {
         // Cleared first: if a reply's owner panics, another operation must be able to start.
         self.running = false;
         let (mut work, mut more) = (0, true);
-        while work < LONG {
+        while work < MAX_COMPARISONS {
             if let Some(compared) = self.queues.run_ready() {
                 work += compared;
                 continue;

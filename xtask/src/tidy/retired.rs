@@ -115,6 +115,12 @@ const RETIRED: &[(&str, &str)] = &[
     ("target_wait", "max_queue_delay"),
     ("to-tls", "redirect-https"),
     ("ws-origin", "allowed-origins"),
+    // constants
+    ("const FEW", "a name of what it bounds, such as MAX_SEARCHED_VALUES"),
+    ("const LEAST", "a name of what it bounds, such as MIN_BUFFERS"),
+    ("const MANY", "a name of what it bounds, such as MAX_SCHEMAS"),
+    ("const MUCH", "a name of what it bounds, such as MAX_BATCH_BYTES"),
+    ("const TOLD", "a name of what it bounds, such as MAX_BATCH_BYTES"),
 ];
 
 /// Finds retired names.
@@ -157,8 +163,12 @@ fn has_text(line: &str, text: &str) -> bool {
 mod tests {
     use super::*;
 
-    const WORDS: &[(&str, &str)] =
-        &[("Parcel", "Envelope"), ("target-wait", "max-queue-delay"), ("fn first_of", "select")];
+    const WORDS: &[(&str, &str)] = &[
+        ("Parcel", "Envelope"),
+        ("target-wait", "max-queue-delay"),
+        ("fn first_of", "select"),
+        ("const MOST", "a name of what it bounds"),
+    ];
 
     fn lines_of(path: &str, text: &str) -> Vec<usize> {
         check_words(&Tree::of(&[(path, text)]), WORDS).into_iter().map(|f| f.line).collect()
@@ -172,6 +182,7 @@ mod tests {
         assert_eq!(lines_of("a.rs", "struct Parcel;\nfn f(p: &Parcel<'_>) {}"), [1, 2]);
         assert_eq!(lines_of("a.toml", "[overload]\ntarget-wait = 1"), [2]);
         assert_eq!(lines_of("a.rs", "pub fn first_of() {}"), [1]);
+        assert_eq!(lines_of("a.rs", "pub(crate) const MOST: usize = 1;"), [1]);
     }
 
     #[test]
@@ -179,6 +190,7 @@ mod tests {
         assert_eq!(lines_of("a.rs", "Parcels, SubParcel, my_Parcel"), [0; 0]);
         assert_eq!(lines_of("a.rs", "no-target-wait target-waits target-wait-for"), [0; 0]);
         assert_eq!(lines_of("a.rs", "fn first_offer() { first_of() }"), [0; 0]);
+        assert_eq!(lines_of("a.rs", "const MOST_USED: u8 = MOST;"), [0; 0]);
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl ListenerFamilies {
     }
 
     /// Registers all with the runtime's metrics.
-    pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
+    pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
         let Self { connections, accepted, bytes_received, bytes_sent } = self;
         [accepted, bytes_received, bytes_sent]
             .into_iter()

@@ -145,7 +145,7 @@ impl Status {
     }
 
     /// Registers all with the runtime's metrics.
-    pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
+    pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
         let KeptMetrics { owns, lag, adopted } = &self.kept;
         let gauges = [&self.nats, &self.nodes, owns, lag];
         let runtime = gauges.into_iter().fold(runtime, Runtime::register_gauge);

@@ -373,7 +373,7 @@ fn run(
     let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };
-    let ran = broker.context.counters.show(runtime).run_and(graph, start, up);
+    let ran = broker.context.counters.register_metrics(runtime).run_and(graph, start, up);
     broker.context.events().close();
     ran?;
     if let Some(why) = broker.context.kept.as_ref().and_then(|kept| kept.lost()) {

@@ -224,7 +224,7 @@ fn ending_a_program_leaves_nothing() {
 /// fills it.
 #[test]
 fn a_stage_keeps_the_order_of_a_remote_caller() {
-    const MANY: usize = 50_000;
+    const OPERATIONS: usize = 50_000;
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let seen = Arc::new(AtomicUsize::new(0));
@@ -237,7 +237,7 @@ fn a_stage_keeps_the_order_of_a_remote_caller() {
         }
         let strange = counted.clone();
         main.dispatch(move |_| async move {
-            let calls: Vec<_> = (0..MANY)
+            let calls: Vec<_> = (0..OPERATIONS)
                 .map(|n| {
                     let strange = strange.clone();
                     work.call_on(1, move |seen| async move {
@@ -252,7 +252,7 @@ fn a_stage_keeps_the_order_of_a_remote_caller() {
         })
         .unwrap();
     });
-    assert_eq!(seen.load(Ordering::Relaxed), MANY);
+    assert_eq!(seen.load(Ordering::Relaxed), OPERATIONS);
     assert_eq!(strange.load(Ordering::Relaxed), 0, "operations overtook others");
 }
 

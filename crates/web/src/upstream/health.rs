@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Failures in a row that eject a server.
 const MAX_FAILURES: u32 = 3;
 /// Time of the first ejection, and of all from the seventh on.
-const LEAST: Duration = Duration::from_secs(1);
-const MOST: Duration = Duration::from_secs(60);
+const MIN_EJECTION: Duration = Duration::from_secs(1);
+const MAX_EJECTION: Duration = Duration::from_secs(60);
 /// Time after which responses that ended early are forgotten.
 const TRUNCATIONS_KEPT: Duration = Duration::from_secs(300);
 /// Time between two trials. The first one may be without a result, because its client has disconnected.
@@ -119,7 +119,7 @@ impl Health {
             return false;
         }
         let times = (failures - MAX_FAILURES).min(6);
-        let end = now + LEAST.saturating_mul(1 << times).min(MOST);
+        let end = now + MIN_EJECTION.saturating_mul(1 << times).min(MAX_EJECTION);
         self.until.store(millis(end), Relaxed);
         true
     }

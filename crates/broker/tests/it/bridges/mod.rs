@@ -157,12 +157,12 @@ fn await_free(address: SocketAddr) {
 pub(crate) const ALL_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
 
 /// Messages that a small journal cannot store together.
-const MANY: usize = 50;
+const MESSAGES: usize = 50;
 
 /// Publishes messages at a broker, until the journal of another one is full.
 pub(crate) fn fill(from: SocketAddr, full: SocketAddr) {
     let (mut publisher, padding) = (Client::new(from, "publisher"), "x".repeat(10_000));
-    for number in 0..MANY {
+    for number in 0..MESSAGES {
         assert_eq!(publisher.publish("t", &format!("{number} {padding}")), Reason::SUCCESS);
     }
     let mut prober = Client::new(full, "prober");
@@ -174,7 +174,7 @@ pub(crate) fn fill(from: SocketAddr, full: SocketAddr) {
 /// Receives these messages, perhaps some of them twice.
 pub(crate) fn receive_all(subscriber: &mut Client) {
     let mut count = 0;
-    while count < MANY {
+    while count < MESSAGES {
         let (_, payload, ..) = next(subscriber);
         let number: usize = payload.split(' ').next().unwrap().parse().unwrap();
         assert!(number <= count, "{number} after {count} messages");

@@ -1,8 +1,8 @@
 //! The number of receive buffers that the kernel has: twice as many as a recent turn has used, so that the buffers in use
 //! are few, and receives find one. A turn is the time between two calls of [`Window::turn`].
 
-/// The fewest buffers.
-const LEAST: usize = 16;
+/// Minimum number of buffers.
+const MIN_BUFFERS: usize = 16;
 /// Turns after which the window may become smaller.
 const TURNS: u32 = 4096;
 
@@ -21,7 +21,7 @@ impl Window {
     /// A window onto a pool of `most` buffers.
     pub(crate) fn new(most: u16) -> Self {
         let most = usize::from(most);
-        Self { size: LEAST.min(most), most, used: 0, peak: 0, turns: 0 }
+        Self { size: MIN_BUFFERS.min(most), most, used: 0, peak: 0, turns: 0 }
     }
 
     /// Counts a buffer that the kernel has used.
@@ -41,7 +41,7 @@ impl Window {
     pub(crate) fn turn(&mut self) -> usize {
         self.peak = self.peak.max(std::mem::take(&mut self.used));
         self.turns += 1;
-        let wanted = (2 * self.peak).max(LEAST).min(self.most);
+        let wanted = (2 * self.peak).max(MIN_BUFFERS).min(self.most);
         self.size = self.size.max(wanted);
         if self.turns == TURNS {
             (self.size, self.peak, self.turns) = (wanted, 0, 0);
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn it_follows_the_use() {
         let mut window = Window::new(1000);
-        assert_eq!(turn(&mut window, 0), LEAST);
+        assert_eq!(turn(&mut window, 0), MIN_BUFFERS);
         assert_eq!(turn(&mut window, 8), 16);
         assert_eq!(turn(&mut window, 100), 200);
         assert_eq!(turn(&mut window, 1), 200);

@@ -13,7 +13,7 @@ const BYTES: f64 = 20.0;
 /// Number of visits per decision.
 const LOOK: usize = 2048;
 /// Number of events matched on arrival before waiting is tried again.
-const AGAIN: u32 = 64 * 1024;
+const EVENTS_BETWEEN_TRIALS: u32 = 64 * 1024;
 
 /// Measurements of one schema.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ impl Choice {
         self.saved += (visits - read.clusters) as f64 * of_a_cluster / BYTES;
         if self.visits >= LOOK {
             if self.saved < QUEUE * self.visits as f64 {
-                self.pass = AGAIN;
+                self.pass = EVENTS_BETWEEN_TRIALS;
             }
             (self.visits, self.saved) = (0, 0.0);
         }

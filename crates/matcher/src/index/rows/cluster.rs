@@ -10,10 +10,10 @@ use crate::index::code::event::Event;
 use crate::index::code::residual::Residual;
 use crate::simd::prefetch::prefetch;
 
-/// Number of subscriptions of one shape that form a group.
-const WORTH: usize = 16;
-/// Number of loose words above which shapes are no longer counted.
-const MANY: usize = 4096;
+/// Minimum number of subscriptions of one shape in a group.
+const MIN_GROUP: usize = 16;
+/// Maximum number of loose words whose shapes are counted.
+const MAX_COUNTED_WORDS: usize = 4096;
 /// Number of lines to prefetch; the processor's own prefetcher loads the following ones.
 const FIRST: usize = 16;
 /// Group number of loose records.
@@ -107,14 +107,14 @@ impl Cluster {
     /// Forms a group of the loose records of this shape, if there are enough.
     fn form(&mut self, wanted: (usize, usize), moved: &mut impl FnMut(u32, Spot)) -> Option<usize> {
         let at = self.groups.len();
-        if self.loose.len() > MANY || at == LOOSE {
+        if self.loose.len() > MAX_COUNTED_WORDS || at == LOOSE {
             return None;
         }
         let has = |words: &[u32]| {
             words.len() == wanted.0 + wanted.1
                 && shape(&residuals(words).collect::<Vec<_>>()) == Some(wanted)
         };
-        if self.records().filter(|(_, words)| has(words)).count() + 1 < WORTH {
+        if self.records().filter(|(_, words)| has(words)).count() + 1 < MIN_GROUP {
             return None;
         }
         let mut group = Group::new(wanted.0, wanted.1);

@@ -13,10 +13,10 @@ use crate::index::rows::piece::{LIMIT, Piece};
 use crate::index::rows::schema::{Bucket, MAX_DEPTH, MAX_SLOTS, Schema};
 use crate::index::rows::snapshot::State;
 
-/// A new schema for one attribute must be better than the existing ones by this factor.
-const BETTER: f64 = 0.5;
+/// Maximum likelihood under a new schema for one attribute, as a fraction of that under the best existing one.
+const MAX_LIKELIHOOD_RATIO: f64 = 0.5;
 /// Maximum number of schemas for such additions; each schema costs every event.
-const MANY: usize = 128;
+const MAX_SCHEMAS: usize = 128;
 
 /// The best schema for a row.
 pub(crate) struct Best {
@@ -127,7 +127,8 @@ impl Index {
         let Best { schema, likelihood, missing } = self.best_schema(equals);
         match missing {
             (without, Some(slot))
-                if without < BETTER * likelihood && self.state().schemas.len() < MANY =>
+                if without < MAX_LIKELIHOOD_RATIO * likelihood
+                    && self.state().schemas.len() < MAX_SCHEMAS =>
             {
                 self.state_mut().add_schema(vec![slot])
             }
