@@ -7,10 +7,10 @@ use clap::Args;
 use crate::error::Error;
 use crate::measure::record::{Record, is_partial, text};
 
-/// Exit code of an interrupted command, as of a shell on SIGINT.
+/// Exit code of an interrupted command, as a shell reports SIGINT (128 + 2).
 pub(crate) const INTERRUPTED: u8 = 130;
 
-// The arguments of a benchmark. The documentation of its options is the help.
+// The arguments of a benchmark. The doc comments of its options are the `--help` text.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Arguments<O: Args> {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct Arguments<O: Args> {
     json: bool,
 }
 
-/// The options of a benchmark, which measure.
+/// The options of a benchmark, which runs it.
 pub(crate) trait Experiment: Args {
     /// The command.
     const NAME: &'static str;

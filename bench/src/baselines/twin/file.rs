@@ -42,8 +42,8 @@ impl File {
         Validators { etag: &self.etag, modified: self.modified }
     }
 
-    /// Appends the fields of the file that a response without its content has too. An
-    /// [`Entity`](phalanx_http::Entity) would encode them for HTTP/2 as well, for this one response.
+    /// Appends the header fields that a 304 response carries as well. Not an [`Entity`](phalanx_http::Entity), which would
+    /// also encode them for HTTP/2, in vain.
     pub(super) fn identify<'h>(&self, head: Head<'h>) -> Head<'h> {
         head.field("ETag", self.etag.as_bytes()).field("Last-Modified", &format_date(self.modified))
     }
@@ -58,7 +58,7 @@ impl File {
     /// Fills `buffer` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// When reading fails, also because the file was truncated.
+    /// If reading fails or the file is shorter than expected.
     pub(super) fn read(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
             match rustix::io::pread(&self.fd, &mut *buffer, offset) {

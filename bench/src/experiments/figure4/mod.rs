@@ -23,7 +23,7 @@ use crate::system::process::{ReservedPort, START_TIMEOUT};
 
 pub use report::{ArcRow, Report, Row};
 
-/// Share of the slice, in its middle, that is profiled.
+/// Fraction of the slice that is profiled, centred.
 const LOAD_SHARE: f64 = 0.6;
 /// Maximum response time.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);

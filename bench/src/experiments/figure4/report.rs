@@ -15,7 +15,7 @@ record! {
         picture: String;
         /// Number of connections.
         connections: usize => "connections", 0;
-        /// Answers per second.
+        /// Responses per second.
         requests_per_second: f64 => "requests/s", 0;
         /// System calls of the driver per answer.
         system_calls_per_request: f64 => "system calls per request", 3;

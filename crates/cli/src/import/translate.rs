@@ -231,7 +231,7 @@ mod tests {
         }
         assert_eq!((certificates.certificate_user, both.certificate_user), (None, Some(false)));
         assert_eq!(both.user_as_client_id, Some(true));
-        // Two about the size of packets.
+        // Two findings concern packet size.
         assert_eq!(notes.len(), 3, "{notes:?}");
     }
 
@@ -283,7 +283,7 @@ mod tests {
             "15: round_robin true: left out",
             "16: connection down: note",
         ];
-        // And two about the size of packets.
+        // Two findings concern packet size.
         assert_eq!(notes.len(), kinds.len() + 2, "{notes:?}");
         for kind in kinds {
             assert!(notes.iter().any(|note| note.starts_with(kind)), "{kind}: {notes:?}");

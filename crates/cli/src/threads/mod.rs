@@ -21,7 +21,7 @@ use crate::stdout;
 
 /// Run an unmodified program with N-to-M threads (experimental)
 ///
-/// The threads of the program run on few kernel threads, the carriers: a thread that waits for a lock, a time or a
+/// The threads of the program run on few kernel threads, the carriers: a thread that waits for a lock, a timer or a
 /// socket leaves its carrier to another one. The program must be dynamically linked with glibc.
 ///
 /// With --check, the program does not run: the command reports the treatment of each function that the program and its

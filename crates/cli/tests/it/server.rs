@@ -25,7 +25,7 @@ macro_rules! on_each_driver {
 pub(crate) use on_each_driver;
 
 /// Makes each named function a test on the driver that the server chooses by default, or on the one that the environment
-/// selects: for rules in which the driver has no part.
+/// selects: for rules that do not depend on the driver.
 macro_rules! on_one_driver {
     ($($name:ident),* $(,)?) => {
         $(mod $name {
@@ -60,8 +60,8 @@ fn uring() -> Result<(), String> {
     result.clone()
 }
 
-/// The base command of every test: two workers, a free port, and an environment without the user's variables. It
-/// rejects nothing, because requests wait on a busy machine.
+/// The base command of every test: two workers, a free port, and an environment without the user's variables. Admission
+/// is off: on a busy test machine requests queue for long.
 pub(crate) fn program(driver: &str, root: &Path) -> Command {
     program_at("127.0.0.1:0", driver, root)
 }
@@ -134,7 +134,7 @@ impl Server {
         Self::launch(command)
     }
 
-    /// Runs `command` until it is ready.
+    /// Starts `command` and waits until it is ready.
     pub(crate) fn launch(command: Command) -> Self {
         Self::launch_with(command, Stdio::null())
     }

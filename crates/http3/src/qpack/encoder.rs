@@ -1,7 +1,7 @@
-//! The encoder of field sections: field blocks of HTTP/2 in the format of QPACK.
+//! Encoder of field sections: converts HTTP/2 field blocks to QPACK.
 //!
-//! Heads of responses are composed of prepared field blocks of HTTP/2, whose encoder uses literals and the static table
-//! only. QPACK has the same strings, so a field is converted by replacing its first bytes and copying the rest.
+//! Response heads are composed of prepared HTTP/2 field blocks, whose encoder uses only literals and the static table.
+//! QPACK encodes strings as HPACK does, so only the first bytes of a field change; the rest is copied.
 
 use std::sync::LazyLock;
 
@@ -15,17 +15,17 @@ const INDEXED: u8 = 0xc0;
 const STATIC_NAME: u8 = 0x50;
 /// A literal with its own name (RFC 9204 §4.5.6).
 const OWN_NAME: u8 = 0x20;
-/// The bit of [`OWN_NAME`] that announces the Huffman code.
+/// The bit of [`OWN_NAME`] that marks a Huffman-coded name.
 const PACKED_NAME: u8 = 0x08;
 
-/// An entry of HPACK's static table in QPACK's.
+/// An entry of HPACK's static table, with its QPACK indices.
 #[derive(Clone, Copy)]
 struct Entry {
     /// Name and value.
     hpack: (&'static [u8], &'static [u8]),
-    /// The index of the same name and value.
+    /// QPACK index of the same name and value.
     field: Option<usize>,
-    /// An index of the same name.
+    /// QPACK index of an entry with the same name.
     name: Option<usize>,
 }
 
@@ -39,13 +39,13 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     (1..).map_while(hpack::get).map(entry).collect()
 });
 
-/// The entry with an index of HPACK, which begins with 1.
+/// The entry at a one-based HPACK index.
 fn entry(index: usize) -> Option<&'static Entry> {
     ENTRIES.get(index.checked_sub(1)?)
 }
 
-/// Appends the field section with the fields of a field block of HTTP/2. Returns `None` if the block is invalid or refers
-/// to a dynamic table, which those of `phalanx_http2::encoder` do not.
+/// Appends an HTTP/2 field block as a QPACK field section. Returns `None` if the block is invalid or refers to a dynamic
+/// table, which the blocks of `phalanx_http2::encoder` do not.
 pub(crate) fn convert(mut block: &[u8], out: &mut Vec<u8>) -> Option<()> {
     // Required Insert Count and base.
     out.extend_from_slice(&[0, 0]);
@@ -61,7 +61,7 @@ pub(crate) fn convert(mut block: &[u8], out: &mut Vec<u8>) -> Option<()> {
             }
             continue;
         }
-        // A literal: without indexing, never indexed, or to be indexed, which makes no difference for one block.
+        // A literal: without indexing, never indexed, or with incremental indexing. All are equal within one block.
         let bits = if first >= 0x40 { 6 } else { 4 };
         (!(0x20..0x40).contains(&first)).then_some(())?;
         match integer::decode(&mut block, bits)? {
@@ -79,7 +79,7 @@ pub(crate) fn convert(mut block: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Appends the name of an entry, for a literal.
+/// Appends the name of a literal: the index of the entry's name, or the name itself.
 fn name(out: &mut Vec<u8>, entry: &Entry) {
     match entry.name {
         Some(index) => integer::encode(out, STATIC_NAME, 4, index),
@@ -87,13 +87,13 @@ fn name(out: &mut Vec<u8>, entry: &Entry) {
     }
 }
 
-/// Appends a string whose length has a prefix of `bits` bits behind those of `first`.
+/// Appends a string literal. The length is an integer with a `bits`-bit prefix in the byte `first`.
 fn plain(out: &mut Vec<u8>, bits: u32, first: u8, text: &[u8]) {
     integer::encode(out, first, bits, text.len());
     out.extend_from_slice(text);
 }
 
-/// Takes a string of HPACK from `block`. Returns whether it has the Huffman code, and its bytes.
+/// Takes an HPACK string from the front of `block`. Returns whether it is Huffman-coded, and its bytes.
 fn string<'a>(block: &mut &'a [u8]) -> Option<(bool, &'a [u8])> {
     let is_packed = block.first()? & 0x80 != 0;
     let length = integer::decode(block, 7)?;

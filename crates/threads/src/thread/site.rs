@@ -17,7 +17,7 @@ use crate::thread::Thread;
 
 /// The site of threads that have called `sched_yield`.
 pub(crate) const YIELDED: u8 = 0;
-/// The site of all waits for which there is no other.
+/// The catch-all site: unknown callers, and all new callers once the table is full.
 pub(crate) const OTHER: u8 = SITES as u8 - 1;
 
 /// The kinds of waits.
@@ -34,9 +34,9 @@ pub(crate) enum Kind {
 /// Bits of a key: the address, which is below 2⁴⁷, then the kind, then the depth.
 const ADDRESS_BITS: u32 = 47;
 const DEPTH_BITS: u32 = 15;
-/// Frames of this library between a wait and the program.
+/// Maximum number of this library's frames between a wait and the program.
 const MAX_FRAMES: usize = 16;
-/// Larger frames than this library has.
+/// Maximum size of one of this library's frames; a larger step means a broken chain.
 const MAX_FRAME_BYTES: usize = 16 * 1024;
 
 /// The keys of sites, in the order of their first use.
@@ -77,11 +77,11 @@ pub(crate) fn here(thread: &Thread, kind: Kind) -> u8 {
     OTHER
 }
 
-/// The number of a site, which is new if there is a free one.
+/// Returns the number of a site, assigning a free one on first use.
 fn number(address: usize, depth: usize, kind: Kind) -> u8 {
     let depth = (depth as u64 >> 4) & ((1 << DEPTH_BITS) - 1);
-    let place = address as u64 & ((1 << ADDRESS_BITS) - 1);
-    let key = place | (kind as u64) << ADDRESS_BITS | depth << (ADDRESS_BITS + 2);
+    let address = address as u64 & ((1 << ADDRESS_BITS) - 1);
+    let key = address | (kind as u64) << ADDRESS_BITS | depth << (ADDRESS_BITS + 2);
     for site in YIELDED + 1..OTHER {
         let known = &KEYS[usize::from(site)];
         let found = match known.load(Ordering::Relaxed) {
@@ -95,7 +95,7 @@ fn number(address: usize, depth: usize, kind: Kind) -> u8 {
     OTHER
 }
 
-/// The site of a number; none if it is unused, or has no place.
+/// The site with this number; none if the number is unused, `YIELDED` or `OTHER`.
 pub(crate) fn of(site: usize) -> Option<Site> {
     let key = KEYS[site].load(Ordering::Relaxed);
     let kinds = [Kind::Time, Kind::Object, Kind::Readable, Kind::Writable];

@@ -1,4 +1,4 @@
-//! Operations that wait for other threads than processors.
+//! Operations that wait for threads that are not processors.
 
 use std::future::poll_fn;
 use std::sync::mpsc::{Sender, channel};
@@ -77,7 +77,7 @@ fn woken_by_threads(driver: DriverChoice) {
         for result in join(calls).await {
             result.unwrap();
         }
-        // With nothing else to do: the processor sleeps when it is woken.
+        // With nothing else to do, so the wake-up finds the processor asleep.
         for number in 0..20 {
             let slot = Shared::default();
             let other = slot.clone();
@@ -125,9 +125,9 @@ fn woken_too_late(driver: DriverChoice) {
                 let slot = slot.clone();
                 move |_| async move { timeout(Duration::from_millis(1), wait(slot)).await.is_err() }
             });
-            assert_eq!(operation.await, Ok(true), "nobody came");
+            assert_eq!(operation.await, Ok(true), "the wait times out");
         }
-        // New operations in the same slots, which must not be disturbed permanently.
+        // New operations in the same slots, which a stale waker may poll once more but not end.
         let others: Vec<_> = (0..50)
             .map(|_| stage.call(|_| async { sleep(Duration::from_millis(20)).await }))
             .collect();

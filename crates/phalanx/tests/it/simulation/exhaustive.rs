@@ -134,7 +134,7 @@ fn bounds_are_reported() {
     let explore = |change: fn(&mut Bounds)| outcomes(bounds(change), three_in_turn);
     let (all, coverage) = explore(|bounds| bounds.runs = 3);
     assert!(all.len() <= 3 && !coverage.ended && !coverage.is_complete());
-    assert!(coverage.to_string().ends_with("ended at the bound of runs"), "{coverage}");
+    assert!(coverage.to_string().ends_with("stopped at the limit on runs"), "{coverage}");
 
     let (all, coverage) = explore(|bounds| bounds.steps = 5);
     assert!(all.is_empty() && coverage.ended && coverage.cut > 0 && !coverage.is_complete());
