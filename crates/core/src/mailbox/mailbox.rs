@@ -197,6 +197,11 @@ impl Mailbox {
         self.parking.notify()
     }
 
+    /// Wakes the processor without a message, if it is parked. True if this call woke it.
+    pub(crate) fn wake_processor(&self) -> bool {
+        self.mark(Inbox::Returned)
+    }
+
     /// Drops commands that will not run. Their captures are foreign.
     pub(crate) fn drop_commands(&self) {
         while let Some(command) = self.commands.pop() {

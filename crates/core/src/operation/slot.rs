@@ -117,6 +117,15 @@ impl Header {
     pub(crate) fn sent_to(&self) -> usize {
         self.queued_since.get() as usize
     }
+
+    /// Records the number of the cohort that has taken an item. The item is in no queue, so it has no other time.
+    pub(crate) fn set_cohort(&self, number: u64) {
+        self.queued_since.set(number);
+    }
+
+    pub(crate) fn cohort(&self) -> u64 {
+        self.queued_since.get()
+    }
 }
 
 /// The state of an operation after a poll.

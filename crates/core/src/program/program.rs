@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::mailbox::mailbox::{Inbox, Mailbox};
+use crate::mailbox::mailbox::Mailbox;
 use crate::memory::chunks::Chunks;
 use crate::metrics::counters::ProcessorCounters;
 use crate::operation::envelope::{self, Envelope};
@@ -70,7 +70,7 @@ impl Program {
 
     pub(crate) fn advance(&self, phase: Phase) {
         if self.phase.fetch_max(phase as u8, Ordering::AcqRel) < phase as u8 {
-            self.tell_all();
+            self.wake_processors();
         }
     }
 
@@ -80,7 +80,7 @@ impl Program {
 
     pub(super) fn processor_idle(&self) {
         if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 && self.phase() > Phase::Running {
-            self.tell_all();
+            self.wake_processors();
         }
     }
 
@@ -119,8 +119,9 @@ impl Program {
         mailbox.drop_commands();
     }
 
-    fn tell_all(&self) {
-        self.mailboxes.iter().for_each(|mailbox| _ = mailbox.mark(Inbox::Returned));
+    /// Wakes all processors, which then notice the phase.
+    fn wake_processors(&self) {
+        self.mailboxes.iter().for_each(|mailbox| _ = mailbox.wake_processor());
     }
 }
 

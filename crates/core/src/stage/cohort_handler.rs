@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 
 use crate::gate::OperationName;
 use crate::metrics::counters::StageCounters;
-use crate::operation::slot::{Header, Slot};
+use crate::operation::slot::Slot;
 use crate::operation::state::Serial;
 
 /// A stage's handler on one processor, independent of its types.
@@ -52,17 +52,6 @@ pub(crate) struct Lost {
     pub(crate) serial: Serial,
     /// Whether it belongs to the current cohort, not to an earlier one.
     pub(crate) of_this_cohort: bool,
-}
-
-/// An item that is in no queue any more has the number of its cohort in place of its queueing time.
-impl Header {
-    fn set_cohort(&self, number: u64) {
-        self.set_queued(number);
-    }
-
-    fn cohort(&self) -> u64 {
-        self.queued_since()
-    }
 }
 
 impl ReplyAccounting {

@@ -30,13 +30,13 @@ impl Key {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn call_site(self) -> CallSite {
-        CallSite { stage: self, location: Location::caller() }
+        CallSite { key: self, site: Location::caller() }
     }
 }
 
 /// The invoked stage, and the source line that invokes it.
 #[derive(Clone, Copy)]
 pub(crate) struct CallSite {
-    pub(crate) stage: Key,
-    pub(crate) location: Site,
+    pub(crate) key: Key,
+    pub(crate) site: Site,
 }

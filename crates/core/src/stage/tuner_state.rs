@@ -9,7 +9,7 @@ use crate::stage::settings::Settings;
 use crate::stage_set::StageSet;
 
 /// Turns between two checks while no trial is in progress.
-pub(crate) const TURNS_PER_CHECK: u32 = 256;
+const TURNS_PER_CHECK: u32 = 256;
 /// The length of arrays indexed by stage; more than [`MAX_STAGES`](crate::MAX_STAGES).
 pub(crate) const MAX_STAGE_NUMBERS: usize = 64;
 /// The share of operations at each stage.
@@ -64,6 +64,11 @@ impl TunerState {
             started_at_slice_start: Cell::new([0; MAX_STAGE_NUMBERS]),
             last_mix: Cell::new(None),
         }
+    }
+
+    /// Plans the next check: after one turn during a trial.
+    pub(crate) fn plan_check(&self, ladder: &CohortLadder) {
+        self.turns_until_check.set(if ladder.is_trying() { 1 } else { TURNS_PER_CHECK });
     }
 
     /// Records the end of a turn.

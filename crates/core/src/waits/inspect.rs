@@ -54,6 +54,11 @@ impl Waits {
             .collect()
     }
 
+    /// Records that `node` continues after `other` has continued.
+    fn add(&mut self, node: Node, other: Node) {
+        self.graph.entry(node).or_default().push(vec![other]);
+    }
+
     /// Describes a cycle, beginning with the first stage in wavefront order.
     fn describe(all: &[Self], nodes: &[Node]) -> WaitCycle {
         let operation = |node| all.iter().find_map(|one| one.operations.get(node));
@@ -128,17 +133,11 @@ impl Processor {
         for slot in self.slab().slots() {
             let node = self.node_of(slot);
             match slot.state.get() {
-                SlotState::Away => {
-                    waits.graph.entry(node).or_default().push(vec![destination(slot)]);
-                }
+                SlotState::Away => waits.add(node, destination(slot)),
                 SlotState::Unstarted | SlotState::Started => {
                     waits.operations.insert(node, (slot.stage.get(), self.describe(slot)));
                     if slot.has(QUEUED) {
-                        waits
-                            .graph
-                            .entry(node)
-                            .or_default()
-                            .push(vec![self.queue_of(slot.stage.get())]);
+                        waits.add(node, self.queue_of(slot.stage.get()));
                     }
                 }
                 SlotState::Taken => (),
@@ -162,7 +161,7 @@ impl Processor {
                     if let Some(parent) =
                         waiter.as_ref().and_then(|waiter| self.operation_of(waiter))
                     {
-                        waits.graph.entry(parent).or_default().push(vec![node]);
+                        waits.add(parent, node);
                     }
                 }
             }
@@ -187,7 +186,7 @@ impl Processor {
             waits.queues.insert(queue, self.stage_name(stage as u8));
             for (_, waker) in &*local.cold.capacity.waiting.borrow() {
                 if let Some(node) = self.operation_of(waker) {
-                    waits.graph.entry(node).or_default().push(vec![queue]);
+                    waits.add(node, queue);
                 }
             }
             let gate = local.parts.gate.as_ref().and_then(|gate| gate.holder());

@@ -230,8 +230,8 @@ where
                 this.state = State::Over;
                 // SAFETY: `Begun` said that the invocation is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.storage.invocation) };
-                if let Some(stage) = processor.may_fuse(call_site.stage) {
-                    return processor.poll_fused::<Fut, _, _>(stage, call_site.location, || {
+                if let Some(stage) = processor.may_fuse(call_site.key) {
+                    return processor.poll_fused::<Fut, _, _>(stage, call_site.site, || {
                         let future = invocation(processor, stage);
                         this.storage.future = ManuallyDrop::new(future);
                         this.state = State::Fused;
@@ -245,10 +245,9 @@ where
             match this.state {
                 State::Fused => {
                     // The future may have moved to another processor since its first poll.
-                    let stage = processor.check(call_site.stage);
-                    processor.poll_fused::<Fut, _, _>(stage, call_site.location, || {
-                        this.poll_fused(context)
-                    })
+                    let stage = processor.check(call_site.key);
+                    processor
+                        .poll_fused::<Fut, _, _>(stage, call_site.site, || this.poll_fused(context))
                 }
                 _ => this.poll_call(context),
             }
@@ -286,10 +285,8 @@ async fn run_fused<Fut: Future>(
     let mut operation = pin!(operation);
     poll_fn(|context: &mut Context<'_>| {
         processor::current(|p| {
-            let stage = p.check(call_site.stage);
-            p.poll_fused::<Fut, _, _>(stage, call_site.location, || {
-                operation.as_mut().poll(context)
-            })
+            let stage = p.check(call_site.key);
+            p.poll_fused::<Fut, _, _>(stage, call_site.site, || operation.as_mut().poll(context))
         })
     })
     .await

@@ -39,9 +39,9 @@ impl Processor {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn call<F: Invoke>(&self, call_site: CallSite, invocation: F) -> Invoked<F::Result> {
-        let invocation = self.check_for(call_site.stage, invocation);
+        let invocation = self.check_for(call_site.key, invocation);
         let invocation = ManuallyDrop::into_inner(invocation);
-        let (site, stage) = (call_site.location, call_site.stage.stage());
+        let (site, stage) = (call_site.site, call_site.key.stage());
         // SAFETY: the slot is filled with the result type of `F`, and one call awaits it.
         unsafe { Invoked::new(self.enqueue(site, stage, AWAITED, invocation)) }
     }
@@ -54,8 +54,8 @@ impl Processor {
         call_site: CallSite,
         invocation: F,
     ) -> Result<(), CallError> {
-        let invocation = ManuallyDrop::into_inner(self.check_for(call_site.stage, invocation));
-        self.dispatched(self.enqueue(call_site.location, call_site.stage.stage(), 0, invocation))
+        let invocation = ManuallyDrop::into_inner(self.check_for(call_site.key, invocation));
+        self.dispatched(self.enqueue(call_site.site, call_site.key.stage(), 0, invocation))
     }
 
     /// The result of a dispatch.

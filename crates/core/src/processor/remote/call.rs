@@ -70,15 +70,9 @@ impl Processor {
         F: Invoke + Send,
         F::Result: Send,
     {
+        let vtable = operation_vtable::<F>();
         // SAFETY: the vtable is for envelopes of these types.
-        unsafe {
-            Invoked::new(self.call_remote::<F, F::Result>(
-                call_site,
-                target,
-                operation_vtable::<F>(),
-                f,
-            ))
-        }
+        unsafe { Invoked::new(self.call_remote::<F, F::Result>(call_site, target, vtable, f)) }
     }
 
     /// Whether the processor numbered `target` is this one.
@@ -99,7 +93,7 @@ impl Processor {
     #[track_caller]
     pub(crate) unsafe fn call_remote<F: Send, T: Send>(
         &self,
-        CallSite { stage: key, location: site }: CallSite,
+        CallSite { key, site }: CallSite,
         target: usize,
         vtable: &'static VTable,
         invocation: F,

@@ -37,7 +37,7 @@ impl Processor {
             let mut last_work = self.current.set_now(world.now());
             let mut spinning = AdaptiveSpin::new(spin);
             // The last time at which the processor was idle, if it was.
-            let mut idle_until = None;
+            let mut idle_until: Option<u64> = None;
             let mut ended = false;
             // Turns since the last work in which only another processor could continue.
             let mut waits = 0;
@@ -229,28 +229,28 @@ impl Processor {
 
     /// Drains the inboxes that other processors have marked.
     pub(crate) fn drain_mailbox(&self) -> bool {
-        let marks = self.link.mailbox().pending.take();
+        let mailbox = self.link.mailbox();
+        let marks = mailbox.pending.take();
         if marks.is_empty() {
             return false;
         }
         self.stages.add_ready(marks.stages());
         if marks.contains(Inbox::Replies) {
-            while let Some(envelope) = self.link.mailbox().replies.pop() {
+            while let Some(envelope) = mailbox.replies.pop() {
                 self.complete_remote(envelope);
             }
         }
         if marks.contains(Inbox::Returned) {
-            let returned = self.link.mailbox().take_returned();
-            returned.into_iter().for_each(|envelope| self.complete_remote(envelope));
+            mailbox.take_returned().into_iter().for_each(|envelope| self.complete_remote(envelope));
         }
         if marks.contains(Inbox::Commands) {
             self.run_commands();
         }
         if marks.contains(Inbox::Wakes) {
-            while let Some(id) = self.link.mailbox().wakes.pop() {
+            while let Some(id) = mailbox.wakes.pop() {
                 self.wake(id);
             }
-            if self.link.mailbox().take_wake_all() {
+            if mailbox.take_wake_all() {
                 self.wake_everything();
             }
         }

@@ -151,7 +151,7 @@ impl Processor {
     #[track_caller]
     pub(crate) unsafe fn call_item<I: 'static, O: 'static>(
         &self,
-        CallSite { stage: key, location: site }: CallSite,
+        CallSite { key, site }: CallSite,
         item: I,
     ) -> Invoked<O> {
         self.check(key);
@@ -165,7 +165,7 @@ impl Processor {
     #[track_caller]
     pub(crate) unsafe fn dispatch_item<I: 'static, O: 'static>(
         &self,
-        CallSite { stage: key, location: site }: CallSite,
+        CallSite { key, site }: CallSite,
         item: I,
     ) -> Result<(), CallError> {
         self.check(key);

@@ -102,7 +102,7 @@ impl StageOptions<'_> {
         self.declaration.lifo = false;
         self.declaration.runner = Some(runner.key().stage());
         let (stage, site) = (self.number(), Location::caller());
-        let call_site = CallSite { stage: runner.key(), location: site };
+        let call_site = CallSite { key: runner.key(), site };
         let (make, handler) = (Arc::new(make), Arc::new(handler));
         let key = self.declare(Box::new(move |processor, _| {
             let in_progress = Rc::new(SerialCohort::default());

@@ -12,7 +12,6 @@
 //! - A parked processor does not steal. A processor whose backlog grows beyond [`MIN_BACKLOG_TO_WAKE`] wakes
 //!   one, at most once a cohort. A missing wake-up only costs time, since the owner runs its ring itself.
 
-use crate::mailbox::mailbox::Inbox;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
@@ -75,7 +74,7 @@ impl Processor {
         let mailboxes = &self.program().mailboxes;
         let others = (1..mailboxes.len()).map(|n| (self.index() + n) % mailboxes.len());
         if let Some(asleep) = others.into_iter().find(|at| mailboxes[*at].parking.is_parked()) {
-            let woke = mailboxes[asleep].mark(Inbox::Returned);
+            let woke = mailboxes[asleep].wake_processor();
             self.observe.counters.wakes_sent.add(u64::from(woke));
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_different_load};
 use crate::processor::processor::Processor;
-use crate::stage::tuner_state::{MAX_STAGE_NUMBERS, Shares, TURNS_PER_CHECK};
+use crate::stage::tuner_state::{MAX_STAGE_NUMBERS, Shares};
 use crate::stage_set::StageSet;
 use crate::world::World;
 
@@ -43,7 +43,7 @@ impl Processor {
             ladder.give_up();
             self.apply(&ladder);
         }
-        tuner.turns_until_check.set(if ladder.is_trying() { 1 } else { TURNS_PER_CHECK });
+        tuner.plan_check(&ladder);
         let started: [u64; MAX_STAGE_NUMBERS] = std::array::from_fn(|stage| {
             if stage < self.stages.len() {
                 self.observe.counters.stages[stage].started.get()
@@ -73,7 +73,7 @@ impl Processor {
         tuner.started_at_slice_start.set(started);
         tuner.time.set(0);
         tuner.turns.set(0);
-        tuner.turns_until_check.set(if ladder.is_trying() { 1 } else { TURNS_PER_CHECK });
+        tuner.plan_check(&ladder);
         // The first slice after a trial is the reference for the following checks.
         if was_trying {
             tuner.last_mix.set(None);
