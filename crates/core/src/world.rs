@@ -111,7 +111,7 @@ pub trait World {
     }
 }
 
-/// A world in which the time stands still and no input arrives, for tests and examples.
+/// A world without input, whose time does not advance, for tests and examples.
 #[doc(hidden)]
 pub struct Still;
 

@@ -1,4 +1,4 @@
-//! Cycles of calls, and what can happen in them.
+//! Cycles of calls, and the deadlocks that they can cause.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -223,7 +223,7 @@ impl<T: Copy> StageQueue<T> {
         assert!(a < self.len() && b < self.len(), "both are queued");
         let oldest = self.oldest.get();
         let (a, b) = (oldest.wrapping_add(a), oldest.wrapping_add(b));
-        // SAFETY: two cells between `oldest` and `end`, perhaps the same. Each access borrows the ring anew, which ends
+        // SAFETY: two cells between `oldest` and `end`, perhaps the same. Each access borrows the ring again, which ends
         // earlier pointers into it.
         unsafe {
             let item = *self.cell(a);

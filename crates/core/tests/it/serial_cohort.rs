@@ -243,7 +243,7 @@ fn a_handler_that_waits_for_its_own_queue_is_a_cycle() {
         found.iter().flat_map(|cycle| &cycle.operations).map(|it| it.stage).collect();
     assert_eq!(stages, ["commit", "index", "journal"], "{found:?}");
     assert_eq!(found[0].operations[2].reason, WaitReason::Gate("journal"));
-    // The graph of what has happened has the cycle, too.
+    // The observed call graph has the cycle, too.
     let observed = processor.control().call_graph();
     assert!(observed.undeclared().is_empty() && observed.unobserved().is_empty(), "{observed:?}");
 }

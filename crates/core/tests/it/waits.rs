@@ -1,4 +1,4 @@
-//! Cycles of operations that wait for each other, and what is no cycle.
+//! Cycles of operations that wait for each other, and waits without a cycle.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};

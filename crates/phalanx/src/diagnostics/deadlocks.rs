@@ -1,9 +1,9 @@
 //! Deadlock detection: reports operations that wait for each other in a cycle.
 //!
-//! The processors record nothing for it. When no cohort of the program has run for a second, the supervisor asks each
-//! processor once for the waits of its operations ([`Control::inspect_waits`]), and asks again to confirm a cycle. It asks
-//! again only after more cohorts have run, so a sleeping program is woken once. At the end of a drain that has not
-//! completed, it asks as well.
+//! The processors record nothing for it. When no cohort of the program has run for a second, the supervisor inspects the
+//! waits of the operations on each processor once ([`Control::inspect_waits`]), and repeats that to confirm a cycle. The
+//! next inspection follows only after more cohorts have run, so parked processors are woken once. The end of a drain that
+//! has not completed causes an inspection as well.
 
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};

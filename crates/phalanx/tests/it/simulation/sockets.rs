@@ -294,7 +294,7 @@ fn receives_that_are_dropped_and_repeated() {
                     answers.set(answers.get() + 1);
                 }
             }
-            // The server's timer never lets the world come to rest.
+            // The server's timer always fires again, so the simulation would not end.
             net.drain();
         });
     });
