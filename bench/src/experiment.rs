@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::error::Error;
-use crate::measure::record::{Record, is_partial, text};
+use crate::measure::record::{Record, has_failed, is_partial, text};
 
 /// Exit code of an interrupted command, as a shell reports SIGINT (128 + 2).
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -34,18 +34,17 @@ pub(crate) trait Experiment: Args {
 }
 
 impl<O: Experiment> Arguments<O> {
-    /// Measures and prints. The exit code is 0; 1 if the measurement failed; 2 for bad arguments; 130 if it was
-    /// interrupted.
+    /// Measures and prints. The exit code is 0; 1 if a measurement failed; 2 for bad arguments; 130 if it was interrupted.
     pub(crate) fn execute(&self) -> ExitCode {
         match self.own.measure() {
             Ok(None) => ExitCode::SUCCESS,
-            Ok(Some(Measured { text, json, is_partial })) => {
+            Ok(Some(Measured { text, json, exit_code })) => {
                 if self.json {
                     println!("{json}");
                 } else {
                     print!("{text}");
                 }
-                if is_partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }
+                ExitCode::from(exit_code)
             }
             Err(error) => {
                 eprintln!("phalanx-bench {}: {error}", O::NAME);
@@ -63,7 +62,7 @@ impl<O: Experiment> Arguments<O> {
 pub(crate) struct Measured {
     text: String,
     json: String,
-    is_partial: bool,
+    exit_code: u8,
 }
 
 /// Results of functions that measure.
@@ -82,9 +81,9 @@ impl<R: Record> Outcome for Result<Option<R>, Error> {
     fn measured(self) -> Result<Option<Measured>, Error> {
         let measured = |report: R| {
             let json = serde_json::to_value(&report).expect("serializable values");
-            let is_partial = is_partial(&json);
+            let exit_code = if is_partial(&json) { INTERRUPTED } else { has_failed(&json).into() };
             let json = serde_json::to_string_pretty(&report).expect("serializable values");
-            Measured { text: text(&report), json, is_partial }
+            Measured { text: text(&report), json, exit_code }
         };
         Ok(self?.map(measured))
     }

@@ -169,6 +169,11 @@ pub fn text<R: Record>(report: &R) -> String {
     out
 }
 
+/// Whether a report lists measurements that failed.
+pub(crate) fn has_failed(report: &Value) -> bool {
+    report["failed"].as_array().is_some_and(|failed| !failed.is_empty())
+}
+
 /// Whether a report is partial, since a signal ended the measurement.
 pub(crate) fn is_partial(report: &Value) -> bool {
     let missing = report["missing"].as_array().is_some_and(|missing| !missing.is_empty());
@@ -327,5 +332,8 @@ mod tests {
         );
         let whole = serde_json::json!({ "interrupted": false, "missing": [], "partial": null });
         assert!(!is(whole) && !is(serde_json::json!({})));
+        let has_failed = |json| super::has_failed(&json);
+        assert!(has_failed(serde_json::json!({ "failed": [{ "why": "" }] })));
+        assert!(!has_failed(serde_json::json!({ "failed": [] })));
     }
 }

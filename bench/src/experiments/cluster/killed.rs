@@ -1,49 +1,70 @@
 //! A node that is killed: the time until a client has its session at another node.
 
-use std::io::{self, Write};
-use std::iter::once;
-use std::net::{SocketAddr, TcpStream};
-use std::num::NonZero;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use phalanx_mqtt::{
-    Connect, Delivery, Packet, Properties, Property, PropertyBuffer, Publish, QoS, Reason, Version,
-};
-
 use super::Options;
-use super::report::Row;
-use super::servers::{Home, PAUSE, Servers, State};
+use super::servers::{Home, NODES, Servers, State};
 use crate::error::Error;
-use crate::experiments::broker::client::Client;
-use crate::experiments::broker::packets::{Packets, encode, send, unexpected};
-use crate::measure::stats::median;
-use crate::system::interrupt::interrupted;
+use crate::experiments::state::client::{Client, Lasts, WINDOW};
+use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
+use crate::system::cores::Cores;
+use crate::system::interrupt::{interrupted, is_interrupted};
+use crate::system::process::Process;
 
-/// Time after which a session counts as lost. A node may hold a CONNECT back for some seconds.
-const LIMIT: Duration = Duration::from_secs(120);
-/// Messages that the publisher sends before they are acknowledged.
-const WINDOW: usize = 256;
+/// Timeout of each answer to a client that continues its session. A node holds a CONNECT back for up to 5 s.
+const ATTEMPT: Duration = Duration::from_secs(10);
+/// Wait between two attempts to connect, and between two looks at what the nodes say.
+const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes of a queued message.
 const PAYLOAD: usize = 1024;
-const MAX_PACKET_BYTES: usize = 64 * 1024;
+/// Steps, and the lines of the adopting node that show them: it begins to adopt the sessions, and it has adopted them.
+pub(super) const STEPS: [(&str, &str); 2] =
+    [("detected", "node a is lost: reading its journal"), ("adopted", "sessions of node a in ")];
 
 /// The kept sessions of a node, whose clients are away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Killed {
-    case: &'static str,
     sessions: usize,
     /// Messages in the queue of each session.
     queued: usize,
+    /// Messages in flight while the queues are filled: the node stores as many with one write.
+    window: usize,
+}
+
+/// The times from a kill.
+pub(super) struct Times {
+    /// Of the [`STEPS`], if a node says so.
+    pub(super) steps: [Option<Duration>; 2],
+    /// Until a client has its session and a message from its queue, or until it stops trying.
+    pub(super) usable: Duration,
+    /// Why it stopped.
+    pub(super) why: Option<String>,
+    pub(super) is_noisy: bool,
+}
+
+impl fmt::Display for Killed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes() {
+            bytes @ 1_000_000.. => write!(f, "killed with {:.0} MB queued", bytes as f64 / 1e6)?,
+            bytes => write!(f, "killed with {:.0} KB queued", bytes as f64 / 1e3)?,
+        }
+        f.write_str(if self.window == 1 { " one by one" } else { "" })
+    }
 }
 
 impl Killed {
-    /// The cases. With one second for each 50 MB, the sizes have goals that differ by four seconds.
-    pub(super) fn all(quick: bool) -> [Self; 2] {
-        let own = |case, queued| match quick {
-            true => Self { case, sessions: 3, queued: queued / 100 + 1 },
-            false => Self { case, sessions: 100, queued },
+    /// The cases. With one second for each 50 MB, the first two have goals that differ by four seconds. The messages of
+    /// the third have a batch each.
+    pub(super) fn all(quick: bool) -> [Self; 3] {
+        let own = |queued, window| match quick {
+            true => Self { sessions: 3, queued: queued / 100 + 1, window },
+            false => Self { sessions: 100, queued, window },
         };
-        [own("killed with 1 MB queued", 10), own("killed with 205 MB queued", 2000)]
+        [own(10, WINDOW), own(2000, WINDOW), own(200, 1)]
     }
 
     /// Payload in the queues.
@@ -51,105 +72,98 @@ impl Killed {
         self.sessions * self.queued * PAYLOAD
     }
 
-    /// Starts a cluster, fills the sessions of a node and kills it. Returns the time from then until a client has its
-    /// session at another node, and the first message from its queue.
-    pub(super) fn measure(self, options: &Options, home: Home<'_>) -> Result<Duration, Error> {
-        eprintln!("{}", self.case);
+    /// The goal, in seconds.
+    pub(super) fn at_most(self) -> f64 {
+        8.0 + self.bytes() as f64 / 50e6
+    }
+
+    /// Starts a cluster, fills the sessions of a node, kills it, and waits until a client has its session at another
+    /// node.
+    pub(super) fn measure(
+        self,
+        options: &Options,
+        home: Home<'_>,
+        cores: &Cores,
+    ) -> Result<Times, Error> {
+        eprintln!("{self}");
         let directory = tempfile::Builder::new().prefix("killed-").tempdir_in(home.directory)?;
         let home = Home { directory: directory.path(), ..home };
         let mut servers = Servers::start(State::Kept, options, home)?;
-        let failed = |error: io::Error| Error::Load {
-            name: "the cluster".to_owned(),
-            why: error.to_string(),
-        };
-        self.fill(servers.nodes[0].address).map_err(failed)?;
+        self.fill(servers.nodes[0].address)?;
         let killed = servers.nodes.remove(0);
         let begun = Instant::now();
         drop(killed);
-        // A client has the addresses of all nodes.
-        for node in servers.nodes.iter().cycle() {
-            interrupted()?;
-            match self.resume(node.address) {
-                Ok(()) => break,
-                Err(error) if begun.elapsed() > LIMIT => return Err(failed(error)),
-                Err(_) => std::thread::sleep(PAUSE),
+        let all = [servers.one.family.clone(), servers.families().concat()].concat();
+        let before = CpuTimes::take(cores, &all)?;
+        let limit = Duration::from_secs_f64(self.at_most() * 10.0);
+        let (mut steps, nodes) = ([None; 2], &servers.nodes);
+        let resumed = scope(|scope| {
+            let resumed = scope.spawn(|| self.await_session(nodes, begun, limit));
+            loop {
+                let is_over = begun.elapsed() > limit || is_interrupted();
+                let said = said(home.directory);
+                for (step, (_, line)) in steps.iter_mut().zip(STEPS) {
+                    *step = step.or_else(|| said.contains(line).then(|| begun.elapsed()));
+                }
+                if resumed.is_finished() && (is_over || steps[1].is_some()) {
+                    return resumed.join().expect("it does not panic");
+                }
+                sleep(PAUSE);
             }
-        }
-        Ok(begun.elapsed())
+        });
+        let (usable, why) = resumed?;
+        let foreign = before.foreign_until(&CpuTimes::take(cores, &all)?, cores);
+        let why =
+            why.map(|why| format!("{why}; {}", said(home.directory).trim().replace('\n', "; ")));
+        Ok(Times { steps, usable, why, is_noisy: foreign > MAX_FOREIGN_SHARE })
     }
 
     /// Makes the sessions, and publishes the messages for them.
-    fn fill(self, at: SocketAddr) -> io::Result<()> {
+    fn fill(self, at: SocketAddr) -> Result<(), Error> {
         for n in 0..self.sessions {
             // The connection ends, and the session stays.
-            Client::start(at, &name(n), once(topic(n)), QoS::AtLeastOnce, true)?;
+            Client::connect(at, &name(n), Lasts::Hour)?.subscribe(&topic(n))?;
         }
-        let mut publisher =
-            Client::start(at, "filler", std::iter::empty(), QoS::AtMostOnce, false)?;
-        publisher.stream.set_nonblocking(false)?;
-        let mut packets = Packets::new(MAX_PACKET_BYTES);
-        let (all, payload) = (self.sessions * self.queued, vec![b'.'; PAYLOAD]);
-        let mut out = Vec::new();
-        for first in (0..all).step_by(WINDOW) {
-            let numbers = first..all.min(first + WINDOW);
-            for number in numbers.clone() {
-                let id = NonZero::new((number % WINDOW) as u16 + 1).expect("more than 0");
-                let publish = Publish {
-                    topic: &topic(number % self.sessions),
-                    payload: &payload,
-                    delivery: Delivery::AtLeastOnce(id),
-                    retain: false,
-                    duplicate: false,
-                    properties: Properties::NONE,
-                };
-                encode(&Packet::Publish(publish), &mut out)?;
-            }
-            publisher.stream.write_all(&out)?;
-            out.clear();
-            for _ in numbers {
-                packets.next(&publisher.stream, |packet| match packet {
-                    Packet::PubAck(ack) if ack.reason == Reason::SUCCESS => Ok(()),
-                    other => Err(unexpected(other)),
-                })?;
-            }
-        }
-        publisher.leave()
+        let count = (self.sessions * self.queued, self.window);
+        let mut publisher = Client::connect(at, "filler", Lasts::Connection)?;
+        publisher.publish(count, |n| topic(n % self.sessions), (PAYLOAD, false))
     }
 
-    /// Connects the client of the last session, and waits for a message.
-    fn resume(self, at: SocketAddr) -> io::Result<()> {
-        let stream = TcpStream::connect(at)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        let mut properties = PropertyBuffer::new();
-        properties.push(Property::SessionExpiry(u32::MAX)).map_err(io::Error::other)?;
-        let connect = Connect {
-            version: Version::V5,
-            client_id: &name(self.sessions - 1),
-            clean_start: false,
-            keep_alive: 0,
-            username: None,
-            password: None,
-            will: None,
-            properties: properties.get(),
-        };
-        send(&stream, &Packet::Connect(connect))?;
-        let mut packets = Packets::new(MAX_PACKET_BYTES);
-        packets.next(&stream, |packet| match packet {
-            Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS && ack.session_present => Ok(()),
-            other => Err(unexpected(other)),
-        })?;
-        packets.next(&stream, |packet| match packet {
-            Packet::Publish(_) => Ok(()),
-            other => Err(unexpected(other)),
-        })
+    /// Connects the client of the last session until it has the session and a message. It has the addresses of all nodes.
+    /// Returns how long it took, or why it was not possible within the limit.
+    fn await_session(
+        self,
+        nodes: &[Process],
+        begun: Instant,
+        limit: Duration,
+    ) -> Result<(Duration, Option<String>), Error> {
+        for node in nodes.iter().cycle() {
+            interrupted()?;
+            let own = name(self.sessions - 1);
+            let client = Client::connect_within(ATTEMPT, node.address, &own, Lasts::Hour);
+            let why = match client.map(|client| (client.is_resumed, client)) {
+                Ok((false, _)) => "the node has no session".to_owned(),
+                Ok((true, mut client)) => match client.receive(1) {
+                    Ok(0) => "the session has no message".to_owned(),
+                    Ok(_) => return Ok((begun.elapsed(), None)),
+                    Err(error) => error.to_string(),
+                },
+                Err(error) => error.to_string(),
+            };
+            if begun.elapsed() > limit {
+                let why = format!("not usable within {:.0} s: {why}", limit.as_secs_f64());
+                return Ok((begun.elapsed(), Some(why)));
+            }
+            sleep(PAUSE);
+        }
+        Err(Error::NoServers)
     }
+}
 
-    /// The row of its times.
-    pub(super) fn row(self, times: &[Duration]) -> Row {
-        let seconds: Vec<_> = times.iter().map(Duration::as_secs_f64).collect();
-        let at_most = Some(8.0 + self.bytes() as f64 / 50e6);
-        Row::of_time(self.case, (median(&seconds), "s"), at_most, times.len())
-    }
+/// The lines of the living nodes on stderr.
+fn said(directory: &Path) -> String {
+    let of = |name| std::fs::read_to_string(directory.join(format!("{name}.err")));
+    NODES[1..].iter().filter_map(|name| of(name).ok()).collect()
 }
 
 fn name(n: usize) -> String {

@@ -1,16 +1,15 @@
 //! `phalanx-bench cluster`: three brokers over NATS compared with one broker.
 //!
-//! [`Options`] describes the method. Read `case` (the comparisons), `servers` (the processes), `takeover`, `killed`, and
-//! `report`. The load is that of [`broker`](super::broker).
+//! [`Options`] describes the method. Read `case` (the comparisons), `rows`, `servers` (the processes), `takeover`,
+//! `killed`, and `report`. The load is that of [`broker`](super::broker).
 
 mod case;
 mod killed;
 mod options;
 mod report;
+mod rows;
 mod servers;
 mod takeover;
-
-use std::time::Duration;
 
 use crate::error::Error;
 use crate::measure::machine::Machine;
@@ -19,18 +18,17 @@ use crate::measure::run::Run;
 use crate::system::cores::Bound;
 use crate::system::interrupt::install_signal_handlers;
 use case::Case;
-use killed::Killed;
+use killed::{Killed, Times};
 use servers::{Home, Servers, version};
 
 pub use options::{Options, Part};
-pub use report::{Report, Row};
+pub use report::{Failed, Report, Row};
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
+/// reported. A measurement that fails is reported, too.
 ///
 /// # Errors
-/// When a measurement fails, nats-server is not installed, or on a signal before the first result; all child processes
-/// are ended.
+/// When nats-server is not installed, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let options = options.settled();
@@ -44,30 +42,45 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let _bound = Bound::to(&cores.load)?;
     let mut running: Option<Servers> = None;
     let cases: Vec<_> = Case::ALL.into_iter().filter(|case| options.has(case.part())).collect();
+    let mut failed: Vec<Failed> = Vec::new();
     let (measured, mut partial) = measure_each(&cases, options.rounds, |case, round| {
+        let name = format!("{case:?}");
+        if failed.iter().any(|failed| failed.case == name) {
+            return Ok(None);
+        }
+        eprintln!("{name}, round {round} of {}", options.rounds);
         // Processes that are not measured do not run beside.
         running.take_if(|servers| servers.state != case.state());
-        let servers = match running.take() {
-            Some(servers) => servers,
-            None => Servers::start(case.state(), &options, home)?,
-        };
-        eprintln!("{case:?}, round {round} of {}", options.rounds);
-        case.measure(running.insert(servers), &cores, &options)
+        let servers =
+            running.take().map_or_else(|| Servers::start(case.state(), &options, home), Ok);
+        let measured = servers.and_then(|servers| {
+            let measured = case.measure(&servers, &cores, &options)?;
+            running = Some(servers);
+            Ok(measured)
+        });
+        Failed::keep(&mut failed, name, measured)
     })?;
     drop(running);
-    let rows = cases.iter().zip(&measured).flat_map(|(case, rounds)| case.rows(rounds));
-    let mut rows: Vec<Row> = rows.collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for (case, rounds) in cases.iter().zip(measured) {
+        rows.extend(case.rows(&rounds.into_iter().flatten().collect::<Vec<_>>()));
+    }
     if partial.is_none() && options.has(Part::Killed) {
         let cases = Killed::all(options.quick);
-        // The sizes take turns.
+        // The kinds take turns.
         let kills = cases.repeat(options.kills);
         let times;
-        (times, partial) = measure_more(&kills, |killed| killed.measure(&options, home))?;
-        for (n, killed) in cases.iter().enumerate() {
-            let own: Vec<Duration> = times.iter().skip(n).step_by(cases.len()).copied().collect();
-            rows.extend((!own.is_empty()).then(|| killed.row(&own)));
+        (times, partial) = measure_more(&kills, |killed| {
+            let measured = killed.measure(&options, home, &cores);
+            Ok((*killed, Failed::keep(&mut failed, killed.to_string(), measured)?))
+        })?;
+        for killed in cases {
+            let own = times.iter().filter(|(of, _)| *of == killed);
+            let own: Vec<&Times> = own.filter_map(|(_, times)| times.as_ref()).collect();
+            rows.extend(killed.rows(&own));
+            failed.extend(killed.failed(&own));
         }
     }
-    let report = Report { rows, nats, payload: options.payload };
+    let report = Report { rows, failed, nats, payload: options.payload };
     Ok(Run::new(report, machine, partial, options.quick))
 }

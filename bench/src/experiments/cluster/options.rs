@@ -12,8 +12,9 @@ use crate::runner::RunnerOptions;
 /// A single broker, three brokers of a cluster and their NATS server run at once on the same cores, with as many workers
 /// each; one load generator visits the single broker and the cluster in turn. Figures are medians of the rounds, ratios
 /// and differences are of paired slices. All clients use MQTT 5; state is in memory. The cases of kept sessions have
-/// state on disk, and three NATS servers with copies of it. Requires nats-server (Debian: apt-get install nats-server).
-/// Ctrl-C prints the results so far.
+/// state on disk, and three NATS servers with copies of it, which write to the disk without waiting for it (they do not
+/// have `sync_interval: always`). Requires nats-server (Debian: apt-get install nats-server). A measurement that fails is
+/// listed, and the others go on. Ctrl-C prints the results so far.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Parts of the benchmark [default: all]
@@ -24,9 +25,9 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
 
-    /// Length of a slice, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
-    pub slice: Duration,
+    /// Length of a slice, in seconds [default: 0.5; 5 in the part kept, where a message takes longer]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub slice: Option<Duration>,
 
     /// Payload size in bytes; the first 12 bytes hold the time and the sender
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = number(12..=65_536))]
@@ -36,7 +37,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = number(1..=100_000))]
     pub takeovers: usize,
 
-    /// Nodes to kill for each size of their queues
+    /// Nodes to kill for each kind of queues
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(1..=1000))]
     pub kills: usize,
 
@@ -58,7 +59,7 @@ pub struct Options {
 pub enum Part {
     /// Messages and takeovers, with all state in memory.
     Memory,
-    /// Acknowledged messages for a kept session.
+    /// Messages for a kept session.
     Kept,
     /// Nodes that are killed.
     Killed,
@@ -70,11 +71,17 @@ impl Options {
         self.parts.is_empty() || self.parts.contains(&part)
     }
 
+    /// The length of a slice of this part.
+    pub(super) fn slice(&self, part: Part) -> Duration {
+        let default = if part == Part::Kept { 5.0 } else { 0.5 };
+        self.slice.unwrap_or(Duration::from_secs_f64(default))
+    }
+
     /// The options with the settings of a quick run applied.
     pub(super) fn settled(&self) -> Self {
         let mut own = self.clone();
         if own.quick {
-            (own.rounds, own.slice) = (1, Duration::from_millis(50));
+            (own.rounds, own.slice) = (1, Some(Duration::from_millis(50)));
             (own.takeovers, own.kills) = (3, 1);
         }
         own

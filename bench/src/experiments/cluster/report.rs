@@ -1,12 +1,16 @@
 //! The report, as text and as JSON.
 
+use crate::error::Error;
 use crate::measure::record::record;
+use crate::system::interrupt::is_interrupted;
 
 record! {
     /// The report of `phalanx-bench cluster`.
     pub struct Report {
         /// One or more per case.
-        rows: Vec<Row> | "three brokers over NATS compared with one broker", 0;
+        rows: Vec<Row> | "three brokers over NATS compared with a single broker without NATS; kept: all write to disks", 0;
+        /// Measurements that failed.
+        failed: Vec<Failed> | "failed", 0;
         /// The version of NATS.
         nats: String => "NATS", 0;
         /// Payload size in bytes.
@@ -18,13 +22,13 @@ record! {
     /// A comparison; medians of the rounds.
     pub struct Row {
         /// Messages and processes that are measured.
-        case: &'static str => "case", 0;
+        case: String => "case", 0;
         /// QoS of messages and subscriptions.
         qos: Option<u8> => "QoS", 0;
         /// Unit of `one` and `cluster`: processor time per message, time, or messages per second.
         unit: &'static str => "unit", 0;
         /// The single broker.
-        one: Option<f64> => "one broker", 2;
+        one: Option<f64> => "single", 2;
         /// The cluster.
         cluster: f64 => "cluster", 2;
         /// Median of the rounds' ratios (processor time) or differences (latency); otherwise that of the cluster.
@@ -40,25 +44,75 @@ record! {
     }
 }
 
+record! {
+    /// A measurement that failed.
+    pub struct Failed {
+        /// The case.
+        case: String => "case", 0;
+        /// The reason.
+        why: String => "why", 0;
+    }
+}
+
 impl Row {
-    /// A time that only the cluster takes.
-    pub(super) fn of_time(
-        case: &'static str,
-        (time, unit): (f64, &'static str),
-        at_most: Option<f64>,
-        slices: usize,
+    /// The row of a figure of the cluster, from this many slices, some of them disturbed.
+    pub(super) fn alone(
+        case: String,
+        unit: &'static str,
+        result: f64,
+        (slices, noisy_slices): (usize, usize),
     ) -> Self {
         Self {
             case,
             qos: None,
             unit,
             one: None,
-            cluster: time,
-            result: time,
-            at_most,
+            cluster: result,
+            result,
+            at_most: None,
             at_least: None,
             slices,
-            noisy_slices: 0,
+            noisy_slices,
         }
+    }
+}
+
+impl Failed {
+    /// Adds an error to those that do not end the run. Returns the result of a measurement without one.
+    ///
+    /// # Errors
+    /// On a signal.
+    pub(super) fn keep<T>(
+        all: &mut Vec<Self>,
+        case: String,
+        measured: Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match measured {
+            Ok(measured) => Ok(Some(measured)),
+            // A signal also interrupts system calls.
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(_) if is_interrupted() => Err(Error::Interrupted),
+            Err(error) => {
+                eprintln!("{case}: {error}");
+                all.push(Self { case, why: error.to_string() });
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_does_not_end_the_run() {
+        let mut all = Vec::new();
+        let mut keep = |measured| Failed::keep(&mut all, "a case".to_owned(), measured);
+        assert_eq!(keep(Ok(7)).unwrap(), Some(7));
+        assert_eq!(keep(Err(Error::Process("why".into()))).unwrap(), None);
+        assert!(matches!(keep(Err(Error::Interrupted)), Err(Error::Interrupted)));
+        let [Failed { case, why }] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((&**case, &**why), ("a case", "a measuring process failed: why"));
     }
 }

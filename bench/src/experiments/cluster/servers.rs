@@ -19,7 +19,7 @@ const LANES: Duration = Duration::from_secs(60);
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// Names of the nodes.
-const NODES: [&str; 3] = ["a", "b", "c"];
+pub(super) const NODES: [&str; 3] = ["a", "b", "c"];
 
 /// Where the state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

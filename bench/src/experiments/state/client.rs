@@ -1,49 +1,66 @@
-//! Clients that block: they connect, subscribe, publish in windows and read back.
+//! Clients that block: they connect, subscribe, publish with a window and read back.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZero;
 use std::time::Duration;
 
 use phalanx_mqtt::{
-    Connect, Delivery, Kind, Packet, Properties, Property, PropertyBuffer, Publish, QoS, Subscribe,
-    SubscribeOptions, SubscriptionBuffer, Version,
+    Connect, Delivery, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Publish, QoS,
+    Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
 };
 
-use crate::experiments::broker::packets::{Packets, encode, send, unexpected};
+use crate::error::Error;
+use crate::system::interrupt::interrupted;
 
-/// Messages in flight.
-const WINDOW: usize = 500;
+/// Messages in flight, so that a broker stores many with one write.
+pub(crate) const WINDOW: usize = 500;
+/// Timeout of each answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time without a message after which none is expected.
 const QUIET: Duration = Duration::from_secs(2);
 const MAX_PACKET_BYTES: usize = 1 << 20;
 
+/// Minimum number of messages between two lines on stderr.
+const PROGRESS: usize = 1000;
+
 /// A connected client.
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     packets: Packets,
     /// Messages received so far.
     received: usize,
     /// Whether the server had its session.
-    pub(super) is_resumed: bool,
+    pub(crate) is_resumed: bool,
 }
 
 /// A session of a client that is kept for an hour, or as long as the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lasts {
+pub(crate) enum Lasts {
     Connection,
     Hour,
 }
 
 impl Client {
     /// Connects, without a keep-alive interval that would end during the measurement.
-    pub(super) fn connect(server: SocketAddr, name: &str, lasts: Lasts) -> io::Result<Self> {
+    pub(crate) fn connect(server: SocketAddr, name: &str, lasts: Lasts) -> io::Result<Self> {
+        Self::connect_within(READ_TIMEOUT, server, name, lasts)
+    }
+
+    /// As [`connect`](Self::connect), with another timeout of each answer.
+    pub(crate) fn connect_within(
+        timeout: Duration,
+        server: SocketAddr,
+        name: &str,
+        lasts: Lasts,
+    ) -> io::Result<Self> {
         let mut properties = PropertyBuffer::new();
         if lasts == Lasts::Hour {
             properties.push(Property::SessionExpiry(3600)).map_err(io::Error::other)?;
         }
-        let stream = TcpStream::connect(server)?;
+        let mut stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(timeout))?;
         let connect = Packet::Connect(Connect {
             version: Version::V5,
             client_id: name,
@@ -54,34 +71,39 @@ impl Client {
             will: None,
             properties: properties.get(),
         });
-        send(&stream, &connect)?;
+        let mut out = Vec::new();
+        connect.encode(Version::V5, &mut out).map_err(io::Error::other)?;
+        stream.write_all(&out)?;
         // Messages may follow at once.
-        let mut packets = Packets::new(MAX_PACKET_BYTES);
-        let is_resumed = packets.next(&stream, |packet| match packet {
+        let mut packets = Packets::default();
+        let is_resumed = packets.next(&mut stream, |packet| match packet {
             Packet::ConnAck(ack) if !ack.reason.is_failure() => Ok(ack.session_present),
-            other => Err(unexpected(other)),
+            other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
         })?;
         Ok(Self { stream, packets, received: 0, is_resumed })
     }
 
     /// Subscribes with QoS 1. Messages may precede the acknowledgement.
-    pub(super) fn subscribe(&mut self, filter: &str) -> io::Result<()> {
+    pub(crate) fn subscribe(&mut self, filter: &str) -> io::Result<()> {
         let mut wanted = SubscriptionBuffer::new();
         let options = SubscribeOptions { qos: QoS::AtLeastOnce, ..SubscribeOptions::default() };
         wanted.push(filter, options).map_err(io::Error::other)?;
         let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
         let subscribe = Subscribe { id, filters: wanted.to_subscribe(), properties };
-        send(&self.stream, &Packet::Subscribe(subscribe))?;
+        let mut out = Vec::new();
+        let encoded = Packet::Subscribe(subscribe).encode(Version::V5, &mut out);
+        encoded.map_err(io::Error::other)?;
+        self.stream.write_all(&out)?;
         while !self.take()? {}
         Ok(())
     }
 
     /// Receives a packet. Acknowledges a message; returns true for a successful SUBACK.
     fn take(&mut self) -> io::Result<bool> {
-        let id = self.packets.next(&self.stream, |packet| match packet {
+        let id = self.packets.next(&mut self.stream, |packet| match packet {
             Packet::Publish(publish) => Ok(Some(publish.delivery.id())),
             Packet::SubAck(ack) if ack.reasons.iter().all(|reason| *reason < 0x80) => Ok(None),
-            other => Err(unexpected(other)),
+            other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
         })?;
         let Some(id) = id else { return Ok(true) };
         self.received += 1;
@@ -92,45 +114,88 @@ impl Client {
         Ok(false)
     }
 
-    /// Publishes QoS 1 messages, and waits for their acknowledgements.
-    pub(super) fn publish(
+    /// Publishes QoS 1 messages, at most `window` of them in flight, and waits for their acknowledgements.
+    ///
+    /// # Errors
+    /// When one is refused or not acknowledged, or on a signal.
+    pub(crate) fn publish(
         &mut self,
-        count: usize,
+        (count, window): (usize, usize),
         topic: impl Fn(usize) -> String,
         (payload, retain): (usize, bool),
-    ) -> io::Result<()> {
-        let (payload, mut out) = (vec![b'.'; payload], Vec::new());
-        for first in (0..count).step_by(WINDOW) {
-            let window = first..count.min(first + WINDOW);
-            out.clear();
-            for n in window.clone() {
-                let id = NonZero::new((n - first) as u16 + 1).expect("at least 1");
-                let (delivery, topic) = (Delivery::AtLeastOnce(id), topic(n));
-                let (topic, payload, properties) = (&*topic, &*payload, Properties::NONE);
-                let publish =
-                    Publish { topic, payload, delivery, retain, duplicate: false, properties };
-                encode(&Packet::Publish(publish), &mut out)?;
+    ) -> Result<(), Error> {
+        let (payload, mut out, mut sent) = (vec![b'.'; payload], Vec::new(), 0);
+        for acknowledged in 0..count {
+            // Half a window at once.
+            if sent - acknowledged <= window / 2 {
+                interrupted()?;
+                out.clear();
+                for n in sent..count.min(acknowledged + window) {
+                    let id = NonZero::new((n % window) as u16 + 1).expect("at least 1");
+                    let (delivery, topic) = (Delivery::AtLeastOnce(id), topic(n));
+                    let (topic, payload, properties) = (&*topic, &*payload, Properties::NONE);
+                    let publish =
+                        Publish { topic, payload, delivery, retain, duplicate: false, properties };
+                    let encoded = Packet::Publish(publish).encode(Version::V5, &mut out);
+                    encoded.map_err(io::Error::other)?;
+                }
+                sent = count.min(acknowledged + window);
+                self.stream.write_all(&out)?;
             }
-            self.stream.write_all(&out)?;
-            for _ in window {
-                self.packets.next(&self.stream, |packet| match packet {
-                    Packet::PubAck(ack) if !ack.reason.is_failure() => Ok(()),
-                    other => Err(unexpected(other)),
-                })?;
+            self.packets.next(&mut self.stream, |packet| match packet {
+                Packet::PubAck(ack) if !ack.reason.is_failure() => Ok(()),
+                other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
+            })?;
+            if (acknowledged + 1).is_multiple_of(count.div_ceil(10).max(PROGRESS)) {
+                eprintln!("  {} of {count} messages", acknowledged + 1);
             }
         }
         Ok(())
     }
 
     /// Receives until `most` messages have come, or none comes for a while. Returns their number.
-    pub(super) fn receive(&mut self, most: usize) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, most: usize) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(QUIET))?;
         while self.received < most {
             match self.take() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::TimedOut => break,
                 result => drop(result?),
             }
         }
         Ok(self.received)
+    }
+}
+
+/// Packets that have arrived.
+#[derive(Default)]
+struct Packets {
+    bytes: Vec<u8>,
+    /// The length of the packets that were taken.
+    taken: usize,
+}
+
+impl Packets {
+    fn next<T>(
+        &mut self,
+        stream: &mut TcpStream,
+        take: impl FnOnce(Packet<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            let rest = &self.bytes[self.taken..];
+            if let Some(frame) = Frame::split(rest, MAX_PACKET_BYTES).map_err(io::Error::other)? {
+                self.taken += frame.length();
+                return take(Packet::decode(frame, Version::V5).map_err(io::Error::other)?);
+            }
+            self.bytes.drain(..std::mem::take(&mut self.taken));
+            let mut chunk = [0; 16 * 1024];
+            match stream.read(&mut chunk) {
+                Ok(0) => return Err(io::Error::other("the broker closed a connection")),
+                Ok(count) => self.bytes.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "the broker does not answer"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Options`] describes the method. Read `servers` (the brokers), `client` and `report`.
 
-mod client;
+pub(crate) mod client;
 mod options;
 mod report;
 mod servers;
@@ -21,7 +21,7 @@ use crate::system::cores::Bound;
 use crate::system::interrupt::{install_signal_handlers, interrupted};
 use crate::system::process::Process;
 use crate::system::procfs::resident_bytes;
-use client::{Client, Lasts};
+use client::{Client, Lasts, WINDOW};
 use servers::{Broker, Home};
 
 pub use options::Options;
@@ -106,7 +106,7 @@ fn restart(broker: Broker, home: &Home<'_>, row: &mut Row) -> Result<(), Error> 
     };
     eprintln!("{}: {retained} retained messages", broker.name());
     let mut publisher = Client::connect(at, "publisher", Lasts::Connection)?;
-    publisher.publish(retained, retained_topic, (payload, true))?;
+    publisher.publish((retained, WINDOW), retained_topic, (payload, true))?;
     row.retained_bytes = grown(&process, retained)?;
     eprintln!("{}: {sessions} sessions", broker.name());
     // Their connections end: a session is created by each.
@@ -117,7 +117,7 @@ fn restart(broker: Broker, home: &Home<'_>, row: &mut Row) -> Result<(), Error> 
     }
     row.session_bytes = grown(&process, sessions)?;
     eprintln!("{}: {queued} queued messages", broker.name());
-    publisher.publish(queued, |n| topic(n % sessions), (payload, false))?;
+    publisher.publish((queued, WINDOW), |n| topic(n % sessions), (payload, false))?;
     row.queued_bytes = grown(&process, queued)?;
     drop(publisher);
     broker.end(process)?;
