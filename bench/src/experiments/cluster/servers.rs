@@ -1,14 +1,15 @@
 //! The processes: a single broker, NATS, and the nodes of a cluster.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Options;
-use super::takeover::{LIMIT, takeover};
 use crate::error::Error;
 use crate::experiments::broker::server;
+use crate::experiments::state::client::{Client, Lasts};
 use crate::system::interrupt::interrupted;
 use crate::system::process::{Process, ReservedPort, find, listens};
 
@@ -75,13 +76,13 @@ impl Servers {
         Ok(own)
     }
 
-    /// Waits until each node disconnects a client that connects elsewhere: it has lanes to all others.
+    /// Waits until a message from each node arrives at all others. Until then a SUBACK does not wait for them.
     fn await_lanes(&self) -> Result<(), Error> {
         let begun = Instant::now();
         for from in &self.nodes {
             for to in self.nodes.iter().filter(|to| to.address != from.address) {
                 // A node without a lease refuses clients.
-                while takeover((from.address, to.address), 1).map_or(true, |own| own[0] >= LIMIT) {
+                while !arrives(from.address, to.address).unwrap_or(false) {
                     interrupted()?;
                     if begun.elapsed() > LANES {
                         let why = "the nodes do not find each other".to_owned();
@@ -99,6 +100,16 @@ impl Servers {
         [&self.nodes, &self.nats]
             .map(|all| all.iter().flat_map(|process| &process.family).copied().collect())
     }
+}
+
+/// Whether a message from one node arrives at another one.
+fn arrives(from: SocketAddr, to: SocketAddr) -> Result<bool, Error> {
+    let topic = format!("lanes/{}/{}", from.port(), to.port());
+    let mut subscriber = Client::connect(to, &format!("to/{topic}"), Lasts::Connection)?;
+    subscriber.subscribe(&topic)?;
+    let mut publisher = Client::connect(from, &format!("from/{topic}"), Lasts::Connection)?;
+    publisher.publish((1, 1), |_| topic.clone(), (1, false))?;
+    Ok(subscriber.receive(1)? == 1)
 }
 
 /// The folder of a process's state.

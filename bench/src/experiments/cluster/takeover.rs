@@ -10,7 +10,7 @@ use phalanx_mqtt::QoS;
 use crate::experiments::broker::client::Client;
 
 /// Time after which an earlier connection counts as not ended.
-pub(super) const LIMIT: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// Connects clients to the first node and then to the second one. Returns their times, of at least [`LIMIT`] if the
 /// first node did not disconnect the client.
