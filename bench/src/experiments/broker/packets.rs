@@ -20,7 +20,7 @@ impl Packets {
         Self { most, bytes: Vec::new(), taken: 0 }
     }
 
-    /// Waits for the next packet, and passes it to `take`.
+    /// Waits for the next packet, and passes it to `take`. The timeout of the stream is an error of the kind `TimedOut`.
     pub(crate) fn next<T>(
         &mut self,
         mut stream: &TcpStream,
@@ -34,9 +34,13 @@ impl Packets {
             }
             self.bytes.drain(..std::mem::take(&mut self.taken));
             let mut chunk = [0; 16 * 1024];
-            match stream.read(&mut chunk)? {
-                0 => return Err(invalid("the broker closed a connection")),
-                count => self.bytes.extend_from_slice(&chunk[..count]),
+            match stream.read(&mut chunk) {
+                Ok(0) => return Err(invalid("the broker closed a connection")),
+                Ok(count) => self.bytes.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "the broker does not answer"));
+                }
+                Err(error) => return Err(error),
             }
         }
     }

@@ -1,16 +1,17 @@
 //! Clients that block: they connect, subscribe, publish with a window and read back.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZero;
 use std::time::Duration;
 
 use phalanx_mqtt::{
-    Connect, Delivery, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Publish, QoS,
-    Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
+    Connect, Delivery, Kind, Packet, Properties, Property, PropertyBuffer, Publish, QoS, Subscribe,
+    SubscribeOptions, SubscriptionBuffer, Version,
 };
 
 use crate::error::Error;
+use crate::experiments::broker::packets::{Packets, encode, send, unexpected};
 use crate::system::interrupt::interrupted;
 
 /// Messages in flight, so that a broker stores many with one write.
@@ -58,7 +59,7 @@ impl Client {
         if lasts == Lasts::Hour {
             properties.push(Property::SessionExpiry(3600)).map_err(io::Error::other)?;
         }
-        let mut stream = TcpStream::connect(server)?;
+        let stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(timeout))?;
         let connect = Packet::Connect(Connect {
@@ -71,14 +72,12 @@ impl Client {
             will: None,
             properties: properties.get(),
         });
-        let mut out = Vec::new();
-        connect.encode(Version::V5, &mut out).map_err(io::Error::other)?;
-        stream.write_all(&out)?;
+        send(&stream, &connect)?;
         // Messages may follow at once.
-        let mut packets = Packets::default();
-        let is_resumed = packets.next(&mut stream, |packet| match packet {
+        let mut packets = Packets::new(MAX_PACKET_BYTES);
+        let is_resumed = packets.next(&stream, |packet| match packet {
             Packet::ConnAck(ack) if !ack.reason.is_failure() => Ok(ack.session_present),
-            other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
+            other => Err(unexpected(other)),
         })?;
         Ok(Self { stream, packets, received: 0, is_resumed })
     }
@@ -90,20 +89,17 @@ impl Client {
         wanted.push(filter, options).map_err(io::Error::other)?;
         let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
         let subscribe = Subscribe { id, filters: wanted.to_subscribe(), properties };
-        let mut out = Vec::new();
-        let encoded = Packet::Subscribe(subscribe).encode(Version::V5, &mut out);
-        encoded.map_err(io::Error::other)?;
-        self.stream.write_all(&out)?;
+        send(&self.stream, &Packet::Subscribe(subscribe))?;
         while !self.take()? {}
         Ok(())
     }
 
     /// Receives a packet. Acknowledges a message; returns true for a successful SUBACK.
     fn take(&mut self) -> io::Result<bool> {
-        let id = self.packets.next(&mut self.stream, |packet| match packet {
+        let id = self.packets.next(&self.stream, |packet| match packet {
             Packet::Publish(publish) => Ok(Some(publish.delivery.id())),
             Packet::SubAck(ack) if ack.reasons.iter().all(|reason| *reason < 0x80) => Ok(None),
-            other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
+            other => Err(unexpected(other)),
         })?;
         let Some(id) = id else { return Ok(true) };
         self.received += 1;
@@ -136,15 +132,14 @@ impl Client {
                     let (topic, payload, properties) = (&*topic, &*payload, Properties::NONE);
                     let publish =
                         Publish { topic, payload, delivery, retain, duplicate: false, properties };
-                    let encoded = Packet::Publish(publish).encode(Version::V5, &mut out);
-                    encoded.map_err(io::Error::other)?;
+                    encode(&Packet::Publish(publish), &mut out)?;
                 }
                 sent = count.min(acknowledged + window);
                 self.stream.write_all(&out)?;
             }
-            self.packets.next(&mut self.stream, |packet| match packet {
+            self.packets.next(&self.stream, |packet| match packet {
                 Packet::PubAck(ack) if !ack.reason.is_failure() => Ok(()),
-                other => Err(io::Error::other(format!("unexpected packet: {other:?}"))),
+                other => Err(unexpected(other)),
             })?;
             if (acknowledged + 1).is_multiple_of(count.div_ceil(10).max(PROGRESS)) {
                 eprintln!("  {} of {count} messages", acknowledged + 1);
@@ -163,39 +158,5 @@ impl Client {
             }
         }
         Ok(self.received)
-    }
-}
-
-/// Packets that have arrived.
-#[derive(Default)]
-struct Packets {
-    bytes: Vec<u8>,
-    /// The length of the packets that were taken.
-    taken: usize,
-}
-
-impl Packets {
-    fn next<T>(
-        &mut self,
-        stream: &mut TcpStream,
-        take: impl FnOnce(Packet<'_>) -> io::Result<T>,
-    ) -> io::Result<T> {
-        loop {
-            let rest = &self.bytes[self.taken..];
-            if let Some(frame) = Frame::split(rest, MAX_PACKET_BYTES).map_err(io::Error::other)? {
-                self.taken += frame.length();
-                return take(Packet::decode(frame, Version::V5).map_err(io::Error::other)?);
-            }
-            self.bytes.drain(..std::mem::take(&mut self.taken));
-            let mut chunk = [0; 16 * 1024];
-            match stream.read(&mut chunk) {
-                Ok(0) => return Err(io::Error::other("the broker closed a connection")),
-                Ok(count) => self.bytes.extend_from_slice(&chunk[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return Err(io::Error::new(ErrorKind::TimedOut, "the broker does not answer"));
-                }
-                Err(error) => return Err(error),
-            }
-        }
     }
 }
