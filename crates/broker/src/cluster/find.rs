@@ -5,6 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::sync::oneshot;
@@ -20,6 +21,9 @@ use crate::cluster::other::VERSION;
 use crate::cluster::takeover::{MAX_AT_ONCE, MAX_BYTES};
 use crate::kept::questions::{Question, Whereabouts};
 use crate::kept::state::{Kept, RENEWALS};
+
+/// Interval at which a question looks whether sessions were adopted meanwhile, which a new one finds.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A client whose session is looked for.
 #[derive(Deserialize, Serialize)]
@@ -135,7 +139,7 @@ async fn round(
         None,
         &payload,
     );
-    let mut until = std::pin::pin!(sleep(node.timeout / RENEWALS));
+    let until = now() + node.timeout / RENEWALS;
     let is_complete = loop {
         let changed = {
             let mut rounds = rounds.open.borrow_mut();
@@ -148,7 +152,10 @@ async fn round(
             round.wake = Some(sender);
             receiver
         };
-        if let Either::Right(()) = select(changed, until.as_mut()).await {
+        let wait = until.saturating_sub(now()).min(LOOK_INTERVAL);
+        if let Either::Right(()) = select(changed, sleep(wait)).await
+            && (now() >= until || kept.journals() != journals)
+        {
             break false;
         }
     };
