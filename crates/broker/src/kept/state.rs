@@ -60,7 +60,9 @@ struct State {
     arriving: HashSet<Arc<str>>,
     /// Whether the other nodes' journals are known.
     has_looked: bool,
-    /// The line that was printed last.
+    /// The lines that were printed last: about the journals of other nodes, which are adopted again and again, and about
+    /// this node.
+    told_of: BTreeMap<JournalName, String>,
     told: String,
 }
 
@@ -315,14 +317,34 @@ impl Kept {
         lock(&self.state).told.clone()
     }
 
+    /// The line about another node's journal that was printed last.
+    #[cfg(test)]
+    pub(crate) fn told_of(&self, journal: &JournalName) -> Option<String> {
+        lock(&self.state).told_of.get(journal).cloned()
+    }
+
     /// Prints a line, unless it was the last one.
     pub(crate) fn tell(&self, line: &str) {
-        let mut state = lock(&self.state);
-        if state.told != line && !is_draining() {
-            report(format_args!("cluster: {line}"));
-            line.clone_into(&mut state.told);
-        }
+        print(line, &mut lock(&self.state).told);
     }
+
+    /// Prints a line about another node's journal, unless it was the last one about that journal. Returns whether it did.
+    pub(crate) fn tell_of(&self, journal: &JournalName, line: &str) -> bool {
+        let state = &mut *lock(&self.state);
+        let State { others, told_of, .. } = state;
+        told_of.retain(|own, _| own == journal || others.contains_key(own));
+        print(line, told_of.entry(journal.clone()).or_default())
+    }
+}
+
+/// Prints a line, unless it was the last one. Returns whether it did.
+fn print(line: &str, last: &mut String) -> bool {
+    let is_new = *last != line && !is_draining();
+    if is_new {
+        report(format_args!("cluster: {line}"));
+        line.clone_into(last);
+    }
+    is_new
 }
 
 impl State {

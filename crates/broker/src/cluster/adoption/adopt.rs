@@ -65,7 +65,7 @@ pub(in crate::cluster) async fn adopt(
             let record = given_back(journal, &known.start);
             let _ = Lease::new(streams, &kept.names, journal, record, known_as).renew().await;
         }
-        kept.tell(&format!(
+        kept.tell_of(journal, &format!(
             "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again, \
              with the files of adopted-journal if it has moved them there; or delete the message {} of NATS to give the \
              sessions up",
@@ -82,7 +82,7 @@ pub(in crate::cluster) async fn adopt(
     if lease.renew().await.is_err() {
         return false;
     }
-    kept.tell(&format!("node {node} is lost: reading its journal"));
+    kept.tell_of(journal, &format!("node {node} is lost: reading its journal"));
     let progress = Cell::new(Progress::Read);
     let read = held(kept, &lease, journal, &progress, async || {
         if is_installed {
@@ -99,7 +99,10 @@ pub(in crate::cluster) async fn adopt(
         }
     });
     let ended = |why| {
-        kept.tell(&format!("node {node} is lost, and its sessions are not adopted: {why}"));
+        kept.tell_of(
+            journal,
+            &format!("node {node} is lost, and its sessions are not adopted: {why}"),
+        );
         false
     };
     let read = match read.await {
@@ -114,7 +117,7 @@ pub(in crate::cluster) async fn adopt(
     }
     kept.adopts(&known.start);
     let before = kept.metrics.adopted.count();
-    kept.tell(&format!("node {node} is lost: adopting its sessions"));
+    kept.tell_of(journal, &format!("node {node} is lost: adopting its sessions"));
     if read.is_none() {
         progress.set(Progress::Installed);
     }
@@ -158,7 +161,7 @@ pub(in crate::cluster) async fn adopt(
             format!("adoption of {journal} ended: {why}")
         }
     };
-    kept.tell(&line);
+    kept.tell_of(journal, &line);
     adopted.is_ok()
 }
 
@@ -211,7 +214,7 @@ async fn held<T>(
                 Ok(done) => return Ok(done),
                 Err(Failed::Lost(why)) => return Err(why),
                 Err(Failed::Again(why)) => {
-                    kept.tell(&format!("adoption of {journal}: {why}; trying again"));
+                    kept.tell_of(journal, &format!("adoption of {journal}: {why}; trying again"));
                 }
             }
             if is_draining() {

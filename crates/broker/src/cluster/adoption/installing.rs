@@ -70,7 +70,7 @@ pub(in crate::cluster) async fn install(
         }
     }
     if of_others > 0 {
-        kept.tell(&format!(
+        kept.tell_of(journal, &format!(
             "{of_others} sessions of {journal} were dropped, because other users have sessions with their client identifiers here"
         ));
     }

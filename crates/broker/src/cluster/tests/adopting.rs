@@ -244,7 +244,8 @@ fn a_session_whose_client_identifier_another_user_has_is_counted() {
             }
             let dropped = program.context.counters.drops.count(DropReason::SessionEnded);
             assert_eq!((kept.metrics.adopted.count(), dropped), (1, 1));
-            assert!(kept.told().starts_with("1 sessions of a.0000000000000007 were dropped"));
+            let told = kept.told_of(&journal()).unwrap();
+            assert!(told.starts_with("1 sessions of a.0000000000000007 were dropped"), "{told}");
         })
     });
 }

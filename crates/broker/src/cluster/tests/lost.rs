@@ -15,6 +15,7 @@ use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, nats, r
 use crate::cluster_names::JournalName;
 use crate::context::Context;
 use crate::kept::lease::Record;
+use crate::kept::state::OtherJournal;
 use crate::session::partition::open::Opening;
 use crate::session::state::effects::Pulled;
 
@@ -36,6 +37,26 @@ fn a_journal_that_cannot_be_read_remains_its_nodes() {
             let (kept, mirror) = program.mirror("3");
             assert_eq!(mirror.open(JOURNAL, 1, 3).await, Ok(1));
             assert_eq!(kept.lost(), None);
+        })
+    });
+}
+
+/// Each is looked at every second.
+#[test]
+fn a_line_about_a_journal_is_printed_once() {
+    run(|program| {
+        Box::pin(async move {
+            let kept = program.kept("2");
+            let journals = ["a", "b"].map(|node| JournalName { node: node.into(), id: 7 });
+            for journal in &journals {
+                let (lease, start) = (lease_of(journal), "1".to_owned());
+                let (number, since) = (1, Duration::ZERO);
+                let own = OtherJournal { lease, start, is_unreadable: false, number, since };
+                kept.others(|others| others.insert(journal.clone(), own));
+            }
+            let tell = |line: &str| journals.each_ref().map(|own| kept.tell_of(own, line));
+            assert_eq!([tell("x"), tell("x")], [[true; 2], [false; 2]]);
+            assert_eq!([tell("y"), tell("x")], [[true; 2], [true; 2]]);
         })
     });
 }
