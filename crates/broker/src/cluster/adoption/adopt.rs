@@ -311,7 +311,24 @@ async fn read(
     let [batch, open] = [BATCH, OPEN].map(|kind| kept.names.subject(journal, kind));
     let first = streams.state(&stream).await?.first;
     let (mut range, mut joined) = (streams.range(&stream, first, last), Joined::new(journal.id));
-    while let Some(message) = range.next().await? {
+    loop {
+        let message = match range.next().await {
+            Ok(Some(message)) => message,
+            Ok(None) => break,
+            // A replica may not have it yet. Its leader has all.
+            Err(JetStreamError::Missing(number)) => {
+                return match streams
+                    .current_next(&stream, number, &kept.names.subject(journal, "*"))
+                    .await?
+                {
+                    Some(next) if next.number > number => {
+                        Err(unreadable(format!("message {number} of its stream is missing")))
+                    }
+                    _ => Err(JetStreamError::Missing(number).into()),
+                };
+            }
+            Err(error) => return Err(error.into()),
+        };
         if message.subject == batch {
             let number = message.number;
             let wrong = |what| unreadable(format!("message {number} of its stream: {what}"));

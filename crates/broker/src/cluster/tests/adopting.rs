@@ -70,7 +70,7 @@ fn a_journal_that_is_lost_while_it_is_read_is_not_adopted() {
     run(|program| {
         Box::pin(async move {
             let stream = program.put_stream(b"").await;
-            program.put_gap(&stream).await;
+            program.put_missing(&stream).await;
             let kept = program.watched();
             while program.lease().await.unwrap().1.reader.is_none() {
                 renewed(&kept).await;
@@ -149,7 +149,7 @@ fn the_lease_shows_that_the_sessions_are_installed_before_the_stream_is_deleted(
     run(|program| {
         Box::pin(async move {
             let stream = program.put_stream(b"").await;
-            let last = program.put_gap(&stream).await;
+            let last = program.put_missing(&stream).await;
             program.streams.purge(&stream, last).await.unwrap();
             let kept = program.watched();
             while program.streams.state(&stream).await.is_ok() {
@@ -278,7 +278,7 @@ fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
             let (lost, joined) = (journal(), JournalName { node: "c".into(), id: 2 });
             let stream = program.put_stream(b"").await;
             // The adoption cannot continue as long as a message is missing.
-            let last = program.put_gap(&stream).await;
+            let last = program.put_missing(&stream).await;
             let kept = program.watched();
             while program.lease().await.unwrap().1.reader.is_none() {
                 renewed(&kept).await;

@@ -6,13 +6,13 @@ use phalanx::net::Bytes;
 use phalanx::time::now;
 use phalanx::{Graph, sim, sleep};
 use phalanx_mqtt::{Reason, Version};
-use phalanx_nats::ModelServer;
+use phalanx_nats::{Expected, ModelServer};
 use phalanx_store::Mirror;
 
 use crate::Broker;
 use crate::cluster::guard::guard;
 use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, nats, renewed, run};
-use crate::cluster_names::JournalName;
+use crate::cluster_names::{JournalName, OPEN};
 use crate::context::Context;
 use crate::kept::lease::Record;
 use crate::kept::state::OtherJournal;
@@ -37,6 +37,37 @@ fn a_journal_that_cannot_be_read_remains_its_nodes() {
             let (kept, mirror) = program.mirror("3");
             assert_eq!(mirror.open(JOURNAL, 1, 3).await, Ok(1));
             assert_eq!(kept.lost(), None);
+        })
+    });
+}
+
+/// NATS has lost a message of its stream for good.
+#[test]
+fn a_journal_with_a_gap_remains_its_nodes_and_delays_no_other_one() {
+    run(|program| {
+        Box::pin(async move {
+            let Program { streams, names, .. } = &program;
+            let stream = program.put_stream(b"").await;
+            program.put_gap(&stream).await;
+            // Behind the other one.
+            let second = JournalName { node: "c".into(), id: 9 };
+            streams.create(&names.stream(&second)).await.unwrap();
+            streams.append(&names.subject(&second, OPEN), Expected::Any, b"").await.unwrap();
+            program.put_lease(&second, &lease_of(&second)).await;
+            let kept = program.watched();
+            let lease = names.lease(&second);
+            let is_adopted = async || {
+                let found = streams.last(&names.leases().name, &lease).await.unwrap().unwrap();
+                serde_json::from_slice::<Record>(&found.payload).unwrap().is_adopted
+            };
+            for _ in 0..600 {
+                renewed(&kept).await;
+            }
+            assert!(is_adopted().await);
+            let (_, lease) = program.lease().await.unwrap();
+            assert!(lease.holder == journal().to_string() && !lease.is_adopted, "{lease:?}");
+            let told = kept.told_of(&journal()).unwrap();
+            assert!(told.contains("message 2 of its stream is missing; delete the"), "{told}");
         })
     });
 }
@@ -68,7 +99,7 @@ fn a_node_that_returns_while_its_journal_is_read_keeps_it() {
             let streams = &program.streams;
             let stream = program.put_stream(b"").await;
             // Reading takes until no message is missing.
-            let last = program.put_gap(&stream).await;
+            let last = program.put_missing(&stream).await;
             let watching = program.watched();
             while program.lease().await.unwrap().1.reader.is_none() {
                 renewed(&watching).await;

@@ -112,10 +112,20 @@ impl Program {
         stream.name
     }
 
+    /// Appends three messages, and removes the last one, as if no replica that answers had it yet. Returns its number.
+    async fn put_missing(&self, stream: &str) -> u64 {
+        self.put_all_but_open(stream, [SEAL, SEAL, OPEN]).await
+    }
+
     /// Appends three messages, and removes the second. Returns the number of the last one.
     async fn put_gap(&self, stream: &str) -> u64 {
+        self.put_all_but_open(stream, [SEAL, OPEN, SEAL]).await
+    }
+
+    /// Appends messages, and removes that of [`OPEN`].
+    async fn put_all_but_open(&self, stream: &str, kinds: [&str; 3]) -> u64 {
         let mut last = 0;
-        for kind in [SEAL, OPEN, SEAL] {
+        for kind in kinds {
             let subject = self.names.subject(&journal(), kind);
             last = self.streams.append(&subject, Expected::Any, b"").await.unwrap();
         }

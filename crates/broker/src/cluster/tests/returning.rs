@@ -21,7 +21,7 @@ fn a_node_that_runs_again_while_its_journal_is_read_keeps_it() {
             let stream = names.stream(&journal()).name;
             let (kept, _mirror) = program.stored_mirror("1", 1).await;
             // Reading takes until no message is missing.
-            let last = program.put_gap(&stream).await;
+            let last = program.put_missing(&stream).await;
             let watching = program.watched();
             server.interrupt_publisher(&names.lease(&journal()));
             while program.lease().await.unwrap().1.reader.is_none() {
