@@ -2,6 +2,7 @@
 
 mod clean_start;
 mod full;
+mod limits;
 mod mosquitto;
 mod owing;
 mod pairs;
