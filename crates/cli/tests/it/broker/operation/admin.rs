@@ -7,6 +7,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use phalanx_mqtt::{Packet, QoS, Reason, Version};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::nats::NatsServer;
+use phalanx_testkit::tcp::own_address;
 use serde_json::{Value, json};
 
 use crate::broker::process::Broker;
@@ -19,6 +21,7 @@ crate::on_one_driver!(
     messages_of_operators_need_storage,
     a_client_and_a_topic_are_traced,
     bridges_are_listed,
+    the_nodes_of_a_cluster_are_listed,
 );
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -292,4 +295,58 @@ fn bridges_are_listed(driver: &str) {
     there.receives("a/x", "over");
     eventually("the count", || (own.get("bridges")["bridges"][1]["sent_total"] == 1).then_some(()));
     assert_eq!(own.get("client?client=$bridge/up")["filters"], json!(["a/#"]));
+}
+
+fn the_nodes_of_a_cluster_are_listed(driver: &str) {
+    let Some(nats) = NatsServer::start("") else { return };
+    let (url, data) = (nats.url(), tempfile::tempdir().unwrap());
+    let start = |name: &str, more: &[&str]| {
+        let stored = data.path().join(name);
+        let arguments = ["--node-name", name, "--cluster", &url, "--cluster-timeout", "15s"];
+        let kept = ["--persistence-dir", stored.to_str().unwrap(), "--cluster-keep-sessions"];
+        let all = [&arguments[..], &kept, more].concat();
+        Broker::start_at_with(driver, (own_address(), 0).into(), &all)
+    };
+    let own = Operated::start_by(|admin| start("a", admin));
+    let other = start("b", &[]);
+    let found = eventually("the nodes and their leases", || {
+        let found = own.get("cluster");
+        let is_connected = found["nodes"][0]["connected"] == true;
+        let leases = found["kept"]["leases"].as_array()?.len();
+        (is_connected && leases == 2 && found["kept"]["owned"] == true).then_some(found)
+    });
+    assert!(found["nats"].as_str().unwrap().contains(&url["nats://".len()..]), "{found}");
+    assert_eq!((&found["nodes"][0]["name"], &found["nodes"][1]), (&json!("b"), &Value::Null));
+    for lease in found["kept"]["leases"].as_array().unwrap() {
+        assert_eq!(lease["journal"], lease["holder"], "{found}");
+    }
+    let client = found["nodes"][0]["client"].as_str().unwrap();
+    assert!(client.starts_with("$cluster/b."), "{client}");
+    let mut there = Client::new(&other, "there");
+    there.subscribe("t", QoS::AtMostOnce);
+    assert_eq!(own.get(&format!("client?client={client}"))["filters"], json!(["t"]));
+    Client::new(&own.broker, "here").publish("t", "over");
+    there.receives("t", "over");
+    let metrics = || request(own.admin, "GET", "/metrics", "", "").1.as_str().unwrap().to_owned();
+    let is_shown = |line: &str| metrics().lines().any(|own| own == line);
+    for line in [
+        "mqtt_cluster_nats_connected 1",
+        "mqtt_cluster_nodes 1",
+        "mqtt_cluster_owns_sessions 1",
+        "mqtt_cluster_journal_lag_bytes 0",
+        "mqtt_cluster_sessions_adopted_total 0",
+        "mqtt_cluster_lag_bytes{node=\"b\"} 0",
+    ] {
+        eventually(line, || is_shown(line).then_some(()));
+    }
+    for name in ["mqtt_cluster_bytes_sent_total", "mqtt_cluster_bytes_received_total"] {
+        let (metrics, start) = (metrics(), format!("{name}{{node=\"b\"}} "));
+        let value = metrics.lines().find_map(|own| own.strip_prefix(&start)?.parse::<u64>().ok());
+        assert!(value > Some(0), "{metrics}");
+    }
+    other.crashes();
+    eventually("the node is gone", || is_shown("mqtt_cluster_nodes 0").then_some(()));
+    let found = own.get("cluster");
+    let [node] = &found["nodes"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert!(node["connected"] == false && node["error"].is_string(), "{found}");
 }
