@@ -74,6 +74,19 @@ impl<T> Pooled<T> {
 
     /// Puts `value`, such as a future, into the pools of this processor, where it stays until it is dropped.
     ///
+    /// ```
+    /// use phalanx_core::{Pooled, SharedStage};
+    ///
+    /// # async fn parse(_: [u8; 4096]) {}
+    /// /// Mostly waits. Its slot has no room for the parser's state, which exists while there is input.
+    /// async fn serve(input: SharedStage<()>) {
+    ///     while let Ok(bytes) = input.call(|_| async { [0; 4096] }).await {
+    ///         Pooled::pin(parse(bytes)).await;
+    ///     }
+    /// }
+    /// # let _ = serve;
+    /// ```
+    ///
     /// # Panics
     /// Outside of a processor.
     #[inline]

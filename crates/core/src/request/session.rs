@@ -141,6 +141,21 @@ impl Session {
     }
 
     /// Delays the end of the session until the guard is dropped, on other processors too.
+    ///
+    /// ```
+    /// use phalanx_core::{Session, SessionGuard};
+    ///
+    /// /// A buffer that a device still writes to when its operation has ended.
+    /// struct InUse {
+    ///     bytes: Box<[u8]>,
+    ///     _guard: Option<SessionGuard>,
+    /// }
+    ///
+    /// fn lend(bytes: Box<[u8]>) -> InUse {
+    ///     InUse { bytes, _guard: Session::current().map(|session| session.guard()) }
+    /// }
+    /// # assert!(lend(Box::new([1]))._guard.is_none() && lend(Box::new([1])).bytes.len() == 1);
+    /// ```
     pub fn guard(&self) -> SessionGuard {
         let index = self.0.index;
         let counted = self.0.on(|p| p.waiting.sessions.with(index, |record| record.guards += 1));

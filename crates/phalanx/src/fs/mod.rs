@@ -3,6 +3,27 @@
 //! Data in the page cache is read directly, by calls that never wait (`RWF_NOWAIT`, `RESOLVE_CACHED`). For cached data
 //! this is cheaper than a queue: a cached read takes 1,400 cycles, against 2,000 through io_uring. All other data goes
 //! through the driver.
+//!
+//! ```
+//! use phalanx::fs::{Dir, FileKind, Links};
+//!
+//! #[phalanx::main(processors = 1)]
+//! async fn main() -> std::io::Result<()> {
+//!     # let temporary = tempfile::tempdir()?;
+//!     # let path = temporary.path();
+//!     let dir = Dir::open(path)?; // may block: when a program starts
+//!     let file = dir.create(b"log", Links::Refused).await?;
+//!     file.write_at(0, &b"started"[..]).await?;
+//!     file.sync_data().await?;
+//!
+//!     let metadata = file.metadata()?;
+//!     assert_eq!((metadata.kind, metadata.length), (FileKind::File, 7));
+//!     // Links of other owners could lead to files that the program should not serve.
+//!     let served = dir.open_file(b"log", Links::SameOwner).await?;
+//!     assert_eq!(served.read_at(0, 100).await?, b"started");
+//!     Ok(())
+//! }
+//! ```
 
 use std::ffi::CString;
 use std::io;
@@ -88,6 +109,21 @@ impl File {
     /// The entries of this directory for whose name `keep` returns true, at most `most` of them, without `.` and `..`.
     /// Links are not followed. This call may block: use it on a [blocking stage](crate::blocking::blocking), to which a
     /// file may be moved.
+    ///
+    /// ```
+    /// use phalanx::fs::{Dir, DirEntryKind};
+    ///
+    /// # let temporary = tempfile::tempdir()?;
+    /// # let path = temporary.path();
+    /// std::fs::write(path.join("index.html"), "<p>")?;
+    /// std::fs::write(path.join(".hidden"), "")?;
+    /// let directory = Dir::open(path)?.open_file_blocking(b".", false)?;
+    /// let listed = directory.read_dir(1000, |name| !name.starts_with(b"."))?;
+    /// assert!(!listed.truncated && listed.entries.len() == 1);
+    /// assert_eq!((&listed.entries[0].name[..], listed.entries[0].length), (&b"index.html"[..], 3));
+    /// assert_eq!(listed.entries[0].kind, DirEntryKind::File);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.

@@ -34,6 +34,15 @@ impl Dir {
     /// The size of the file system that contains this directory, and its free space. This call may block: use it on a
     /// [blocking stage](crate::blocking::blocking).
     ///
+    /// ```
+    /// use phalanx::fs::Dir;
+    ///
+    /// let space = Dir::open(&std::env::temp_dir())?.space()?;
+    /// let percent_free = 100 * space.available / space.total.max(1);
+    /// assert!(percent_free <= 100);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As `fstatvfs(3)`.
     pub fn space(&self) -> io::Result<Space> {

@@ -10,6 +10,21 @@ use crate::io::{Accepted, HomeSocket, place, with};
 
 /// A TCP or Unix listening socket of this processor. Using it on another one fails with
 /// [`Elsewhere`](super::Elsewhere). Dropping it closes it.
+///
+/// ```
+/// use phalanx::net::{IoTimeout, Listener, Stream, bind};
+///
+/// #[phalanx::main(processors = 1)]
+/// async fn main() -> std::io::Result<()> {
+///     // One socket for each processor; here there is one.
+///     let socket = bind("127.0.0.1:0".parse().unwrap(), 1)?.remove(0);
+///     let listener = Listener::new(socket)?;
+///     let client = Stream::connect(listener.local_addr()?, IoTimeout::NONE).await?;
+///     let stream = listener.accept().await?;
+///     assert_eq!(stream.peer_addr()?, client.local_addr()?);
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Listener(HomeSocket);
 

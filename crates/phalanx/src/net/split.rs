@@ -135,6 +135,18 @@ impl OwnedReadHalf {
 
     /// Makes the stream whole again.
     ///
+    /// ```
+    /// use phalanx::net::{IoTimeout, ReuniteError, Stream};
+    ///
+    /// /// Writes from one half, and returns the stream.
+    /// async fn greet(stream: Stream) -> Result<Stream, ReuniteError> {
+    ///     let (read, write) = stream.into_split();
+    ///     let _ = write.write(b"hello".to_vec(), IoTimeout::NONE).await;
+    ///     read.reunite(write) // fails only for halves of two streams
+    /// }
+    /// # let _ = greet;
+    /// ```
+    ///
     /// # Errors
     /// [`ReuniteError`] if `write` is not the other half of the same stream.
     pub fn reunite(self, mut write: OwnedWriteHalf) -> Result<Stream, ReuniteError> {

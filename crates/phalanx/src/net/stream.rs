@@ -407,6 +407,23 @@ impl Stream {
 
     /// Enables TCP keepalive, or disables it, which is the default.
     ///
+    /// ```
+    /// use phalanx::net::{IoTimeout, Keepalive, Listener, Stream, bind};
+    /// use std::time::Duration;
+    ///
+    /// #[phalanx::main(processors = 1)]
+    /// async fn main() -> std::io::Result<()> {
+    ///     # let listener = Listener::new(bind("127.0.0.1:0".parse().unwrap(), 1)?.remove(0))?;
+    ///     # let address = listener.local_addr()?;
+    ///     let stream = Stream::connect(address, IoTimeout::after(Duration::from_secs(5))).await?;
+    ///     // Notices within 90 s that the peer is gone, even if nothing is sent.
+    ///     let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(10));
+    ///     stream.set_keepalive(Some(Keepalive { idle, interval, count: 3 }))?;
+    ///     stream.set_nodelay(false)?; // small writes may wait for the acknowledgement of earlier ones
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// As `setsockopt(2)`; a Unix stream does not have the option.
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {

@@ -218,6 +218,28 @@ impl UdpSocket {
     /// Replaces the datagrams in `batch` by those that have arrived, in one system call and without waiting. There may be
     /// none. Wait with [`recv_from`](Self::recv_from) for the first one, then take those behind it.
     ///
+    /// ```
+    /// use phalanx::net::{DatagramBatch, IoTimeout, UdpSocket};
+    ///
+    /// #[phalanx::main(processors = 1)]
+    /// async fn main() -> std::io::Result<()> {
+    ///     let here = "127.0.0.1:0".parse().unwrap();
+    ///     let (socket, peer) = (UdpSocket::bind(here)?, UdpSocket::bind(here)?);
+    ///     // Four datagrams of 100 bytes, in one system call where the kernel can divide them.
+    ///     peer.send_segments(vec![7; 400], 100, socket.local_addr()?, IoTimeout::NONE).await?;
+    ///
+    ///     let (mut first, mut batch) = ([0; 1500], DatagramBatch::new(1500));
+    ///     socket.recv_from(&mut first, IoTimeout::NONE).await?;
+    ///     # #[cfg(target_os = "linux")]
+    ///     socket.try_recv_batch(&mut batch)?;
+    ///     for (bytes, from) in batch.iter() {
+    ///         // Without bytes if the datagram was longer than 1,500.
+    ///         assert_eq!((bytes.map(<[u8]>::len), from), (Some(100), peer.local_addr()?));
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// As `recvmmsg(2)`; `Unsupported` on systems other than Linux.
     pub fn try_recv_batch(&self, batch: &mut DatagramBatch) -> io::Result<()> {

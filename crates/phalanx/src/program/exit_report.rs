@@ -3,6 +3,21 @@
 use std::time::Duration;
 
 /// Result of [`Runtime::run`](crate::Runtime::run).
+///
+/// ```
+/// use phalanx::{Graph, Runtime};
+///
+/// let mut graph = Graph::new();
+/// let stage = graph.shared("stage", ());
+/// let report = Runtime::new().processors(2).run(graph, move |start| {
+///     start.control().drain();
+///     stage.dispatch(|_| async {})?;
+///     Ok(())
+/// })?;
+/// assert_eq!(report.processors.len(), 2);
+/// assert!(report.is_clean(), "{:?}", report.processors);
+/// # Ok::<(), phalanx::runtime::RunError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExitReport {

@@ -241,6 +241,10 @@ impl Runtime {
     /// objects](crate::stage::Pooled) in huge pages where the kernel provides them. The kernel commits pages
     /// when they are first used. Memory beyond the region comes from the allocator and is counted as
     /// `overflow_bytes`. The default is [`DEFAULT_REGION`]; zero disables it.
+    ///
+    /// ```
+    /// let _runtime = phalanx::Runtime::new().region(16 << 20); // 16 MiB for each processor
+    /// ```
     #[must_use]
     pub fn region(mut self, bytes: usize) -> Self {
         self.worker.region = bytes;

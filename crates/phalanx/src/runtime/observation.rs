@@ -22,6 +22,15 @@ impl Runtime {
     ///
     /// Also reports operations that [wait for each other](crate::metrics::WaitCycle) in a cycle: when no cohort has
     /// run for a second, and when a drain has reached its limit. [`Duration::ZERO`] disables both.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use phalanx::Runtime;
+    ///
+    /// // A server that must answer within 10 ms wants to know of longer operations.
+    /// let runtime = Runtime::new().processors(1).stall_threshold(Duration::from_millis(10));
+    /// # runtime.block_on(|_| (), async |()| ()).unwrap();
+    /// ```
     #[must_use]
     pub fn stall_threshold(mut self, limit: Duration) -> Self {
         self.stall_threshold = limit;

@@ -19,6 +19,22 @@ impl Runtime {
     ///
     /// New connections follow the number, and so do connections that the program
     /// [offers](crate::net::Stream::offer). Other connections stay on their processors.
+    ///
+    /// ```
+    /// use phalanx::runtime::PlacementMode;
+    /// use phalanx::{Graph, Runtime};
+    ///
+    /// let mut graph = Graph::new();
+    /// let stage = graph.shared("stage", ());
+    /// // Four processors, of which one to four are active.
+    /// let runtime = Runtime::new().processors(4).placement(PlacementMode::On, 1);
+    /// runtime.run(graph, move |start| {
+    ///     start.control().drain();
+    ///     stage.dispatch(|_| async {})?;
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), phalanx::runtime::RunError>(())
+    /// ```
     #[must_use]
     pub fn placement(mut self, mode: PlacementMode, min: usize) -> Self {
         (self.placement, self.min_active) = (mode, min);

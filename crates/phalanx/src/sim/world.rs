@@ -20,6 +20,32 @@ use crate::program::{StartContext, StartError};
 pub(super) type LookAtCalls = Box<dyn FnOnce(CallGraph)>;
 
 /// Describes a world before it runs. See [`run`](super::run).
+///
+/// ```
+/// use phalanx::sim::{self, Faults};
+/// use phalanx::{Graph, SharedStage};
+///
+/// sim::explore(3, |world| {
+///     let processors = 1 + world.draw(2) as usize;
+///     world.set_processors(processors);
+///     world.set_faults(Faults::NONE);
+///     world.file("/etc/greeting", "hello");
+///     let etc = world.directory("/etc");
+///     let mut graph = Graph::new();
+///     let stage: SharedStage<()> = graph.shared("read", ());
+///     world.program(graph, move |_| {
+///         let etc = etc.clone();
+///         stage.dispatch(move |_| async move {
+///             let file = etc.open_file(b"greeting", false).await.unwrap();
+///             assert_eq!(file.read_at(0, 100).await.unwrap(), b"hello");
+///         })?;
+///         Ok(())
+///     });
+///     let net = world.net();
+///     // The program drains when all clients have finished.
+///     world.client(async move { net.sleep(std::time::Duration::from_secs(1)).await });
+/// });
+/// ```
 pub struct World {
     pub(super) seed: u64,
     pub(super) rng: Rng,

@@ -38,6 +38,18 @@ use crate::io::with;
 /// The time since the start of the program, like [`now`], but read from the clock, which costs some 25 ns: for the
 /// length of work within a cohort, whose time is that of its begin. In a simulation it is [`now`].
 ///
+/// ```
+/// use phalanx::time::{clock, time_of_day};
+///
+/// #[phalanx::main(processors = 1)]
+/// async fn main() {
+///     let (begin, date) = (clock(), time_of_day());
+///     let squares: u64 = (0..1000).map(|n| n * n).sum();
+///     println!("{squares} took {:?} at {} s since 1970", clock() - begin, date.as_secs());
+///     # assert!(clock() >= begin);
+/// }
+/// ```
+///
 /// # Panics
 /// Outside of a processor of a running [`Runtime`](crate::Runtime).
 pub fn clock() -> Duration {

@@ -33,6 +33,18 @@ pub type BalancedStage<S> = Stage<Roaming<Shared<S>>>;
 
 /// An exclusive stage whose operations may be sent to the processor that has its state in the cache
 /// ([`StageOptions::cache_affinity`](crate::StageOptions::cache_affinity)).
+///
+/// ```
+/// use phalanx_core::{AffineStage, CallError, Graph};
+///
+/// async fn sum(index: AffineStage<Vec<u64>>) -> Result<u64, CallError> {
+///     index.call(|index| async move { index.with(|index| index.iter().sum()) }).await
+/// }
+///
+/// let mut graph = Graph::new();
+/// let index: AffineStage<Vec<u64>> = graph.stage("index").cache_affinity(256 << 10).exclusive(vec![1; 32 << 10]);
+/// # let _ = sum(index);
+/// ```
 pub type AffineStage<S> = Stage<Roaming<Exclusive<S>>>;
 
 impl<A: LocalAccess> Stage<Roaming<A>> {
