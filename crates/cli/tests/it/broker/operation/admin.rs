@@ -324,7 +324,8 @@ fn the_nodes_of_a_cluster_are_listed(driver: &str) {
     assert!(client.starts_with("$cluster/b."), "{client}");
     let mut there = Client::new(&other, "there");
     there.subscribe("t", QoS::AtMostOnce);
-    assert_eq!(own.get(&format!("client?client={client}"))["filters"], json!(["t"]));
+    let filters = own.get(&format!("client?client={client}"))["filters"].clone();
+    assert!(filters.as_array().unwrap().contains(&json!("t")), "{filters}");
     Client::new(&own.broker, "here").publish("t", "over");
     there.receives("t", "over");
     let metrics = || request(own.admin, "GET", "/metrics", "", "").1.as_str().unwrap().to_owned();
