@@ -12,6 +12,7 @@ use crate::schedule::wake;
 use crate::stats;
 use crate::system::{real, sys};
 use crate::thread::switch::{leave, switch};
+use crate::thread::wait::Wait;
 use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, SIGNAL, Thread, state};
 
 /// Size of the stack on which a home waits. glibc's handler for changes of credentials may run on it.
@@ -22,26 +23,36 @@ pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
 pub(crate) enum Departure {
     /// The thread was away. It may be at home again.
     Left,
-    /// The thread is summoned.
-    Summoned,
+    /// The thread is summoned, or stays at home, or a handler has waited since the begin of the wait.
+    Refused,
     /// The thread executes a handler of a signal, which returns on this kernel thread only: the kernel restores the signal
     /// mask then, and the stack for handlers.
     InHandler,
 }
 
 /// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere, or at once if
-/// it has to stay. `leaves` runs before, with signals blocked.
-pub(crate) fn leave_home(thread: &Thread, action: Action, leaves: impl FnOnce()) -> Departure {
+/// it has to stay, or to look again whether it waits. `leaves` runs before, with signals blocked.
+pub(crate) fn leave_home(
+    thread: &Thread,
+    action: Action,
+    wait: Wait,
+    leaves: impl FnOnce(),
+) -> Departure {
     let is_summoned = |summons| summons & (CANCEL | SIGNAL) != 0;
     let depart = |summons| (!is_summoned(summons)).then_some(summons & !AT_HOME);
     let Ok(was) = thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, depart) else {
-        return Departure::Summoned;
+        return Departure::Refused;
     };
     thread.home_tid();
     let mask = sys::set_signal_mask(sys::HOME_MASK);
+    // A handler may have run before the signals were blocked. It may have taken the notification, the node, or the summons.
+    let is_refused = || {
+        is_summoned(thread.summons.load(Ordering::Acquire))
+            || thread.stays_home.get()
+            || wait.is_disturbed(thread)
+    };
     let departure = match mask & !thread.own_mask.get() & sys::HOME_MASK {
-        // A handler that ran meanwhile may have taken the notification.
-        0 if is_summoned(thread.summons.load(Ordering::Acquire)) => Departure::Summoned,
+        0 if is_refused() => Departure::Refused,
         0 => Departure::Left,
         _ => Departure::InHandler,
     };

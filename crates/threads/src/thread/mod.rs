@@ -10,6 +10,7 @@ pub(crate) mod masked;
 pub(crate) mod site;
 pub(crate) mod state;
 pub(crate) mod switch;
+pub(crate) mod wait;
 
 use core::arch::{asm, global_asm};
 use core::cell::{Cell, UnsafeCell};
@@ -137,6 +138,8 @@ pub(crate) struct Thread {
     pub(crate) has_mapped_stack: Cell<bool>,
     /// Signals of the process that it accepts at home for others (`acceptors.rs`).
     pub(crate) represents: Cell<u64>,
+    /// Changes when the thread's own node or a notification is taken (`wait.rs`).
+    pub(crate) disturbances: Cell<u32>,
     /// The sections that hold a lock of this library and have not ended.
     pub(crate) locks: Cell<u32>,
     /// The neighbours in the list of threads, under its lock (`all.rs`).
@@ -213,8 +216,8 @@ impl Thread {
     }
 
     /// Whether the thread's own node has been woken, or a handler has waited meanwhile, whose node it was.
-    pub(crate) fn is_woken(&self) -> bool {
-        !self.has_node() || unsafe { &*self.node.get() }.is_woken()
+    pub(crate) fn is_woken(&self, key: usize) -> bool {
+        !self.has_node(key) || unsafe { &*self.node.get() }.is_woken()
     }
 
     /// Whether the descriptor for which the thread waited last was closed meanwhile.
@@ -222,10 +225,15 @@ impl Thread {
         unsafe { &*self.node.get() }.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Whether the thread's own node was inserted into the table and has not been removed since. It may have been woken.
-    pub(crate) fn has_node(&self) -> bool {
+    /// Whether the thread's own node was inserted for `key` and has not been removed since. It may have been woken.
+    pub(crate) fn has_node(&self, key: usize) -> bool {
+        self.node_key() == key
+    }
+
+    /// The key for which the thread's own node was inserted; 0 if it has been removed since.
+    pub(crate) fn node_key(&self) -> usize {
         // Other threads do not write the key.
-        unsafe { &*self.node.get() }.key != 0
+        unsafe { &*self.node.get() }.key
     }
 
     /// Whether the thread runs on a carrier.

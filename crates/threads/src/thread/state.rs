@@ -55,6 +55,11 @@ pub(crate) fn make_runnable(state: &impl Word) {
     state.store(RUNNING, Ordering::Relaxed);
 }
 
+/// Ends a park at home that a handler has interrupted: the kernel does not restart a wait for another value.
+pub(crate) fn end_park_at_home(state: &impl Word) {
+    state.compare_exchange(PARKED_AT_HOME, RUNNING, Ordering::AcqRel, Ordering::Relaxed);
+}
+
 /// Ends a park. Everything before an erased notification is visible to the caller, who checks its condition again.
 #[inline]
 pub(crate) fn resume(state: &impl Word) {

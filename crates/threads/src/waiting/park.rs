@@ -5,13 +5,14 @@
 //! A thread's record outlives each notification: the notifier found the thread in a queue under its lock, or holds a
 //! `pthread_t` that the program may use.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::schedule::acceptors;
 use crate::schedule::home::{Departure, leave_carrier, leave_home, obey, stay_home};
 use crate::stats;
 use crate::system::sys;
 use crate::thread::state::{self, PARKED_AT_HOME, RUNNING};
+use crate::thread::wait::{Wait, disturb};
 use crate::thread::{Action, Thread, site};
 use crate::waiting::{table, timers};
 
@@ -29,8 +30,9 @@ pub(crate) enum Woken {
 /// After so many captures a thread stays at home: it computes, or spins, for too long to share a carrier.
 const MAX_CAPTURES: u32 = 16;
 
-/// Waits for a notification, at most until `deadline` (monotonic nanoseconds). May return early.
-pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
+/// Waits for a notification, at most until `deadline` (monotonic nanoseconds). May return early, and does so if a handler has
+/// waited since `wait` began. The caller has then looked whether it has to wait.
+pub(crate) fn park(thread: &Thread, wait: Wait, deadline: Option<u64>) -> Woken {
     if thread.captures.load(Ordering::Relaxed) >= MAX_CAPTURES && thread.is_convertible() {
         stay_home(thread);
     }
@@ -38,7 +40,7 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
         return Woken::Summoned;
     }
     if !thread.is_convertible() {
-        return park_at_home(thread, deadline);
+        return park_at_home(thread, wait, deadline);
     }
     thread.site.set(site::here(thread, table::kind_of_wait(thread)));
     let add_timer = || deadline.into_iter().for_each(|deadline| timers::add(thread, deadline));
@@ -51,7 +53,7 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
             Departure::Left
         }
         // A handler that runs before the thread leaves may wait, and have a timer.
-        false => leave_home(thread, Action::Park, add_timer),
+        false => leave_home(thread, Action::Park, wait, add_timer),
     };
     if departure == Departure::Left {
         stats::resumed(site);
@@ -60,17 +62,25 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
         }
     }
     if departure == Departure::InHandler {
-        return park_at_home(thread, deadline);
+        return park_at_home(thread, wait, deadline);
     }
-    state::resume(&thread.state);
+    resume(thread);
     if obey(thread) { Woken::Summoned } else { Woken::Normally }
 }
 
-fn park_at_home(thread: &Thread, deadline: Option<u64>) -> Woken {
+/// Takes a notification, which may be that of a wait that the calling handler has interrupted.
+fn resume(thread: &Thread) {
+    disturb(thread);
+    state::resume(&thread.state);
+}
+
+fn park_at_home(thread: &Thread, wait: Wait, deadline: Option<u64>) -> Woken {
     let (done, failed) = (Ordering::AcqRel, Ordering::Acquire);
     let parked = thread.state.compare_exchange(RUNNING, PARKED_AT_HOME, done, failed);
     let mut error = 0;
-    if parked.is_ok() {
+    // A handler that waits from here on changes the state, so the kernel does not restart the wait.
+    compiler_fence(Ordering::SeqCst);
+    if parked.is_ok() && !wait.is_disturbed(thread) {
         while thread.state.load(Ordering::Acquire) == PARKED_AT_HOME
             && error != sys::EINTR
             && error != sys::ETIMEDOUT
@@ -78,7 +88,7 @@ fn park_at_home(thread: &Thread, deadline: Option<u64>) -> Woken {
             error = sys::futex_wait(&thread.state, PARKED_AT_HOME, deadline);
         }
     }
-    state::resume(&thread.state);
+    resume(thread);
     match obey(thread) {
         true => Woken::Summoned,
         false if error == sys::EINTR => Woken::BySignal,

@@ -18,7 +18,8 @@ use crate::schedule::notify::unpark;
 use crate::system::lock::Lock;
 use crate::thread::masked::Masked;
 use crate::thread::site::Kind;
-use crate::thread::{Node, Thread};
+use crate::thread::wait::disturb;
+use crate::thread::{Node, Thread, state};
 use crate::waiting::key;
 
 const BUCKETS: usize = 1024;
@@ -138,17 +139,22 @@ pub(crate) fn under_lock<R>(key: usize, function: impl FnOnce() -> R) -> R {
     function()
 }
 
-/// Removes a thread's own node. Returns whether it has been woken, or a handler has waited meanwhile.
-pub(crate) fn remove(thread: &Thread) -> bool {
-    let is_replaced = !thread.has_node();
+/// Removes a thread's own node for `key`. Returns whether it has been woken, or a handler has waited meanwhile.
+pub(crate) fn remove(thread: &Thread, key: usize) -> bool {
+    // No handler replaces the node in between.
+    let _masked = Masked::new();
+    let is_replaced = !thread.has_node(key);
     let woken = unsafe { remove_node(thread.node.get()) };
     woken || is_replaced
 }
 
-/// Removes a thread's own node that a handler has interrupted or left.
+/// Removes a thread's own node whose wait a handler has interrupted or left. An interrupted park ends.
 pub(crate) fn abandon(thread: &Thread) {
-    if thread.has_node() {
-        remove(thread);
+    let key = thread.node_key();
+    if key != 0 {
+        disturb(thread);
+        state::end_park_at_home(&thread.state);
+        remove(thread, key);
     }
 }
 

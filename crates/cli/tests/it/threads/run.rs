@@ -201,6 +201,20 @@ fn handlers_that_wait_or_jump() {
     runs_as_natively("handlers");
 }
 
+/// A handler that waits takes nothing from the wait that it interrupts, at any of its system calls, or between them.
+#[test]
+fn handlers_that_wait_at_all_points_of_a_wait() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), "points").filter(|_| machine_is_suitable()) else {
+        return;
+    };
+    let wanted = output(&mut Command::new(&program));
+    assert!(wanted.status.success(), "{wanted:?}");
+    // The dynamic linker looks functions up at the start, not within the waits.
+    let mut command = threads(2, &program);
+    assert_eq!(output(command.arg("instructions").env("LD_BIND_NOW", "1")), wanted);
+}
+
 #[test]
 fn handlers_that_wait_on_the_own_kernel_thread() {
     runs_as_natively("returns");

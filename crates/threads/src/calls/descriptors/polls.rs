@@ -15,6 +15,7 @@ use crate::readiness::watch::{self, Armed};
 use crate::schedule::home::go_home;
 use crate::system::real;
 use crate::system::sys::{self, Timespec};
+use crate::thread::wait::Wait;
 use crate::thread::{Node, Thread};
 use crate::waiting::key::{IN, OUT, PRI, key};
 use crate::waiting::park::{Woken, park};
@@ -121,11 +122,13 @@ fn wait(thread: &Thread, requests: &[Request], deadline: Option<u64>) -> Ready {
     monitor::wake_up();
     let nodes = &mut nodes[..inserted];
     let mut woken = Woken::Normally;
+    let mut begun = Wait::begin(thread);
     while !nodes.iter().any(|node| unsafe { node.assume_init_ref() }.is_woken())
         && woken == Woken::Normally
         && deadline.is_none_or(|at| sys::now() < at)
     {
-        woken = park(thread, deadline);
+        woken = park(thread, begun, deadline);
+        begun = Wait::begin(thread);
     }
     let ready = remove(nodes);
     match woken {

@@ -5,6 +5,7 @@ use crate::carriers::monitor;
 use crate::readiness::watch::{self, Armed};
 use crate::schedule::home::obey;
 use crate::system::{flags, sys};
+use crate::thread::wait::Wait;
 use crate::thread::{Thread, current};
 use crate::waiting::key::key;
 use crate::waiting::park::{Woken, park};
@@ -61,15 +62,17 @@ pub(crate) fn wait(
     }
     monitor::wake_up();
     let mut woken = Woken::Normally;
-    while !thread.is_woken()
+    let mut begun = Wait::begin(thread);
+    while !thread.is_woken(at)
         && woken == Woken::Normally
         && deadline.is_none_or(|at| sys::now() < at)
     {
-        woken = park(thread, deadline);
+        woken = park(thread, begun, deadline);
+        begun = Wait::begin(thread);
     }
     // A handler that has waited meanwhile has replaced the node.
-    let is_own = thread.has_node();
-    let ready = table::remove(thread);
+    let is_own = thread.has_node(at);
+    let ready = table::remove(thread, at);
     if is_own && thread.found_closed() {
         return Ready::Closed;
     }

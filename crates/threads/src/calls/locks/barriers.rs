@@ -11,6 +11,7 @@ use crate::schedule::home::go_home;
 use crate::system::lock::Lock;
 use crate::system::real::{self, Object};
 use crate::thread::masked::Masked;
+use crate::thread::wait::Wait;
 use crate::thread::{Node, Thread, current};
 use crate::waiting::park::park;
 use crate::waiting::table;
@@ -63,8 +64,10 @@ fn wait(thread: &Thread, key: usize, inserted: impl FnOnce()) {
     unsafe { own.write(Node::new(thread, key, 0)) };
     unsafe { table::insert_node(own, |_| true) };
     inserted();
+    let mut begun = Wait::begin(thread);
     while !unsafe { &*own }.is_woken() {
-        park(thread, None);
+        park(thread, begun, None);
+        begun = Wait::begin(thread);
     }
     unsafe { table::remove_node(own) };
 }

@@ -10,6 +10,7 @@ use crate::system::deadline::deadline;
 use crate::system::real::{self, Object};
 use crate::system::sys::{self, Timespec};
 use crate::thread::current;
+use crate::thread::wait::Wait;
 use crate::waiting::park::{Woken, park};
 use crate::waiting::table;
 
@@ -37,18 +38,19 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
     table::insert(thread, key, 0, |_| true);
     let error = unsafe { real::pthread_mutex_unlock(mutex) };
     if error != 0 {
-        if table::remove(thread) {
+        if table::remove(thread, key) {
             // A signal that this waiter has taken meanwhile is meant for another one.
             table::wake(key, 1);
         }
         return error;
     }
     table::wake(mutex as usize, 1);
-    let mut interrupted = false;
-    while !thread.is_woken() && !interrupted && deadline.is_none_or(|at| sys::now() < at) {
-        interrupted = park(thread, deadline) != Woken::Normally;
+    let (mut interrupted, mut begun) = (false, Wait::begin(thread));
+    while !thread.is_woken(key) && !interrupted && deadline.is_none_or(|at| sys::now() < at) {
+        interrupted = park(thread, begun, deadline) != Woken::Normally;
+        begun = Wait::begin(thread);
     }
-    let woken = table::remove(thread);
+    let woken = table::remove(thread, key);
     let error = mutexes::lock(thread, mutex);
     if !thread.is_convertible() && !woken {
         unsafe { real::pthread_testcancel() };

@@ -12,6 +12,7 @@ use crate::schedule::home::{go_home, obey};
 use crate::system::deadline;
 use crate::system::sys::{self, Timespec};
 use crate::thread::Thread;
+use crate::thread::wait::Wait;
 use crate::waiting::park::{Woken, park};
 use crate::waiting::table;
 
@@ -105,20 +106,21 @@ fn wait(thread: &Thread, [address, operation, value, time, ..]: [usize; 6]) -> O
     let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
     table::insert(thread, address, 0, |_| true);
     fence(Ordering::SeqCst);
-    let mut interrupted = false;
+    let (mut interrupted, mut begun) = (false, Wait::begin(thread));
     let differs = word.load(Ordering::SeqCst) != value as u32;
     while !differs
-        && !thread.is_woken()
+        && !thread.is_woken(address)
         && deadline.is_none_or(|at| sys::now() < at)
         && !interrupted
     {
-        interrupted = match park(thread, deadline) {
+        interrupted = match park(thread, begun, deadline) {
             Woken::Normally => false,
             Woken::Summoned => must_return(thread, deadline.is_none()),
             Woken::BySignal => true,
         };
+        begun = Wait::begin(thread);
     }
-    let notified = table::remove(thread);
+    let notified = table::remove(thread, address);
     Some(match () {
         // A waiter that finds another value has consumed a wake-up; its caller looks at the value again.
         () if notified => 0,

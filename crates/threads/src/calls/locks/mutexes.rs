@@ -11,6 +11,7 @@ use crate::schedule::home::{go_home, obey, stay_home};
 use crate::system::deadline;
 use crate::system::real::{self, Object};
 use crate::system::sys::{self, Timespec};
+use crate::thread::wait::Wait;
 use crate::thread::{Thread, current};
 use crate::waiting::park::park;
 use crate::waiting::table;
@@ -114,6 +115,7 @@ fn wait(
     let key = mutex as usize;
     obey(thread);
     loop {
+        let begun = Wait::begin(thread);
         table::insert(thread, key, 0, |_| true);
         fence(Ordering::SeqCst);
         let mut result = unsafe { real::pthread_mutex_trylock(mutex) };
@@ -121,15 +123,15 @@ fn wait(
             result = sys::ETIMEDOUT;
         }
         if result != sys::EBUSY {
-            if table::remove(thread) {
+            if table::remove(thread, key) {
                 // A release that was meant for this waiter must not be lost.
                 table::wake(key, 1);
             }
             return result;
         }
-        park(thread, deadline);
+        park(thread, begun, deadline);
         // A waiter that was woken and finds its time over passes the release on, above.
-        if table::remove(thread) && deadline.is_some_and(|at| sys::now() >= at) {
+        if table::remove(thread, key) && deadline.is_some_and(|at| sys::now() >= at) {
             let result = unsafe { real::pthread_mutex_trylock(mutex) };
             if result != sys::EBUSY {
                 return result;

@@ -15,6 +15,7 @@ use crate::system::deadline::deadline;
 use crate::system::real::{self, Object};
 use crate::system::sys::{self, Timespec};
 use crate::thread::current;
+use crate::thread::wait::Wait;
 use crate::waiting::park::park;
 use crate::waiting::table;
 
@@ -79,11 +80,13 @@ fn acquire(
             deadline => deadline,
         },
     };
-    let key = lock as usize;
+    let (key, mut is_inserted) = (lock as usize, false);
     loop {
+        let begun = Wait::begin(thread);
         // Again after a handler that has interrupted the wait has waited, too.
-        if !thread.has_node() {
+        if !is_inserted || !thread.has_node(key) {
             table::insert(thread, key, interest, |_| true);
+            is_inserted = true;
         }
         fence(Ordering::SeqCst);
         let mut result = attempt(lock);
@@ -91,11 +94,11 @@ fn acquire(
             result = sys::ETIMEDOUT;
         }
         if result == sys::EBUSY {
-            park(thread, deadline);
+            park(thread, begun, deadline);
             continue;
         }
         // Each release notifies all waiters, so none is lost here.
-        table::remove(thread);
+        table::remove(thread, key);
         if result == sys::ETIMEDOUT && interest == WRITER && prefers_writers(lock) {
             // Readers waited for this writer.
             table::notify(key);

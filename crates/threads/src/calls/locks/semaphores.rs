@@ -12,6 +12,7 @@ use crate::system::deadline::deadline;
 use crate::system::real::{self, Object};
 use crate::system::sys::{self, Timespec};
 use crate::thread::current;
+use crate::thread::wait::Wait;
 use crate::waiting::park::{Woken, park};
 use crate::waiting::table;
 
@@ -32,11 +33,12 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
         if unsafe { real::sem_trywait(semaphore) } == 0 {
             return 0;
         }
+        let begun = Wait::begin(thread);
         table::insert(thread, key, 0, |_| true);
         fence(Ordering::SeqCst);
         let taken = unsafe { real::sem_trywait(semaphore) } == 0;
-        let woken = if taken { Woken::Normally } else { park(thread, deadline) };
-        let notified = table::remove(thread);
+        let woken = if taken { Woken::Normally } else { park(thread, begun, deadline) };
+        let notified = table::remove(thread, key);
         if taken {
             if notified {
                 table::wake(key, 1);

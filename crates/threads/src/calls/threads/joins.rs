@@ -11,10 +11,10 @@ use crate::schedule::home::{go_home, obey};
 use crate::system::deadline::deadline;
 use crate::system::real;
 use crate::system::sys::{self, Timespec};
+use crate::thread::wait::Wait;
 use crate::thread::{Thread, current, of};
-use crate::waiting::ends::key;
 use crate::waiting::park::{Woken, park};
-use crate::waiting::table;
+use crate::waiting::{ends, table};
 
 /// Whether a thread will announce its end. If it does not, because it was not created through this library, the calling one
 /// joins it at home; if the deadline passes before it has started, anywhere.
@@ -43,13 +43,14 @@ fn wait(thread: &Thread, target: &Thread, deadline: Option<u64>) {
     if !thread.is_convertible() || !announces_end(thread, target, deadline) {
         return;
     }
-    let mut is_over = !is_joinable;
+    let (key, mut is_over) = (ends::key(target), !is_joinable);
     while !is_over {
-        table::insert(thread, key(target), 0, |_| true);
+        let begun = Wait::begin(thread);
+        table::insert(thread, key, 0, |_| true);
         is_over =
             target.has_ended.load(Ordering::SeqCst) || deadline.is_some_and(|at| sys::now() >= at);
-        let woken = if is_over { Woken::Normally } else { park(thread, deadline) };
-        table::remove(thread);
+        let woken = if is_over { Woken::Normally } else { park(thread, begun, deadline) };
+        table::remove(thread, key);
         // A thread that is cancelled, or has received a signal, is at home and waits there.
         is_over |= woken != Woken::Normally;
     }

@@ -12,6 +12,7 @@ use crate::system::deadline::deadline;
 use crate::system::real;
 use crate::system::sys::{self, Timespec};
 use crate::thread::masked::Masked;
+use crate::thread::wait::Wait;
 use crate::thread::{Action, Thread, current, site};
 use crate::waiting::park::{Woken, park};
 
@@ -22,11 +23,12 @@ const ABSOLUTE: i32 = 1;
 /// Sleeps until a monotonic time. Returns the remaining nanoseconds if a signal interrupts the sleep.
 fn sleep_until(thread: &Thread, deadline: u64) -> Option<u64> {
     loop {
+        let begun = Wait::begin(thread);
         let now = sys::now();
         if now >= deadline {
             return None;
         }
-        let woken = park(thread, Some(deadline));
+        let woken = park(thread, begun, Some(deadline));
         if woken != Woken::Normally {
             unsafe { real::pthread_testcancel() };
             if woken == Woken::BySignal || must_return(thread, false) {
