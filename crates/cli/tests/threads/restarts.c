@@ -23,7 +23,19 @@ static unsigned word;
 static sem_t semaphore;
 static char byte;
 
-static void handle(int signal) { (void)signal; }
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int handler_waits;
+
+// A handler that waits interrupts the call as well.
+static void handle(int signal) {
+    (void)signal;
+    struct timespec past = {.tv_sec = 1};
+    if (!handler_waits) return;
+    CHECK(pthread_mutex_lock(&mutex) == 0);
+    CHECK(pthread_cond_timedwait(&condition, &mutex, &past) == ETIMEDOUT);
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
+}
 
 static int by_read(void) { return read(pipes[0], &byte, 1); }
 static int by_receive(void) { return recv(pair[0], &byte, 1, 0); }
@@ -124,14 +136,16 @@ int main(void) {
     CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
     CHECK(pipe(pipes) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 && sem_init(&semaphore, 0, 0) == 0);
     CHECK((listener = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && listen(listener, 1) == 0);
-    accept_signal("read", by_read);
-    accept_signal("recv", by_receive);
-    accept_signal("accept", by_accept);
-    accept_signal("usleep", by_sleep);
-    accept_signal("poll", by_poll);
-    accept_signal("futex", by_futex);
-    accept_signal("semaphore", by_semaphore);
-    interrupt("recv with a timeout", by_timed_receive);
-    interrupt("semaphore with a timeout", by_timed_semaphore);
+    for (handler_waits = 0; handler_waits < 2; handler_waits++) {
+        accept_signal("read", by_read);
+        accept_signal("recv", by_receive);
+        accept_signal("accept", by_accept);
+        accept_signal("usleep", by_sleep);
+        accept_signal("poll", by_poll);
+        accept_signal("futex", by_futex);
+        accept_signal("semaphore", by_semaphore);
+        interrupt("recv with a timeout", by_timed_receive);
+        interrupt("semaphore with a timeout", by_timed_semaphore);
+    }
     return 0;
 }

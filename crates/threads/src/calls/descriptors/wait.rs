@@ -80,7 +80,7 @@ pub(crate) fn wait(
         // A handler interrupts a call with a timeout even with SA_RESTART.
         Woken::Summoned if must_return(thread, deadline.is_none()) => Ready::Interrupted,
         Woken::Summoned if deadline.is_none() => Ready::Natively,
-        _ if ready => Ready::Retry,
+        _ if ready && (is_own || woken == Woken::Normally) => Ready::Retry,
         Woken::BySignal => Ready::Interrupted,
         // The rest of the time is left.
         Woken::Summoned => Ready::Retry,

@@ -120,10 +120,15 @@ fn wait(thread: &Thread, [address, operation, value, time, ..]: [usize; 6]) -> O
         };
         begun = Wait::begin(thread);
     }
+    let is_own = thread.has_node(address);
     let notified = table::remove(thread, address);
+    if notified && !is_own && interrupted {
+        // The handler that has interrupted the wait has replaced the node, which may have been woken.
+        table::wake(address, 1);
+    }
     Some(match () {
         // A waiter that finds another value has consumed a wake-up; its caller looks at the value again.
-        () if notified => 0,
+        () if notified && (is_own || !interrupted) => 0,
         () if differs => -(sys::EAGAIN as isize),
         () if interrupted => -(sys::EINTR as isize),
         () => -(sys::ETIMEDOUT as isize),

@@ -38,6 +38,7 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
         fence(Ordering::SeqCst);
         let taken = unsafe { real::sem_trywait(semaphore) } == 0;
         let woken = if taken { Woken::Normally } else { park(thread, begun, deadline) };
+        let is_own = thread.has_node(key);
         let notified = table::remove(thread, key);
         if taken {
             if notified {
@@ -45,8 +46,12 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
             }
             return 0;
         }
-        if notified {
+        if notified && (is_own || woken == Woken::Normally) {
             continue;
+        }
+        if notified {
+            // A handler that has waited has replaced the node, which may have been woken.
+            table::wake(key, 1);
         }
         if woken != Woken::Normally {
             unsafe { real::pthread_testcancel() };
