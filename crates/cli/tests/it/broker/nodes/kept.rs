@@ -354,7 +354,7 @@ fn messages_for_other_nodes_survive_their_publishers_node(driver: &'static str) 
             let mut reader = Client::new(node, "reader");
             reader.subscribe("kept", QoS::AtMostOnce);
             reader.subscribe("end", QoS::AtMostOnce);
-            reader.publish("end", "");
+            reader.publish_with("end", "", Delivery::AtMostOnce, false, &[]);
             let came = reader.next();
             (came.message().topic == "kept").then_some(())
         });
