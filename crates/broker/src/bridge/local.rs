@@ -1,17 +1,19 @@
 //! The session of a bridge and its subscriptions at this broker.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::num::NonZero;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::CallError;
 use phalanx_mqtt::{QoS, Reason, RetainHandling, SubscribeOptions, Version};
 
 use crate::access::{BRIDGE_CLIENTS, Identity};
-use crate::config::Bridge;
+use crate::config::{Bridge, Remote};
 use crate::content::parse::{PacketFilter, parse};
 use crate::context::Context;
 use crate::events::Origin;
+use crate::link::Unreleased;
 use crate::link::topics::{Forwarded, TopicMap};
 use crate::requests::SubscriptionRequest;
 use crate::session::partition::close::Closing;
@@ -27,6 +29,8 @@ pub(super) struct Local {
     retained: Cell<RetainedSent>,
     /// The session is new, and the remote broker may have one of an earlier session.
     is_new: Cell<bool>,
+    /// The packet identifiers that an earlier connection to this remote broker has not released.
+    unreleased: RefCell<Option<(Remote, Rc<Unreleased>)>>,
 }
 
 /// The retained messages that were sent.
@@ -57,7 +61,7 @@ impl Local {
     ) -> Self {
         let client = format!("{BRIDGE_CLIENTS}{}", bridge.name).into();
         let (retained, is_new) = (Cell::new(RetainedSent::None), Cell::new(is_new));
-        Self { context, bridge, map, client, retained, is_new }
+        Self { context, bridge, map, client, retained, is_new, unreleased: RefCell::default() }
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -122,9 +126,23 @@ impl Local {
 
     /// Whether the session is new, and the remote broker may take a new QoS 2 message for an earlier one with the same packet
     /// identifier.
-    pub(super) fn is_unknown(&self) -> bool {
+    fn is_unknown(&self) -> bool {
         let is_new = self.is_new.get() || !self.is_persistent();
         is_new && self.map.outgoing().any(|(_, own)| own.qos == QoS::ExactlyOnce)
+    }
+
+    /// The packet identifiers that a connection to `remote` has to release, which holds a session of the bridge if
+    /// `is_present`. No message was sent since an earlier connection that did not release all, so this one releases the rest.
+    pub(super) fn unreleased(&self, remote: &Remote, is_present: bool) -> Rc<Unreleased> {
+        let mut kept = self.unreleased.borrow_mut();
+        if !is_present || !self.is_unknown() {
+            *kept = None;
+            return Rc::default();
+        }
+        match &*kept {
+            Some((of, left)) if of == remote && !left.is_empty() => left.clone(),
+            _ => kept.insert((remote.clone(), Rc::new(Unreleased::all()))).1.clone(),
+        }
     }
 
     /// Whether the remote broker has to discard the bridge's session, because it does not know the one here. If the bridge
@@ -268,8 +286,8 @@ mod tests {
     use crate::Broker;
     use crate::config::{BridgeTopic, Config};
 
-    #[test]
-    fn a_session_is_new_until_the_remote_broker_is_connected() {
+    /// Calls `test` with the side of a bridge at this broker, in a simulated broker.
+    fn with_local(test: impl AsyncFn(Local) + Copy + 'static) {
         sim::run(0, |world| {
             let (mut graph, mut config) = (Graph::new(), Config::new());
             config.runtime.workers = 1;
@@ -285,18 +303,42 @@ mod tests {
                     let map = Arc::new(TopicMap::new(&topics));
                     let bridge = Bridge { name: "b".into(), topics, ..Bridge::default() };
                     let bridge = Arc::new(bridge);
-                    let local = Local::new(context, bridge, map, false);
-                    // It is prepared again after a failure, and before the remote broker is reached.
-                    for _ in 0..2 {
-                        local.prepare().await.unwrap();
-                        assert!(local.needs_clean_start());
-                    }
-                    local.set_known();
-                    assert!(!local.needs_clean_start());
+                    test(Local::new(context, bridge, map, false)).await;
                     net.drain();
                 })?;
                 Ok(())
             });
+        });
+    }
+
+    #[test]
+    fn a_session_is_new_until_the_remote_broker_is_connected() {
+        with_local(async |local| {
+            // It is prepared again after a failure, and before the remote broker is reached.
+            for _ in 0..2 {
+                local.prepare().await.unwrap();
+                assert!(local.needs_clean_start());
+            }
+            local.set_known();
+            assert!(!local.needs_clean_start());
+        });
+    }
+
+    #[test]
+    fn a_connection_releases_what_an_earlier_one_to_the_same_broker_has_left() {
+        with_local(async |local| {
+            local.prepare().await.unwrap();
+            let [one, other] = ["mqtt://one", "mqtt://other"].map(|own| own.parse().unwrap());
+            let first = local.unreleased(&one, true);
+            assert!(!first.is_empty());
+            assert!(Rc::ptr_eq(&local.unreleased(&one, true), &first));
+            // Another broker may hold other messages.
+            assert!(!Rc::ptr_eq(&local.unreleased(&other, true), &first));
+            assert!(!Rc::ptr_eq(&local.unreleased(&one, true), &first));
+            // The remote broker has lost its session, and makes one that holds nothing.
+            assert!(local.unreleased(&one, false).is_empty());
+            local.set_known();
+            assert!(local.unreleased(&one, true).is_empty());
         });
     }
 

@@ -243,7 +243,7 @@ impl Supervisor {
                 remote_aliases: granted.aliases,
                 keep_alive: granted.keep_alive,
                 awaits_suback: granted.awaits_suback,
-                must_release: granted.is_present && self.local.is_unknown(),
+                unreleased: self.local.unreleased(remote, granted.is_present),
                 answer_timeout: limits.connect,
                 is_resumed: granted.keeps_session,
                 origin,

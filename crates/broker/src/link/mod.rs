@@ -31,4 +31,5 @@ mod stream;
 pub(crate) mod topics;
 mod via;
 
+pub(crate) use releases::Unreleased;
 pub(crate) use stream::{Link, LinkOptions};

@@ -2,11 +2,13 @@
 //! same packet identifier for one of them.
 //!
 //! PUBREL ends each of them. The new session knows none of the packet identifiers, so it releases all, and its messages wait
-//! until the remote broker has answered. Then no answer can be taken for that to a message of the new session, and if the
-//! connection ends before, all can be released again.
+//! until the remote broker has answered. Then no answer can be taken for that to a message of the new session. If the
+//! connection ends before, the next one releases those that are left: a connection that never lasts long enough for all
+//! would otherwise start again for ever.
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::sync::Notify;
@@ -16,37 +18,69 @@ use phalanx_mqtt::{Ack, Packet, PacketId, Version};
 
 use crate::link::awaited::Awaited;
 
-/// The released packet identifiers of a connection.
-pub(super) struct Releases {
+/// The packet identifiers that are not released yet, over all connections of a bridge.
+#[derive(Default)]
+pub(crate) struct Unreleased {
     /// By packet identifier, whether PUBCOMP is outstanding. Empty if none is.
     outstanding: RefCell<Vec<bool>>,
     count: Cell<usize>,
+}
+
+impl Unreleased {
+    /// All packet identifiers.
+    pub(crate) fn all() -> Self {
+        let count = usize::from(PacketId::MAX.get());
+        Self { outstanding: RefCell::new(vec![true; count]), count: Cell::new(count) }
+    }
+
+    /// Whether all are released.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.get() == 0
+    }
+
+    /// The packets that release them.
+    fn packets(&self) -> Vec<u8> {
+        let mut packets = Vec::new();
+        let ids = (1..=PacketId::MAX.get()).filter_map(PacketId::new);
+        for (id, _) in ids.zip(&*self.outstanding.borrow()).filter(|(_, own)| **own) {
+            // The packet is short.
+            let _ = Packet::PubRel(Ack::of(id)).encode(Version::V5, &mut packets);
+        }
+        packets
+    }
+
+    /// Removes one. Returns whether it was not released yet.
+    fn remove(&self, id: PacketId) -> bool {
+        let mut outstanding = self.outstanding.borrow_mut();
+        let own = outstanding.get_mut(usize::from(id.get()) - 1);
+        let was_there = own.is_some_and(std::mem::take);
+        if was_there {
+            self.count.set(self.count.get() - 1);
+            if self.is_empty() {
+                *outstanding = Vec::new();
+            }
+        }
+        was_there
+    }
+}
+
+/// The packet identifiers that a connection releases.
+pub(super) struct Releases {
+    left: Rc<Unreleased>,
     answers: Awaited,
     is_ended: Cell<bool>,
     changed: Notify,
 }
 
 impl Releases {
-    /// Of all packet identifiers, or of none.
-    pub(super) fn new(of_all: bool, timeout: Duration, now: Duration) -> Self {
-        let count = if of_all { usize::from(PacketId::MAX.get()) } else { 0 };
-        Self {
-            outstanding: RefCell::new(vec![true; count]),
-            count: Cell::new(count),
-            answers: Awaited::new("PUBREL", of_all, timeout, now),
-            is_ended: Cell::new(false),
-            changed: Notify::default(),
-        }
+    pub(super) fn new(left: Rc<Unreleased>, timeout: Duration, now: Duration) -> Self {
+        let answers = Awaited::new("PUBREL", !left.is_empty(), timeout, now);
+        Self { left, answers, is_ended: Cell::new(false), changed: Notify::default() }
     }
 
     /// The packets that release them.
     pub(super) fn packets(&self) -> Vec<u8> {
-        let mut packets = Vec::new();
-        for id in (1..=self.count.get()).filter_map(|id| PacketId::new(id as u16)) {
-            // The packet is short.
-            let _ = Packet::PubRel(Ack::of(id)).encode(Version::V5, &mut packets);
-        }
-        packets
+        self.left.packets()
     }
 
     /// Whether the remote broker has completed all.
@@ -56,15 +90,11 @@ impl Releases {
 
     /// Whether a PUBCOMP answers one of them, rather than a PUBREL of the session.
     pub(super) fn completes(&self, id: PacketId) -> bool {
-        let mut outstanding = self.outstanding.borrow_mut();
-        let Some(own) = outstanding.get_mut(usize::from(id.get()) - 1) else { return false };
-        if !std::mem::take(own) {
+        if !self.left.remove(id) {
             return false;
         }
-        self.count.set(self.count.get() - 1);
         self.answers.postpone(now());
-        if self.count.get() == 0 {
-            *outstanding = Vec::new();
+        if self.left.is_empty() {
             self.answers.arrived();
             self.changed.notify();
         }

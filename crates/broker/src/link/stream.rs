@@ -15,7 +15,7 @@ use crate::events::Origin;
 use crate::link::aliases::{IncomingAliases, OutgoingAliases};
 use crate::link::awaited::Awaited;
 use crate::link::keep_alive::KeepAlive;
-use crate::link::releases::Releases;
+use crate::link::releases::{Releases, Unreleased};
 use crate::link::status::BridgeStatus;
 use crate::link::topics::TopicMap;
 
@@ -59,8 +59,8 @@ pub(crate) struct LinkOptions {
     pub(crate) keep_alive: u16,
     /// Whether SUBACK has not arrived during the login.
     pub(crate) awaits_suback: bool,
-    /// Whether the remote broker may hold QoS 2 messages of an earlier session.
-    pub(crate) must_release: bool,
+    /// The packet identifiers of QoS 2 messages of an earlier session that the remote broker may hold.
+    pub(crate) unreleased: Rc<Unreleased>,
     /// The time that each answer to SUBSCRIBE and PUBREL may take.
     pub(crate) answer_timeout: Duration,
     /// Whether the remote broker keeps the bridge's session for the next connection.
@@ -76,7 +76,7 @@ impl Link {
     /// A link over `wire`, on which `raw` was received already.
     pub(crate) fn new(wire: Wire, raw: Vec<u8>, options: LinkOptions) -> Self {
         let (timeout, now) = (options.answer_timeout, now());
-        let releases = Releases::new(options.must_release, timeout, now);
+        let releases = Releases::new(options.unreleased.clone(), timeout, now);
         Self {
             wire,
             keep_alive: KeepAlive::new(options.keep_alive, now),
