@@ -31,8 +31,8 @@ fn bridge(remote: SocketAddr, direction: Direction) -> Bridge {
 
 fn world(world: &mut World) {
     // If the answer to the first CONNECT is lost, the bridge releases all packet identifiers. With buffers of five bytes and many
-    // resets, that takes 11,000 connections.
-    world.set_most_steps(30_000_000);
+    // resets, that takes up to 19,000 connections.
+    world.set_most_steps(60_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
         world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
