@@ -42,7 +42,7 @@ fn world(world: &mut World) {
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
     let of = [&shared.publishers_at, &shared.subscribers_at];
-    of.iter().for_each(|own| own.set(Brokers::NODES.restarting()));
+    of.map(|own| own.set(Brokers::NODES.restarting()));
     let stays = (world.draw(2) == 0).then(|| 1 + world.draw(2) as usize);
     if let Some(at) = stays {
         of[world.draw(2) as usize].set(Brokers::one(at).restarting());
