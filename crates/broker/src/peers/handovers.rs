@@ -134,9 +134,8 @@ impl Handovers {
     /// The messages that a lost node had queued for the node of a handover are in that node's queue.
     pub(crate) fn note_relayed(&self, client: &str) {
         self.change(|state| {
-            if let Some(own) = state.awaited.values_mut().find(|own| *own.client == *client) {
-                own.is_relayed = true;
-            }
+            let found = state.awaited.values_mut().find(|own| *own.client == *client);
+            found.map(|own| own.is_relayed = true);
         });
     }
 
