@@ -75,19 +75,16 @@ pub(crate) struct Subscriber {
     pub(crate) durable_id: u64,
     pub(crate) identity: Identity,
     pub(crate) adoptions: Adoptions,
-    /// Whether its session was recovered or adopted with messages.
-    pub(crate) has_messages: bool,
 }
 
-/// Messages that were queued for a lost node, or by one, in order.
+/// Messages that were queued for a lost node, in order.
 #[derive(Clone)]
 pub(crate) struct HandingOver {
-    /// The ID of the lost node's session in the journal, or of the awaited handover with its messages.
+    /// The ID of the lost node's session in the journal.
     pub(crate) from: u64,
-    /// The node that adopted its sessions, or for which it had queued the messages; `None` for this node.
+    /// The node that adopted its sessions; `None` for this node.
     pub(crate) to: Option<ClientKey>,
-    /// The adoption of the lost node's sessions, if the messages are for them.
-    pub(crate) adoption: Option<u32>,
+    pub(crate) adoption: u32,
     pub(crate) messages: Vec<Handed>,
     /// If these are the last ones.
     pub(crate) last: Option<LastHanded>,
@@ -96,13 +93,11 @@ pub(crate) struct HandingOver {
 /// The end of a handover.
 #[derive(Clone)]
 pub(crate) struct LastHanded {
-    /// The lost node's session, and the keys of its subscriptions; `None` without one, and for its own messages.
+    /// The lost node's session, and the keys of its subscriptions; `None` without one.
     pub(crate) session: Option<(ClientKey, Vec<Box<str>>)>,
-    /// Whether the adopted sessions get what is sent as usual from then on.
-    pub(crate) ends: bool,
 }
 
-/// A queued message.
+/// A queued message of a lost node.
 #[derive(Clone)]
 pub(crate) struct Handed {
     pub(crate) message: Arc<Message>,

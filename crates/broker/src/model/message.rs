@@ -10,7 +10,6 @@ use phalanx_mqtt::{
 };
 
 use crate::model::client_key::ClientKey;
-use crate::model::delivery::How;
 use crate::model::handed::MARK_TOPIC;
 use crate::model::trie::is_shallow;
 
@@ -49,8 +48,6 @@ pub(crate) struct Message {
     is_operators: bool,
     /// Whether its sender, another broker, keeps it until it is acknowledged, and sends it again.
     pub(crate) is_kept_by_sender: bool,
-    /// Whether this node has it in a queue of a lost node, so that it cannot refuse it.
-    pub(crate) is_relayed: bool,
     /// By the runtime's clock.
     expires: Option<Duration>,
     /// The publisher; `None` for the broker's own messages and wills.
@@ -119,7 +116,6 @@ impl Message {
             is_invalid: false,
             is_operators: false,
             is_kept_by_sender: false,
-            is_relayed: false,
             expires: None,
             from: None,
             publisher: None,
@@ -213,10 +209,7 @@ impl Message {
     pub(crate) fn wants_keeping(&self) -> bool {
         let deletes = self.is_operators && self.retain && self.payload.is_empty();
         let is_acknowledged = self.from.is_some() || self.is_operators;
-        is_acknowledged
-            && !self.is_relayed
-            && !deletes
-            && (self.retain || self.qos != QoS::AtMostOnce)
+        is_acknowledged && !deletes && (self.retain || self.qos != QoS::AtMostOnce)
     }
 
     /// Whether its publisher is acknowledged only after the message is on disk. QoS 0 has no such guarantee;
@@ -260,11 +253,9 @@ impl Message {
         Self { is_operators: true, ..own }
     }
 
-    /// A copy of a message that this node has in a queue of a lost one, for its own sessions: from the lost node, if that had
-    /// queued it and is known here.
-    pub(crate) fn relayed(&self, source: Source, how: &How, from: Option<ClientKey>) -> Self {
-        let (qos, retain) = (how.qos, how.retain);
-        Self { source, qos, retain, from, is_relayed: true, ..self.again() }
+    /// A copy of a message that this node hands over to its own sessions.
+    pub(crate) fn handed(&self, source: Source) -> Self {
+        Self { source, ..self.again() }
     }
 
     /// The end of a handover, for another node.

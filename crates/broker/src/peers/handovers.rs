@@ -50,8 +50,6 @@ pub(crate) struct Awaited {
     pub(crate) node: Box<str>,
     /// The time at which the node was last asked for the first time over a lane.
     asked: Option<Duration>,
-    /// The messages that the lost node had queued for that node are in its queue.
-    pub(crate) is_relayed: bool,
 }
 
 /// The client identifier of the session of a handover.
@@ -65,8 +63,8 @@ pub(crate) fn handover_of(client: &str) -> Option<(&str, &str)> {
 }
 
 impl Handovers {
-    /// Awaits the handover of a session with this client identifier and ID, which may have messages.
-    pub(crate) fn begin(&self, client: &Arc<str>, session: u64, has_messages: bool) {
+    /// Awaits the handover of a session with this client identifier and ID.
+    pub(crate) fn begin(&self, client: &Arc<str>, session: u64) {
         let Some((journal, node)) = handover_of(client) else { return };
         let own = Awaited {
             client: client.clone(),
@@ -74,7 +72,6 @@ impl Handovers {
             journal: journal.into(),
             node: node.into(),
             asked: None,
-            is_relayed: !has_messages,
         };
         self.change(|state| _ = state.awaited.insert(session, own));
     }
@@ -131,19 +128,6 @@ impl Handovers {
         done
     }
 
-    /// The messages that a lost node had queued for the node of a handover are in that node's queue.
-    pub(crate) fn note_relayed(&self, client: &str) {
-        self.change(|state| {
-            let found = state.awaited.values_mut().find(|own| *own.client == *client);
-            found.map(|own| own.is_relayed = true);
-        });
-    }
-
-    /// Whether messages that lost nodes had queued for this node are not in its queue.
-    pub(crate) fn is_relaying(&self, node: &str) -> bool {
-        lock(&self.state).awaited.values().any(|own| *own.node == *node && !own.is_relayed)
-    }
-
     /// A journal was adopted: the nodes are asked next.
     pub(crate) fn note_adopted(&self, journal: &str) {
         self.change(|state| {
@@ -195,7 +179,7 @@ mod tests {
     fn the_oldest_awaited_adoption_is_due() {
         let (handovers, [a, b]) = (Handovers::default(), ["a.1", "b.2"].map(adoption_id));
         for (session, journal, node) in [(7, "b.2", "c.3"), (5, "a.1", "c.3"), (6, "a.1", "")] {
-            handovers.begin(&handover_client(journal, node), session, false);
+            handovers.begin(&handover_client(journal, node), session);
         }
         let chain = [a, b];
         let due = |node| handovers.due(&chain, node);

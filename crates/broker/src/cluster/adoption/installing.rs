@@ -35,15 +35,16 @@ pub(in crate::cluster) async fn install(
     mut state: RecoveredState,
 ) -> Result<(), Failed> {
     let (handovers, awaited) = handovers(kept, journal, &mut state);
+    for session in handovers {
+        add(context, Arriving { session, requests: Vec::new() }).await?;
+    }
     let all = state.sessions.iter().flat_map(|own| &own.sessions);
     kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
     // That of an earlier attempt.
     released(context, journal).await?;
-    let held = holder(journal, &mut state, &handovers);
-    for session in held.into_iter().chain(handovers) {
+    if let Some(session) = holder(journal, &mut state) {
         add(context, Arriving { session, requests: Vec::new() }).await?;
     }
-    relayed(context).await?;
     let subscriptions = state.routes.clients.into_iter();
     let mut subscriptions: HashMap<_, _> =
         subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
@@ -89,15 +90,6 @@ pub(in crate::cluster) async fn install(
     durable(context).await
 }
 
-/// Waits until the sessions here have what lost nodes had queued for them: those that follow got it before.
-async fn relayed(context: &Context) -> Result<(), Failed> {
-    let Some(peers) = &context.counters.peers else { return Ok(()) };
-    while peers.handovers.is_relaying("") {
-        pause(true).await?;
-    }
-    Ok(())
-}
-
 fn busy() -> Failed {
     Failed::Again("the broker is busy".into())
 }
@@ -131,14 +123,10 @@ async fn add(context: &Context, arriving: Arriving) -> Result<Added, Failed> {
 
 /// A session with the messages that several sessions have, if there are any. From then on only those messages have a
 /// number that are stored with it.
-fn holder(
-    journal: &JournalName,
-    state: &mut RecoveredState,
-    handovers: &[RecoveredSession],
-) -> Option<RecoveredSession> {
+fn holder(journal: &JournalName, state: &mut RecoveredState) -> Option<RecoveredSession> {
     // Only sessions refer to messages from here on.
     state.routes.retained.clear();
-    let sessions = || handovers.iter().chain(state.sessions.iter().flat_map(|own| &own.sessions));
+    let sessions = || state.sessions.iter().flat_map(|own| &own.sessions);
     let is_alone = |message: &&Arc<_>| Arc::strong_count(message) == 1;
     let all = || sessions().flat_map(RecoveredSession::messages);
     all().filter(is_alone).for_each(|message| message.set_number(0));
@@ -248,7 +236,7 @@ mod tests {
         ];
         let sessions = vec![RecoveredSessions { sessions, ..RecoveredSessions::default() }];
         let mut state = RecoveredState { sessions, ..RecoveredState::default() };
-        let held = holder(&JournalName { node: "a".into(), id: 7 }, &mut state, &[]).unwrap();
+        let held = holder(&JournalName { node: "a".into(), id: 7 }, &mut state).unwrap();
         assert_eq!(&*held.client_id, "$adopted/a.0000000000000007");
         let mut ids = (20.., 40..);
         let all = [held].into_iter().chain(state.sessions.remove(0).sessions);

@@ -9,7 +9,6 @@ use crate::model::client_key::ClientKey;
 use crate::model::message::{Message, Source};
 use crate::model::session::Adoptions;
 use crate::model::subscribers::ClientIndex;
-use crate::peers::handovers::handover_of;
 use crate::requests::Subscriber;
 
 /// A client with subscriptions, or a handover.
@@ -19,9 +18,6 @@ pub(super) struct Client {
     pub(super) online: bool,
     /// The ID of its session in the journal; 0 if not persistent.
     pub(super) durable_id: u64,
-    /// The session that gets its messages, and that one's ID in the journal: its own, or for a node the first of its
-    /// [relays](Relay).
-    pub(super) target: (ClientKey, u64),
     /// Whether it is another node of the cluster.
     pub(super) is_node: bool,
     /// The adoptions of its session, if another node kept it before, oldest first.
@@ -29,17 +25,6 @@ pub(super) struct Client {
     /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
     /// several subscriptions match.
     pub(super) last: Cell<(u64, usize)>,
-}
-
-/// Messages that a lost node had queued for another node, in the session of the awaited handover: they come before those
-/// that this node sends to that node.
-pub(super) struct Relay {
-    /// The ID in the journal, and the key of that session.
-    pub(super) session: u64,
-    key: ClientKey,
-    /// The journals of the lost node, and of the receiving one; the latter is empty for this node.
-    pub(super) journal: Box<str>,
-    node: Box<str>,
 }
 
 impl Client {
@@ -54,10 +39,6 @@ impl Router {
     pub(crate) fn forget(&mut self, client: ClientKey, keys: &[Box<str>]) {
         self.unsubscribe(client, keys);
         if let Some(index) = self.indices.remove(&client) {
-            let session = self.clients[index as usize].durable_id;
-            if self.relays.iter().any(|own| own.session == session) {
-                self.end_relay(session);
-            }
             if let Some(peers) = &self.peers {
                 peers.handovers.end(&self.clients[index as usize].identity.client);
             }
@@ -75,30 +56,15 @@ impl Router {
 
     /// The index of a client, which is added if it is unknown.
     pub(super) fn index(&mut self, subscriber: Subscriber) -> ClientIndex {
-        let Subscriber { key, durable_id, identity, adoptions, has_messages } = subscriber;
-        if let Some(index) = self.indices.get(&key) {
-            return *index;
-        }
-        if has_messages && let Some((journal, node)) = handover_of(&identity.client) {
-            let (journal, node) = (journal.into(), node.into());
-            self.relays.push(Relay { session: durable_id, key, journal, node });
-        }
-        let index = *self.indices.entry(key).or_insert_with(|| {
+        let Subscriber { key, durable_id, identity, adoptions } = subscriber;
+        *self.indices.entry(key).or_insert_with(|| {
             let is_node = identity.is_node();
             if let Some(peers) = &self.peers {
-                peers.handovers.begin(&identity.client, durable_id, has_messages);
+                peers.handovers.begin(&identity.client, durable_id);
             }
-            let (last, target) = (Cell::new((0, 0)), (key, durable_id));
-            let client = Client {
-                key,
-                identity,
-                online: true,
-                durable_id,
-                target,
-                is_node,
-                adoptions,
-                last,
-            };
+            let last = Cell::new((0, 0));
+            let client =
+                Client { key, identity, online: true, durable_id, is_node, adoptions, last };
             let index = match self.free.pop() {
                 Some(index) => {
                     self.clients[index as usize] = client;
@@ -113,36 +79,7 @@ impl Router {
                 self.nodes.push(index);
             }
             index
-        });
-        if !self.relays.is_empty() {
-            self.set_targets();
-        }
-        index
-    }
-
-    /// Adds the messages for each node to the first of its relays, which is the last one to end: the order remains.
-    pub(super) fn set_targets(&mut self) {
-        for index in &self.nodes {
-            let client = &mut self.clients[*index as usize];
-            let node = client.identity.client.strip_prefix(NODE_CLIENTS);
-            let of_node = self.relays.iter().filter(|own| Some(&*own.node) == node);
-            let first = of_node.min_by_key(|own| own.session);
-            client.target =
-                first.map_or((client.key, client.durable_id), |own| (own.key, own.session));
-        }
-    }
-
-    /// A relay has ended.
-    pub(super) fn end_relay(&mut self, session: u64) {
-        self.relays.retain(|own| own.session != session);
-        self.set_targets();
-    }
-
-    /// The key of the node with this journal, if it is known.
-    pub(super) fn node(&self, journal: &str) -> Option<ClientKey> {
-        let mut nodes = self.nodes.iter().map(|index| &self.clients[*index as usize]);
-        let is = |own: &&Client| own.identity.client.strip_prefix(NODE_CLIENTS) == Some(journal);
-        nodes.find(is).map(|own| own.key)
+        })
     }
 }
 

@@ -1,5 +1,4 @@
-//! Messages that this node held for a lost one: to the adopting node, or to the adopted sessions here. And messages that a
-//! lost node had queued for another one: to that node, or to the sessions here.
+//! Messages that this node held for a lost one: to the adopting node, or to the adopted sessions here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +13,8 @@ use crate::model::message::{Message, Source};
 use crate::requests::{Handed, HandingOver};
 
 impl Router {
-    /// Moves messages from the session of a lost node, or of an awaited handover. After the last ones that session gets no
-    /// more, and after those of a lost node's session the mark follows. Each is recorded with its removal from that
-    /// session, so that a crash neither loses nor repeats one.
+    /// Moves messages from the session of a lost node. After the last ones that session gets no more, and the mark
+    /// follows. Each is recorded with its removal from that session, so that a crash neither loses nor repeats one.
     pub(crate) fn hand_over(
         &mut self,
         own: HandingOver,
@@ -24,40 +22,35 @@ impl Router {
         at: (&Policy, Duration),
     ) {
         let HandingOver { from, to, adoption, messages, last } = own;
-        // The lost node that had queued them, if they are its own messages.
-        let relay = self.relays.iter().find(|own| own.session == from);
-        let publisher = relay.and_then(|own| self.node(&own.journal));
-        for Handed { message, how, number } in messages {
-            self.wal.moves(from, number);
-            let Some(node) = to else {
-                let source = match (source_of(how.identifiers.get()), adoption) {
-                    (Source::Node, Some(adoption)) => Source::Handed(adoption),
-                    (source, _) => source,
-                };
-                let copy = message.relayed(source, &how, publisher);
-                self.publish_own(&[Arc::new(copy)], batches, at);
-                continue;
-            };
-            let how = match adoption {
-                Some(adoption) => {
-                    How { identifiers: handed_over(&how.identifiers, adoption), ..how }
+        match to {
+            None => {
+                for Handed { message, how, number } in &messages {
+                    let source = match source_of(how.identifiers.get()) {
+                        Source::Node => Source::Handed(adoption),
+                        handed => handed,
+                    };
+                    self.wal.moves(from, *number);
+                    self.publish_own(&[Arc::new(message.handed(source))], batches, at);
                 }
-                None => how,
-            };
-            self.send_to_node(node, &message, (how, adoption.is_none()), batches);
+            }
+            Some(node) => {
+                for Handed { message, how, number } in messages {
+                    let identifiers = handed_over(&how.identifiers, adoption);
+                    self.wal.moves(from, number);
+                    self.send_to_node(node, &message, How { identifiers, ..how }, batches);
+                }
+            }
         }
         let Some(last) = last else { return };
-        self.end_relay(from);
         if let Some((session, keys)) = last.session {
             self.forget(session, &keys);
         }
-        match (adoption.filter(|_| last.ends), to) {
-            (None, _) => (),
-            (Some(adoption), None) => self.marked(adoption, ""),
-            (Some(adoption), Some(node)) => {
+        match to {
+            None => self.marked(adoption, ""),
+            Some(node) => {
                 let message = Arc::new(Message::mark());
                 let how = How { qos: message.qos, identifiers: mark(adoption), retain: false };
-                self.send_to_node(node, &message, (how, false), batches);
+                self.send_to_node(node, &message, how, batches);
             }
         }
     }
@@ -76,12 +69,12 @@ impl Router {
         }
     }
 
-    /// Adds a delivery to another node: behind its relays, unless it is one `of_relay`.
+    /// Adds a delivery to another node.
     fn send_to_node(
         &mut self,
         node: ClientKey,
         message: &Arc<Message>,
-        (how, of_relay): (How, bool),
+        how: How,
         batches: &mut [DeliveryBatch],
     ) {
         let Some(index) = self.indices.get(&node) else {
@@ -89,12 +82,8 @@ impl Router {
             self.drops.add(DropReason::SessionEnded, 1, what);
             return;
         };
-        let client = &self.clients[*index as usize];
-        let (key, durable_id) = match of_relay {
-            true => (client.key, client.durable_id),
-            false => client.target,
-        };
-        let delivery = batches[usize::from(key.partition)].add(key, message, how);
+        let durable_id = self.clients[*index as usize].durable_id;
+        let delivery = batches[usize::from(node.partition)].add(node, message, how);
         if durable_id != 0 {
             self.wal.queue(durable_id, message, delivery);
         }

@@ -29,15 +29,4 @@ impl SessionStage {
         });
         received.await.flatten()
     }
-
-    /// As [`received`](Self::received), once the client's connection has ended; `None` before.
-    pub(crate) async fn received_finally(
-        self,
-        client: Arc<str>,
-    ) -> Result<Option<Vec<PacketId>>, CallError> {
-        let received = self.call_client(client.clone(), move |sessions| async move {
-            sessions.with(|sessions| sessions.received_finally(&client))
-        });
-        received.await.flatten()
-    }
 }
