@@ -24,7 +24,7 @@ pub(super) fn disturb(
     seconds: u64,
     random: &mut Random,
     ending: &AtomicBool,
-    continued: &mut Vec<Duration>,
+    failovers: &mut Vec<Duration>,
 ) -> Result<(), String> {
     let nodes = 0..shared.cluster.nodes.len();
     // Members of a group may get a message again when a node is lost.
@@ -48,7 +48,9 @@ pub(super) fn disturb(
             thread::spawn(move || own.run())
         })
     };
-    let publishers: Vec<_> = nodes.flat_map(publish).collect();
+    // A killed node loses the messages that it has acknowledged and not forwarded.
+    let publishing = if shared.are_kept { shared.disturbed..nodes.end } else { nodes };
+    let publishers: Vec<_> = publishing.flat_map(publish).collect();
     let (begun, mut struck) = (Instant::now(), None);
     while begun.elapsed() < Duration::from_secs(seconds) && !ending.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(200 + random.below(2_000)));
@@ -63,13 +65,12 @@ pub(super) fn disturb(
             let passes = heal(shared);
             struck = if is_of_node { Some(Instant::now()) } else { struck };
             // With two faults, the other one delays it.
-            let time = times.first().filter(|_| strikes.len() == 1);
-            continued.extend(time);
-            let time = time.map_or(String::new(), |time| {
-                format!("the others continue after {:.1} s, ", time.as_secs_f64())
-            });
+            let failover = times.first().filter(|_| strikes.len() == 1);
+            failovers.extend(failover);
+            let failover = failover
+                .map_or(String::new(), |time| format!("failover {:.1} s, ", time.as_secs_f64()));
             println!(
-                "{at:6.1} s {}: {time}messages pass {:.1} s after it; {} accepted, {} missing",
+                "{at:6.1} s {}: {failover}messages pass {:.1} s after it; {} accepted, {} missing",
                 whats.join(" and "),
                 passes.as_secs_f64(),
                 shared.ledger.count(),
@@ -129,11 +130,11 @@ fn supervise(shared: &Shared) {
     }
 }
 
-/// Causes faults at the same time. Returns their descriptions, and the times until the other nodes continued.
+/// Causes faults at the same time. Returns their descriptions, and the times of failovers.
 fn strike(shared: &Shared, strikes: &[Strike]) -> Result<(Vec<String>, Vec<Duration>), String> {
     let run = |strike: &Strike| {
-        let mut continued = None;
-        strike.run(shared, &mut continued).map(|what| (what, continued))
+        let mut failover = None;
+        strike.run(shared, &mut failover).map(|what| (what, failover))
     };
     let ran: Vec<_> = thread::scope(|scope| {
         let all: Vec<_> = strikes.iter().map(|strike| scope.spawn(|| run(strike))).collect();
