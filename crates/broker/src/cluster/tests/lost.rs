@@ -72,7 +72,7 @@ fn a_journal_with_a_gap_remains_its_nodes_and_delays_no_other_one() {
     });
 }
 
-/// Each is looked at every second.
+/// The node looks at each journal every second.
 #[test]
 fn a_line_about_a_journal_is_printed_once() {
     run(|program| {

@@ -204,8 +204,8 @@ pub(super) unsafe extern "C" fn ppoll(
     }
 }
 
-/// Makes a call at home during which another signal mask applies to the kernel thread, if there is one. A handler that it
-/// lets run is told from the thread by that mask.
+/// Makes a call at home during which another signal mask applies to the kernel thread, if there is one. The mask
+/// distinguishes a handler that runs meanwhile from the thread itself.
 unsafe fn under_mask(thread: &Thread, mask: *const u8, call: impl FnOnce() -> i32) -> i32 {
     go_home(thread);
     let during = unsafe { mask.cast::<u64>().as_ref() };
