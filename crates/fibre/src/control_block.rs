@@ -108,7 +108,7 @@ impl ControlBlock {
             if let Poll::Ready(output) = future.as_mut().poll(unsafe { &mut *self.context.get() }) {
                 return output;
             }
-            // A scoped fibre that has finished may be what this one waits for.
+            // A scoped fibre that has finished may be what this one waits for, and a new one has to be polled.
             if self.flags.get() & NEEDS_CHECK == 0 || !self.poll_scopes() {
                 self.suspend();
             }
@@ -154,13 +154,16 @@ impl ControlBlock {
         }
     }
 
-    /// Polls the scoped fibres. Returns whether one has finished.
+    /// Polls the scoped fibres. Returns whether one has finished, or is new and has not been polled.
     #[cold]
     fn poll_scopes(&self) -> bool {
-        let scopes = self.scopes.borrow().clone();
+        // Without a borrow while a fibre runs. No scope opens or closes meanwhile: this fibre waits.
+        let scopes = || (0..).map_while(|index| self.scopes.borrow().get(index).cloned());
         // SAFETY: as in `wait`, whose use of the context has ended.
         let context = unsafe { &mut *self.context.get() };
-        scopes.iter().fold(false, |finished, scope| scope.poll(context) | finished)
+        let finished = scopes().fold(false, |finished, scope| scope.poll(context) | finished);
+        // A fibre of an inner scope may have added one to an outer scope, which was polled before.
+        finished || scopes().any(|scope| scope.has_new())
     }
 
     #[cold]

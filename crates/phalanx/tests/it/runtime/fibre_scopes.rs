@@ -9,7 +9,7 @@ use phalanx::fibre::LocalFibres;
 use phalanx::fibre::sync::channel;
 use phalanx::runtime::DriverChoice;
 use phalanx::time::now;
-use phalanx::{CallError, Session, sleep, yield_now};
+use phalanx::{CallError, Session, sleep, timeout, yield_now};
 
 use crate::runtime::harness::one;
 use crate::runtime::on_each_driver;
@@ -17,6 +17,7 @@ use crate::runtime::on_each_driver;
 on_each_driver![
     children_borrow_and_run_while_the_parent_waits,
     a_scope_waits_for_fibres_that_nobody_joins,
+    a_fibre_of_an_inner_scope_starts_one_in_an_outer_scope,
     a_childs_panic_reaches_the_parent,
     the_end_of_the_parent_ends_its_children,
     a_child_ends_the_session_of_its_parent,
@@ -75,6 +76,31 @@ fn a_scope_waits_for_fibres_that_nobody_joins(driver: DriverChoice) {
             log
         });
         assert_eq!(call.await, Ok(vec![0, 1, 2, 10, 11, 12]));
+    });
+}
+
+/// The parent has polled the outer scope when the fibre of the inner one adds to it.
+fn a_fibre_of_an_inner_scope_starts_one_in_an_outer_scope(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let call = stage.fibre(|_, fibre| {
+            let joined = fibre.scope(|outer| {
+                fibre.scope(|inner| inner.spawn(|_| outer.spawn(|_| 7).join()).join())
+            });
+            // The scopes end without a join in the parent.
+            let count = Cell::new(0);
+            let count_up = || count.set(count.get() + 1);
+            fibre.scope(|outer| {
+                fibre.scope(|inner| {
+                    drop(inner.spawn(|_| {
+                        fibre.wait(yield_now());
+                        outer.spawn(|_| count_up()).join();
+                        count_up();
+                    }));
+                });
+            });
+            joined + count.get()
+        });
+        assert_eq!(timeout(Duration::from_secs(20), call).await, Ok(Ok(9)));
     });
 }
 
