@@ -12,6 +12,8 @@ pub(crate) struct WaitQueue {
     waiters: Mutex<Waiters>,
     /// The number of waiters, for a notifier that need not lock.
     count: AtomicUsize,
+    /// The number of waiters that were notified and too late. Changed under the lock.
+    late: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -24,7 +26,11 @@ struct Waiters {
 
 /// A place in a queue. A waiter that gives up passes it to [`WaitQueue::leave`].
 #[derive(Debug, Default)]
-pub(crate) struct QueuePosition(Option<i64>);
+pub(crate) struct QueuePosition {
+    position: Option<i64>,
+    /// Whether it was notified and too late.
+    is_late: bool,
+}
 
 impl WaitQueue {
     fn lock(&self) -> MutexGuard<'_, Waiters> {
@@ -47,7 +53,8 @@ impl WaitQueue {
         // Before the attempt, so that either it succeeds or the notifier sees the count.
         self.count.store(queue.len() + 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let place = position.0.map(|position| queue.binary_search_by_key(&position, |each| each.0));
+        let place = position.position;
+        let place = place.map(|position| queue.binary_search_by_key(&position, |each| each.0));
         let done = match place {
             None if !queue.is_empty() => None,
             place => attempt(matches!(place, Some(Err(_)))),
@@ -61,27 +68,39 @@ impl WaitQueue {
             }
             // It was notified, but another one was faster: it stays ahead of those that came after it.
             (false, Some(Err(index))) => {
-                let position = position.0.unwrap_or_default();
-                queue.insert(index, (position, waker.clone()));
+                queue.insert(index, (position.position.unwrap_or_default(), waker.clone()));
+                if !std::mem::replace(&mut position.is_late, true) {
+                    self.late.fetch_add(1, Ordering::Relaxed);
+                }
                 None
             }
             (false, None) => {
                 queue.push_back((*back, waker.clone()));
-                position.0 = Some(*back);
+                position.position = Some(*back);
                 *back += 1;
                 None
             }
         };
         self.count.store(queue.len(), Ordering::Relaxed);
+        if done.is_some() {
+            self.forget(position);
+        }
         drop(waiters);
         drop((before, waker));
-        match done {
-            Some(result) => {
-                position.0 = None;
-                Poll::Ready(result)
-            }
-            None => Poll::Pending,
+        done.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Ends the wait at `position`, under the lock.
+    fn forget(&self, position: &mut QueuePosition) {
+        if std::mem::take(position).is_late {
+            self.late.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether a waiter was notified and too late, and still waits. A lock is then left to the notified waiters, so
+    /// that one which takes it again and again does not exclude them for ever.
+    pub(crate) fn has_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed) > 0
     }
 
     /// Waits until `attempt` returns a value.
@@ -98,11 +117,12 @@ impl WaitQueue {
 
     /// Gives up a place. If its holder has been notified, the next waiter is notified instead.
     pub(crate) fn leave(&self, position: &mut QueuePosition) {
-        let Some(position) = position.0.take() else { return };
+        let Some(own) = position.position else { return };
         let mut waiters = self.lock();
-        let place = waiters.queue.binary_search_by_key(&position, |each| each.0);
+        let place = waiters.queue.binary_search_by_key(&own, |each| each.0);
         let waker = place.ok().and_then(|index| waiters.queue.remove(index));
         self.count.store(waiters.queue.len(), Ordering::Relaxed);
+        self.forget(position);
         drop(waiters);
         if waker.is_none() {
             self.notify_one();
@@ -194,7 +214,9 @@ mod tests {
         assert_eq!([first.wakes(), second.wakes(), third.wakes()], [2, 1, 0]);
         (0..2).for_each(|_| queue.notify_one());
         assert_eq!([first.wakes(), second.wakes(), third.wakes()], [2, 2, 1]);
+        assert!(queue.has_late());
         assert!(first.poll(&queue, true) && second.poll(&queue, true) && third.poll(&queue, true));
+        assert!(!queue.has_late());
         queue.notify_one();
         assert_eq!([first.wakes(), second.wakes(), third.wakes()], [2, 2, 1]);
     }
@@ -210,5 +232,8 @@ mod tests {
         queue.notify_one();
         queue.leave(&mut first.position);
         assert_eq!([first.wakes(), second.wakes(), third.wakes()], [1, 0, 1]);
+        assert!(!third.poll(&queue, false) && queue.has_late());
+        queue.leave(&mut third.position);
+        assert!(!queue.has_late());
     }
 }

@@ -9,7 +9,8 @@ use crate::wait_queue::WaitQueue;
 
 /// A lock for fibres. Unlike a [`std::sync::Mutex`], its guard may be held over a wait.
 ///
-/// Waiting fibres take the lock in the order of arrival, but a fibre that comes when the lock is free takes it at once.
+/// Waiting fibres take the lock in the order of arrival. A fibre that comes when the lock is free takes it at once, unless
+/// a fibre that was woken for it has found it taken again: then the fibres that wait come first.
 /// The lock is poisoned if a fibre panics, or is unwound at the end of its session, while it holds the guard.
 ///
 /// ```
@@ -56,13 +57,13 @@ impl<T: ?Sized> Mutex<T> {
     /// With the guard, if the lock is poisoned.
     ///
     /// # Panics
-    /// If the lock is taken, as [`wait`].
+    /// If the fibre has to wait, as [`wait`].
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        match self.attempt() {
-            Some(guard) => guard,
-            None => wait(self.queue.wait(|_| self.attempt())),
-        }
+        let attempt = |is_notified: bool| {
+            if is_notified || !self.queue.has_late() { self.attempt() } else { None }
+        };
+        attempt(false).unwrap_or_else(|| wait(self.queue.wait(attempt)))
     }
 
     /// Takes the lock if it is free, on any thread.

@@ -15,6 +15,7 @@ use crate::runtime::on_each_driver;
 on_each_driver![
     locals_belong_to_one_fibre,
     a_lock_is_held_over_a_wait,
+    a_waiter_gets_a_lock_that_another_fibre_takes_again_and_again,
     a_lock_is_poisoned_by_the_end_of_its_holder,
     a_notification_that_its_receiver_cannot_use_is_passed_on,
     conditions_and_channels_connect_processors,
@@ -63,6 +64,32 @@ fn a_lock_is_held_over_a_wait(driver: DriverChoice) {
         });
         join(calls.collect::<Vec<_>>()).await.into_iter().for_each(Result::unwrap);
         assert_eq!(lock.try_lock().unwrap().0, 20);
+    });
+}
+
+/// The first fibre has taken the lock again whenever the second one, which it wakes, runs.
+fn a_waiter_gets_a_lock_that_another_fibre_takes_again_and_again(driver: DriverChoice) {
+    const MAX_ROUNDS: u32 = 1_000;
+    one(driver, |stage| async move {
+        let (lock, done) = (Rc::new(Mutex::new(())), Rc::new(Cell::new(false)));
+        let (others_lock, is_done) = (lock.clone(), done.clone());
+        let greedy = stage.fibre(move |_, fibre| {
+            let mut rounds = 0;
+            while !is_done.get() && rounds < MAX_ROUNDS {
+                let guard = others_lock.lock().unwrap();
+                fibre.wait(yield_now());
+                drop(guard);
+                rounds += 1;
+            }
+            rounds
+        });
+        let waiter = stage.fibre(move |_, _| {
+            drop(lock.lock().unwrap());
+            done.set(true);
+        });
+        let rounds = greedy.await.unwrap();
+        assert!(rounds < 10, "{rounds}");
+        assert_eq!(waiter.await, Ok(()));
     });
 }
 
