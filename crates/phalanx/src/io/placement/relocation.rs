@@ -127,25 +127,35 @@ impl LocalPlacement {
     /// Measures this processor's load, and makes a plan for the connections of `listener`.
     #[cold]
     fn sample(&self, listener: Socket, now: Duration) {
-        let offers = &self.offers;
-        offers.next_sample.set(now + LOAD_INTERVAL);
-        offers.plan.set(None);
-        let Some(address) = self.address(listener) else { return };
+        self.offers.next_sample.set(now + LOAD_INTERVAL);
+        self.offers.plan.set(None);
+        if let Some(address) = self.address(listener) {
+            self.plan(address, now);
+        }
+    }
+
+    /// Measures this processor's load. False if the last measurement was too long ago.
+    fn measure(&self, now: Duration) -> bool {
         if self.is_saturated() {
             self.publish_load(now, 1_000);
         } else if let Some(cpu_time) = self.shared.loads.cpu_time() {
-            let (before, cpu_before) = offers.measured.replace((now, cpu_time));
+            let (before, cpu_before) = self.offers.measured.replace((now, cpu_time));
             let elapsed = now.saturating_sub(before);
             if elapsed > MAX_INTERVAL {
-                return;
+                return false;
             }
             let load =
                 1_000 * u128::from(cpu_time.saturating_sub(cpu_before)) / elapsed.as_nanos().max(1);
             self.publish_load(now, load.min(1_000) as u32);
         }
-        let Some(Relocation { to, connections, spreads }) = self.decide(address, now) else {
-            return;
-        };
+        true
+    }
+
+    /// Makes a plan for connections to `address`.
+    fn plan(&self, address: SocketAddr, now: Duration) {
+        let (offers, is_measured) = (&self.offers, self.measure(now));
+        let Some(decided) = self.decide(address, now, is_measured) else { return };
+        let Relocation { to, connections, spreads } = decided;
         let mut left = connections;
         if spreads {
             let now = nanoseconds(now);
@@ -172,7 +182,8 @@ impl LocalPlacement {
         }
     }
 
-    fn decide(&self, address: SocketAddr, now: Duration) -> Option<Relocation> {
+    /// An inactive processor gives its connections away without a measurement: few requests may be all that it gets.
+    fn decide(&self, address: SocketAddr, now: Duration, is_measured: bool) -> Option<Relocation> {
         let (mut others, _) = self.candidates(address, true);
         let Some(own) = others.iter().position(|other| other.processor == self.index) else {
             // This processor is not active.
@@ -183,6 +194,9 @@ impl LocalPlacement {
                 spreads: false,
             });
         };
+        if !is_measured {
+            return None;
+        }
         let own: Candidate = others.remove(own);
         let relocations = &self.shared.relocations;
         let idle = || {
@@ -194,5 +208,37 @@ impl LocalPlacement {
         };
         let decided = relocate_connections(&own, &others, idle)?;
         (decided.spreads || !relocations.has_spread_recently(now)).then_some(decided)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_core::Graph;
+
+    use super::*;
+    use crate::cores::ActiveProcessors;
+    use crate::io::placement::{Loads, Placement};
+
+    #[test]
+    fn an_inactive_processor_with_rare_requests_gives_its_connections_away() {
+        let builders = Graph::new().build(2);
+        let ids = || builders.iter().map(|builder| builder.id());
+        let active = ActiveProcessors::new(ids(), None, (0, 0), || ());
+        let loads = Loads::Measured(builders[0].control());
+        let place = LocalPlacement::new(Placement::new(ids(), 2, active.clone(), loads), 1);
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        place.shared.listening().entry(address).or_default().processors = vec![0, 1];
+        place.opened();
+        let target = |second| {
+            place.plan(address, Duration::from_secs(second));
+            place.offers.plan.take().map(|plan| plan.to.processor)
+        };
+        // Entered, since the loads of other processors are those at its time.
+        let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
+        processor.enter(|| {
+            assert_eq!([target(1), target(2)], [None, None], "its load is not known");
+            active.set(1);
+            assert_eq!([target(3), target(4)], [Some(0), Some(0)]);
+        });
     }
 }
