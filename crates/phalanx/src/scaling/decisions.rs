@@ -53,13 +53,16 @@ struct ByProfile {
     /// The settings, as [`Setting`](phalanx_core::Setting) prints them.
     from: String,
     to: String,
-    /// The recognised mix, and its distance.
+    /// The recognised mix, and the distance of the traffic from it.
     mix: Option<String>,
     distance: Option<f64>,
     /// By name.
     indicators: [(&'static str, f64); 6],
+    /// Of the setting that was compared, else of `to`. It is measured only if it was in force.
     predicted: Option<Cost>,
     measured: Option<Cost>,
+    /// Of the setting in force until now, if it is another one.
+    measured_before: Option<Cost>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +93,7 @@ impl From<&Guidance> for ByProfile {
             indicators: seen.named(),
             predicted: step.predicted.map(Cost::from),
             measured: step.measured.map(Cost::from),
+            measured_before: step.measured_before.map(Cost::from),
         }
     }
 }

@@ -82,10 +82,12 @@ pub struct GuideStep {
     pub reason: GuideReason,
     /// The index of the mix in the profile, and its distance.
     pub mix: Option<(usize, f64)>,
-    /// The cost of this setting in the profile, if the profile has it.
+    /// The cost in the profile, if the profile has it: of the setting that was compared, else of this one.
     pub predicted: Option<Measured>,
-    /// The measured cost: of the setting that was compared, else of the last sample.
+    /// The measured cost of the same setting: of the one that was compared, else of this one if it was in force.
     pub measured: Option<Measured>,
+    /// The measured cost of the setting in force until now, if it is another one.
+    pub measured_before: Option<Measured>,
 }
 
 /// The measurements of a mix.
@@ -188,13 +190,16 @@ impl Guide {
     }
 
     fn step(&mut self, setting: Setting, reason: GuideReason, sample: &Sample) -> GuideStep {
+        // Advice is not in force.
+        let in_force = if self.tries { self.setting } else { self.peak };
         self.setting = setting;
-        let mix = self.mix.map(|mix| (mix, self.profile.recognise(&sample.indicators, self.mix)));
-        let mix =
-            mix.map(|(mix, seen)| (mix, seen.map_or(f64::INFINITY, |(_, distance)| distance)));
+        let distance = |mix: usize| self.profile.mixes[mix].distance(&sample.indicators);
+        let mix = self.mix.map(|mix| (mix, distance(mix)));
         let known = mix.and_then(|(mix, _)| self.profile.mixes[mix].point(setting));
         let predicted = known.map(|point| point.measured);
-        GuideStep { setting, reason, mix, predicted, measured: sample.measured }
+        let (measured, measured_before) =
+            if setting == in_force { (sample.measured, None) } else { (None, sample.measured) };
+        GuideStep { setting, reason, mix, predicted, measured, measured_before }
     }
 
     fn saturated(&mut self, now: u64, sample: &Sample) -> GuideStep {
@@ -296,7 +301,8 @@ impl Guide {
         }
         self.setting = setting;
         let mix = Some((mix, distance));
-        GuideStep { setting, reason, mix, predicted, measured: Some(measured) }
+        let (measured, measured_before) = (Some(measured), None);
+        GuideStep { setting, reason, mix, predicted, measured, measured_before }
     }
 }
 

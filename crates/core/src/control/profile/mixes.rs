@@ -57,7 +57,7 @@ impl Mix {
     }
 
     /// The distance of the nearest point.
-    fn distance(&self, indicators: &Indicators) -> f64 {
+    pub(super) fn distance(&self, indicators: &Indicators) -> f64 {
         let points = self.points.iter().chain([&self.peak]);
         let distances = points.map(|point| point.indicators.distance(indicators));
         distances.fold(f64::INFINITY, f64::min)

@@ -151,6 +151,26 @@ fn a_comparison_ends_when_the_traffic_changes() {
     let chosen = steps[0].setting;
     let (_, steps) = run.run(&LOADS[1], 1);
     assert_eq!((steps[0].reason, steps[0].setting), (GuideReason::Invalid, chosen));
+    let (mix, distance) = steps[0].mix.unwrap();
+    assert!(mix == 0 && distance > 0.47, "the distance of the new traffic from the old mix");
+}
+
+#[test]
+fn a_measured_cost_is_that_of_the_predicted_setting() {
+    let mut run = Run::new(profile(&LOADS));
+    let (_, steps) = run.run(&LOADS[0], 15);
+    for step in &steps {
+        let is_comparison = [GuideReason::Kept, GuideReason::Undone].contains(&step.reason);
+        assert_eq!(step.measured.is_some(), is_comparison, "{step:?}");
+        assert_eq!(step.measured_before.is_some(), !is_comparison, "{step:?}");
+    }
+    // The advised setting is not in force, so it is never measured.
+    let mut advising = Guide::new(profile(&LOADS), 1, PEAK).without_trials();
+    for interval in 1..20 {
+        let step = advising.sampled(interval * INTERVAL, &run.noise.sample(&LOADS[0], PEAK));
+        assert_eq!(step.measured.is_some(), step.setting == PEAK, "{step:?}");
+    }
+    assert_ne!(advising.setting(), PEAK);
 }
 
 #[test]
