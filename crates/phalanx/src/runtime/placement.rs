@@ -43,7 +43,7 @@ impl Runtime {
 
     /// Lets [automatic placement](Self::placement) choose the number of active processors, the spinning time and
     /// the coalescing limit by a file that `phalanx profile` has measured. A line on stderr warns if that was on another
-    /// machine.
+    /// machine or kernel, or with another number of processors.
     ///
     /// # Errors
     /// Running fails with [`RunError::Profile`] if the file cannot be read.
@@ -87,15 +87,25 @@ impl Runtime {
             |why: ProfileError| RunError::Profile { path: path.to_string(), why: why.to_string() };
         let file =
             ProfileFile::read(self.profile.as_deref().expect("matched above")).map_err(refused)?;
-        let foreign = file.host.differences(&Fingerprint::of_this_machine());
+        let mut foreign = file.host.differences(&Fingerprint::of_this_machine());
+        let profile = file.profile();
+        foreign.extend(self.other_processors(&profile));
         if !foreign.is_empty() {
             let foreign = foreign.join("; ");
             report(format_args!(
-                "the profile {path} was measured on another machine ({foreign}); \
-                 measure it again here with `phalanx profile`"
+                "the profile {path} was measured on another machine or kernel, or with other workers \
+                 ({foreign}); measure it again here with `phalanx profile`"
             ));
         }
-        Ok(Some((file.profile(), foreign)))
+        Ok(Some((profile, foreign)))
+    }
+
+    /// The number of processors with which the profile was measured, as a phrase, if it is another one.
+    #[cfg(feature = "admin")]
+    fn other_processors(&self, profile: &TrafficProfile) -> Option<String> {
+        let peaks = profile.mixes.iter().map(|mix| mix.peak.setting.active);
+        let other = peaks.max().filter(|peak| *peak != self.processors)?;
+        Some(format!("{other} workers, here {}", self.processors))
     }
 
     #[cfg(not(feature = "admin"))]
@@ -106,6 +116,8 @@ impl Runtime {
 
 #[cfg(all(test, feature = "admin"))]
 mod tests {
+    use phalanx_core::{Mix, Point, Setting};
+
     use super::*;
 
     #[test]
@@ -115,5 +127,22 @@ mod tests {
         let admin = "127.0.0.1:9100".parse().unwrap();
         runtime.profiled = Some(Ok(Profiled { setting: None, admin }));
         assert!(runtime.read_profile().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_profile_of_another_number_of_processors_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json");
+        let setting = Setting { active: 2, spin_ns: 0, coalesce_ns: 0 };
+        let (indicators, measured) = Default::default();
+        let peak = Point { setting, indicators, measured };
+        let mixes = vec![Mix { name: "a".into(), peak, points: Vec::new() }];
+        ProfileFile::new(&TrafficProfile { mixes }).write(&path).unwrap();
+        let foreign = |processors| {
+            let runtime = Runtime::new().processors(processors).placement(PlacementMode::On, 1);
+            runtime.profile(&path).read_profile().unwrap().unwrap().1
+        };
+        assert_eq!(foreign(2), [""; 0]);
+        assert_eq!(foreign(3), ["2 workers, here 3"]);
     }
 }

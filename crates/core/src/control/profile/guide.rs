@@ -132,7 +132,7 @@ impl Guide {
                 point.setting.active = point.setting.active.clamp(min, peak.active);
             }
         }
-        let learned = profile.mixes.iter().map(|mix| Learned::new(mix, 0)).collect();
+        let learned = profile.mixes.iter().map(|mix| Learned::new(mix, peak, 0)).collect();
         let stranger = (Indicators::default(), 0);
         let (mix, shown, trial) = (None, (None, 0), None);
         Self {
@@ -253,7 +253,7 @@ impl Guide {
             let peak = Point { setting: self.peak, indicators: sample.indicators, measured };
             let name = format!("seen {}", self.profile.mixes.len() + 1);
             let mix = Mix { name, peak, points: Vec::new() };
-            self.learned.push(Learned::new(&mix, now));
+            self.learned.push(Learned::new(&mix, self.peak, now));
             self.profile.mixes.push(mix);
         }
         self.step(self.peak, GuideReason::Steady, sample)
@@ -312,9 +312,10 @@ fn largest_p99(peak: f64, profiled: f64) -> f64 {
 }
 
 impl Learned {
-    fn new(mix: &Mix, now: u64) -> Self {
+    /// `peak` is that of this program. The mix may have been measured with fewer processors.
+    fn new(mix: &Mix, peak: Setting, now: u64) -> Self {
         Self {
-            setting: mix.choice().setting,
+            setting: mix.better().map_or(peak, |point| point.setting),
             peak_p99: None,
             next_trial: now,
             pause: PAUSES.0,

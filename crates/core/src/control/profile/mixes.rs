@@ -44,8 +44,14 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// The setting with the least processor time among those whose p99 is near that of all processors.
+    /// The setting with the least processor time among those whose p99 is near that of all processors: the peak, if no
+    /// other one takes clearly less.
     pub fn choice(&self) -> &Point {
+        self.better().unwrap_or(&self.peak)
+    }
+
+    /// The choice, if it is another one than the peak.
+    pub(super) fn better(&self) -> Option<&Point> {
         let peak = self.peak.measured;
         let is_good = |point: &&Point| {
             let Measured { cost_ns, p99_ns } = point.measured;
@@ -53,7 +59,7 @@ impl Mix {
         };
         let good = self.points.iter().filter(is_good);
         let cost = |point: &&Point| point.measured.cost_ns;
-        good.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(&self.peak)
+        good.min_by(|a, b| cost(a).total_cmp(&cost(b)))
     }
 
     /// The distance of the nearest point.

@@ -120,6 +120,18 @@ fn unknown_traffic_gets_all_processors_and_is_learned() {
 }
 
 #[test]
+fn a_mix_without_a_better_setting_gets_all_processors_of_this_program() {
+    let load = LOADS[0];
+    // Measured with half of the processors, none of which could be spared.
+    let half = Setting { active: PROCESSORS / 2, ..PEAK };
+    let mix = Mix { name: "half".into(), peak: load.point(half), points: vec![load.point(half)] };
+    let mut run = Run::new(TrafficProfile { mixes: vec![mix] });
+    let (_, steps) = run.run(&load, 2);
+    assert_eq!(steps[0].reason, GuideReason::Recognised);
+    assert_eq!(run.guide.setting(), PEAK);
+}
+
+#[test]
 fn saturation_leads_to_all_processors_at_once() {
     let calm = Traffic { rate: 20_000.0, ..LOADS[0] };
     let burst = Traffic { rate: 400_000.0, ..calm };
