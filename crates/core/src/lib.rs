@@ -58,7 +58,7 @@ pub use crate::control::profile::{
 };
 pub use crate::control::relocation::{Relocation, relocate_connections};
 pub use crate::control::scaling::{
-    ProcessorLoad, Scaling, ScalingReason, ScalingStep, are_saturated,
+    HighLoad, ProcessorLoad, Scaling, ScalingReason, ScalingStep, are_saturated,
 };
 pub use crate::error::{CallError, MoveError};
 pub use crate::future::call::Call;

@@ -142,6 +142,24 @@ impl Average {
     }
 }
 
+/// Whether the mean load of the active processors stays too high: above 93 % for 200 ms.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HighLoad {
+    since: Option<u64>,
+}
+
+impl HighLoad {
+    /// Takes the load at `now`, in nanoseconds: that of all processors in thousandths, of which `capacity` are active.
+    /// Bottlenecks count in neither.
+    pub fn lasts(&mut self, now: u64, load: f64, capacity: usize) -> bool {
+        if load <= UP_LOAD * capacity as f64 || capacity == 0 {
+            self.since = None;
+            return false;
+        }
+        now.saturating_sub(*self.since.get_or_insert(now)) >= UP_AFTER
+    }
+}
+
 /// The control law for the number of active processors, with its state between two intervals. It uses as few processors
 /// as can carry the load.
 pub struct Scaling {
@@ -154,8 +172,7 @@ pub struct Scaling {
     at: u64,
     /// The time of the last step.
     stepped: u64,
-    /// The time since which the mean load has been too high.
-    high_since: Option<u64>,
+    high: HighLoad,
     /// The time since which fewer processors would do, and the highest loads since then: the divisible
     /// load, and that of all processors.
     low_since: u64,
@@ -190,7 +207,7 @@ impl Scaling {
             averages: vec![Average::default(); max],
             at: now,
             stepped: now,
-            high_since: None,
+            high: HighLoad::default(),
             low_since: now,
             low_peak: (0.0, 0.0),
             too_small: vec![TooSmall::default(); max + 1],
@@ -217,12 +234,12 @@ impl Scaling {
         let average: f64 = divisible.iter().map(|index| self.averages[*index].load).sum();
         let total: f64 = self.averages.iter().map(|average| average.load).sum();
         let load: f64 = divisible.iter().map(|index| f64::from(processors[*index].load)).sum();
-        let capacity = (self.active - bottlenecks) as f64;
+        let capacity = self.active - bottlenecks;
         let active = divisible.iter().take_while(|index| **index < self.active);
         let is_saturated = are_saturated(load, active.map(|index| &processors[*index]));
 
         let (to, reason) = if is_saturated && self.active < self.max {
-            (self.saturated(now, average, capacity), ScalingReason::Saturated)
+            (self.saturated(now, average, capacity as f64), ScalingReason::Saturated)
         } else if self.is_high(now, average, capacity) {
             (self.needed(average, bottlenecks).max(self.active + 1), ScalingReason::Load)
         } else if let Some(fewer) = self.fewer(now, average, total, bottlenecks) {
@@ -234,7 +251,7 @@ impl Scaling {
         };
         let load = match reason {
             // The average may not contain the burst yet.
-            ScalingReason::Saturated => total.max(TARGET_LOAD * capacity),
+            ScalingReason::Saturated => total.max(TARGET_LOAD * capacity as f64),
             _ => total,
         };
         self.step(now, to.clamp(self.min, self.max), load);
@@ -242,12 +259,8 @@ impl Scaling {
     }
 
     /// Whether `load` has been too high for `capacity` processors for a while.
-    fn is_high(&mut self, now: u64, load: f64, capacity: f64) -> bool {
-        if load <= UP_LOAD * capacity || capacity == 0.0 || self.active == self.max {
-            self.high_since = None;
-            return false;
-        }
-        now - *self.high_since.get_or_insert(now) >= UP_AFTER
+    fn is_high(&mut self, now: u64, load: f64, capacity: usize) -> bool {
+        self.high.lasts(now, load, capacity) && self.active < self.max
     }
 
     /// The number of processors for a load that may be any. If it has grown slowly, few more will do.
@@ -294,7 +307,7 @@ impl Scaling {
             }
         }
         (self.active, self.stepped) = (to, now);
-        (self.high_since, self.low_since, self.low_peak) = (None, now, (0.0, 0.0));
+        (self.high, self.low_since, self.low_peak) = (HighLoad::default(), now, (0.0, 0.0));
     }
 }
 

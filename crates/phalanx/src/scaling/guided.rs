@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use phalanx_core::{
-    Control, Guide, GuideReason, GuideStep, ProcessorLoad, Sample, Setting, TrafficProfile,
-    are_saturated,
+    Control, Guide, GuideReason, GuideStep, HighLoad, ProcessorLoad, Sample, Setting,
+    TrafficProfile, are_saturated,
 };
 
 use super::PlacementMode;
@@ -33,16 +33,33 @@ impl Guidance {
     }
 }
 
-/// Whether the active processors are saturated, without those that others cannot help.
-pub(super) fn is_saturated(active: &[ProcessorLoad]) -> bool {
-    let divisible = active.iter().filter(|processor| !processor.is_bottleneck());
-    let load: u32 = divisible.clone().map(|processor| processor.load).sum();
-    are_saturated(load.into(), divisible)
+/// Notices that the active processors are saturated, without those that others cannot help.
+#[derive(Default)]
+struct Saturation {
+    high: HighLoad,
+    /// The number of active processors at the last look.
+    active: usize,
+}
+
+impl Saturation {
+    /// Takes the loads of all processors since the last look. The load of inactive ones counts as well, because they run
+    /// on the cores of the active ones.
+    fn is_seen(&mut self, at: Duration, loads: &[ProcessorLoad], active: usize) -> bool {
+        if std::mem::replace(&mut self.active, active) != active {
+            self.high = HighLoad::default();
+        }
+        let is_divisible = |processor: &&ProcessorLoad| !processor.is_bottleneck();
+        let load: u32 = loads.iter().filter(is_divisible).map(|processor| processor.load).sum();
+        let active = loads[..active].iter().filter(is_divisible);
+        let is_high = self.high.lasts(at.as_nanos() as u64, load.into(), active.clone().count());
+        is_high || are_saturated(load.into(), active)
+    }
 }
 
 pub(super) struct Guided {
     guide: Guide,
     is_applied: bool,
+    saturation: Saturation,
     /// The number of the stage of the admin pages.
     admin: Option<usize>,
     before: Totals,
@@ -60,18 +77,20 @@ impl Guided {
         let is_applied = mode == PlacementMode::On;
         let guide = Guide::new(profile, min, active.setting());
         let guide = if is_applied { guide } else { guide.without_trials() };
-        Self { guide, is_applied, admin, before: Totals::default() }
+        let (saturation, before) = Default::default();
+        Self { guide, is_applied, saturation, admin, before }
     }
 
-    /// Takes a sample if it is time, or if a processor is saturated.
+    /// Takes a sample if it is time, or if the active processors are saturated under these loads.
     pub(super) fn sample(
         &mut self,
         at: Duration,
-        is_saturated: bool,
+        loads: &[ProcessorLoad],
         control: &Control,
         placement: &Placement,
         active: &ActiveProcessors,
     ) -> Option<Guidance> {
+        let is_saturated = self.saturation.is_seen(at, loads, active.count());
         let is_saturated = is_saturated && self.is_applied && active.count() < active.all();
         let length = at.saturating_sub(Duration::from_nanos(self.before.uptime_ns));
         if length < SAMPLE && !is_saturated {
@@ -108,7 +127,24 @@ mod tests {
         let busy = ProcessorLoad { load: 1_000, indivisible: 0, is_saturated: true };
         let key = ProcessorLoad { indivisible: 1_000, ..busy };
         let calm = ProcessorLoad { load: 200, indivisible: 0, is_saturated: false };
+        let is_saturated = |active: &[ProcessorLoad]| {
+            Saturation::default().is_seen(Duration::ZERO, active, active.len())
+        };
         assert!(is_saturated(&[busy]) && is_saturated(&[busy, key]));
         assert!(!is_saturated(&[key]) && !is_saturated(&[key, calm]));
+    }
+
+    #[test]
+    fn the_load_of_inactive_processors_saturates_the_active_ones() {
+        let load = |load| ProcessorLoad { load, indivisible: 0, is_saturated: false };
+        let loads = [100, 300, 300, 300].map(load);
+        let mut saturation = Saturation::default();
+        let mut looks = |begin: u64, active| {
+            [0, 100, 200]
+                .map(|ms| saturation.is_seen(Duration::from_millis(begin + ms), &loads, active))
+        };
+        assert_eq!(looks(0, 1), [false, false, true]);
+        assert_eq!(looks(1_000, 2), [false; 3], "they can carry it");
+        assert_eq!(looks(2_000, 1), [false, false, true], "not at once");
     }
 }

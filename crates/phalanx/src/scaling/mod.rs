@@ -127,9 +127,8 @@ impl Scaler {
         let at = now - self.epoch;
         let loads: Vec<_> = (0..self.samples.len()).map(|index| self.load(index, at)).collect();
         if let Some(guided) = &mut self.guided {
-            let is_saturated = guided::is_saturated(&loads[..self.active.count()]);
             let (control, placement) = (&self.control, &self.placement);
-            let guidance = guided.sample(at, is_saturated, control, placement, &self.active);
+            let guidance = guided.sample(at, &loads, control, placement, &self.active);
             if let Some(guidance) = guidance {
                 self.automatic.record_guidance(at, &guidance, &loads);
             }
