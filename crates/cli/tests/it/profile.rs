@@ -55,7 +55,7 @@ fn a_load_is_measured_and_its_profile_used() {
     let server = Server::launch(command);
     let report: Value =
         serde_json::from_slice(&get(server.admin(), "/placement.json").body).unwrap();
-    assert_eq!((&report["mode"], &report["active"]), (&"on".into(), &2.into()));
+    assert_eq!((&report["mode"], &report["max"]), (&"on".into(), &2.into()));
     assert_eq!(report["profile"]["mixes"].as_array().unwrap().len(), 1);
     assert!(report["profile"]["foreign"][0].as_str().unwrap().contains("another"), "{report}");
     assert!(server.stderr().contains("measured on another machine"), "{}", server.stderr());

@@ -10,11 +10,11 @@ use phalanx_core::{
 use super::PlacementMode;
 use super::totals::Totals;
 use crate::cores::ActiveProcessors;
-use crate::io::Placement;
+use crate::io::{LoadSample, Placement};
 
 /// The length of a sample.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// A longer interval contains a time in which the program slept, and is not used.
+/// A longer interval contains a time in which the program slept. Its cost is not used.
 const MAX_SAMPLE: Duration = Duration::from_millis(1_500);
 
 /// A decision of the guide, with the sample that caused it.
@@ -63,6 +63,8 @@ pub(super) struct Guided {
     /// The number of the stage of the admin pages.
     admin: Option<usize>,
     before: Totals,
+    /// By processor, in the last sample.
+    loads: Vec<LoadSample>,
 }
 
 impl Guided {
@@ -78,7 +80,8 @@ impl Guided {
         let guide = Guide::new(profile, min, active.setting());
         let guide = if is_applied { guide } else { guide.without_trials() };
         let (saturation, before) = Default::default();
-        Self { guide, is_applied, saturation, admin, before }
+        let loads = vec![LoadSample::default(); active.all()];
+        Self { guide, is_applied, saturation, admin, before, loads }
     }
 
     /// Takes a sample if it is time, or if the active processors are saturated under these loads.
@@ -99,7 +102,8 @@ impl Guided {
         let totals = Totals::of(control, self.admin, placement, at.as_nanos() as u64);
         let (indicators, mut measured) = totals.since(&self.before);
         self.before = totals;
-        if length > MAX_SAMPLE && !is_saturated {
+        let load = self.load(at, control);
+        if length > MAX_SAMPLE && !is_saturated && measured.is_some() {
             return None;
         }
         let from = self.guide.setting();
@@ -107,7 +111,7 @@ impl Guided {
             // Waiting for a batch delays operations before they are invoked, so their waits do not contain it.
             measured.p99_ns += active.coalesce_ns() as f64;
         }
-        let sample = Sample { indicators, measured, is_saturated };
+        let sample = Sample { indicators, measured, load, is_saturated };
         let step = self.guide.sampled(at.as_nanos() as u64, &sample);
         if self.is_applied {
             active.apply(step.setting);
@@ -115,6 +119,16 @@ impl Guided {
         let mixes = &self.guide.profile().mixes;
         let mix = step.mix.map(|(mix, _)| mixes[mix].name.clone());
         Some(Guidance { from, step, sample, mix })
+    }
+
+    /// The load of all processors since the last sample, in thousandths of one.
+    fn load(&mut self, at: Duration, control: &Control) -> u32 {
+        let each = self.loads.iter_mut().enumerate().map(|(processor, sample)| {
+            let parked_ns = control.parked(processor, at.as_nanos() as u64);
+            *sample = sample.next(at, sample.age(at), parked_ns);
+            sample.load()
+        });
+        each.sum()
     }
 }
 

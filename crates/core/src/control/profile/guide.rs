@@ -9,10 +9,13 @@
 //!    it takes less processor time than any sample of the other, and its p99 is near the peak's. Otherwise it is
 //!    undone, and the pause before the next comparison doubles, as after a comparison during which the traffic changed.
 //!    After a setting was kept, it halves.
-//! 4. **Saturation** of a processor leads to the peak at once, and to a pause before the mix's choice applies again.
+//! 4. **Too little traffic** to tell its cost makes a comparison invalid. After a while the number of processors that its
+//!    load needs applies, until there is traffic again.
+//! 5. **Saturation** of a processor leads to the peak at once, and to a pause before the mix's choice applies again.
 
 use super::indicators::Indicators;
 use super::mixes::{MAX_P99, Measured, Mix, Point, TrafficProfile};
+use super::quiet::Quiet;
 use super::setting::{DIRECTIONS, Setting};
 use super::trial::{Progress, Seen, Trial};
 
@@ -32,7 +35,9 @@ pub struct Sample {
     pub indicators: Indicators,
     /// The cost of the setting in force. None if there were too few operations to tell.
     pub measured: Option<Measured>,
-    /// Whether a processor was not idle for long, and others cannot help it.
+    /// The load of all processors, in thousandths of one. It counts if there were too few operations.
+    pub load: u32,
+    /// Whether the active processors are saturated, without those that others cannot help.
     pub is_saturated: bool,
 }
 
@@ -55,6 +60,8 @@ pub enum GuideReason {
     Undone,
     /// The traffic changed during a comparison.
     Invalid,
+    /// Too little traffic, and fewer processors are enough for its load.
+    Idle,
 }
 
 impl GuideReason {
@@ -69,6 +76,7 @@ impl GuideReason {
             GuideReason::Kept => "kept",
             GuideReason::Undone => "undone",
             GuideReason::Invalid => "invalid",
+            GuideReason::Idle => "idle",
         }
     }
 }
@@ -117,6 +125,7 @@ pub struct Guide {
     /// Unknown traffic, and the number of samples that resembled it.
     stranger: (Indicators, u32),
     trial: Option<Trial>,
+    quiet: Quiet,
     /// Whether it may compare settings.
     tries: bool,
 }
@@ -145,6 +154,7 @@ impl Guide {
             shown,
             stranger,
             trial,
+            quiet: Quiet::new(),
             tries: true,
         }
     }
@@ -171,9 +181,9 @@ impl Guide {
             return self.saturated(now, sample);
         }
         if sample.measured.is_none() {
-            // Too little traffic to say anything.
-            return self.end_trial(now, sample);
+            return self.silence(now, sample);
         }
+        self.quiet.end();
         let seen = self.profile.recognise(&sample.indicators, self.mix);
         let shown = seen.map(|(mix, _)| mix);
         let number = if self.shown.0 == shown { self.shown.1.saturating_add(1) } else { 1 };
@@ -202,8 +212,20 @@ impl Guide {
         GuideStep { setting, reason, mix, predicted, measured, measured_before }
     }
 
+    /// There was too little traffic to tell its cost.
+    fn silence(&mut self, now: u64, sample: &Sample) -> GuideStep {
+        let fewer = self.quiet.fewer(now, sample.load, self.setting.active, self.min);
+        match fewer {
+            Some(active) if self.trial.is_none() => {
+                self.step(Setting { active, ..self.setting }, GuideReason::Idle, sample)
+            }
+            _ => self.end_trial(now, sample),
+        }
+    }
+
     fn saturated(&mut self, now: u64, sample: &Sample) -> GuideStep {
         self.trial = None;
+        self.quiet.interrupt();
         if let Some(mix) = self.mix {
             let learned = &mut self.learned[mix];
             learned.peak_until = now.saturating_add(learned.pause);
@@ -256,7 +278,9 @@ impl Guide {
             self.learned.push(Learned::new(&mix, self.peak, now));
             self.profile.mixes.push(mix);
         }
-        self.step(self.peak, GuideReason::Steady, sample)
+        let is_back = self.setting != self.peak;
+        let reason = if is_back { GuideReason::Unknown } else { GuideReason::Steady };
+        self.step(self.peak, reason, sample)
     }
 
     /// Goes on with a comparison, or begins one that is due.

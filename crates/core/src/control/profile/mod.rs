@@ -13,12 +13,14 @@
 //! | `setting` | a setting, its text, and its neighbours |
 //! | `indicators` | the indicators and their distance |
 //! | `mixes` | the measured mixes, their Pareto sets, and the choice from them |
+//! | `quiet` | too little traffic to compare costs |
 //! | `trial` | one comparison of two settings, A-B-A |
 //! | `guide` | the law |
 
 mod guide;
 mod indicators;
 mod mixes;
+mod quiet;
 mod setting;
 mod trial;
 

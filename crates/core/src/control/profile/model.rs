@@ -121,6 +121,7 @@ impl Noise {
         Sample {
             indicators,
             measured: Some(Measured { cost_ns, p99_ns }),
+            load: 0,
             is_saturated: traffic.is_saturated(setting),
         }
     }

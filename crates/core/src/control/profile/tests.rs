@@ -205,7 +205,7 @@ fn connections_that_move_do_not_end_a_comparison() {
     let mut add = |opens_per_operation| {
         let indicators = Indicators { opens_per_operation, ..LOADS[0].indicators() };
         let measured = Some(Measured::default());
-        trial.add(&Sample { indicators, measured, is_saturated: false })
+        trial.add(&Sample { indicators, measured, ..Sample::default() })
     };
     for _ in 0..4 {
         assert!(matches!(add(0.0), Progress::Continues(_)));
@@ -229,15 +229,55 @@ fn varying_unknown_traffic_becomes_one_mix() {
     assert!(run.guide.profile().mixes.len() <= LOADS.len() + 3);
 }
 
-#[test]
-fn silence_changes_nothing() {
-    let mut run = Run::new(profile(&LOADS));
-    run.run(&LOADS[0], 3);
-    let setting = run.guide.setting();
-    for _ in 0..100 {
-        run.now += INTERVAL;
-        assert_eq!(run.guide.sampled(run.now, &Sample::default()).setting, setting);
+impl Run {
+    /// Runs for some seconds with this load, and too little traffic to tell its cost. Returns the active processors.
+    fn idle(&mut self, load: u32, seconds: u64) -> usize {
+        for _ in 0..seconds * 1_000_000_000 / INTERVAL {
+            self.now += INTERVAL;
+            self.guide.sampled(self.now, &Sample { load, ..Sample::default() });
+        }
+        self.guide.setting().active
     }
+}
+
+#[test]
+fn too_little_traffic_gets_the_processors_that_its_load_needs() {
+    let mut run = Run::new(profile(&LOADS));
+    assert_eq!([run.idle(100, 3), run.idle(100, 2)], [PROCESSORS, 1], "an idle program");
+    let (_, steps) = run.run(&LOADS[0], 3);
+    assert_eq!(steps[0].reason, GuideReason::Recognised, "{steps:?}");
+    let chosen = steps[0].setting.active;
+    assert!((2..PROCESSORS).contains(&chosen));
+    assert_eq!([run.idle(100, 3), run.idle(100, 2)], [chosen, 1], "its traffic has ended");
+    let (_, steps) = run.run(&LOADS[0], 3);
+    assert_eq!((steps[0].reason, steps[0].setting.active), (GuideReason::Recognised, chosen));
+
+    // Few operations that take long.
+    let mut run = Run::new(profile(&LOADS));
+    assert_eq!([run.idle(2_400, 5), run.idle(2_400, 60)], [3, 3]);
+    assert_eq!([run.idle(1_600, 3), run.idle(1_600, 2)], [3, 2]);
+}
+
+#[test]
+fn a_number_that_was_too_small_in_silence_is_avoided_for_longer() {
+    let mut run = Run::new(profile(&LOADS));
+    let saturated = Sample { is_saturated: true, ..Sample::default() };
+    for patience in [4, 8, 16, 32, 64, 128, 128] {
+        assert_eq!(run.idle(100, patience), PROCESSORS);
+        assert_eq!(run.idle(100, 1), 1, "{patience}");
+        run.now += INTERVAL;
+        assert_eq!(run.guide.sampled(run.now, &saturated).setting, PEAK);
+    }
+}
+
+#[test]
+fn unknown_traffic_after_silence_gets_all_processors() {
+    let unseen = Traffic { rate: 25_000.0, bytes: 2_000.0, service: 9_000.0, crowding: 0.0 };
+    let mut run = Run::new(profile(&LOADS));
+    assert_eq!(run.idle(0, 5), 1);
+    let sample = run.noise.sample(&unseen, PEAK);
+    let step = run.guide.sampled(run.now + INTERVAL, &sample);
+    assert_eq!((step.setting, step.reason), (PEAK, GuideReason::Unknown));
 }
 
 #[test]
@@ -270,7 +310,7 @@ proptest! {
                 indicators.bytes_out_per_operation = f64::NAN;
             }
             let measured = measured.map(|(cost_ns, p99_ns)| Measured { cost_ns, p99_ns });
-            let sample = Sample { indicators, measured, is_saturated };
+            let sample = Sample { indicators, measured, load: at as u32 * 50, is_saturated };
             let step = guide.sampled(at as u64 * INTERVAL * 20, &sample);
             prop_assert!((min..=PROCESSORS).contains(&step.setting.active));
             prop_assert!(step.setting.coalesce_ns <= 1_000_000);

@@ -1,0 +1,53 @@
+//! Too little traffic to tell its cost: then the load alone decides, as in [`Scaling`](crate::Scaling).
+
+/// The mean load of a number of processors that is enough, in thousandths.
+const TARGET_LOAD: u32 = 850;
+/// The time for which fewer processors would do before they are chosen, and the longest, in nanoseconds.
+const PATIENCE: (u64, u64) = (4_000_000_000, 128_000_000_000);
+
+/// A time with too little traffic.
+pub(super) struct Quiet {
+    /// The time since which fewer processors would do.
+    since: Option<u64>,
+    /// The highest load since then.
+    peak: u32,
+    patience: u64,
+}
+
+impl Quiet {
+    pub(super) fn new() -> Self {
+        Self { since: None, peak: 0, patience: PATIENCE.0 }
+    }
+
+    /// Takes the load of all processors in an interval with too little traffic, in thousandths. Returns a number below
+    /// `active` that has been enough for a while.
+    pub(super) fn fewer(
+        &mut self,
+        now: u64,
+        load: u32,
+        active: usize,
+        min: usize,
+    ) -> Option<usize> {
+        let enough = |load: u32| (load.div_ceil(TARGET_LOAD) as usize).max(min);
+        self.peak = self.peak.max(load);
+        if enough(self.peak) >= active {
+            (self.since, self.peak) = (Some(now), load);
+            return None;
+        }
+        let since = *self.since.get_or_insert(now);
+        (now.saturating_sub(since) >= self.patience).then(|| {
+            self.since = None;
+            enough(std::mem::take(&mut self.peak))
+        })
+    }
+
+    /// Ends the quiet time, because there is traffic again.
+    pub(super) fn end(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Ends the quiet time, because the number of processors was too small. The next one has to last longer.
+    pub(super) fn interrupt(&mut self) {
+        *self = Self { patience: (2 * self.patience).min(PATIENCE.1), ..Self::new() };
+    }
+}
