@@ -12,7 +12,8 @@ use super::Seats;
 /// If the number is set to `n`,
 ///
 /// 1. the threads of all processors get the first `n` cores, if the machine has more (Linux);
-/// 2. new connections go to active processors;
+/// 2. new connections of listeners go to active processors. Those of QUIC do not: the identifier that their clients choose
+///    selects one of all processors ([`bind_quic`](crate::net::bind_quic));
 /// 3. partitions of [migrating](crate::stage::StageOptions::migrating) stages move to active processors.
 ///
 /// A thread that an operation starts inherits these cores, unless it calls [`use_all_cores`] first.

@@ -104,7 +104,8 @@ pub fn bind_udp(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSoc
 
 /// UDP sockets for QUIC on `address`, one for each of `processors`. The kernel passes a datagram to the socket whose number
 /// is the first two bytes of the destination connection identifier (RFC 8999), modulo `processors`. A server that makes
-/// identifiers accordingly keeps a connection on one processor, also when its client changes addresses.
+/// identifiers accordingly keeps a connection on one processor, also when its client changes addresses. Inactive
+/// processors ([`ActiveProcessors`](crate::runtime::ActiveProcessors)) get new connections as well.
 ///
 /// Returns one socket only, for the first processor, on systems that cannot do this: all but Linux, and Linux if a sandbox
 /// forbids `SO_ATTACH_REUSEPORT_CBPF`. Port 0 selects one free port for all.
