@@ -27,7 +27,7 @@ use corosensei::Yielder;
 use phalanx_core::{OpenScopes, Stage, Stateless};
 
 use crate::children::Children;
-use crate::stack::{GUARD, RESERVED, Stack, StackSize};
+use crate::stack::{RESERVED, Stack, StackSize};
 
 /// Waits of an unwinding fibre after which the process ends: its body catches the unwinding and continues.
 const MAX_WAITS_AT_END: u32 = 100;
@@ -71,7 +71,6 @@ thread_local! {
 
 impl ControlBlock {
     pub(crate) fn new(stage: Stage<Stateless>, body: &'static str, stack: &Stack) -> Self {
-        let limit = stack.limit();
         Self {
             yielder: Cell::new(ptr::null()),
             context: Cell::new(ptr::null_mut()),
@@ -82,7 +81,7 @@ impl ControlBlock {
             waits_at_end: Cell::default(),
             stage_name: stage.name(),
             body,
-            guard: limit..limit + GUARD,
+            guard: stack.guard(),
             locals: RefCell::default(),
             scopes: RefCell::default(),
         }

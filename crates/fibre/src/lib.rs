@@ -43,6 +43,7 @@ mod children;
 mod control_block;
 mod fibre;
 mod fibre_local;
+mod layout;
 mod operation;
 mod overflow;
 mod pool;

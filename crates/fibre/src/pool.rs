@@ -108,12 +108,14 @@ impl Pool {
         let class = &mut *self.classes[size as usize].borrow_mut();
         let stack = match class.free.pop() {
             Some(stack) => Some(stack),
-            None if class.in_use > 0 && self.mapped.get() + size.stride() > self.limit.get() => {
+            None if class.in_use > 0
+                && self.mapped.get() + size.layout().stride() > self.limit.get() =>
+            {
                 None
             }
             None => {
                 let stack = class.map(size)?;
-                self.mapped.set(self.mapped.get() + size.stride());
+                self.mapped.set(self.mapped.get() + size.layout().stride());
                 Some(stack)
             }
         };

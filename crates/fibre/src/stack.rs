@@ -8,10 +8,11 @@
 //! A [`Chunk`] is a mapping of its own, which no other code knows, and is unmapped when it is dropped. [`Chunk::divide`]
 //! returns each part of it once, as a [`Stack`], which keeps the chunk alive. A `Stack` is neither `Clone` nor `Copy`,
 //! so its owner is the only one that accesses the part: a coroutine while it runs, and otherwise [`Stack::empty`] and
-//! [`Stack::used`]. Every stack has a guard of [`GUARD`] bytes at its lower end before it is returned.
+//! [`Stack::used`]. Every stack has a guard of [`Layout::guard`] bytes at its lower end before it is returned.
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use corosensei::stack::StackPointer;
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 
-/// The bytes of inaccessible memory below a stack. Rust code touches every page of a large frame in order, but C code
-/// may not, so the guard is larger than usual frames. With an odd number of pages, the ends of neighbouring stacks use
-/// different sets of the caches of page tables.
-pub(crate) const GUARD: usize = 20 << 10;
+use crate::layout::Layout;
 
 /// `MADV_GUARD_INSTALL` of Linux 6.13.
 #[cfg(target_os = "linux")]
@@ -60,20 +58,27 @@ impl StackSize {
         16 << (10 + 2 * self as usize)
     }
 
-    /// The bytes of address space that a stack takes, including its guard.
-    pub(crate) const fn stride(self) -> usize {
-        self.bytes() + GUARD
+    /// The layout on this system.
+    pub(crate) fn layout(self) -> Layout {
+        Layout::new(self, page_size())
     }
+}
+
+fn page_size() -> usize {
+    // SAFETY: a query without memory effects.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// A mapping that contains stacks of one size.
 struct Chunk {
     base: *mut libc::c_void,
     bytes: usize,
+    layout: Layout,
 }
 
 impl Chunk {
-    fn map(bytes: usize) -> io::Result<Self> {
+    fn map(layout: Layout, count: usize) -> io::Result<Self> {
+        let bytes = count * layout.stride();
         let (protection, flags) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE,
@@ -89,25 +94,26 @@ impl Chunk {
         unsafe {
             libc::madvise(base, bytes, libc::MADV_NOHUGEPAGE)
         };
-        Ok(Self { base, bytes })
+        Ok(Self { base, bytes, layout })
     }
 
-    /// Makes `GUARD` bytes from `offset` inaccessible.
+    /// Makes the guard that begins at `offset` inaccessible.
     fn guard(&self, offset: usize) -> io::Result<()> {
         // Whether the kernel knows `MADV_GUARD_INSTALL`.
         static INSTALLS: AtomicBool = AtomicBool::new(cfg!(target_os = "linux"));
-        assert!(offset + GUARD <= self.bytes, "a guard is a part of its chunk");
+        let guard = self.layout.guard;
+        assert!(offset + guard <= self.bytes, "a guard is a part of its chunk");
         let begin = self.base.wrapping_byte_add(offset);
         #[cfg(target_os = "linux")]
         if INSTALLS.load(Ordering::Relaxed) {
             // SAFETY: the range is a part of the mapping that no stack contains.
-            if unsafe { libc::madvise(begin, GUARD, MADV_GUARD_INSTALL) } == 0 {
+            if unsafe { libc::madvise(begin, guard, MADV_GUARD_INSTALL) } == 0 {
                 return Ok(());
             }
             INSTALLS.store(false, Ordering::Relaxed);
         }
         // SAFETY: as above.
-        match unsafe { libc::mprotect(begin, GUARD, libc::PROT_NONE) } {
+        match unsafe { libc::mprotect(begin, guard, libc::PROT_NONE) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -133,13 +139,14 @@ pub(crate) struct Undivided {
 impl Undivided {
     /// Maps memory for `count` stacks, after the `first` ones of this size.
     pub(crate) fn map(size: StackSize, count: usize, first: usize) -> io::Result<Self> {
-        let chunk = Rc::new(Chunk::map(count * size.stride())?);
+        let chunk = Rc::new(Chunk::map(size.layout(), count)?);
         Ok(Self { chunk, size, offset: 0, first })
     }
 
     /// The next stack; none if the chunk is used up.
     pub(crate) fn next(&mut self) -> Option<io::Result<Stack>> {
-        let (begin, end) = (self.offset, self.offset + self.size.stride());
+        let Layout { guard, bytes } = self.chunk.layout;
+        let (begin, end) = (self.offset, self.offset + guard + bytes);
         if end > self.chunk.bytes {
             return None;
         }
@@ -147,16 +154,16 @@ impl Undivided {
             return Some(Err(error));
         }
         self.offset = end;
-        let stagger = (self.first + begin / self.size.stride()) % TOPS * STAGGER;
+        let stagger = (self.first + begin / (guard + bytes)) % TOPS * STAGGER;
         let address = self.chunk.base.addr();
         let base = NonZeroUsize::new(address + end - stagger - RESERVED).expect("in the chunk");
-        let usable = self.chunk.base.wrapping_byte_add(begin + GUARD);
+        let usable = self.chunk.base.wrapping_byte_add(begin + guard);
         Some(Ok(Stack {
             chunk: self.chunk.clone(),
             base,
             size: self.size,
             measured: false,
-            _known_to_valgrind: ValgrindStackRegistration::new(usable.cast(), self.size.bytes()),
+            _known_to_valgrind: ValgrindStackRegistration::new(usable.cast(), bytes),
         }))
     }
 }
@@ -177,12 +184,18 @@ impl Stack {
     /// The offset of its lower end, that of the guard, in its chunk.
     fn offset(&self) -> usize {
         let base = self.base.get() - self.chunk.base.addr();
-        base - base % self.size.stride()
+        base - base % self.chunk.layout.stride()
     }
 
     /// The lowest address, that of the guard.
     pub(crate) fn limit(&self) -> usize {
         self.chunk.base.addr() + self.offset()
+    }
+
+    /// The addresses of the guard.
+    pub(crate) fn guard(&self) -> Range<usize> {
+        let limit = self.limit();
+        limit..limit + self.chunk.layout.guard
     }
 
     /// The `RESERVED` bytes above the coroutine's stack.
@@ -192,7 +205,8 @@ impl Stack {
 
     /// The usable pages.
     fn pages(&self) -> (*mut libc::c_void, usize) {
-        (self.chunk.base.wrapping_byte_add(self.offset() + GUARD), self.size.bytes())
+        let Layout { guard, bytes } = self.chunk.layout;
+        (self.chunk.base.wrapping_byte_add(self.offset() + guard), bytes)
     }
 
     /// Returns all of its memory to the kernel.
@@ -205,13 +219,11 @@ impl Stack {
     /// The bytes of memory that it takes now; none if the kernel does not tell.
     pub(crate) fn used(&self) -> Option<usize> {
         let (begin, bytes) = self.pages();
-        // SAFETY: a query without memory effects.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
         let mut resident = [0u8; StackSize::MiB1.bytes() >> 12];
         // SAFETY: the range is mapped; the kernel writes one byte for each of its pages, of at least 4 KiB.
         let failed = unsafe { libc::mincore(begin, bytes, resident.as_mut_ptr().cast()) };
         let pages = resident.iter().filter(|page| **page & 1 != 0).count();
-        (failed == 0).then_some(pages * page)
+        (failed == 0).then(|| pages * page_size())
     }
 }
 
@@ -246,7 +258,7 @@ mod tests {
             for (stack, next) in stacks.iter().zip(&stacks[1..]) {
                 assert!(stack.base.get() + RESERVED <= next.limit());
                 assert_eq!(stack.limit() % 4096, 0);
-                let usable = stack.base.get() + RESERVED - stack.limit() - GUARD;
+                let usable = stack.base.get() + RESERVED - stack.guard().end;
                 assert!(usable <= size.bytes() && usable > size.bytes() - TOPS * STAGGER);
             }
         }
