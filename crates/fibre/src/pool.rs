@@ -27,9 +27,9 @@ const MIN_WARM: usize = 64;
 const MAX_CHUNK: usize = 4096;
 
 /// Limits the address space of the calling thread's stacks, in bytes, including 20 KiB for the guard of each. The
-/// default is 16 GiB, enough for 200,000 stacks of the default size. Stacks that exist are kept.
+/// default is 16 GiB, enough for 199,000 stacks of the default size. Stacks that exist are kept.
 ///
-/// At the limit, a new fibre waits until another one with the same size of stack ends, in the order of arrival; a fibre
+/// A mapping contains several stacks of one size: up to 4,096, and half of those for which there is room. At the limit, a new fibre waits until another one with the same size of stack ends, in the order of arrival; a fibre
 /// that is alone with its size never waits. If fibres wait for fibres that have not started, leave room for those.
 ///
 /// Call it on each processor, from the `start` of the program or from an operation.
@@ -59,19 +59,14 @@ struct Class {
 struct Pool {
     classes: [RefCell<Class>; StackSize::ALL.len()],
     limit: Cell<usize>,
+    /// The bytes of all mappings.
     mapped: Cell<usize>,
     waiting: [WaitQueue; StackSize::ALL.len()],
     _handler_stack: AlternateStack,
 }
 
 thread_local! {
-    static POOL: Pool = Pool {
-        classes: Default::default(),
-        limit: Cell::new(DEFAULT_LIMIT),
-        mapped: Cell::new(0),
-        waiting: Default::default(),
-        _handler_stack: AlternateStack::install(),
-    };
+    static POOL: Pool = Pool::new();
 }
 
 /// Takes a stack, or waits for one.
@@ -103,36 +98,48 @@ pub(crate) fn give(mut stack: Stack) -> Option<usize> {
 }
 
 impl Pool {
+    fn new() -> Self {
+        Self {
+            classes: Default::default(),
+            limit: Cell::new(DEFAULT_LIMIT),
+            mapped: Cell::new(0),
+            waiting: Default::default(),
+            _handler_stack: AlternateStack::install(),
+        }
+    }
+
     /// A stack; none at the limit.
     fn take(&self, size: StackSize) -> io::Result<Option<Stack>> {
         let class = &mut *self.classes[size as usize].borrow_mut();
-        let stack = match class.free.pop() {
-            Some(stack) => Some(stack),
-            None if class.in_use > 0
-                && self.mapped.get() + size.layout().stride() > self.limit.get() =>
-            {
-                None
-            }
+        if let Some(stack) = class.free.pop() {
+            return Ok(Some(class.begin(stack)));
+        }
+        let stack = match class.undivided.as_mut().and_then(Undivided::next) {
+            Some(stack) => stack?,
             None => {
-                let stack = class.map(size)?;
-                self.mapped.set(self.mapped.get() + size.layout().stride());
-                Some(stack)
+                let stride = size.layout().stride();
+                let room = self.limit.get().saturating_sub(self.mapped.get()) / stride;
+                if room == 0 && class.in_use > 0 {
+                    return Ok(None);
+                }
+                let before = class.mapped;
+                let stack = class.map(size, room)?;
+                self.mapped.update(|mapped| mapped + (class.mapped - before) * stride);
+                stack
             }
         };
-        Ok(stack.map(|stack| class.begin(stack)))
+        Ok(Some(class.begin(stack)))
     }
 }
 
 impl Class {
-    /// A new stack.
-    fn map(&mut self, size: StackSize) -> io::Result<Stack> {
-        if let Some(stack) = self.undivided.as_mut().and_then(Undivided::next) {
-            return stack;
-        }
-        let count = self.mapped.clamp(16, MAX_CHUNK);
-        let chunk = self.undivided.insert(Undivided::map(size, count, self.mapped)?);
+    /// The first stack of a new mapping. There is room for `room` stacks, of which it takes half.
+    fn map(&mut self, size: StackSize, room: usize) -> io::Result<Stack> {
+        let count = self.mapped.clamp(16, MAX_CHUNK).min(room / 2).max(1);
+        let first = self.mapped;
+        let (chunk, count) = largest(count, |count| Undivided::map(size, count, first))?;
         self.mapped += count;
-        chunk.next().expect("a new chunk has stacks")
+        self.undivided.insert(chunk).next().expect("a new chunk has stacks")
     }
 
     fn begin(&mut self, mut stack: Stack) -> Stack {
@@ -165,6 +172,20 @@ impl Class {
     }
 }
 
+/// Calls `make` with `count`, and with smaller numbers while it fails.
+fn largest<T>(
+    mut count: usize,
+    mut make: impl FnMut(usize) -> io::Result<T>,
+) -> io::Result<(T, usize)> {
+    loop {
+        match make(count) {
+            Ok(made) => return Ok((made, count)),
+            Err(error) if count == 1 => return Err(error),
+            Err(_) => count /= 2,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use corosensei::stack::Stack as _;
@@ -173,34 +194,55 @@ mod tests {
 
     #[test]
     fn successive_stacks_of_several_mappings_share_few_sets_of_a_cache() {
-        let mut class = Class::default();
-        let stacks: Vec<_> = (0..96).map(|_| class.map(StackSize::KiB16).unwrap()).collect();
+        let pool = Pool::new();
+        let stacks: Vec<_> =
+            (0..96).map(|_| pool.take(StackSize::KiB16).unwrap().unwrap()).collect();
         let mut tops = [0; 64];
         stacks.iter().for_each(|stack| tops[stack.base().get() % 4096 / 64] += 1);
         assert_eq!(tops.iter().max(), Some(&2), "{tops:?}");
     }
 
     #[test]
-    fn stacks_are_reused_last_in_first_out_and_cold_ones_are_emptied() {
-        let mut class = Class::default();
-        let take = |class: &mut Class| {
-            let stack = class.free.pop();
-            let stack = stack.unwrap_or_else(|| class.map(StackSize::KiB16).unwrap());
-            class.begin(stack)
-        };
-        let (first, second) = (take(&mut class), take(&mut class));
-        let limits = (first.limit(), second.limit());
-        class.give(first);
-        class.give(second);
-        let again = (take(&mut class), take(&mut class));
-        assert_eq!((again.1.limit(), again.0.limit()), limits);
-        let mut many: Vec<_> = (0..1000).map(|_| take(&mut class)).collect();
-        many.drain(..).for_each(|stack| class.give(stack));
-        assert!(class.cold < 500, "{} of a burst that may come again", class.cold);
-        for _ in 0..50_000 {
-            let stack = take(&mut class);
-            class.give(stack);
+    fn mappings_stay_within_the_limit_and_use_all_of_it() {
+        let pool = Pool::new();
+        for (size, limit) in [(StackSize::MiB1, 100 << 20), (StackSize::KiB16, 5 << 20)] {
+            let before = pool.mapped.get();
+            pool.limit.set(before + limit);
+            let taken = std::iter::from_fn(|| pool.take(size).unwrap()).count();
+            let stride = size.layout().stride();
+            assert_eq!(taken, limit / stride);
+            let class = pool.classes[size as usize].borrow();
+            assert_eq!((class.mapped, pool.mapped.get() - before), (taken, taken * stride));
         }
+    }
+
+    #[test]
+    fn a_mapping_that_the_kernel_refuses_is_tried_with_fewer_stacks() {
+        let up_to =
+            |most| move |n| if n > most { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(n) };
+        assert_eq!(largest(100, up_to(20)).unwrap(), (12, 12));
+        assert_eq!(largest(1, up_to(1)).unwrap(), (1, 1));
+        assert!(largest(100, up_to(0)).is_err());
+    }
+
+    #[test]
+    fn stacks_are_reused_last_in_first_out_and_cold_ones_are_emptied() {
+        let pool = Pool::new();
+        let take = || pool.take(StackSize::KiB16).unwrap().unwrap();
+        let class = || pool.classes[StackSize::KiB16 as usize].borrow_mut();
+        let give = |stack| class().give(stack);
+        let (first, second) = (take(), take());
+        let limits = (first.limit(), second.limit());
+        give(first);
+        give(second);
+        let again = (take(), take());
+        assert_eq!((again.1.limit(), again.0.limit()), limits);
+        let mut many: Vec<_> = (0..1000).map(|_| take()).collect();
+        many.drain(..).for_each(give);
+        let cold = class().cold;
+        assert!(cold < 500, "{cold} of a burst that may come again");
+        (0..50_000).for_each(|_| give(take()));
+        let class = class();
         assert!(class.free.len() - class.cold <= MIN_WARM + 1, "{} cold", class.cold);
     }
 }
