@@ -203,6 +203,11 @@ impl ControlBlock {
         self.flags.set(if is { others | flag } else { others });
     }
 
+    /// The last fibre-local value, to be dropped outside of the borrow: its destructor may use another one.
+    pub(crate) fn pop_local(&self) -> Option<(usize, Rc<dyn Any>)> {
+        self.locals.borrow_mut().pop()
+    }
+
     /// Whether the fibre is unwound because its operation was dropped.
     pub(crate) fn is_ending(&self) -> bool {
         self.waits_at_end.get() > 0
@@ -268,8 +273,7 @@ pub(crate) fn run<R>(yielder: &Yielder<(), ()>, body: impl FnOnce() -> R) -> R {
     struct DropLocals;
     impl Drop for DropLocals {
         fn drop(&mut self) {
-            // Outside of the borrow, because a destructor may use another value.
-            while try_running(|block| block.locals.borrow_mut().pop()).flatten().is_some() {}
+            while try_running(ControlBlock::pop_local).flatten().is_some() {}
         }
     }
     try_current(|block| block.yielder.set(yielder));

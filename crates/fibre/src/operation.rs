@@ -160,11 +160,12 @@ impl<T> Drop for Running<T> {
             block.end();
             let mut context = Context::from_waker(Waker::noop());
             let resumed = ResumeGuard::new(block, &mut context);
-            // The panic of a destructor, which has been reported. Its payload is foreign and may panic in turn.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| coroutine.force_unwind())) {
-                std::mem::forget(panic);
-            }
+            discard_panic(|| coroutine.force_unwind());
             drop(resumed);
+        }
+        // Those after a value whose destructor has panicked.
+        while let Some(local) = block.pop_local() {
+            discard_panic(|| drop(local));
         }
         let (stage, body) = (block.stage, block.body);
         // SAFETY: the coroutine is done, and this is the block's last use.
@@ -172,5 +173,12 @@ impl<T> Drop for Running<T> {
         if let Some(used) = pool::give(coroutine.into_stack()) {
             stage.note_stack(body, used);
         }
+    }
+}
+
+/// Runs destructors, and discards their panic, which has been reported. Its payload is foreign and may panic in turn.
+fn discard_panic(run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        std::mem::forget(panic);
     }
 }

@@ -11,9 +11,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use phalanx::fibre::sync::Mutex;
-use phalanx::fibre::{Fibre, FibreLocal, LocalFibres, StackSize, wait};
+use phalanx::fibre::{Fibre, FibreLocal, LocalFibres, StackSize, set_stack_limit, wait};
 use phalanx::runtime::DriverChoice;
-use phalanx::{Call, CallError, Graph, Session, sleep, yield_now};
+use phalanx::{Call, CallError, Graph, Session, sleep, timeout, yield_now};
 
 use crate::drivers::runtime;
 use crate::harness::{on_each_driver, program};
@@ -21,6 +21,7 @@ use crate::harness::{on_each_driver, program};
 on_each_driver![
     a_fibre_ends_its_own_session,
     destructors_that_panic_end_only_their_fibre,
+    locals_that_panic_leave_the_stack_to_other_fibres,
     an_operation_polled_on_the_stack_of_a_fibre_does_not_suspend_it,
     locals_are_used_in_destructors_of_locals,
     a_forgotten_guard_blocks_only_its_lock,
@@ -89,6 +90,26 @@ fn destructors_that_panic_end_only_their_fibre(driver: DriverChoice) {
         unwound.cancel();
         assert_eq!(unwound.await, Err(CallError::Cancelled));
         assert_eq!(stage.fibre(|_, _| 1).await, Ok(1));
+    });
+}
+
+fn locals_that_panic_leave_the_stack_to_other_fibres(driver: DriverChoice) {
+    static BOMBS: [FibreLocal<Bomb>; 3] = [const { FibreLocal::new(|| Bomb) }; 3];
+    program(driver, 1, |stage| async move {
+        let size = StackSize::KiB256;
+        // The first fibre of a size has a stack in any case, and the next ones wait until it comes back.
+        set_stack_limit(0);
+        let bombs = || BOMBS.iter().for_each(|bomb| bomb.with(|_| ()));
+        assert!(stage.fibre_with(size, move |_, _| bombs()).await.is_err());
+        let unwound = stage.fibre_with(size, move |_, fibre| {
+            bombs();
+            fibre.sleep(HOUR);
+        });
+        sleep(Duration::from_millis(2)).await;
+        unwound.cancel();
+        assert_eq!(unwound.await, Err(CallError::Cancelled));
+        let next = stage.fibre_with(size, |_, _| 1);
+        assert_eq!(timeout(Duration::from_secs(20), next).await, Ok(Ok(1)));
     });
 }
 
