@@ -5,7 +5,7 @@
 //!
 //! # Safety
 //! The handler runs on the thread that has faulted. It reads that thread's current fibre, which is a plain word without
-//! a destructor, and calls only functions that are safe in signal handlers: `write`, `abort`, `sigaction`, and
+//! a destructor, and calls only functions that are safe in signal handlers: `write`, `abort`, `sigaction`, `raise`, and
 //! formatting into a buffer on its own stack. [`EARLIER`] is written once, before the handler is installed.
 //!
 //! A handler cannot run on a stack that has overflowed, so each thread needs an alternate one. Rust's runtime installs
@@ -34,7 +34,7 @@ pub(crate) struct AlternateStack(*mut c_void);
 impl AlternateStack {
     /// Prepares the thread, and the process at the first call.
     pub(crate) fn install() -> Self {
-        EARLIER.get_or_init(|| SIGNALS.map(earlier));
+        EARLIER.get_or_init(|| SIGNALS.map(action_of));
         static INSTALLED: OnceLock<()> = OnceLock::new();
         INSTALLED.get_or_init(|| SIGNALS.into_iter().for_each(install));
         // SAFETY: a query into a local, then a new mapping that becomes the alternate stack until it is dropped.
@@ -72,8 +72,8 @@ impl Drop for AlternateStack {
     }
 }
 
-/// The handler of a signal.
-fn earlier(signal: c_int) -> sigaction {
+/// The present action of a signal.
+fn action_of(signal: c_int) -> sigaction {
     // SAFETY: a query into a local.
     unsafe {
         let mut action: sigaction = zeroed();
@@ -113,7 +113,8 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     pass_on(signal, info, context);
 }
 
-/// Calls the earlier handler. The default action is restored, and follows when the faulting instruction is repeated.
+/// Calls the earlier handler. If it was the default action, or the handler restores that, it follows when the faulting
+/// instruction is repeated. If the signal was sent, no instruction is, so the signal is raised again.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let earlier = EARLIER.get().and_then(|all| all.get(usize::from(signal != SIGNALS[0])));
     let Some(earlier) = earlier else { std::process::abort() };
@@ -132,6 +133,10 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
                 let handler: extern "C" fn(c_int) = std::mem::transmute(handler);
                 handler(signal);
             }
+        }
+        let is_sent = (*info).si_code <= 0;
+        if is_sent && action_of(signal).sa_sigaction == libc::SIG_DFL {
+            libc::raise(signal);
         }
     }
 }

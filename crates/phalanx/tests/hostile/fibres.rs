@@ -218,9 +218,9 @@ fn operations_with_fibres_on_their_way_are_dropped_with_the_program(driver: Driv
 /// Set in the process that a test starts.
 const CHILD: &str = "PHALANX_HOSTILE_FIBRE";
 
-/// Runs a program with one fibre on a stage named "deep", which ends its process, in a process of its own: the test
-/// `name` alone. The fibre's call is cancelled after 5 ms. Returns the errors that the process printed.
-fn errors_of(name: &str, body: impl FnOnce(&Fibre<'_>) + Send + 'static) -> String {
+/// Runs a program with one fibre on a stage named "deep", which ends its process by `signal`, in a process of its own: the
+/// test `name` alone. The fibre's call is cancelled after 5 ms. Returns the errors that the process printed.
+fn errors_of(name: &str, signal: i32, body: impl FnOnce(&Fibre<'_>) + Send + 'static) -> String {
     if std::env::var_os(CHILD).is_some() {
         run(body);
         return String::new();
@@ -229,7 +229,7 @@ fn errors_of(name: &str, body: impl FnOnce(&Fibre<'_>) + Send + 'static) -> Stri
     command.args(["--exact", &format!("fibres::{name}"), "--nocapture"]).env(CHILD, "1");
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.signal(), Some(6), "{errors}");
+    assert_eq!(output.status.signal(), Some(signal), "{errors}");
     errors
 }
 
@@ -257,16 +257,25 @@ fn an_overflow_names_stage_and_size() {
         let room = std::hint::black_box([depth; 64]);
         if depth == 0 { 0 } else { descend(depth - 1) + room[depth as usize % 64] }
     }
-    let errors = errors_of("an_overflow_names_stage_and_size", |_| {
+    let errors = errors_of("an_overflow_names_stage_and_size", 6, |_| {
         std::hint::black_box(descend(1 << 40));
     });
     let message = "a fibre of stage \"deep\" has overflowed its stack of 64 KiB";
     assert!(errors.contains(message) && errors.contains("fibres::an_overflow"), "{errors}");
 }
 
+/// The handler of overflows does not swallow it.
+#[test]
+fn a_fault_that_another_process_sends_ends_the_process() {
+    errors_of("a_fault_that_another_process_sends_ends_the_process", 11, |_| {
+        let process = std::process::id().to_string();
+        assert!(Command::new("kill").args(["-SEGV", &process]).status().unwrap().success());
+    });
+}
+
 #[test]
 fn a_fibre_that_does_not_end_is_named() {
-    let errors = errors_of("a_fibre_that_does_not_end_is_named", |fibre| {
+    let errors = errors_of("a_fibre_that_does_not_end_is_named", 6, |fibre| {
         loop {
             _ = catch_unwind(AssertUnwindSafe(|| fibre.sleep(HOUR)));
         }
@@ -284,7 +293,7 @@ fn a_wait_in_a_destructor_while_unwinding_is_reported_where_it_is() {
         }
     }
     let name = "a_wait_in_a_destructor_while_unwinding_is_reported_where_it_is";
-    let errors = errors_of(name, |fibre| {
+    let errors = errors_of(name, 6, |fibre| {
         let _waits = Waits;
         fibre.sleep(HOUR);
     });
