@@ -79,7 +79,8 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Waits as [`wait`](Self::wait), at most for `duration`. The second value is whether it was notified.
+    /// Waits as [`wait`](Self::wait), at most for `duration`. The second value is whether it was notified: the opposite of
+    /// `WaitTimeoutResult::timed_out` of [`std::sync::Condvar`].
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
