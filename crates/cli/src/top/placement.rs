@@ -2,11 +2,12 @@
 
 use phalanx::metrics::Snapshot;
 
-/// The active processors and their load, the connections and partitions that have moved, and the comparisons of
-/// settings. Each fits 80 columns. Empty if automatic placement is off and nothing has moved.
+/// The active processors and their load, the connections and partitions that have moved, the comparisons of settings, the
+/// mix and the indicators of a profile, and the last decision. Empty if automatic placement is off and nothing has moved.
 pub(super) fn placement(snapshot: &Snapshot) -> Vec<String> {
     let parts = [active(snapshot), moved(snapshot), comparisons(snapshot)];
-    parts.into_iter().flatten().collect()
+    let last = snapshot.placement.iter().flat_map(|one| one.lines(snapshot.uptime_ns));
+    parts.into_iter().flatten().chain(last).collect()
 }
 
 fn moved(snapshot: &Snapshot) -> Option<String> {

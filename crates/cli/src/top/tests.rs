@@ -213,6 +213,24 @@ fn active_processors_are_shown_if_placement_is_automatic() {
 }
 
 #[test]
+fn the_mix_and_the_last_decision_are_shown() {
+    let mut app = app();
+    let mut snapshot = snapshot(3);
+    let placement = serde_json::json!({
+        "mode": "on", "reason": "steady", "mix": "small", "indicators": {"sockets": 64.0},
+        "decision": {"uptime_ns": 1_000_000_000, "to": "active=3 spin=0 coalesce=0",
+            "reason": "trial", "predicted": null, "measured": null,
+            "measured_before": {"cpu_us_per_operation": 9.5, "p99_us": 20.0}},
+    });
+    snapshot.placement = serde_json::from_value(placement).unwrap();
+    app.take(Ok(snapshot));
+    let lines = screen(&app, 80, 10);
+    assert!(lines[2].starts_with("mix small: ") && lines[2].ends_with("64 sockets"), "{lines:?}");
+    let last = ["to active=3 spin=0 coalesce=0: trial, 2.00 s ago", "before 9.50 µs p99 20.0 µs"];
+    assert_eq!(lines[3..5], last);
+}
+
+#[test]
 fn what_has_moved_is_shown() {
     let mut app = app();
     let mut snapshot = snapshot(3);

@@ -114,6 +114,7 @@ impl Snapshot {
             times: source.metrics.times().iter().map(HistogramSnapshot::from).collect(),
             cache_bytes: source.control.cache_bytes() as u64,
             bytes: operation_sizes(&source.control, &names),
+            placement: source.automatic.as_ref().map(|automatic| automatic.snapshot()),
             processors: Vec::with_capacity(source.control.processors()),
         };
         for index in 0..source.control.processors() {

@@ -23,6 +23,7 @@ mod gauge;
 #[doc(hidden)]
 pub mod human;
 mod interval;
+mod placement;
 #[cfg(feature = "metrics")]
 mod recorder;
 mod registered;
@@ -47,6 +48,7 @@ pub use recorder::Recorder;
 pub(crate) use registered::Registered;
 
 pub use byte_table::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
+pub use placement::{CostSnapshot, DecisionSnapshot, PlacementSnapshot};
 pub use times::Times;
 
 pub use snapshot::{

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::byte_table::BytesSnapshot;
 use super::counter::Counter;
 use super::gauge::Gauge;
+use super::placement::PlacementSnapshot;
 use super::times::Times;
 
 /// Version of the format. It changes when a field is removed or changes its meaning.
@@ -55,6 +56,9 @@ pub struct Snapshot {
     /// Memory sizes of operations.
     #[cfg_attr(feature = "serde", serde(default))]
     pub bytes: BytesSnapshot,
+    /// Automatic placement. None if it is off, and in snapshots of older programs.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub placement: Option<PlacementSnapshot>,
     /// By processor. Must be the last field, because it is written in pieces.
     pub processors: Vec<ProcessorSnapshot>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[cfg(feature = "admin")]
 use phalanx_core::Setting;
-use phalanx_core::{GuideReason, Measured, ProcessorLoad, ScalingStep, TrafficProfile};
+use phalanx_core::{GuideReason, Indicators, Measured, ProcessorLoad, ScalingStep, TrafficProfile};
 
 use super::PlacementMode;
 use super::guided::Guidance;
@@ -15,9 +15,13 @@ use super::guided::Guidance;
 use super::totals::Totals;
 use crate::io::{Saturated, SaturationProbe};
 use crate::lock::lock;
+use crate::metrics::{CostSnapshot, Counter, Gauge};
 #[cfg(feature = "admin")]
-use crate::metrics::Registered;
-use crate::metrics::{Counter, Gauge};
+use crate::metrics::{DecisionSnapshot, PlacementSnapshot, Registered};
+
+/// Means of saving energy that placement does not use.
+#[cfg(feature = "admin")]
+const ABSENT: [&str; 3] = ["core frequencies", "idle hints", "helper threads on slow cores"];
 
 /// The number of decisions that are kept.
 const MAX_DECISIONS: usize = 64;
@@ -59,24 +63,14 @@ struct ByProfile {
     /// By name.
     indicators: [(&'static str, f64); 6],
     /// Of the setting that was compared, else of `to`. It is measured only if it was in force.
-    predicted: Option<Cost>,
-    measured: Option<Cost>,
+    predicted: Option<CostSnapshot>,
+    measured: Option<CostSnapshot>,
     /// Of the setting in force until now, if it is another one.
-    measured_before: Option<Cost>,
+    measured_before: Option<CostSnapshot>,
 }
 
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "the admin pages show them"))]
-struct Cost {
-    cpu_us_per_operation: f64,
-    p99_us: f64,
-}
-
-impl From<Measured> for Cost {
-    fn from(Measured { cost_ns, p99_ns }: Measured) -> Self {
-        Self { cpu_us_per_operation: cost_ns / 1e3, p99_us: p99_ns / 1e3 }
-    }
+fn cost(Measured { cost_ns, p99_ns }: Measured) -> CostSnapshot {
+    CostSnapshot { cpu_us_per_operation: cost_ns / 1e3, p99_us: p99_ns / 1e3 }
 }
 
 impl From<&Guidance> for ByProfile {
@@ -91,9 +85,9 @@ impl From<&Guidance> for ByProfile {
                 .map(|(_, distance)| distance)
                 .filter(|distance| distance.is_finite()),
             indicators: seen.named(),
-            predicted: step.predicted.map(Cost::from),
-            measured: step.measured.map(Cost::from),
-            measured_before: step.measured_before.map(Cost::from),
+            predicted: step.predicted.map(cost),
+            measured: step.measured.map(cost),
+            measured_before: step.measured_before.map(cost),
         }
     }
 }
@@ -103,6 +97,8 @@ impl From<&Guidance> for ByProfile {
 struct Last {
     reason: &'static str,
     mix: Option<String>,
+    /// None without a profile.
+    indicators: Option<Indicators>,
     decisions: VecDeque<Decision>,
 }
 
@@ -216,6 +212,7 @@ impl Automatic {
         }
         let mut last = self.last();
         (last.reason, last.mix) = (reason.as_str(), guidance.mix.clone());
+        last.indicators = Some(guidance.sample.indicators);
         drop(last);
         if guidance.is_news() {
             let active = &loads[..from.min(loads.len())];
@@ -286,6 +283,19 @@ impl Automatic {
         metrics
     }
 
+    /// The last observation and decision.
+    pub(crate) fn snapshot(&self) -> PlacementSnapshot {
+        let last = self.last();
+        let indicators = last.indicators.iter().flat_map(Indicators::named);
+        PlacementSnapshot {
+            mode: self.mode.as_str().into(),
+            reason: last.reason.into(),
+            mix: last.mix.clone(),
+            indicators: indicators.map(|(name, figure)| (name.into(), figure)).collect(),
+            decision: last.decisions.back().map(DecisionSnapshot::from),
+        }
+    }
+
     /// The content of `/placement.json`.
     pub(crate) fn json(
         automatic: Option<&Self>,
@@ -309,11 +319,28 @@ impl Automatic {
                 Some(ProfileReport { mixes, mix, foreign: this.foreign.clone() })
             }),
             setting: setting.to_string(),
+            absent: ABSENT,
             totals,
             reason: last.as_ref().map(|last| last.reason),
             decisions: last.map(|last| last.decisions).unwrap_or_default(),
         };
         serde_json::to_vec(&report).expect("plain figures")
+    }
+}
+
+#[cfg(feature = "admin")]
+impl From<&Decision> for DecisionSnapshot {
+    fn from(decision: &Decision) -> Self {
+        let profile = decision.profile.as_ref();
+        let active = || format!("{} active", decision.to);
+        Self {
+            uptime_ns: decision.uptime_ms * 1_000_000,
+            to: profile.map_or_else(active, |by| by.to.clone()),
+            reason: decision.reason.into(),
+            predicted: profile.and_then(|by| by.predicted),
+            measured: profile.and_then(|by| by.measured),
+            measured_before: profile.and_then(|by| by.measured_before),
+        }
     }
 }
 
@@ -332,6 +359,7 @@ struct Report {
     reason: Option<&'static str>,
     /// The setting in force, in nanoseconds.
     setting: String,
+    absent: [&'static str; 3],
     /// None without a profile.
     profile: Option<ProfileReport>,
     totals: Totals,
@@ -372,5 +400,7 @@ mod tests {
         let newest = last.decisions.back().unwrap();
         assert_eq!((newest.uptime_ms, newest.from, newest.to, newest.saturated), (99_000, 4, 2, 4));
         assert_eq!((newest.mean_load, newest.max_load, newest.reason), (0.5, 0.5, "idle"));
+        #[cfg(feature = "admin")]
+        assert_eq!(DecisionSnapshot::from(newest).to, "2 active");
     }
 }

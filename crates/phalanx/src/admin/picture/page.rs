@@ -67,6 +67,12 @@ pub(in crate::admin) fn fragment(
         escape(&snapshot.phase),
         snapshot.cohorts_found().map_or(String::new(), |found| format!(" · {}", cohorts(found))),
     );
+    if let Some(placement) = &snapshot.placement {
+        let lines = placement.lines(snapshot.uptime_ns).into_iter();
+        let lines: Vec<_> = lines.map(|line| escape(&line)).collect();
+        let mode = escape(&placement.mode);
+        let _ = write!(out, "<p class=\"facts\">placement {mode} · {}</p>", lines.join(" · "));
+    }
     for layout in [Shown::Wide, Shown::Narrow] {
         if shown.is_none_or(|shown| shown == layout) {
             out.push_str(&drawing(snapshot, interval, layout, ""));

@@ -1,7 +1,7 @@
 //! Tests with the picture of an invented program.
 
 use super::*;
-use crate::metrics::{ArcInterval, CounterSnapshot, StageInterval};
+use crate::metrics::{ArcInterval, CounterSnapshot, PlacementSnapshot, StageInterval};
 
 fn stage(ran: u64) -> StageInterval {
     StageInterval {
@@ -44,6 +44,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
         times: Vec::new(),
         cache_bytes: 1 << 20,
         bytes: Default::default(),
+        placement: None,
         processors: Vec::new(),
     };
     (snapshot, interval)
@@ -137,6 +138,17 @@ fn the_busier_the_warmer() {
         .collect();
     assert!(heat[0] < 0.05 && heat[1] > 0.4, "{heat:?}");
     assert!(svg.contains("90 % busy"));
+}
+
+#[test]
+fn automatic_placement_has_a_line_of_text() {
+    let (mut snapshot, interval) = program(1, &["a"]);
+    assert!(!page(&snapshot, &interval).contains("sockets"));
+    let mut placement = PlacementSnapshot { mix: Some("<b>".to_owned()), ..Default::default() };
+    placement.indicators.insert("sockets".into(), 7.0);
+    snapshot.placement = Some(placement);
+    let page = page(&snapshot, &interval);
+    assert!(page.contains("mix &lt;b&gt;: ") && page.contains("7 sockets"), "{page}");
 }
 
 #[test]

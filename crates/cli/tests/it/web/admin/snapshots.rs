@@ -265,6 +265,7 @@ fn placement_is_reported(driver: &str) {
         // All are active at first, and the next steps take seconds.
         assert_eq!((&report["active"], &report["needed"]), (&report["max"], &report["max"]));
         assert!(report["decisions"].is_array() && report["reason"].is_string(), "{report}");
+        assert_eq!(report["absent"][1], "idle hints");
         assert!(metrics.contains("phalanx_active_processors"), "{metrics}");
         assert!(metrics.contains("phalanx_placement_steps_total{direction=\"up\"}"), "{metrics}");
     }
