@@ -53,7 +53,7 @@ pub use crate::calls::graph::{CallGraph, StageCall, StageNode};
 pub use crate::control::ingress::Ingress;
 pub use crate::control::placement::{Candidate, MAX_ARRIVING, place_connection};
 pub use crate::control::profile::{
-    Guide, GuideReason, GuideStep, Indicators, Measured, Mix, Point, Sample, Setting,
+    Guide, GuideReason, GuideStep, Indicators, MAX_MIXES, Measured, Mix, Point, Sample, Setting,
     TrafficProfile, pareto,
 };
 pub use crate::control::relocation::{Relocation, relocate_connections};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::human::{count, time};
 use super::snapshot::Name;
 
-/// What automatic placement has observed and decided last.
+/// The last observation and decision of automatic placement.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct PlacementSnapshot {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use phalanx_core::{Indicators, Measured, Mix, Point, Setting, TrafficProfile};
+use phalanx_core::{Indicators, MAX_MIXES, Measured, Mix, Point, Setting, TrafficProfile};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Fingerprint;
@@ -60,6 +60,9 @@ pub enum ProfileError {
         "a profile of version {0}, which this program does not read; measure it again with `phalanx profile`"
     )]
     Version(u32),
+    /// It has no mixes, or too many.
+    #[error("a profile of {0} mixes; it has to have 1 to {MAX_MIXES}")]
+    Mixes(usize),
     /// A figure is out of range.
     #[error(
         "mix {0:?} has a setting or figure that is negative, too large or not a number; measure it again"
@@ -79,9 +82,19 @@ impl ProfileFile {
     /// # Errors
     /// If there is none, or it is not a profile.
     pub fn read(path: &Path) -> Result<Self, ProfileError> {
-        let file: Self = serde_json::from_slice(&fs::read(path)?)?;
-        if file.version != VERSION {
-            return Err(ProfileError::Version(file.version));
+        /// Without the fields, which another version may have changed.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let text = fs::read(path)?;
+        let Versioned { version } = serde_json::from_slice(&text)?;
+        if version != VERSION {
+            return Err(ProfileError::Version(version));
+        }
+        let file: Self = serde_json::from_slice(&text)?;
+        if !(1..=MAX_MIXES).contains(&file.mixes.len()) {
+            return Err(ProfileError::Mixes(file.mixes.len()));
         }
         match file.mixes.iter().find(|mix| !mix.is_valid()) {
             Some(mix) => Err(ProfileError::Figure(mix.name.clone())),
@@ -209,6 +222,13 @@ mod tests {
         assert!(error("{}").contains("phalanx profile"));
         let valid = serde_json::to_string(&ProfileFile::new(&profile())).unwrap();
         assert!(error(&valid.replace("\"version\":1", "\"version\":2")).contains("version 2"));
+        assert!(error("{\"version\":2,\"new\":1}").contains("version 2"));
+        let of = |mixes| {
+            let mix = profile().mixes.remove(0);
+            let profile = TrafficProfile { mixes: vec![mix; mixes] };
+            serde_json::to_string(&ProfileFile::new(&profile)).unwrap()
+        };
+        assert!(error(&of(0)).contains("of 0 mixes") && error(&of(65)).contains("1 to 64"));
         assert!(error(&valid.replace("\"active\":1", "\"active\":0")).contains("mix \"a\""));
     }
 }

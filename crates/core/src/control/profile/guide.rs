@@ -23,8 +23,8 @@ use super::trial::{Progress, Seen, Trial};
 const AGREEING: u32 = 3;
 /// Samples in a row of unknown traffic before it becomes a mix.
 const PERSISTENT: u32 = 20;
-/// The largest number of mixes.
-const MAX_MIXES: usize = 64;
+/// The largest number of mixes in a [`TrafficProfile`]; a [`Guide`] ignores further ones.
+pub const MAX_MIXES: usize = 64;
 /// The first pause between two comparisons, and the longest, in nanoseconds.
 const PAUSES: (u64, u64) = (10_000_000_000, 1_280_000_000_000);
 

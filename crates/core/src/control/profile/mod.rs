@@ -24,7 +24,7 @@ mod quiet;
 mod setting;
 mod trial;
 
-pub use self::guide::{Guide, GuideReason, GuideStep, Sample};
+pub use self::guide::{Guide, GuideReason, GuideStep, MAX_MIXES, Sample};
 pub use self::indicators::Indicators;
 pub use self::mixes::{Measured, Mix, Point, TrafficProfile, pareto};
 pub use self::setting::Setting;
