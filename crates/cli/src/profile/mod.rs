@@ -157,7 +157,14 @@ fn check_writable(out: &Path) -> io::Result<()> {
     }
     let mut new = out.as_os_str().to_owned();
     new.push(".new");
-    fs::write(&new, "")?;
+    // Another program's, or that of an earlier run that was killed.
+    let exists = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            io::Error::other(format!("{} exists; remove it", new.display()))
+        }
+        _ => error,
+    };
+    fs::File::create_new(&new).map_err(exists)?;
     fs::remove_file(&new)
 }
 

@@ -129,9 +129,10 @@ impl Program {
                 .to_owned()
         };
         let mut page: serde_json::Value = serde_json::from_slice(&page).map_err(|_| wrong())?;
-        let setting = page["setting"].as_str().and_then(|text| text.parse().ok());
-        let totals = serde_json::from_value(page["totals"].take()).ok();
-        setting.zip(totals).ok_or_else(wrong)
+        let setting = page["setting"].as_str().ok_or_else(wrong)?;
+        let setting = setting.parse().map_err(|why| format!("the program's setting: {why}"))?;
+        let totals = serde_json::from_value(page["totals"].take()).map_err(|_| wrong())?;
+        Ok((setting, totals))
     }
 
     /// The setting in force: with all processors, if none was given.

@@ -138,6 +138,13 @@ fn failures_say_what_to_do() {
         let said = error(profile("true", place, &address, folder.path()));
         assert!(said.contains("cannot write") && !said.contains("operations"), "{said}");
     }
+    // A file with the name of the temporary one is kept.
+    let theirs = folder.path().join("profile.json.new");
+    std::fs::write(&theirs, "theirs").unwrap();
+    let said = error(profile("true", &out, &address, folder.path()));
+    assert!(said.contains("profile.json.new exists; remove it"), "{said}");
+    assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
+    std::fs::remove_file(theirs).unwrap();
     let mut command = bare();
     command.args(["profile", "--load", "true", "--out"]).arg(&out).args(["--", "false"]);
     let said = error(command.output().unwrap());
