@@ -163,6 +163,8 @@ impl Mailbox {
     pub(crate) fn push_external_command(&self, command: Command) {
         lock(&self.external_commands).push(command);
         self.mark(Inbox::Commands);
+        // The thread may have found the processor before its end (`program/busy.rs`).
+        self.parking.is_closed().then(|| self.drop_commands());
     }
 
     /// The number of waiting commands.
@@ -221,5 +223,22 @@ impl Mailbox {
 impl Drop for Mailbox {
     fn drop(&mut self) {
         self.drop_commands();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// As a sender that has found the mailbox before the processor's end.
+    #[test]
+    fn a_command_for_a_processor_that_has_ended_is_dropped_at_once() {
+        let (mailbox, connection) = (Mailbox::new(1), Arc::new(()));
+        let sent = connection.clone();
+        mailbox.parking.close();
+        mailbox.push_external_command(Command::new(move |_| drop(sent)));
+        assert_eq!(Arc::strong_count(&connection), 1);
     }
 }

@@ -18,6 +18,9 @@
 //!    [`notify`](crate::mailbox::parking::Parking::notify).
 //! 3. The sender loads the parking state. If it is `CLOSED`, the sender takes all messages out of the mailbox.
 //!
+//! A thread without an outbox sends commands only, and takes these out in the same way
+//! ([`push_external_command`](crate::mailbox::mailbox::Mailbox::push_external_command)).
+//!
 //! No interleaving leaves a message in a closed mailbox. One of the two fences comes first (Dekker's argument): if it is
 //! the sender's, the closing thread finds the message; if it is the other one, the sender finds `CLOSED`. Several threads
 //! may empty a mailbox at once, since a ring gives each message to one taker. A message that a taker does not find because
