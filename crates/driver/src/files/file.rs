@@ -70,6 +70,8 @@ pub struct Metadata {
     pub length: u64,
     /// Last change of the content, in nanoseconds since 1970.
     pub modified_ns: i128,
+    /// Last change of the content, the owner, the mode or the links, in nanoseconds since 1970. Programs cannot set it.
+    pub changed_ns: i128,
     /// Identifies the file within its file system.
     pub inode: u64,
     /// Identifies the file system.

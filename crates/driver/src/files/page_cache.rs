@@ -109,10 +109,12 @@ pub(crate) fn metadata(file: BorrowedFd<'_>) -> io::Result<Metadata> {
         rustix::fs::FileType::Directory => FileKind::Directory,
         _ => FileKind::Other,
     };
+    let at = |seconds, nanos| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     Ok(Metadata {
         kind,
         length: stat.st_size as u64,
-        modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
+        modified_ns: at(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+        changed_ns: at(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
         inode: stat.st_ino as u64,
         device: stat.st_dev as u64,
     })

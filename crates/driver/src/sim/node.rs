@@ -229,6 +229,8 @@ impl Node {
             kind,
             length: length as u64,
             modified_ns: inode.modified_ns,
+            // No request sets a time or changes an owner.
+            changed_ns: inode.modified_ns,
             inode: self.node as u64 + 1,
             device: 1,
         }

@@ -8,6 +8,7 @@ use phalanx_http::{Coding, Entity, Validators};
 
 use crate::clock::unix_seconds;
 use crate::files::encodings::variants::{Sources, Variants};
+use crate::files::validators::{file_tag, is_fresh, seconds, stated, with_coding};
 use crate::site::Kind;
 
 /// Largest file cached as a whole, in bytes; larger files are cached in blocks.
@@ -69,6 +70,16 @@ pub(crate) enum Content {
     Blocks(File),
 }
 
+impl Content {
+    /// The bytes, if they are in memory.
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Whole(bytes) => Some(bytes),
+            Self::Blocks(_) => None,
+        }
+    }
+}
+
 impl Entry {
     /// An entry for a file as it is, with the sources of its other encodings.
     pub(crate) fn new(
@@ -78,7 +89,7 @@ impl Entry {
         sources: Sources,
         fields: Fields,
     ) -> Self {
-        let etag = file_tag(metadata);
+        let etag = file_tag(metadata, content.bytes());
         let (length, modified) = (metadata.length, seconds(metadata));
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept-Encoding" } else { "" };
@@ -115,7 +126,7 @@ impl Entry {
         metadata: Metadata,
         content: Content,
     ) -> Self {
-        let etag = with_coding(&file_tag(metadata), metadata.length, coding);
+        let etag = with_coding(&file_tag(metadata, content.bytes()), metadata.length, coding);
         let (content_type, vary) = (self.content_type.clone(), self.vary);
         let (modified, length) = (seconds(metadata), metadata.length);
         let (stated, fields) = (stated(modified), self.fields.clone());
@@ -186,10 +197,7 @@ impl Entry {
 
     /// Approximate memory of the entry, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let content = match &self.content {
-            Content::Whole(bytes) => bytes.len(),
-            Content::Blocks(_) => 0,
-        };
+        let content = self.content.bytes().map_or(0, <[u8]>::len);
         let variants = self.variants.as_ref().map_or(0, |_| size_of::<Variants>());
         let made: usize = self.others().map(|variant| variant.bytes()).sum();
         content + self.entity.bytes() + self.etag.len() + size_of::<Self>() + variants + made
@@ -233,34 +241,6 @@ impl Parts {
             until,
         }
     }
-}
-
-/// The entity tag of a version of a file.
-fn file_tag(metadata: Metadata) -> String {
-    // A file changed within this second may change again with the same time and length. Until then its tag is
-    // weak (RFC 9110 §8.8.1).
-    let weak = if is_fresh(seconds(metadata)) { "W/" } else { "" };
-    format!("{weak}\"{:x}-{:x}\"", metadata.modified_ns, metadata.length)
-}
-
-/// The tag for another encoding. No two representations share a tag (RFC 9110 §8.8.3.3), nor do two results
-/// of compression that differ in length.
-fn with_coding(etag: &str, length: u64, coding: Coding) -> String {
-    let tag = etag.strip_suffix('"').unwrap_or(etag);
-    format!("{tag}-{length:x}-{}\"", coding.name())
-}
-
-fn seconds(metadata: Metadata) -> u64 {
-    u64::try_from(metadata.modified_ns / 1_000_000_000).unwrap_or(0)
-}
-
-/// The time for `Last-Modified`, which is not later than `Date` (RFC 9110 §8.8.2.1).
-fn stated(modified: u64) -> u64 {
-    modified.min(unix_seconds())
-}
-
-fn is_fresh(modified: u64) -> bool {
-    unix_seconds() <= modified + 1
 }
 
 #[cfg(test)]

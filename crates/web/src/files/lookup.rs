@@ -16,7 +16,7 @@ use crate::files::cache::{FileCache, Value};
 use crate::files::cached::CachedFile;
 use crate::files::disk::{self, Opened};
 use crate::files::encodings::sources;
-use crate::files::entry::{Content, Entry, Fields, MAX_WHOLE_BYTES};
+use crate::files::entry::{Content, Entry, Fields, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::found::{Found, LoadResult, Loaded, LookupResult};
 use crate::files::list;
@@ -204,8 +204,9 @@ impl Lookup {
                     .await
                     .map_err(Failure::from)?,
             };
-            // Complete, with the same metadata before and after: no concurrent write.
-            if bytes.len() == length && file.metadata().map_err(Failure::from)? == metadata {
+            // Complete, and the same version before and after: no concurrent write.
+            let after = file.metadata().map_err(Failure::from)?;
+            if bytes.len() == length && FileId::from(after) == metadata.into() {
                 return Ok(Some(self.entry(metadata, Content::Whole(bytes)).await));
             }
         }

@@ -1,9 +1,9 @@
 //! Files that change in place, other methods than GET, and paths that no file has.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
@@ -45,6 +45,74 @@ fn a_precompressed_file_is_overwritten() {
         let tags = [ask(1, 70_000), ask(1, 70_000)];
         fs::write(home.join("root/app.js.br"), [2; 80_000]).unwrap();
         assert!(!tags.contains(&ask(2, 80_000)));
+    });
+}
+
+/// Writes a file as a reproducible build does: another file takes the name, with a given modification time.
+fn publish(root: &Path, name: &str, content: &[u8], modified: Duration) {
+    let new = root.join("new");
+    fs::write(&new, content).unwrap();
+    let file = File::options().write(true).open(&new).unwrap();
+    file.set_modified(UNIX_EPOCH + modified).unwrap();
+    fs::rename(new, root.join(name)).unwrap();
+}
+
+/// In memory, too large for that, and precompressed.
+#[test]
+fn contents_of_equal_length_and_time_have_different_tags() {
+    let built = Duration::from_secs(315_532_800);
+    let names = ["small", "large", "small.gz", "large.gz"];
+    let content =
+        |byte: u8, name: &str| vec![byte; if name.starts_with('s') { 1000 } else { 70_000 }];
+    let configure = |home: &Path| {
+        let mut config = site(home, &[]);
+        (config.hosts[0].precompressed, config.timeouts.revalidate) = (true, Duration::ZERO);
+        for name in names {
+            publish(&home.join("root"), name, &content(1, name), built);
+        }
+        config
+    };
+    on_each_driver(configure, |server, home| {
+        let mut client = Client::connect(server.address);
+        for name in names {
+            let (path, accept) = match name.strip_suffix(".gz") {
+                Some(path) => (format!("/{path}"), "Accept-Encoding: gzip\r\n"),
+                None => (format!("/{name}"), ""),
+            };
+            let mut ask = |byte, fields: &str| {
+                let response = client.get_with(&path, &format!("{accept}{fields}"));
+                assert_eq!(response.status, 200, "{name} {fields}");
+                assert!(response.body == content(byte, name), "{name} {fields}");
+                response.first("ETag").unwrap().to_owned()
+            };
+            let old = ask(1, "");
+            publish(&home.join("root"), name, &content(2, name), built);
+            assert_ne!(ask(2, ""), old, "{name}");
+            ask(2, &format!("If-None-Match: {old}\r\n"));
+            ask(2, &format!("If-Range: {old}\r\nRange: bytes=1-\r\n"));
+        }
+    });
+}
+
+/// So it is the same on all servers behind one load balancer.
+#[test]
+fn the_tag_of_a_small_file_does_not_depend_on_its_time() {
+    let configure = |home: &Path| {
+        let mut config = site(home, &[]);
+        config.timeouts.revalidate = Duration::ZERO;
+        config
+    };
+    on_each_driver(configure, |server, home| {
+        let mut client = Client::connect(server.address);
+        let mut tags = [1, 2].map(|second| {
+            publish(&home.join("root"), "a", b"the same", Duration::from_secs(second));
+            client.get("/a").first("ETag").unwrap().to_owned()
+        });
+        assert_eq!(tags[0], tags[1]);
+        // A change in place that keeps the length.
+        fs::write(home.join("root/a"), b"another!").unwrap();
+        tags[1] = client.get("/a").first("ETag").unwrap().to_owned();
+        assert!(!tags[1].contains(&tags[0]), "{tags:?}");
     });
 }
 

@@ -190,7 +190,7 @@ async fn read_precompressed(
             0 => Bytes::new(),
             _ => read(lookup.stages, &lookup.site, &file, id, 0, length).await?,
         };
-        if bytes.len() < length || file.metadata()? != metadata {
+        if bytes.len() < length || FileId::from(file.metadata()?) != id {
             return Err(Failure::Broken);
         }
         Content::Whole(bytes)
@@ -257,10 +257,11 @@ fn read_and_encode(
 
 /// Reads all of a large file in version `id`. Blocks.
 fn read_all(file: &File, id: FileId, length: usize) -> Result<Vec<u8>, Failure> {
-    let before = file.metadata()?;
+    let version = || file.metadata().map(FileId::from);
+    let before = version()?;
     let bytes = file.read_at_blocking(0, length)?;
-    // The same metadata before and after: no concurrent write.
-    if FileId::from(before) != id || file.metadata()? != before {
+    // The same version before and after: no concurrent write.
+    if before != id || version()? != id {
         return Err(Failure::Missing);
     }
     if bytes.len() < length { Err(Failure::Broken) } else { Ok(bytes) }
