@@ -248,7 +248,8 @@ fn hex(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// Appends a JSON string. Invalid UTF-8 is interpreted as Latin-1.
+/// Appends a JSON string without control characters, also not those of Unicode (C1), which JSON allows unescaped but
+/// terminals may interpret. Invalid UTF-8 is interpreted as Latin-1.
 fn json(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.extend_from_slice(b"null");
@@ -260,11 +261,17 @@ fn json(out: &mut Vec<u8>, bytes: &[u8]) {
             out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
     };
-    // JSON allows DEL unescaped, but terminals may interpret it.
     let plain = |byte| !matches!(byte, 0..b' ' | b'"' | b'\\' | 0x7f);
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
-        escaped(out, chunk.valid().as_bytes(), plain, unicode);
+        let mut rest = chunk.valid().as_bytes();
+        // U+0080 to U+009F are the byte 0xc2 and that of their number.
+        while let Some(at) = rest.windows(2).position(|pair| pair[0] == 0xc2 && pair[1] < 0xa0) {
+            escaped(out, &rest[..at], plain, unicode);
+            unicode(out, rest[at + 1]);
+            rest = &rest[at + 2..];
+        }
+        escaped(out, rest, plain, unicode);
         escaped(out, chunk.invalid(), |_| false, unicode);
     }
     out.push(b'"');

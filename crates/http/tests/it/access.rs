@@ -61,6 +61,10 @@ fn special_characters_are_escaped() {
         ("ä".as_bytes(), "\\xc3\\xa4", "\"ä\""),
         (b"x\xffy", "x\\xffy", "\"x\\u00ffy\""),
         (b"\xc3", "\\xc3", "\"\\u00c3\""),
+        // CSI and OSC of terminals, and the characters around C1.
+        ("\u{9b}31m\u{9d}".as_bytes(), "\\xc2\\x9b31m\\xc2\\x9d", "\"\\u009b31m\\u009d\""),
+        ("a\u{80}\u{9f}".as_bytes(), "a\\xc2\\x80\\xc2\\x9f", "\"a\\u0080\\u009f\""),
+        ("\u{a0}\u{c2}".as_bytes(), "\\xc2\\xa0\\xc3\\x82", "\"\u{a0}\u{c2}\""),
     ];
     for (bytes, text, json) in table {
         let line = written(access(b"x", bytes), LogFormat::Combined);
