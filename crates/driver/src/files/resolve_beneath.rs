@@ -19,6 +19,12 @@ use crate::{Access, Links, OpenHow};
 const FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
+/// Flags for a directory on the way. Its descriptor needs no permission to read it, as in the kernel's own resolution.
+#[cfg(target_os = "linux")]
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
+#[cfg(not(target_os = "linux"))]
+const DIRECTORY: OFlags = FLAGS.union(OFlags::DIRECTORY);
+
 /// The flags for the last component and, for a file that may be created, its mode.
 pub(crate) fn flags(how: OpenHow) -> (OFlags, Mode) {
     let (made, private) = (Mode::from_raw_mode(0o666), Mode::from_raw_mode(0o600));
@@ -87,8 +93,7 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
             pending_owners.check(todo.len(), here)?;
             continue;
         }
-        let (flags, mode) =
-            if last { (requested, mode) } else { (FLAGS | OFlags::DIRECTORY, Mode::empty()) };
+        let (flags, mode) = if last { (requested, mode) } else { (DIRECTORY, Mode::empty()) };
         match openat(here, &name, flags | OFlags::NOFOLLOW, mode) {
             Ok(fd) => {
                 pending_owners.check(todo.len(), fd.as_fd())?;
@@ -349,6 +354,43 @@ mod tests {
         }
         own("self", bob);
         assert_eq!(read("self/a/file"), None, "the link leads to the root");
+    }
+
+    /// Only the permission to search them, as for the kernel.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn directories_need_not_be_readable() {
+        use std::os::unix::fs::PermissionsExt;
+
+        use rustix::thread::{Uid, set_thread_uid};
+
+        let outside = tree();
+        let directory = outside.path().join("root/a");
+        let permit = |mode| fs::set_permissions(&directory, fs::Permissions::from_mode(mode));
+        permit(0o311).unwrap();
+        let root = OwnedFd::from(fs::File::open(outside.path().join("root")).unwrap());
+        let read = |path: &str, links| {
+            let how = OpenHow { links, access: Access::Read };
+            let path = CString::new(path).unwrap();
+            [open, walk].map(|open| outcome(open(root.as_fd(), &path, how)))
+        };
+        let within = || Ok("within".to_owned());
+        std::thread::scope(|scope| {
+            let reads = scope.spawn(|| {
+                if rustix::process::geteuid().is_root() {
+                    // Of this thread only: root may read every directory.
+                    set_thread_uid(Uid::from_raw(65534)).unwrap();
+                }
+                assert!(read("a", Links::Followed).iter().all(Result::is_err), "it is unreadable");
+                for path in ["a/file", "a/link", "dir/file", "a/around"] {
+                    for links in [Links::Followed, Links::SameOwner] {
+                        assert_eq!(read(path, links), [within(), within()], "{path}, {links:?}");
+                    }
+                }
+            });
+            reads.join().unwrap();
+        });
+        permit(0o755).unwrap();
     }
 
     #[cfg(target_os = "linux")]
