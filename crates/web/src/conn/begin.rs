@@ -81,7 +81,7 @@ impl AcceptContext {
         let admission = wire.take_state().expect("connections move with their admission");
         let peer = Peer::admitted(address, admission, site, stages);
         let peer = Peer { pools: Some(self.pools.clone()), alt_svc, ..peer };
-        let connection = Connection::new(wire, stages, self.current.clone(), peer);
+        let connection = Connection::new(wire, stages, self.current.clone(), peer).resumed();
         // If the operation limit is reached, the connection closes; a later one may fit.
         if stages.control.dispatch(move |_| connection.serve()).is_err() {
             site.metrics.refused(Refused::MaxOperations);

@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     pub(super) input: Vec<u8>,
     pub(super) taken: usize,
     scan: Scan,
+    /// Whether a request has been received. The HTTP/2 preface may only precede the first one (RFC 9113 §3.4).
+    has_begun: bool,
     /// Arrival time of the first bytes of an incomplete request.
     pub(super) begun: Option<Duration>,
     pub(super) out: ResponseWriter,
@@ -78,6 +80,7 @@ impl Connection {
             input,
             taken: 0,
             scan: Scan::default(),
+            has_begun: false,
             begun: None,
             out,
             answered: Answered::default(),
@@ -85,6 +88,11 @@ impl Connection {
             peer,
             https: None,
         }
+    }
+
+    /// A connection on which requests were received on another processor.
+    pub(crate) fn resumed(self) -> Self {
+        Self { has_begun: true, ..self }
     }
 
     /// Redirects every request to TLS port `port`.
@@ -136,6 +144,7 @@ impl Connection {
             input,
             taken,
             scan,
+            has_begun,
             begun,
             out,
             current,
@@ -162,17 +171,18 @@ impl Connection {
                 begun.get_or_insert_with(now);
                 return self.receive().await;
             }
-            Err(_) if site.h2c && https.is_none() && is_http2(&input[..], *taken) => {
+            Err(_) if site.h2c && https.is_none() && !*has_begun && is_http2(input) => {
                 return Ok(Next::Http2);
             }
             // The rest of the preface is on its way.
-            Err(_) if site.h2c && https.is_none() && is_start_of_http2(&input[..], *taken) => {
+            Err(_) if site.h2c && https.is_none() && !*has_begun && is_start_of_http2(input) => {
                 *scan = Scan::default();
                 begun.get_or_insert_with(now);
                 return self.receive().await;
             }
             Err(reject) => return self.refuse(reject.status, error_page).await,
         };
+        *has_begun = true;
         let named = named(proxy.as_deref(), &request, site);
         let began = *begun.get_or_insert_with(now);
         if let Some(recorder) = recorder {
@@ -308,16 +318,16 @@ impl Connection {
     }
 }
 
-/// Whether the connection starts with the HTTP/2 preface.
+/// Whether the input of a new connection starts with the HTTP/2 preface.
 #[cold]
-fn is_http2(input: &[u8], taken: usize) -> bool {
-    taken == 0 && input.starts_with(http2::PREFACE)
+fn is_http2(input: &[u8]) -> bool {
+    input.starts_with(http2::PREFACE)
 }
 
-/// Whether the connection starts with a part of the HTTP/2 preface, and nothing else has arrived.
+/// Whether the input of a new connection is a part of the HTTP/2 preface.
 #[cold]
-fn is_start_of_http2(input: &[u8], taken: usize) -> bool {
-    taken == 0 && http2::PREFACE.starts_with(input)
+fn is_start_of_http2(input: &[u8]) -> bool {
+    http2::PREFACE.starts_with(input)
 }
 
 #[cfg(test)]

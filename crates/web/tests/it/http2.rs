@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phalanx_testkit::http::Client;
 use phalanx_testkit::http2::{Connection, Frame, kind};
 use phalanx_testkit::{TIMEOUT, eventually, tcp};
 use phalanx_web::Config;
@@ -175,4 +176,26 @@ fn a_flood_of_a_client_that_leaves() {
         let name = "phalanx_web_http2_floods_total{reason=\"control-frames\"}";
         eventually(name, || metric(server, name).filter(|count| *count == 1));
     });
+}
+
+/// It is the first thing on a connection (RFC 9113 §3.4), however the bytes are split.
+#[test]
+fn no_preface_after_a_request() {
+    on_each_driver(
+        |home| site(home, |_| ()),
+        |server, _| {
+            for body in ["", "hello"] {
+                let mut client = Client::connect(server.address);
+                client.send(format!(
+                    "GET /small HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                ));
+                assert_eq!(client.response().status, 200);
+                client.send(body);
+                client.send(PREFACE);
+                assert_eq!(client.response().status, 505);
+                client.closes();
+            }
+        },
+    );
 }
