@@ -25,5 +25,5 @@ pub use outgoing::backoff::Backoff;
 pub use outgoing::connector::{Connector, is_server_name};
 pub use outgoing::dial::dial;
 pub use stream::polled::PolledTls;
-pub use stream::session::{Failed, TlsStream};
+pub use stream::session::{Failed, Reason, TlsStream};
 pub use stream::wire::Wire;

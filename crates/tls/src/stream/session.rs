@@ -54,8 +54,19 @@ struct Moving {
 pub struct Failed {
     /// The socket.
     pub stream: Stream,
+    /// The reason.
+    pub reason: Reason,
+}
+
+/// Why a handshake failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
     /// The client sent a plain HTTP request instead of TLS.
-    pub plain: bool,
+    PlainHttp,
+    /// No byte arrived: a health check of TCP, or a connection that a browser opened in advance and did not use.
+    NoBytes,
+    /// Everything else.
+    Invalid,
 }
 
 impl TlsStream {
@@ -66,14 +77,17 @@ impl TlsStream {
         timeout: IoTimeout,
     ) -> Result<Self, Failed> {
         let Ok(session) = ServerConnection::new(config) else {
-            return Err(Failed { stream, plain: false });
+            return Err(Failed { stream, reason: Reason::Invalid });
         };
         let tls = Self::new(stream, session.into());
-        match tls.handshake(timeout).await {
-            Ok(None) => Ok(tls),
-            Ok(Some(plain)) => Err(Failed { stream: tls.stream, plain }),
-            Err(_) => Err(Failed { stream: tls.stream, plain: false }),
-        }
+        let mut has_begun = false;
+        let reason = match tls.handshake(timeout, &mut has_begun).await {
+            Ok(None) => return Ok(tls),
+            Ok(Some(true)) => Reason::PlainHttp,
+            Ok(Some(false)) | Err(_) if has_begun => Reason::Invalid,
+            Ok(Some(false)) | Err(_) => Reason::NoBytes,
+        };
+        Err(Failed { stream: tls.stream, reason })
     }
 
     /// Performs a handshake with the server `name`, for at most `timeout`.
@@ -86,7 +100,7 @@ impl TlsStream {
         let session = ClientConnection::new(config, name).map_err(invalid)?;
         let (tls, begun) = (Self::new(stream, session.into()), now());
         tls.flush(timeout).await?;
-        match tls.handshake(timeout.remaining(now() - begun)).await? {
+        match tls.handshake(timeout.remaining(now() - begun), &mut false).await? {
             None => Ok(tls),
             Some(true) => {
                 Err(io::Error::new(io::ErrorKind::InvalidData, "the server does not speak TLS"))
@@ -101,18 +115,22 @@ impl TlsStream {
         Self { stream, session, early, records, writing: Cell::new(false), passed: None }
     }
 
-    /// Returns `None` once the handshake is complete; otherwise whether the peer speaks plain HTTP.
-    async fn handshake(&self, timeout: IoTimeout) -> io::Result<Option<bool>> {
+    /// Returns `None` once the handshake is complete; otherwise whether the peer speaks plain HTTP. `has_begun` becomes
+    /// true when the first bytes arrive.
+    async fn handshake(
+        &self,
+        timeout: IoTimeout,
+        has_begun: &mut bool,
+    ) -> io::Result<Option<bool>> {
         let begun = now();
         let mut raw = Vec::new();
-        let mut first = true;
         while self.session().is_handshaking() {
             raw.clear();
             if self.stream.read(&mut raw, timeout.remaining(now() - begun)).await? == 0 {
                 return Ok(Some(false));
             }
             // A handshake record starts with 22 (RFC 8446 §5.1), a request with a letter.
-            if std::mem::take(&mut first) && raw[0].is_ascii_uppercase() {
+            if !std::mem::replace(has_begun, true) && raw[0].is_ascii_uppercase() {
                 return Ok(Some(true));
             }
             let fed = self.feed(&raw, &mut self.early.borrow_mut());

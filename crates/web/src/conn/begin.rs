@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use phalanx::CallError;
 use phalanx::net::{IoTimeout, Stream};
+use phalanx::shutdown::is_draining;
 use phalanx_http::Status;
 use phalanx_service::{ConnectionLimit, ConnectionPermit};
-use phalanx_tls::{ACME_TLS, Failed, HandshakeError, TlsStages, Wire};
+use phalanx_tls::{ACME_TLS, Failed, HandshakeError, Reason, TlsStages, Wire};
 
 use crate::config::ListenerKind;
 use crate::conn::reject::reject;
@@ -155,12 +156,15 @@ async fn handshake(
             Connection::new(transport, stages, current, peer).serve().await;
         }
         // A browser displays this to a user who typed `http`.
-        Err(HandshakeError::Failed(Failed { stream, plain: true })) => {
+        Err(HandshakeError::Failed(Failed { stream, reason: Reason::PlainHttp })) => {
             site.metrics.handshake_failed();
             // Boxed, so that not every TLS connection reserves its memory.
             Box::pin(Connection::new(stream.into(), stages, current, peer).reject_plain_http())
                 .await;
         }
+        Err(HandshakeError::Failed(Failed { reason: Reason::NoBytes, .. })) => (),
+        // The drain ends handshakes.
+        Err(HandshakeError::Failed(_)) if is_draining() => (),
         Err(HandshakeError::Failed(_)) => site.metrics.handshake_failed(),
         Err(HandshakeError::Call(error)) => {
             if let Some(why) = refused(&error) {

@@ -7,6 +7,7 @@ mod configuration;
 mod dates;
 mod files;
 mod guard;
+mod handshakes;
 mod http2;
 mod http3;
 mod moves;
