@@ -56,6 +56,24 @@ impl Connection {
         }
     }
 
+    /// Waits for content of a request, and takes none, so its window does not open. Returns false at the end of a request
+    /// without content.
+    ///
+    /// # Errors
+    /// As [`poll_content`](Self::poll_content).
+    pub fn poll_arrival(
+        &mut self,
+        context: &mut Context<'_>,
+        id: u32,
+    ) -> Poll<Result<bool, Closed>> {
+        let Some(stream) = self.streams.get(id) else { return Poll::Ready(Err(Closed)) };
+        if stream.is_receiving && stream.content.is_empty() {
+            stream.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(!stream.content.is_empty()))
+    }
+
     /// Waits for content of a request and appends it to `out`, at most 256 KiB. Returns whether more may follow; nothing
     /// is appended at the end only.
     ///

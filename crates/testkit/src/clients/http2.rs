@@ -70,6 +70,8 @@ pub struct Connection {
     pub goodbyes: Vec<u32>,
     /// Number of answers to pings.
     pub pongs: usize,
+    /// Bytes by which the server has opened the windows of streams, and of the connection, which is 0.
+    opened: HashMap<u32, u32>,
     closed: bool,
 }
 
@@ -85,6 +87,7 @@ impl Connection {
             answers: HashMap::new(),
             goodbyes: Vec::new(),
             pongs: 0,
+            opened: HashMap::new(),
             closed: false,
         };
         connection.send_bytes(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -184,6 +187,11 @@ impl Connection {
         self.answers.get(&stream).map_or(&[], |answer| &answer.content)
     }
 
+    /// Bytes by which the server has opened the window of a stream.
+    pub fn opened(&self, stream: u32) -> u32 {
+        self.opened.get(&stream).copied().unwrap_or_default()
+    }
+
     /// The code with which a stream was reset.
     pub fn reset(&self, stream: u32) -> Option<u32> {
         self.answers.get(&stream)?.reset
@@ -233,6 +241,7 @@ impl Connection {
             kind::SETTINGS if flags & ACK == 0 => self.send(kind::SETTINGS, ACK, 0, &[]),
             kind::PING if flags & ACK == 0 => self.send(kind::PING, ACK, 0, payload),
             kind::PING => self.pongs += 1,
+            kind::WINDOW_UPDATE => *self.opened.entry(stream).or_default() += number(0),
             kind::GOAWAY => self.goodbyes.push(number(4)),
             kind::RST_STREAM => {
                 self.answers.entry(stream).or_default().reset = Some(number(0));

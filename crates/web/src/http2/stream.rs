@@ -144,6 +144,11 @@ struct Content {
 }
 
 impl StreamContent for Content {
+    fn poll_arrival(&self, context: &mut Context<'_>) -> Poll<Result<bool, StreamClosed>> {
+        let arrival = self.connection.borrow_mut().poll_arrival(context, self.stream);
+        arrival.map_err(|Closed| StreamClosed)
+    }
+
     fn poll_content(
         &self,
         context: &mut Context<'_>,

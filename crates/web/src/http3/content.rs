@@ -26,6 +26,8 @@ pub(super) struct Incoming {
     receiver: Receiver,
     /// Received bytes that are not processed.
     input: Bytes,
+    /// The first piece of the content, if it is still to be taken.
+    first: Vec<u8>,
     /// The request is complete, or nobody reads the rest.
     is_done: bool,
     /// Content that was read and discarded, in bytes.
@@ -40,7 +42,8 @@ impl Incoming {
         outgoing: Rc<RefCell<Outgoing>>,
     ) -> Self {
         let (receiver, input) = (Receiver::new(limits), Bytes::new());
-        Self { stream, receiver, input, is_done: false, discarded: 0, outgoing }
+        let first = Vec::new();
+        Self { stream, receiver, input, first, is_done: false, discarded: 0, outgoing }
     }
 
     /// Waits for the head. Returns it, and whether the request may have content.
@@ -152,12 +155,24 @@ impl Incoming {
         }
     }
 
+    /// Waits for content, and keeps the first piece. Returns false at the end of a request without content.
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, StreamClosed>> {
+        let mut first = std::mem::take(&mut self.first);
+        let polled = self.poll_content(context, &mut first);
+        self.first = first;
+        polled.map_ok(|_| !self.first.is_empty())
+    }
+
     /// Waits for content and appends it to `out`. Returns whether more may follow.
     fn poll_content(
         &mut self,
         context: &mut Context<'_>,
         out: &mut Vec<u8>,
     ) -> Poll<Result<bool, StreamClosed>> {
+        if !self.first.is_empty() {
+            out.append(&mut self.first);
+            return Poll::Ready(Ok(!self.is_done));
+        }
         loop {
             self.process(|received| {
                 if let Received::Content(content) = received {
@@ -175,7 +190,7 @@ impl Incoming {
 
     /// Discards the rest.
     fn stop(&mut self) {
-        (self.is_done, self.input) = (true, Bytes::new());
+        (self.is_done, self.input, self.first) = (true, Bytes::new(), Vec::new());
         self.stream.set_stop_code(self.outgoing.borrow().stop_code().into());
         self.stream.stop();
     }
@@ -194,6 +209,10 @@ pub(super) struct Content {
 }
 
 impl StreamContent for Content {
+    fn poll_arrival(&self, context: &mut Context<'_>) -> Poll<Result<bool, StreamClosed>> {
+        self.incoming.borrow_mut().poll_arrival(context)
+    }
+
     fn poll_content(
         &self,
         context: &mut Context<'_>,

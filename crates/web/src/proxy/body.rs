@@ -82,6 +82,13 @@ impl ConnectionBody {
 
 /// The content of a request on a stream.
 pub(crate) trait StreamContent {
+    /// Waits for content without taking any, so that the client cannot send more than it may before it is taken. Returns
+    /// false at the end of a request without content.
+    ///
+    /// # Errors
+    /// As [`poll_content`](Self::poll_content).
+    fn poll_arrival(&self, context: &mut Context<'_>) -> Poll<Result<bool, StreamClosed>>;
+
     /// Waits for content and appends it to `out`. Returns whether more may follow; nothing is appended at the end only.
     ///
     /// # Errors
@@ -111,23 +118,19 @@ pub(crate) struct StreamClosed;
 /// A body on a stream of HTTP/2 or HTTP/3.
 pub(crate) struct StreamBody {
     content: Rc<dyn StreamContent>,
-    /// Content that has arrived before.
-    first: Vec<u8>,
     is_done: bool,
     max_length: u64,
     arrival: Arrival,
 }
 
 impl StreamBody {
-    /// The body of `job`, which begins with the bytes `first`.
-    pub(crate) fn new(content: Rc<dyn StreamContent>, job: &Job, first: Vec<u8>) -> Self {
+    /// The body of `job`.
+    pub(crate) fn new(content: Rc<dyn StreamContent>, job: &Job) -> Self {
         let (is_done, max_length) = (job.body == Body::None, job.group.rule.max_body);
-        Self { content, first, is_done, max_length, arrival: Arrival::new(job) }
+        Self { content, is_done, max_length, arrival: Arrival::new(job) }
     }
 
     async fn next(&mut self, out: &mut Vec<u8>, idle: Duration) -> Result<(), BodyError> {
-        self.arrival.received += self.first.len() as u64;
-        out.append(&mut self.first);
         while out.is_empty() && !self.is_done {
             let (begun, limit) = (now(), self.arrival.limit(idle)?);
             let piece = poll_fn(|context| self.content.poll_content(context, out));

@@ -209,11 +209,7 @@ async fn proxied<S: RequestStream>(
     let content = stream.content();
     let mut request = *request;
     let may_end = request.body == Framing::Chunked && !request.expect_continue;
-    let first = match request.method.reads() && may_end {
-        true => first_content(&*content).await,
-        false => Some(Vec::new()),
-    };
-    if first.is_none() {
+    if request.method.reads() && may_end && has_ended(&*content).await {
         request.body = Framing::None;
     }
     let request = (&request, reply);
@@ -229,7 +225,7 @@ async fn proxied<S: RequestStream>(
     // Waiting for a server is no work of this one.
     *permit = None;
     let (counters, site, pools) = (&site.upstreams, site.clone(), pools.pools.clone());
-    let body = RequestBody::Stream(StreamBody::new(content, &job, first.unwrap_or_default()));
+    let body = RequestBody::Stream(StreamBody::new(content, &job));
     // Until its operation begins, no server gets the request.
     out.set_begun(false);
     let exchange = Exchange { job, site, pools, out, body, reply };
@@ -245,13 +241,11 @@ async fn proxied<S: RequestStream>(
     }
 }
 
-/// Waits briefly for the first content of a request whose method usually has none; returns `None` at its end, which may
-/// arrive in a frame of its own. A server would get an empty body otherwise, and the request could not be repeated.
-async fn first_content(content: &dyn StreamContent) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let first = poll_fn(|context| content.poll_content(context, &mut bytes));
-    let is_last = matches!(timeout(MAX_END_DELAY, first).await, Ok(Ok(false)));
-    (!is_last || !bytes.is_empty()).then_some(bytes)
+/// Waits briefly for the first content of a request whose method usually has none. Returns whether it has none: its end
+/// may arrive in a frame of its own. A server would get an empty body otherwise, and the request could not be repeated.
+async fn has_ended(content: &dyn StreamContent) -> bool {
+    let arrival = poll_fn(|context| content.poll_arrival(context));
+    matches!(timeout(MAX_END_DELAY, arrival).await, Ok(Ok(false)))
 }
 
 /// The request with this head.

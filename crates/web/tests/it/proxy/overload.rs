@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::http::Client;
+use phalanx_testkit::http2::Connection;
 use phalanx_web::Proxy;
 
 use crate::common::Server;
@@ -90,4 +91,52 @@ fn requests_wait_beside_a_server_that_is_down() {
 #[test]
 fn requests_in_progress_are_completed_during_a_shutdown() {
     three_requests(|_| (), |server| server.control.drain(), 2);
+}
+
+/// It may not send more than a window until it has its server, also with a method that usually has no content.
+#[test]
+fn content_of_a_waiting_request_is_not_taken() {
+    let parts = Mutex::new(None);
+    let backend = || {
+        let ((report, reports), (allow, allowed)) = (channel(), channel::<()>());
+        let allowed = Arc::new(Mutex::new(allowed));
+        *parts.lock().unwrap() = Some((reports, allow));
+        Backend::new(move |mut peer, _| {
+            while let Some(head) = peer.head() {
+                if head.contains("Transfer-Encoding: chunked\r\n") {
+                    peer.until("\r\n0\r\n\r\n").unwrap();
+                } else {
+                    report.send(()).unwrap();
+                    let _ = allowed.lock().unwrap().recv();
+                }
+                peer.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+            }
+        })
+    };
+    let change = |proxy: &mut Proxy| (proxy.max_requests, proxy.max_queue) = (1, 1);
+    with(backend, change, |server, _| {
+        let (reports, allow) = parts.lock().unwrap().take().unwrap();
+        let mut first = Client::connect(server.address);
+        first.send("GET /api HTTP/1.1\r\nHost: a\r\n\r\n");
+        reports.recv_timeout(TIMEOUT).unwrap();
+        let mut client = Connection::open(server.address, &[]);
+        let head =
+            [(":method", "GET"), (":scheme", "http"), (":path", "/api"), (":authority", "a")];
+        client.headers(1, false, &head);
+        for length in [16_384, 16_384, 16_384, 16_383] {
+            client.data(1, false, &vec![b'a'; length]);
+        }
+        // Once it waits, there is no place for another.
+        for stream in (3..).step_by(2) {
+            client.get(stream, "/api");
+            if client.answer(stream).0 == 503 {
+                break;
+            }
+        }
+        assert_eq!(client.opened(1), 0);
+        allow.send(()).unwrap();
+        client.data(1, true, b"");
+        assert_eq!(client.answer(1), (200, b"hi".to_vec()));
+        assert_eq!(first.response().text(), "hi");
+    });
 }
