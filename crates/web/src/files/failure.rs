@@ -2,6 +2,8 @@
 
 use std::io;
 
+use phalanx::CallError;
+
 /// Reason why a file cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -9,7 +11,7 @@ pub(crate) enum Failure {
     Missing,
     /// No permission, or outside the root.
     Forbidden,
-    /// Too many open files, or the file changed during each attempt to read it.
+    /// Too many open files or operations, or the file changed during each attempt to read it.
     Busy,
     /// An I/O error.
     Broken,
@@ -26,8 +28,23 @@ const ELOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
 /// A name that exceeds the limit of the file system.
 const ENAMETOOLONG: i32 = if cfg!(target_os = "linux") { 36 } else { 63 };
 
+impl From<&CallError> for Failure {
+    fn from(error: &CallError) -> Self {
+        match error {
+            // No reply: the aggregator could not call the disk stage.
+            CallError::Full { .. } | CallError::Cancelled | CallError::Unanswered { .. } => {
+                Self::Busy
+            }
+            _ => Self::Broken,
+        }
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
+        if let Some(call) = error.get_ref().and_then(|inner| inner.downcast_ref::<CallError>()) {
+            return call.into();
+        }
         use io::ErrorKind::{
             CrossesDevices, InvalidInput, NotADirectory, NotFound, OutOfMemory, PermissionDenied,
         };

@@ -27,8 +27,7 @@ pub(crate) fn split(name: &[u8]) -> Option<(&[u8], View)> {
 
 /// Reads the directory and renders its listing.
 pub(crate) async fn fetch(lookup: &Lookup, directory: &[u8], view: View) -> Result<Entry, Failure> {
-    let Opened { file, mut metadata } =
-        disk::open(lookup.stages, lookup.host(), directory).await.map_err(Failure::from)?;
+    let Opened { file, mut metadata } = disk::open(lookup.stages, lookup.host(), directory).await?;
     if metadata.kind != FileKind::Directory {
         return Err(Failure::Missing);
     }

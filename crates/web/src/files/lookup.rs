@@ -5,6 +5,7 @@
 //! whose last check for changes is too old. Both are operations of the partition that owns the path.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::fs::{FileKind, Metadata};
 use phalanx::net::Bytes;
@@ -13,9 +14,10 @@ use phalanx::sync::oneshot;
 use phalanx::time::now;
 
 use crate::files::cache::{FileCache, Value};
-use crate::files::cached::CachedFile;
+use crate::files::cached::{CachedFile, FileRef};
 use crate::files::disk::{self, Opened};
 use crate::files::encodings::sources;
+use crate::files::encodings::variants::Sources;
 use crate::files::entry::{Content, Entry, Fields, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::found::{Found, LoadResult, Loaded, LookupResult};
@@ -37,17 +39,7 @@ pub(crate) async fn look_up(
 ) -> (Vec<u8>, LookupResult) {
     let id = site[host].id;
     let key = site.key(id, &path);
-    let limit = site.timeouts.revalidate;
-    let hit =
-        match stages.cache.try_with_local(key, |cache| cache.fresh(key, id, &path, now(), limit)) {
-            Some(hit) => hit,
-            None => {
-                let is_hit =
-                    |file: &CachedFile| file.is_at(id, &path) && file.is_fresh(now(), limit);
-                stages.index.get(key, is_hit).inspect(|file| file.touch())
-            }
-        };
-    let hit = hit.filter(|file| !file.has_changed());
+    let hit = cached(stages, key, (id, &path), site.timeouts.revalidate);
     site.metrics.lookup(hit.is_some());
     if let Some(file) = hit {
         return (path, Ok(Found::File(file)));
@@ -55,9 +47,30 @@ pub(crate) async fn look_up(
     Box::pin(load_or_revalidate(Lookup { stages, site: site.clone(), host, key, path })).await
 }
 
-/// Looks up a path that has no fresh entry here.
+/// The file at a host's path if it is cached, and was checked less than `limit` ago.
+#[inline]
+fn cached(
+    stages: FileStages,
+    key: u64,
+    (id, path): (HostId, &[u8]),
+    limit: Duration,
+) -> Option<FileRef> {
+    let fresh = |cache: &mut FileCache| cache.fresh(key, id, path, now(), limit);
+    let hit = match stages.cache.try_with_local(key, fresh) {
+        Some(hit) => hit,
+        None => {
+            let is_hit = |file: &CachedFile| file.is_at(id, path) && file.is_fresh(now(), limit);
+            stages.index.get(key, is_hit).inspect(|file| file.touch())
+        }
+    };
+    hit.filter(|file| !file.has_changed())
+}
+
+/// Looks up a path that has no fresh entry here. If a processor has too many operations to check an entry, it is used
+/// unchecked.
 async fn load_or_revalidate(lookup: Lookup) -> (Vec<u8>, LookupResult) {
     let (stages, key) = (lookup.stages, lookup.key);
+    let (id, own) = (lookup.id(), lookup.path.clone());
     let call = stages.cache.call(key, move |cache| async move {
         let Lookup { site, path, .. } = &lookup;
         let limit = site.timeouts.revalidate;
@@ -69,7 +82,17 @@ async fn load_or_revalidate(lookup: Lookup) -> (Vec<u8>, LookupResult) {
         };
         (lookup.path, result)
     });
-    let (path, result) = call.await.unwrap_or((Vec::new(), Err(Failure::Broken)));
+    let (path, result) = match call.await {
+        Ok(done) => done,
+        Err(error) => {
+            let failure = Failure::from(&error);
+            let is_busy = failure == Failure::Busy;
+            let unchecked =
+                is_busy.then(|| cached(stages, key, (id, &own), Duration::MAX)).flatten();
+            let result = unchecked.map(Found::File).ok_or(failure);
+            return (own, result);
+        }
+    };
     let result = match result {
         Ok(Loaded::File(file)) if stages.cache.is_local(key) => {
             Ok(Found::File(file.into_replica()))
@@ -113,35 +136,36 @@ impl Lookup {
         self.host().id
     }
 
-    /// Checks whether the file has changed, and reloads it if so.
+    /// Checks whether the file has changed, and reloads it if so. If the file cannot be opened now because descriptors,
+    /// memory or operations have run out, the entry remains until the next check.
     async fn revalidate(
         &self,
         cache: &Partition<FileCache>,
         file: Offer<CachedFile>,
     ) -> LoadResult {
-        if self.is_same(&file).await {
-            return Ok(Loaded::File(file));
+        match self.is_same(&file).await {
+            Ok(true) => return Ok(Loaded::File(file)),
+            Err(Failure::Busy) if !file.has_changed() => return Ok(Loaded::File(file)),
+            Ok(false) | Err(_) => (),
         }
         cache.with(|cache| cache.remove(self.key));
         self.load(cache).await
     }
 
     /// Whether the file on disk is still the version of the entry.
-    async fn is_same(&self, entry: &Entry) -> bool {
+    async fn is_same(&self, entry: &Entry) -> Result<bool, Failure> {
         let listed = list::split(&self.path);
         let path = listed.map_or(&self.path[..], |(directory, _)| directory);
-        let Ok(Opened { metadata, .. }) = disk::open(self.stages, self.host(), path).await else {
-            return false;
-        };
+        let Opened { metadata, .. } = disk::open(self.stages, self.host(), path).await?;
         if entry.id != metadata.into() || !entry.is_current() {
-            return false;
+            return Ok(false);
         }
         if !self.host().config.precompressed || listed.is_some() {
-            return true;
+            return Ok(true);
         }
         // Precompressed files may have been added or removed.
         let known = entry.variants.as_ref().map(|variants| variants.sources()).unwrap_or_default();
-        sources::find(self.stages, self.host(), path, metadata).await == known
+        Ok(sources::find(self.stages, self.host(), path, metadata, known).await == known)
     }
 
     /// Loads a file, or waits for the operation that already loads it.
@@ -187,8 +211,7 @@ impl Lookup {
             return list::fetch(self, directory, view).await.map(Some);
         }
         for _ in 0..ATTEMPTS {
-            let opened = disk::open(*stages, self.host(), path).await;
-            let Opened { file, metadata } = opened.map_err(Failure::from)?;
+            let Opened { file, metadata } = disk::open(*stages, self.host(), path).await?;
             match metadata.kind {
                 FileKind::Directory => return Ok(None),
                 FileKind::Other => return Err(Failure::Forbidden),
@@ -215,7 +238,8 @@ impl Lookup {
     }
 
     async fn entry(&self, metadata: Metadata, content: Content) -> Entry {
-        let sources = sources::find(self.stages, self.host(), &self.path, metadata).await;
+        let (stages, host) = (self.stages, self.host());
+        let sources = sources::find(stages, host, &self.path, metadata, Sources::default()).await;
         let rules = &self.host().rules;
         let (kind, fields) = (rules.kinds.of(&self.path), self.fields(&self.path, false));
         Entry::new(kind, metadata, content, sources, fields)

@@ -6,6 +6,7 @@ mod compression;
 mod configuration;
 mod dates;
 mod files;
+mod full;
 mod guard;
 mod handshakes;
 mod http2;

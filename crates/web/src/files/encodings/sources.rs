@@ -8,17 +8,20 @@ use phalanx_http::Coding;
 use crate::files::disk::{self, Opened};
 use crate::files::encodings::encode;
 use crate::files::encodings::variants::{Source, Sources};
+use crate::files::failure::Failure;
 use crate::files::stages::FileStages;
 use crate::site::Host;
 
 /// Finds the sources for the file at `path` with this `metadata`.
 ///
-/// A precompressed file that is older than the file is ignored: it was made from another version.
+/// A precompressed file that is older than the file is ignored: it was made from another version. `known` is the result
+/// of the last check. It remains for a file that cannot be opened because descriptors or memory have run out.
 pub(crate) async fn find(
     stages: FileStages,
     host: &Arc<Host>,
     path: &[u8],
     metadata: Metadata,
+    known: Sources,
 ) -> Sources {
     let mut sources = Sources::default();
     let config = &host.config;
@@ -29,17 +32,21 @@ pub(crate) async fn find(
     let makes = config.compress
         && sizes.contains(&metadata.length)
         && host.rules.kinds.of(path).is_compressible();
-    for (source, coding) in sources.iter_mut().zip(Coding::ENCODED) {
-        if config.precompressed
-            && let Ok(Opened { metadata: beside, .. }) =
-                disk::open(stages, host, &precompressed_path(path, coding)).await
-            && beside.kind == FileKind::File
-            && beside.modified_ns >= metadata.modified_ns
-        {
-            *source = Source::Precompressed(beside.into());
-        } else if makes {
-            *source = Source::Compressed;
+    let otherwise = if makes { Source::Compressed } else { Source::None };
+    for ((source, known), coding) in sources.iter_mut().zip(known).zip(Coding::ENCODED) {
+        if !config.precompressed {
+            *source = otherwise;
+            continue;
         }
+        *source = match disk::open(stages, host, &precompressed_path(path, coding)).await {
+            Ok(Opened { metadata: beside, .. })
+                if beside.kind == FileKind::File && beside.modified_ns >= metadata.modified_ns =>
+            {
+                Source::Precompressed(beside.into())
+            }
+            Err(Failure::Busy) if known != Source::None => known,
+            _ => otherwise,
+        };
     }
     sources
 }

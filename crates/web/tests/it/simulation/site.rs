@@ -166,7 +166,8 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
         host.tls = Some(Tls { certificate, key });
         config.listen = vec![Scheme::Https.at(address())];
     }
-    let stale = config.timeouts.revalidate + LOADING;
+    // A cached file that cannot be checked, because the disk fails, may be used for longer.
+    let stale = if weather.fails { TIMEOUT } else { config.timeouts.revalidate + LOADING };
     let mut graph = Graph::new();
     let server = Server::declare(&mut graph, &config, [world.root()]).expect("all is there");
     let listeners = world.listen(address());

@@ -13,7 +13,7 @@ use phalanx_testkit::http::{Client, get};
 use phalanx_testkit::procfs::descriptors;
 use phalanx_testkit::site::Site;
 use phalanx_testkit::{TIMEOUT, eventually};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::on_each_driver;
 use crate::server::{Server, bare, program};
@@ -21,6 +21,7 @@ use crate::server::{Server, bare, program};
 on_each_driver!(
     more_large_files_than_descriptors,
     more_clients_than_descriptors,
+    cached_files_remain_without_descriptors,
     more_processors_than_descriptors,
 );
 
@@ -80,6 +81,42 @@ fn more_clients_than_descriptors(driver: &'static str) {
             answer.ends_with(format!("\r\n\r\n{content}").as_bytes()).then_some(())
         });
     }
+}
+
+/// A file that is in memory, and its precompressed version, although each request should check both.
+fn cached_files_remain_without_descriptors(driver: &'static str) {
+    let site = Site::new();
+    for name in ["cached", "cached.gz", "other"] {
+        site.file(name, name);
+    }
+    let text = format!(
+        "listen = ['127.0.0.1:0']\nrevalidate-interval = '0s'\n\
+         [[host]]\nroot = '{}'\nprecompressed = true\n",
+        site.root().display()
+    );
+    let server = Server::configured(driver, site.outside(), &text, &[]);
+    let mut client = Client::connect(server.address);
+    let mut ask = |path: &str, fields: &str| {
+        let response = client.get_with(path, fields);
+        (response.status, String::from_utf8_lossy(&response.body).into_owned())
+    };
+    let mut ask_both = || {
+        assert_eq!(ask("/cached", ""), (200, "cached".into()));
+        assert_eq!(ask("/cached", "Accept-Encoding: gzip\r\n"), (200, "cached.gz".into()));
+    };
+    ask_both();
+    // All that it needs are open.
+    let pid = Pid::from_raw(server.pid().try_into().unwrap());
+    let none = Rlimit { current: Some(0), ..getrlimit(Resource::Nofile) };
+    let limit = prlimit(pid, Resource::Nofile, none).unwrap();
+    for _ in 0..3 {
+        ask_both();
+    }
+    assert_eq!(ask("/other", "").0, 503, "it is not cached");
+    prlimit(pid, Resource::Nofile, limit).unwrap();
+    site.file("cached", "changed");
+    assert_eq!(ask("/cached", ""), (200, "changed".into()));
+    assert_eq!(ask("/other", ""), (200, "other".into()));
 }
 
 /// If only some workers can start, the program exits with an error.
