@@ -8,6 +8,9 @@ use sha1::{Digest, Sha1};
 pub const MAX_HEAD: usize = 8192;
 const MAX_FIELDS: usize = 64;
 
+/// The status of a request that should become a WebSocket.
+const UPGRADE: &str = "426 Upgrade Required";
+
 /// The GUID that the standard appends to a key.
 const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -43,8 +46,13 @@ impl Refused {
     pub fn answer(self) -> Vec<u8> {
         let Self { status, what } = self;
         let length = what.len() + 1;
+        // The field concerns this connection only (RFC 9110 §7.8).
+        let connection = match status {
+            UPGRADE => "close, upgrade\r\nupgrade: websocket",
+            _ => "close",
+        };
         format!(
-            "HTTP/1.1 {status}\r\nconnection: close\r\nsec-websocket-version: 13\r\n\
+            "HTTP/1.1 {status}\r\nconnection: {connection}\r\nsec-websocket-version: 13\r\n\
              content-type: text/plain\r\ncontent-length: {length}\r\n\r\n{what}\n"
         )
         .into_bytes()
@@ -106,12 +114,13 @@ impl<'a> Upgrade<'a> {
             return Err(bad("the request must have exactly one Host header"));
         }
         if !has("upgrade", "websocket") || !has("connection", "upgrade") {
-            let status = "426 Upgrade Required\r\nupgrade: websocket";
-            return Err(Refused { status, what: "only WebSocket is supported here" });
+            return Err(Refused { status: UPGRADE, what: "only WebSocket is supported here" });
         }
         if one("sec-websocket-version") != Some("13") {
-            let status = "426 Upgrade Required\r\nupgrade: websocket";
-            return Err(Refused { status, what: "only WebSocket version 13 is supported" });
+            return Err(Refused {
+                status: UPGRADE,
+                what: "only WebSocket version 13 is supported",
+            });
         }
         let key = one("sec-websocket-key").unwrap_or_default();
         if !STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16) {

@@ -43,6 +43,8 @@ fn what_is_refused() {
         let Err(refused) = refused else { panic!("{from} -> {to}: {refused:?}") };
         let answer = String::from_utf8(refused.answer()).unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{from} -> {to}: {answer}");
+        let upgrades = answer.contains("\r\nconnection: close, upgrade\r\nupgrade: websocket\r\n");
+        assert_eq!(upgrades, status == "426", "{from} -> {to}: {answer}");
     }
     let long = WELL.replacen("/mqtt", &"/x".repeat(MAX_HEAD), 1);
     let refused = Upgrade::read(long.as_bytes(), "mqtt").unwrap_err();
