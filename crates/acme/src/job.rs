@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use phalanx_tls::{Validity, validity};
 
 use crate::plan::ChallengeKind;
-use crate::schedule::{MAX_ASKED, after_reload};
+use crate::schedule::{MAX_ASKED, MAX_AT_RELOAD, after_reload};
 use crate::storage::{Failures, Storage, name_set};
 
 /// An issued certificate that is not stored yet.
@@ -26,6 +26,8 @@ pub(crate) struct Job {
     pub(crate) next: SystemTime,
     /// Time of the last attempt to get a certificate.
     last: SystemTime,
+    /// The time before which the authority wants no attempt.
+    asked: SystemTime,
     /// A certificate that was just issued is not due before, even if the clock is wrong.
     pub(crate) not_before: SystemTime,
     /// Failures in a row.
@@ -42,13 +44,14 @@ impl Job {
         let failures = storage.load_failures(&names);
         let today = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         // Bounded, because the clock may have been wrong.
-        let left = Duration::from_secs(failures.next).saturating_sub(today).min(MAX_ASKED);
+        let left = |then| Duration::from_secs(then).saturating_sub(today).min(MAX_ASKED);
         let last = SystemTime::UNIX_EPOCH + Duration::from_secs(failures.last).min(today);
         let mut job = Self {
             names,
             validity: None,
-            next: if failures.count > 0 { now + left } else { now },
+            next: if failures.count > 0 { now + left(failures.next) } else { now },
             last,
+            asked: now + left(failures.asked),
             not_before: now,
             failures: failures.count,
             refused: failures.refused,
@@ -74,20 +77,32 @@ impl Job {
         self.names == name_set(names)
     }
 
-    /// Brings the next attempt forward, because the operator has reloaded the configuration. If the authority or the
-    /// account has changed, earlier failures say nothing.
+    /// Brings the next attempt forward, because the operator has reloaded the configuration, but not to a time before
+    /// that for which the authority has asked. If the authority or the account has changed, earlier failures say nothing.
     pub(crate) fn reloaded(&mut self, has_changed: bool, now: SystemTime) {
         if has_changed || self.issued.is_some() {
             self.next = now;
         } else if self.failures > 0 || !self.is_usable(now) {
-            self.next = after_reload(self.failures, (self.last, self.next), now);
+            self.next = after_reload(self.failures, (self.last, self.next), now).max(self.asked);
         }
     }
 
-    /// Plans the next attempt after a failure, in `delay`.
-    pub(crate) fn failed(&mut self, delay: Duration, storage: &Storage, now: SystemTime) {
+    /// Whether a reload leads to an attempt at once.
+    pub(crate) fn is_due_at_reload(&self, now: SystemTime) -> bool {
+        self.failures <= MAX_AT_RELOAD && self.asked <= now
+    }
+
+    /// Plans the next attempt after a failure, in `delay`, of which the authority has `asked` for a part.
+    pub(crate) fn failed(
+        &mut self,
+        delay: Duration,
+        asked: Option<Duration>,
+        storage: &Storage,
+        now: SystemTime,
+    ) {
         self.failures = self.failures.saturating_add(1);
         (self.last, self.next) = (now, now + delay);
+        self.asked = now + asked.unwrap_or_default().min(MAX_ASKED);
         let seconds = |time: SystemTime| {
             time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
         };
@@ -97,7 +112,39 @@ impl Job {
             refused: self.refused,
             last: seconds(self.last),
             next: seconds(self.next),
+            asked: seconds(self.asked),
         };
         storage.save_failures(&self.names, Some(&failures));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The authority's delay holds at a reload and after a restart, but not for another authority.
+    #[test]
+    fn a_reload_respects_the_authority() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let home = tempfile::tempdir().unwrap();
+        let storage = Storage::new(home.path(), "https://ca.test");
+        drop(storage.lock().unwrap());
+        let (names, now) = (["a.test".to_owned()], SystemTime::now());
+        let mut job = Job::load(&storage, &names, now);
+        job.failed(5 * MINUTE, None, &storage, now);
+        assert!(job.is_due_at_reload(now));
+        job.reloaded(false, now);
+        assert_eq!(job.next, now);
+        job.failed(180 * MINUTE, Some(180 * MINUTE), &storage, now);
+        let restarted = Job::load(&storage, &names, now + MINUTE);
+        for mut job in [job, restarted] {
+            assert!(!job.is_due_at_reload(now + MINUTE));
+            job.reloaded(false, now + MINUTE);
+            assert!(job.next > now + 179 * MINUTE);
+            job.reloaded(false, now + 181 * MINUTE);
+            assert_eq!(job.next, now + 181 * MINUTE);
+            job.reloaded(true, now + MINUTE);
+            assert_eq!(job.next, now + MINUTE);
+        }
     }
 }

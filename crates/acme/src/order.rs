@@ -133,19 +133,36 @@ async fn open(
     Ok(order)
 }
 
-/// Begins an order. An authority may refuse that it replaces a certificate, which is only advice.
+/// Begins an order. An authority may refuse that it replaces a certificate, which is only advice. Then another order does
+/// not replace one.
 async fn begin(
     account: &Account,
     identifiers: &[Identifier],
     replaced: Option<CertificateIdentifier<'_>>,
 ) -> Result<Order, Error> {
     let order = || NewOrder::new(identifiers);
-    if let Some(replaced) = replaced
-        && let Ok(order) = account.new_order(&order().replaces(replaced)).await
-    {
-        return Ok(order);
+    if let Some(replaced) = replaced {
+        match account.new_order(&order().replaces(replaced)).await {
+            Err(error) if may_concern_replacement(&error) => (),
+            made => return made,
+        }
     }
     account.new_order(&order()).await
+}
+
+/// Whether an order may have failed because it replaces a certificate. After a limit, an error of the authority, or a
+/// connection that failed, another request would only be one more.
+fn may_concern_replacement(error: &Error) -> bool {
+    match error {
+        Error::Api(problem) => {
+            problem.r#type.as_deref() != Some("urn:ietf:params:acme:error:rateLimited")
+                && problem.status.is_none_or(|status| status != 429 && status < 500)
+        }
+        Error::Other(error) => !error.is::<ureq::Error>(),
+        // The response is not that of an authority.
+        Error::Json(_) => false,
+        _ => true,
+    }
 }
 
 /// Prepares the response to the challenge of each name, and asks the authority to check it, one name after the other.
@@ -214,4 +231,26 @@ async fn refused(order: &mut Order) -> Failed {
         why.push("the authority gives no reason".to_owned());
     }
     Failed::Refused(why.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_orders_that_replace_a_certificate() {
+        let problem = |name: &str, status| {
+            let kind = format!("urn:ietf:params:acme:error:{name}");
+            let (detail, subproblems) = (None, Vec::new());
+            let problem = instant_acme::Problem { r#type: Some(kind), detail, status, subproblems };
+            may_concern_replacement(&Error::Api(problem))
+        };
+        assert!(problem("alreadyReplaced", Some(409)) && problem("malformed", None));
+        assert!(!problem("rateLimited", None) && !problem("unknown", Some(429)));
+        assert!(!problem("serverInternal", Some(503)));
+        assert!(may_concern_replacement(&Error::Unsupported("ARI")), "no request was sent");
+        assert!(may_concern_replacement(&Error::Other("replaces field mismatch".into())));
+        let timeout = ureq::Error::HostNotFound;
+        assert!(!may_concern_replacement(&Error::Other(Box::new(timeout))));
+    }
 }

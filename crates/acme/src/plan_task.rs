@@ -16,7 +16,7 @@ use crate::account::PlanAccount;
 use crate::job::{Issued, Job};
 use crate::order::{Context, Failed, order, prepare};
 use crate::plan::{ChallengeKind, Plan};
-use crate::schedule::{MAX_AT_RELOAD, latest, question_delay, renewal, retry_delay, within};
+use crate::schedule::{latest, question_delay, renewal, retry_delay, within};
 use crate::shared::{MAX_SLEEP, Shared, State};
 use crate::storage::{Storage, Unsaved};
 use crate::transport::{Transport, complete};
@@ -149,7 +149,7 @@ impl<'a> PlanTask<'a> {
         for job in self.jobs.iter().filter(|job| job.failures > 0 && job.next > now) {
             let (all, wait) = (job.names.join(", "), in_words(job.next, now));
             let failures = job.failures;
-            let end = at_reload(failures);
+            let end = at_reload(job, now);
             report(format_args!(
                 "acme: {all}: no attempt after {failures} failures for {wait}{end}"
             ));
@@ -290,11 +290,10 @@ impl<'a> PlanTask<'a> {
         let (job, now) = (&mut self.jobs[n], SystemTime::now());
         let asked = self.transport.as_ref().and_then(Transport::take_asked);
         let delay = retry_delay(job.failures.saturating_add(1), asked, fastrand::f64());
-        job.failed(delay, &self.storage, now);
+        job.failed(delay, asked, &self.storage, now);
         self.shared.metrics.failed.add(1);
-        let (all, wait, end) =
-            (job.names.join(", "), in_words(job.next, now), at_reload(job.failures));
-        let kind = kind.name();
+        let (all, wait, end) = (job.names.join(", "), in_words(job.next, now), at_reload(job, now));
+        let (kind, why) = (kind.name(), escaped(why));
         report(format_args!(
             "acme: {all}: no certificate ({kind}): {why}; next attempt in {wait}{end}"
         ));
@@ -350,7 +349,29 @@ fn in_words(then: SystemTime, now: SystemTime) -> String {
     }
 }
 
-/// The end of a message about the next attempt after this number of failures.
-fn at_reload(failures: u32) -> &'static str {
-    if failures <= MAX_AT_RELOAD { ", or at SIGHUP" } else { "" }
+/// Text of an authority without control characters, so that it is neither several lines nor a command for a terminal.
+fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_control() {
+            true => line.extend(character.escape_default()),
+            false => line.push(character),
+        }
+    }
+    line
+}
+
+/// The end of a message about the next attempt.
+fn at_reload(job: &Job, now: SystemTime) -> &'static str {
+    if job.is_due_at_reload(now) { ", or at SIGHUP" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_writes_no_line_of_its_own() {
+        assert_eq!(escaped("no\nphalanx: \u{1b}[2J\u{9b}\""), "no\\nphalanx: \\u{1b}[2J\\u{9b}\"");
+    }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Failures {
     /// Times of the last and the next attempt, in seconds since 1970.
     pub(crate) last: u64,
     pub(crate) next: u64,
+    /// The time before which the authority wants no attempt, in seconds since 1970; zero for none.
+    #[serde(default)]
+    pub(crate) asked: u64,
 }
 
 /// An order in progress, which a restart continues. The key is stored before the order is made, so an issued certificate
@@ -363,7 +366,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let storage = Storage::new(home.path(), "https://ca.test");
         drop(storage.lock().unwrap());
-        let failures = Failures { names: names(), count: 3, refused: 1, last: 2, next: 17 };
+        let failures =
+            Failures { names: names(), count: 3, refused: 1, last: 2, next: 17, asked: 16 };
         storage.save_failures(&names(), Some(&failures));
         assert_eq!(storage.load_failures(&names()), failures);
         let more = [names(), vec!["b.test".to_owned()]].concat();

@@ -202,6 +202,26 @@ pub(super) fn refusing_authority(
     refused
 }
 
+/// An authority that has reached a limit of orders. Returns the number of its requests for one.
+pub(super) fn limiting_authority(authority: &Authority, port: u16) -> Arc<AtomicUsize> {
+    let orders = Arc::new(AtomicUsize::new(0));
+    let count = orders.clone();
+    let detail = "wait\nphalanx: forged";
+    let problem = move |kind: &str| json!({ "type": format!("urn:ietf:params:acme:error:{kind}"), "detail": detail });
+    serve(authority, port, move |path| match path {
+        "/account" => {
+            let created = format!("201 Created\r\nLocation: https://localhost:{port}/account/1");
+            (created, json!({ "status": "valid" }))
+        }
+        "/order" => {
+            count.fetch_add(1, Ordering::Relaxed);
+            ("429 Too Many Requests\r\nRetry-After: 7200".to_owned(), problem("rateLimited"))
+        }
+        _ => ("404 Not Found".to_owned(), problem("malformed")),
+    });
+    orders
+}
+
 /// An authority that proves the control of names in the DNS only.
 pub(super) fn dns_authority(authority: &Authority, port: u16) {
     serve(authority, port, move |path| {
@@ -276,9 +296,10 @@ fn respond(
     let url = |name: &str| format!("https://localhost:{port}/{name}");
     let (status, body) = match path {
         "/dir" => {
-            let urls = ["nonce", "account", "order"].map(url);
-            let directory =
-                json!({ "newNonce": urls[0], "newAccount": urls[1], "newOrder": urls[2] });
+            let directory = json!({
+                "newNonce": url("nonce"), "newAccount": url("account"), "newOrder": url("order"),
+                "renewalInfo": url("renewal")
+            });
             ("200 OK".to_owned(), directory.to_string())
         }
         "/nonce" => ("200 OK".to_owned(), String::new()),
