@@ -95,9 +95,7 @@ pub(super) fn relay_head(
     let mut head = clock::relayed_head(&mut out.buffer, response.status, reply);
     for (name, value) in response.fields(input) {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
-        // The other server announces its own address for HTTP/3.
-        let is_replaced = alt_svc.is_some() && is("alt-svc")
-            || transport.is_some() && is("strict-transport-security")
+        let is_replaced = transport.is_some() && is("strict-transport-security")
             || job.is_private && is("cache-control");
         if is_for_client(name, &named) && !is_replaced {
             head = match is("location") {

@@ -2,8 +2,8 @@
 
 use phalanx_http::elements;
 
-/// Fields that concern one connection only (RFC 9110 §7.6.1), or that are written anew: the framing of content and the
-/// host.
+/// Fields that concern one connection only (RFC 9110 §7.6.1), and those that the proxy composes: the framing of content
+/// and the host.
 const OF_CONNECTION: [&str; 13] = [
     "connection",
     "content-length",
@@ -26,8 +26,9 @@ const OF_CONNECTION: [&str; 13] = [
 const OF_PROXY: [&str; 3] = ["forwarded", "proxy", "x-real-ip"];
 const OF_PROXY_PREFIX: &str = "x-forwarded-";
 
-/// Fields of a server that this one writes itself.
-const OF_SERVER: [&str; 2] = ["date", "server"];
+/// Fields of a server that this one writes itself. `Alt-Svc` announces a port of that server, for which clients would look
+/// at this host (RFC 7838 §2.1).
+const OF_SERVER: [&str; 3] = ["alt-svc", "date", "server"];
 
 /// The fields that `Connection` names, which concern one connection only.
 pub(super) struct Named<'a>(Vec<&'a [u8]>);
@@ -90,6 +91,7 @@ mod tests {
             assert!(!is_for_server(name, &named), "{name}");
         }
         assert!(is_for_client("ETag", &named) && is_for_client("Set-Cookie", &named));
-        assert!(!is_for_client("Date", &named) && !is_for_client("Keep-Alive", &named));
+        assert!(!is_for_client("Date", &named) && !is_for_client("Alt-Svc", &named));
+        assert!(!is_for_client("Keep-Alive", &named));
     }
 }

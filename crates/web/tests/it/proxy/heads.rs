@@ -29,7 +29,7 @@ fn a_connection_is_used_again() {
                 let number = format!("connection {number}");
                 peer.say(format!(
                     "HTTP/1.1 200 Fine\r\nServer: own\r\nConnection: x-own\r\nX-Own: 1\r\nETag: \"e\"\r\n\
-                     Content-Length: {}\r\n\r\n{number}",
+                     Alt-Svc: h3=\":9\"\r\nContent-Length: {}\r\n\r\n{number}",
                     number.len()
                 ));
             }
@@ -46,6 +46,7 @@ fn a_connection_is_used_again() {
                 assert_eq!((response.status, response.text()), (200, "connection 0"));
                 assert_eq!(response.field("ETag"), Some("\"e\""));
                 assert_eq!(response.field("Server"), Some("phalanx"));
+                assert_eq!(response.field("Alt-Svc"), None);
                 assert!(
                     response.field("X-Own").is_none() && response.field("Connection").is_none()
                 );

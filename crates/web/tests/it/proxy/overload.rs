@@ -14,7 +14,7 @@ use crate::common::Server;
 use crate::proxy::backend::{Backend, down};
 use crate::proxy::with;
 
-/// A server that reports requests, and responds when it is told to.
+/// A server that reports each request, and responds when the test allows it.
 fn waiting() -> (Backend, Receiver<String>, Sender<()>) {
     let (report, reports) = channel();
     let (allow, allowed) = channel::<()>();
