@@ -91,7 +91,7 @@ impl HttpMetrics {
             Counter::with_label("http_requests", help, ("code", &code))
         });
         let lookup = |result| {
-            let help = "Requests for a path, by whether the file was in the cache.";
+            let help = "Look-ups of a file, by whether it was in the cache.";
             Counter::with_label("http_cache_lookups", help, ("result", result))
         };
         let first = [

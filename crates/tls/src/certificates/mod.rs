@@ -38,7 +38,7 @@ pub struct Source {
     /// PEM file of the private key; may be the same file.
     pub key: PathBuf,
     /// Whether the files may be missing, because an authority has not issued the certificate yet. Until they exist,
-    /// handshakes with the host's names fail.
+    /// handshakes with the host's names use the default certificate, and fail if there is none.
     pub is_awaited: bool,
 }
 
