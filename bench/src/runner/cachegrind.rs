@@ -26,7 +26,8 @@ impl Runner {
         Ok(cachegrind::server(name, seconds, run)?.request)
     }
 
-    /// The counts of a run of the server from start to exit, and the number of answered requests.
+    /// The counts of a run of the server from start to exit, and the number of answered requests. Each file is requested
+    /// before them: without this, half of the requests of a short load would be the first ones of their file.
     fn whole(
         &self,
         plan: &Plan<'_>,
@@ -42,6 +43,7 @@ impl Runner {
         let spec = ServerSpec { command: cachegrind::under(&spec.command), ..spec };
         let timeout = cachegrind::SERVER_TIMEOUT;
         let server = Server::start_within(timeout, spec, cores, directory.path(), &self.site)?;
+        server.warm_up(&self.site)?;
         let load = Load {
             directory: directory.path(),
             site: &self.site,

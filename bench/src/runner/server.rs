@@ -1,5 +1,6 @@
 //! A web server under measurement; it is ready when it answers correctly.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -13,6 +14,7 @@ use super::features::Features;
 use super::site::{PROBE, Site};
 use crate::error::Error;
 use crate::load::http::tls::{Protocol, Tls};
+use crate::system::interrupt::interrupted;
 use crate::system::process::{Process, ReservedPort, START_TIMEOUT};
 
 /// A server to start.
@@ -64,7 +66,7 @@ impl Server {
         let program = (&*name, command, port);
         let process =
             Process::start_within(timeout, program, cores, directory, |address| {
-                match ask(address, features.tls) {
+                match ask(address, features.tls, PROBE) {
                     Ok(body) if !serves_files || body == site.probe => Ok(()),
                     Ok(body) => Err(format!("wrong answer to {PROBE}: {} bytes", body.len())),
                     Err(error) => Err(format!("no answer from {address}: {error}")),
@@ -72,17 +74,28 @@ impl Server {
             })?;
         Ok(Self { name, server, driver, features, process })
     }
+
+    /// Requests each file of `site` once, so that a server has what it keeps in memory.
+    pub(crate) fn warm_up(&self, site: &Site) -> Result<(), Error> {
+        for file in fs::read_dir(&site.root)? {
+            interrupted()?;
+            let path = format!("/{}", file?.file_name().to_string_lossy());
+            ask(self.process.address, self.features.tls, &path).map_err(|error| Error::Server {
+                name: self.name.clone(),
+                why: format!("{path}: {error}"),
+            })?;
+        }
+        Ok(())
+    }
 }
 
-/// The body of the answer to [`PROBE`].
-fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
+/// The body of the answer to a GET of `path`, on a connection of its own.
+fn ask(address: SocketAddr, tls: bool, path: &str) -> io::Result<Vec<u8>> {
     let stream = TcpStream::connect_timeout(&address, START_TIMEOUT)?;
     stream.set_read_timeout(Some(START_TIMEOUT))?;
     match tls {
-        true => {
-            get(Tls::to(&address.ip().to_string(), true, Protocol::Http1)?.wrap(stream)?, PROBE)
-        }
-        false => get(stream, PROBE),
+        true => get(Tls::to(&address.ip().to_string(), true, Protocol::Http1)?.wrap(stream)?, path),
+        false => get(stream, path),
     }
 }
 
