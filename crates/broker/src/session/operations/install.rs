@@ -5,6 +5,7 @@ use phalanx::{Call, sleep};
 
 use crate::lock::lock;
 use crate::model::message::Message;
+use crate::model::session::Session;
 use crate::peers::handovers::handover_of;
 use crate::requests::{Answer, Item, Routes};
 use crate::session::operations::{RETRY_DELAY, SessionStage};
@@ -44,7 +45,7 @@ impl SessionStage {
                 sessions.release_departed();
                 Ok(installed)
             });
-            let (subscriber, requests, effects) = match installed {
+            let (subscriber, requests, mut effects) = match installed {
                 Ok(Ok(installed)) => installed,
                 Ok(Err(existing)) => return Some(existing),
                 Err(elsewhere) => {
@@ -66,9 +67,10 @@ impl SessionStage {
                 }
                 sleep(RETRY_DELAY).await;
             }
-            while routes.dispatch(Item::Presence { client: key, online: false }).is_err() {
-                sleep(RETRY_DELAY).await;
-            }
+            // Its client may have connected meanwhile.
+            let is_there = |own: &mut Session| own.attachment.is_some();
+            let online = sessions.with(|sessions| sessions.get(key).is_some_and(is_there));
+            effects.present = Some((key, online));
             self.apply_effects(&sessions, effects, routes).await;
             Some(Added::Yes)
         })

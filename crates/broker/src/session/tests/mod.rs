@@ -2,6 +2,7 @@
 
 mod durable;
 mod flow;
+mod install;
 mod reconnect;
 mod subscriptions;
 
