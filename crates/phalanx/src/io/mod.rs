@@ -100,6 +100,8 @@ pub(crate) struct Io {
     shares_calls: bool,
     /// The number of sends that may still complete at once in this sweep.
     immediate_sends_left: Cell<u32>,
+    /// Whether the sends of this sweep share system calls.
+    shares_sends: Cell<bool>,
 }
 
 /// Prefetching pays from this many requests in flight; fewer fit in the cache, with the operations that wait for them.
@@ -203,6 +205,7 @@ impl Io {
             pools: RefCell::default(),
             placement,
             immediate_sends_left: Cell::new(0),
+            shares_sends: Cell::new(false),
         })
     }
 

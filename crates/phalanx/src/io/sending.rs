@@ -70,7 +70,20 @@ impl HomeSocket {
     /// Sends the first bytes of `parts`, if that is cheaper than a request and no request that sends is in flight. Returns
     /// their number.
     pub(crate) fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let sent = self.at_once(|io| io.send_now(self.socket(), parts, IoTimeout::NONE))?;
+        self.send_if(parts, |io| !io.shares_sends.get())
+    }
+
+    /// Sends the first of `bytes`, which no other send would accompany, unless a request that sends is in flight. Returns
+    /// their number.
+    pub(crate) fn send_alone(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.send_if(&[IoSlice::new(bytes)], |_| true)
+    }
+
+    fn send_if(&self, parts: &[IoSlice<'_>], may: impl FnOnce(&Io) -> bool) -> io::Result<usize> {
+        let sent = self.at_once(|io| match may(io) {
+            true => io.send_now(self.socket(), parts, IoTimeout::NONE),
+            false => Ok(0),
+        })?;
         Ok(sent.unwrap_or(0))
     }
 }
@@ -94,13 +107,14 @@ impl Io {
         Ok(calls)
     }
 
-    /// Determines the number of sends that may complete at once in this sweep.
+    /// Determines which sends may complete at once in this sweep.
     pub(super) fn begin_sends(&self) {
-        let few = !self.shares_calls || self.requests.borrow().len() <= MAX_UNSHARED_REQUESTS;
-        self.immediate_sends_left.set(if few && !self.closed.get() { SENDS_PER_SWEEP } else { 0 });
+        let are_many = self.requests.borrow().len() > MAX_UNSHARED_REQUESTS;
+        self.shares_sends.set(self.shares_calls && are_many);
+        self.immediate_sends_left.set(if self.closed.get() { 0 } else { SENDS_PER_SWEEP });
     }
 
-    /// Sends the first bytes of `parts` at once, if that is cheaper than a request. Returns their number.
+    /// Sends the first bytes of `parts` at once, unless this sweep has sent much. Returns their number.
     pub(super) fn send_now(
         &self,
         socket: Socket,
@@ -127,6 +141,9 @@ impl Io {
         payload: &mut Payload,
         timeout: IoTimeout,
     ) -> io::Result<Option<Vec<u8>>> {
+        if self.shares_sends.get() {
+            return Ok(None);
+        }
         let parts = [IoSlice::new(&payload.head), IoSlice::new(&payload.body)];
         let parts = match (payload.head.is_empty(), payload.body.is_empty()) {
             (false, true) => &parts[..1],

@@ -1,4 +1,5 @@
-//! The futures of reads and writes of a stream. An `async fn` would be larger, because it contains its arguments twice.
+//! The futures of reads and writes of a stream, and writes without one. An `async fn` would be larger, because it contains its
+//! arguments twice.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +7,19 @@ use std::task::{Context, Poll, ready};
 
 use phalanx_driver::Done;
 
+use super::Stream;
 use crate::io::{HomeSocket, Receive, RequestFuture, SendPayload};
+
+impl Stream {
+    /// Sends the first of `bytes` without waiting, unless a [`write`](Self::write) is in progress. Returns their number, which
+    /// may be zero. The caller writes the others. A write is cheaper with many connections, if others write at the same time.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send_alone(bytes)
+    }
+}
 
 /// The future of [`Stream::read`](super::Stream::read).
 pub(super) struct Reading<'a> {

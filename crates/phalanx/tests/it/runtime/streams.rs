@@ -25,6 +25,7 @@ on_each_driver!(
     an_exact_read_of_too_little,
     one_timeout_for_an_exact_read,
     many_parts,
+    bytes_are_sent_now_unless_a_write_waits,
     addresses_and_options,
     corked_bytes_arrive_with_the_end,
     halves_in_two_operations,
@@ -106,6 +107,24 @@ fn many_parts(driver: DriverChoice) {
         drop(stream);
         let received = elsewhere(|| reader.join().unwrap()).await;
         assert!(received == [&bytes[..], b"end"].concat());
+    });
+}
+
+fn bytes_are_sent_now_unless_a_write_waits(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (stream, peer) = pair().await;
+        assert_eq!(stream.send_now(b"first").unwrap(), 5);
+        // More than fits the sockets.
+        let bytes = pattern(64 << 20);
+        let mut write = pin!(stream.write(bytes.clone(), IoTimeout::after(TIMEOUT)));
+        assert!(poll_fn(|task| Poll::Ready(write.as_mut().poll(task).is_pending())).await);
+        assert_eq!(stream.send_now(b"within").unwrap(), 0);
+        let reader = std::thread::spawn(move || rest(&peer));
+        write.await.unwrap();
+        assert_eq!(stream.send_now(b"last").unwrap(), 4);
+        stream.shutdown(Shutdown::Write).unwrap();
+        let received = elsewhere(|| reader.join().unwrap()).await;
+        assert!(received == [b"first", &bytes[..], b"last"].concat());
     });
 }
 
