@@ -45,6 +45,8 @@ pub(crate) struct RoutingBatch {
     /// Their publishers, and the number of messages of each.
     owed: Vec<(Reply<Answer>, Publication, usize)>,
     reasons: Vec<Reason>,
+    /// Approximate number of deliveries of each.
+    each: usize,
     /// The permit for the batch's deliveries.
     permit: Option<Permit>,
 }
@@ -115,7 +117,8 @@ impl RoutingBatch {
         self.permit.as_ref().map_or(usize::MAX, |permit| permit.available(deliveries))
     }
 
-    /// Routes the added messages, as far as permitted and as the work for one cohort allows.
+    /// Routes the added messages, as far as permitted and as the work for one cohort allows. Their results are noted by
+    /// [`settle`](Self::settle), before other messages are added.
     pub(crate) fn route(&mut self, router: &mut Router, at: (&Policy, Duration)) {
         if self.owed.is_empty() {
             return;
@@ -128,7 +131,12 @@ impl RoutingBatch {
             routed += router.publish(left, &mut self.batches, at, (room, &mut self.reasons));
             room = self.room();
         }
-        let each = (self.deliveries() - before).div_ceil(routed.max(1));
+        self.each = (self.deliveries() - before).div_ceil(routed.max(1));
+    }
+
+    /// Notes the results of the routed messages for their publishers.
+    pub(crate) fn settle(&mut self) {
+        let each = self.each;
         let (mut messages, mut reasons) = (self.messages.drain(..), self.reasons.drain(..));
         for (reply, mut own, count) in self.owed.drain(..) {
             own.messages.extend(messages.by_ref().take(count));

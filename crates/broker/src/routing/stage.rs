@@ -38,6 +38,7 @@ pub(crate) fn declare(
         router.set_queued_messages(limits.queued_messages);
         let context = (sessions, &wal, &delivery_limiter);
         route(router, cohort, policy, partitions, delivery, context);
+        router.tend();
         let retained = router.retained();
         counters.retained.set(retained.count() as i64);
         counters.retained_bytes.set(retained.bytes() as i64);
@@ -71,6 +72,7 @@ fn route(
         }
         // Messages published before a change of the table are routed before it.
         batch.route(router, (policy, now));
+        batch.settle();
         let mut is_durable = false;
         match item {
             Item::Publish(_) => (),
@@ -125,15 +127,17 @@ fn route(
     }
     batch.route(router, (policy, now));
     batch.begin();
-    router.tend();
     // Before the deliveries: records of the sessions must follow these.
     let lsn = router.end_cohort();
-    if wal.is_durable(lsn) {
+    let is_durable = wal.is_durable(lsn);
+    if is_durable {
         batch.deliver_here(sessions);
-        if batch.is_for_nobody() {
-            batch.set_routed();
-            return batch.answer();
-        }
+    }
+    // After the deliveries, which it would delay.
+    batch.settle();
+    if is_durable && batch.is_for_nobody() {
+        batch.set_routed();
+        return batch.answer();
     }
     match place.flatten() {
         Some(place) => place.begin(batch, lsn),
