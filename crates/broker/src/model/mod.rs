@@ -13,3 +13,4 @@ pub(crate) mod subscribers;
 pub(crate) mod subscription_size;
 pub(crate) mod topic_aliases;
 pub(crate) mod trie;
+pub(crate) mod waiting_sender;

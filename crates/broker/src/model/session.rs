@@ -1,6 +1,7 @@
 //! The state of a session.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Weak;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::small_map::SmallMap;
 use crate::model::subscription_size::SubscriptionSize;
+use crate::model::waiting_sender::WaitingSender;
 use phalanx::sync::Notify;
 
 /// The adoptions of a session that another node kept before, oldest first, by number; `None` for most sessions.
@@ -143,6 +145,10 @@ pub(crate) struct Attachment {
     pub(crate) earlier: Option<Box<Earlier>>,
     /// Notifies the sender of output.
     pub(crate) waiting: Notify,
+    /// The sender, if it was on the session's processor when it waited first.
+    pub(crate) sender: Option<Weak<dyn WaitingSender>>,
+    /// Whether it waits there, and there is no output.
+    pub(crate) is_idle: bool,
     /// The next pull, or the one in progress, returns at once.
     pub(crate) is_interrupted: bool,
 }
@@ -302,6 +308,18 @@ impl Attachment {
 
     /// Wakes the sender.
     pub(crate) fn wake(&mut self) {
+        self.is_idle = false;
         self.waiting.notify();
+    }
+
+    /// Sends the output, if the sender waits. Returns whether it was sent.
+    pub(crate) fn send_now(&mut self) -> bool {
+        let sender = self.sender.as_ref().filter(|_| self.is_idle).and_then(Weak::upgrade);
+        let is_sent = sender.is_some_and(|sender| sender.send_now(&self.out));
+        if is_sent {
+            self.out.clear();
+            self.unsent = 0;
+        }
+        is_sent
     }
 }

@@ -91,6 +91,13 @@ impl Outbox {
         self.sender.notify();
     }
 
+    /// Appends the rest of a packet that was sent in part.
+    #[cold]
+    pub(crate) fn push_rest(&self, rest: &[u8]) {
+        self.bytes.borrow_mut().extend_from_slice(rest);
+        self.sender.notify();
+    }
+
     /// Wakes the sender for output that is not in the outbox.
     pub(crate) fn nudge(&self) {
         self.sender.notify();
@@ -176,6 +183,12 @@ impl Outbox {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.borrow().is_empty()
+    }
+
+    /// Whether the sender has nothing to do but to wait for output of the session.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_ending = self.is_closed.get() || self.is_disconnected.get();
+        self.is_empty() && !is_ending && self.leaving.get() == Leaving::No
     }
 
     /// Whether responses wait that output of the session may precede.

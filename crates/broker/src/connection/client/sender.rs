@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{self, Poll, ready};
 
 use phalanx::net::IoTimeout;
@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::durable::Lsn;
 use crate::events::drops::{DropReason, Dropped};
 use crate::limits::peer::LINGER;
+use crate::model::waiting_sender::WaitingSender;
 use crate::session::state::effects::Pulled;
 use crate::transport::outbox::Cause;
 
@@ -106,7 +107,7 @@ impl Shared {
     /// Takes output of the session: directly if the session is on this processor, otherwise by a call. `pull` is what
     /// remains to be awaited.
     fn poll_pulled(
-        &self,
+        self: &Rc<Self>,
         pull: &mut Option<Pull>,
         task: &mut task::Context<'_>,
     ) -> Poll<Result<Pulled, CallError>> {
@@ -115,7 +116,8 @@ impl Shared {
             None => {
                 let Context { stages, wal, .. } = &*self.context;
                 let (of, mut spare) = ((self.key, self.connection_id), self.spare.take());
-                match stages.sessions.try_pull(of, &mut spare, task.waker()) {
+                let own = || -> Weak<dyn WaitingSender> { Rc::downgrade(self) as _ };
+                match stages.sessions.try_pull(of, &mut spare, task.waker(), &own) {
                     Some(Poll::Pending) => return Poll::Pending,
                     Some(Poll::Ready((pulled, lsn))) if lsn == Lsn::default() => {
                         return Poll::Ready(Ok(pulled));
@@ -184,6 +186,24 @@ impl Shared {
         self.outbox.close();
         // The reader sees the end of the stream.
         self.stream.shut();
+    }
+}
+
+impl WaitingSender for Shared {
+    fn send_now(&self, bytes: &[u8]) -> bool {
+        let stream = self.stream.plain().filter(|_| self.outbox.is_idle());
+        // The sender sees the error.
+        let sent = stream.and_then(|stream| stream.send_now(bytes).ok()).unwrap_or(0);
+        if sent == 0 {
+            return false;
+        }
+        self.context.counters.bytes_sent.add(sent as u64);
+        self.peer.listener.bytes_sent.add(sent as u64);
+        if sent < bytes.len() {
+            // Before responses, which must not divide the packet.
+            self.outbox.push_rest(&bytes[sent..]);
+        }
+        true
     }
 }
 

@@ -15,6 +15,7 @@ mod inspect;
 mod install;
 
 use std::future::poll_fn;
+use std::rc::Weak;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -30,6 +31,7 @@ use crate::durable::{Lsn, Wal, disk_timeout};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::subscription_size::SubscriptionSize;
+use crate::model::waiting_sender::WaitingSender;
 use crate::requests::{Answer, Item, PendingRetained, Routes, SubscriptionRequest};
 use crate::session::partition::Sessions;
 use crate::session::partition::close::Closing;
@@ -102,16 +104,17 @@ impl SessionStage {
         self.0.try_with_partition(partition, |sessions| sessions.deliver(batch, now())).is_some()
     }
 
-    /// Takes output of the session in exchange for the connection's buffer, or registers `waiting`. `None` if the
-    /// partition is on another processor.
+    /// Takes output of the session in exchange for the connection's buffer, or registers `waiting` of the sender. `None` if
+    /// the partition is on another processor.
     pub(crate) fn try_pull(
         self,
         of: (ClientKey, u64),
         spare: &mut Vec<u8>,
         waiting: &Waker,
+        sender: &dyn Fn() -> Weak<dyn WaitingSender>,
     ) -> Option<Poll<(Pulled, Lsn)>> {
         self.0.try_with_partition(of.0.partition.into(), |sessions| {
-            sessions.pull(of, spare, now(), waiting)
+            sessions.pull(of, spare, now(), (waiting, Some(sender)))
         })
     }
 
@@ -120,7 +123,7 @@ impl SessionStage {
         self.0.call_partition(of.0.partition.into(), move |sessions| async move {
             let pull = poll_fn(|context| {
                 let waiting = context.waker();
-                sessions.with(|sessions| sessions.pull(of, &mut spare, now(), waiting))
+                sessions.with(|sessions| sessions.pull(of, &mut spare, now(), (waiting, None)))
             });
             let (mut pulled, lsn) = pull.await;
             if lsn == Lsn::default() {

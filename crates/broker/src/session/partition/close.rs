@@ -71,6 +71,8 @@ impl Sessions {
     pub(in crate::session) fn interrupt(&mut self, key: ClientKey, connection_id: u64) {
         if let Some(attachment) = self.get(key).and_then(|session| session.on(connection_id)) {
             attachment.is_interrupted = true;
+            // It may be on another processor when it waits next.
+            attachment.sender = None;
             attachment.wake();
         }
     }

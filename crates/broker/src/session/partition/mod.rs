@@ -20,6 +20,7 @@ pub(super) mod subscriptions;
 mod wills;
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Weak;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -38,16 +39,16 @@ use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::model::session::{Session, SessionLoad};
 use crate::model::subscription_size::chunks;
+use crate::model::waiting_sender::WaitingSender;
 use crate::session::partition::close::schedule;
 use crate::session::state::directory::Directory;
 use crate::session::state::effects::{Effects, Output, Pulled};
 use crate::session::state::load::PartitionLoad;
-use crate::session::state::outgoing::{Answered, SendContext};
+use crate::session::state::outgoing::{Answered, SendContext, keep};
 use crate::session::state::pending_wills::PendingWills;
 
-/// Largest output buffer that is kept for reuse, and the number of such buffers.
-const MAX_SPARE_BYTES: usize = 16 * 1024;
-const MAX_SPARES: usize = 64;
+/// How to wake the sender of a connection, and the sender if it is on the partition's processor.
+pub(super) type Waiting<'a> = (&'a Waker, Option<&'a dyn Fn() -> Weak<dyn WaitingSender>>);
 
 /// The sessions of one partition.
 pub(crate) struct Sessions {
@@ -250,7 +251,8 @@ impl Sessions {
     /// Delivers messages to their sessions; sessions that have ended are skipped.
     pub(crate) fn deliver(&mut self, batch: &DeliveryBatch, now: Duration) {
         self.limits.refresh();
-        let mut delivered = 0;
+        // Several messages for a client are sent together.
+        let (mut delivered, at_once) = (0, batch.deliveries.len() == 1);
         for delivery in &batch.deliveries {
             let message = &batch.messages[delivery.message as usize];
             let slot = &mut self.slots[delivery.client.slot as usize];
@@ -259,7 +261,8 @@ impl Sessions {
             {
                 let Self { limits, scratch, spares, records, counters, .. } = self;
                 let drops = &counters.drops;
-                let context = &mut SendContext { limits, scratch, spares, records, now, drops };
+                let context =
+                    &mut SendContext { limits, scratch, spares, records, now, drops, at_once };
                 let before = session.load();
                 let is_accepted = session.deliver(message, &delivery.how, delivery.number, context);
                 self.load.change(before, session.load());
@@ -301,13 +304,13 @@ impl Sessions {
     }
 
     /// Takes the output of connection `connection_id` in exchange for its buffer. If there is none, registers
-    /// `waiting`.
+    /// `waiting`, and the sender if it waits `here`.
     pub(super) fn pull(
         &mut self,
         (key, connection_id): (ClientKey, u64),
         spare: &mut Vec<u8>,
         now: Duration,
-        waiting: &Waker,
+        (waiting, here): Waiting<'_>,
     ) -> Poll<(Pulled, Lsn)> {
         let closed = |reason| Poll::Ready((Pulled::Closed(reason), Lsn::default()));
         let Some(slot) = self.slots.get_mut(key.slot as usize) else {
@@ -323,7 +326,8 @@ impl Sessions {
         }
         let Self { limits, scratch, spares, records, counters, load, .. } = self;
         let (before, drops) = (session.load(), &counters.drops);
-        session.fill(&mut SendContext { limits, scratch, spares, records, now, drops });
+        let at_once = false;
+        session.fill(&mut SendContext { limits, scratch, spares, records, now, drops, at_once });
         if session.load() != before {
             load.change(before, session.load());
             load.show();
@@ -343,13 +347,13 @@ impl Sessions {
             let nothing = Output::new(std::mem::take(spare), 0);
             return Poll::Ready((Pulled::Output(nothing), Lsn::default()));
         }
-        for mut memory in [std::mem::take(spare), std::mem::take(&mut attachment.out)] {
-            memory.clear(); // Another client gets it.
-            if (1..=MAX_SPARE_BYTES).contains(&memory.capacity()) && spares.len() < MAX_SPARES {
-                spares.push(memory);
-            }
-        }
+        keep(spares, std::mem::take(spare));
+        keep(spares, std::mem::take(&mut attachment.out));
         attachment.waiting.register(waiting);
+        attachment.is_idle = here.is_some();
+        if let (Some(sender), None) = (here, &attachment.sender) {
+            attachment.sender = Some(sender());
+        }
         self.append();
         Poll::Pending
     }

@@ -155,6 +155,8 @@ impl Sessions {
             again: again.into_iter().map(|(.., id)| id).collect(),
             earlier,
             waiting: Notify::default(),
+            sender: None,
+            is_idle: false,
             is_interrupted: false,
         });
         if session.shared > 0 {

@@ -22,6 +22,10 @@ use crate::model::topic_aliases::may_have_alias;
 /// Maximum size of the connection's output buffer; further messages are queued.
 const MAX_WRITE_AHEAD: usize = 256 * 1024;
 
+/// Largest output buffer that is kept for reuse, and the number of such buffers.
+const MAX_SPARE_BYTES: usize = 16 * 1024;
+const MAX_SPARES: usize = 64;
+
 /// Minimum interval between searches of a full queue for expired messages.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -43,6 +47,8 @@ pub(crate) struct SendContext<'d> {
     pub(crate) records: &'d mut Entry,
     pub(crate) now: Duration,
     pub(crate) drops: &'d Drops,
+    /// Whether to send output at once, rather than wake a sender that waits.
+    pub(crate) at_once: bool,
 }
 
 impl Session {
@@ -195,8 +201,12 @@ impl Session {
         };
         let Some(attachment) = &mut self.attachment else { return false };
         let written = write(attachment, message, how, delivery, false, context);
-        attachment.wake();
         attachment.unsent += usize::from(written.is_ok() && delivery.id().is_none());
+        // A delivery with a number waits for the disk.
+        match context.at_once && number == 0 && attachment.send_now() {
+            true => keep(context.spares, std::mem::take(&mut attachment.out)),
+            false => attachment.wake(),
+        }
         // A message that exceeds the client's maximum packet size is dropped (MQTT-3.1.2-25).
         if let Err(reason) = written {
             self.dropped(reason, message, context.drops);
@@ -337,6 +347,14 @@ fn trace(event: &'static str, client: &str, (message, qos): (&Message, QoS), dro
         let Message { topic, payload, retain, .. } = message;
         let passing = Passing { topic, payload, qos, retain: *retain };
         traces.record(event, client, Some(passing));
+    }
+}
+
+/// Keeps the memory of an output buffer for another client.
+pub(crate) fn keep(spares: &mut Vec<Vec<u8>>, mut memory: Vec<u8>) {
+    memory.clear();
+    if (1..=MAX_SPARE_BYTES).contains(&memory.capacity()) && spares.len() < MAX_SPARES {
+        spares.push(memory);
     }
 }
 

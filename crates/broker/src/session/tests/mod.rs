@@ -1,5 +1,6 @@
 //! Tests of one partition of the session stage, without a broker.
 
+mod at_once;
 mod durable;
 mod flow;
 mod install;

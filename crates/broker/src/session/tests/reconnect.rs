@@ -11,7 +11,7 @@ use crate::session::state::effects::Pulled;
 
 /// The kinds of the packets that a connection gets.
 fn sent(sessions: &mut Sessions, of: (ClientKey, u64)) -> Vec<Kind> {
-    let pulled = sessions.pull(of, &mut Vec::new(), at(0), Waker::noop());
+    let pulled = sessions.pull(of, &mut Vec::new(), at(0), (Waker::noop(), None));
     let Poll::Ready((Pulled::Output(output), _)) = pulled else { return Vec::new() };
     let (mut bytes, mut kinds) = (output.into_parts().0, Vec::new());
     while let Some(frame) = Frame::split(&bytes, Frame::MAX_PACKET).unwrap() {
