@@ -75,16 +75,21 @@ pub(crate) struct Subscriber {
     pub(crate) durable_id: u64,
     pub(crate) identity: Identity,
     pub(crate) adoptions: Adoptions,
+    /// Whether its session was recovered or adopted with messages.
+    pub(crate) has_messages: bool,
 }
 
-/// Messages that were queued for a lost node, in order.
+/// Messages that were queued for a lost node, or by one, in order.
 #[derive(Clone)]
 pub(crate) struct HandingOver {
-    /// The ID of the lost node's session in the journal.
+    /// The ID of the lost node's session in the journal, or of the awaited handover with its messages.
     pub(crate) from: u64,
-    /// The node that adopted its sessions; `None` for this node.
+    /// The node that adopted its sessions, or for which it had queued the messages; `None` for this node.
     pub(crate) to: Option<ClientKey>,
-    pub(crate) adoption: u32,
+    /// The adoption of the lost node's sessions, if the messages are for them.
+    pub(crate) adoption: Option<u32>,
+    /// The client identifier of the lost node that had queued them, if they are its own messages.
+    pub(crate) publisher: Option<Arc<str>>,
     pub(crate) messages: Vec<Handed>,
     /// If these are the last ones.
     pub(crate) last: Option<LastHanded>,
@@ -93,11 +98,11 @@ pub(crate) struct HandingOver {
 /// The end of a handover.
 #[derive(Clone)]
 pub(crate) struct LastHanded {
-    /// The lost node's session, and the keys of its subscriptions; `None` without one.
+    /// The lost node's session, and the keys of its subscriptions; `None` without one, and for its own messages.
     pub(crate) session: Option<(ClientKey, Vec<Box<str>>)>,
 }
 
-/// A queued message of a lost node.
+/// A queued message.
 #[derive(Clone)]
 pub(crate) struct Handed {
     pub(crate) message: Arc<Message>,

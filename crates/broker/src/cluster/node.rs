@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::sleep;
 use phalanx_nats::{Client, Rejected};
 
 use crate::cluster::ending::Ending;
@@ -14,6 +15,7 @@ use crate::context::Context;
 use crate::lane::Sent;
 use crate::limits::settings::SharedSettings;
 use crate::peers::Peers;
+use crate::session::operations::RETRY_DELAY;
 
 /// This node of the cluster.
 pub(super) struct Node {
@@ -41,11 +43,31 @@ pub(super) struct Node {
     /// The journals of lost nodes whose messages this node is handing over, and whether it continues its own handovers.
     pub(super) handing: RefCell<BTreeSet<String>>,
     pub(super) is_handing: Cell<bool>,
+    /// Whether an operation moves messages.
+    pub(super) is_moving: Cell<bool>,
     /// Time without a message after which a node is lost.
     pub(super) timeout: Duration,
 }
 
+/// The permission to move messages from one session to another, which one operation has at a time: a session that gets
+/// them does not end meanwhile.
+pub(super) struct Turn<'n>(&'n Cell<bool>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
 impl Node {
+    /// Waits until no other operation moves messages.
+    pub(super) async fn turn(&self) -> Turn<'_> {
+        while self.is_moving.replace(true) {
+            sleep(RETRY_DELAY).await;
+        }
+        Turn(&self.is_moving)
+    }
+
     /// A subject of the cluster.
     pub(super) fn subject(&self, name: &str) -> String {
         format!("{}.{name}", self.prefix)

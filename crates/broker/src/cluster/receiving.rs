@@ -85,6 +85,16 @@ impl Node {
                     self.asked(&other, json);
                 }
             }
+            NodeFrame::AskReceived { lane: id, json } => {
+                if lane(id).is_some() {
+                    self.asked_received(&other, json);
+                }
+            }
+            NodeFrame::Received { lane: id, json } => {
+                if lane(id).is_some() {
+                    self.told_received(&other, json);
+                }
+            }
             NodeFrame::Close { lane: id, why } => {
                 if let Some(lane) = lane(id) {
                     lane.closed(&format!("closed by the node: {why}"));

@@ -87,6 +87,7 @@ pub(crate) async fn serve_cluster(
         gone: RefCell::default(),
         handing: RefCell::default(),
         is_handing: Cell::new(false),
+        is_moving: Cell::new(false),
         timeout: cluster.timeout,
         context,
         settings,

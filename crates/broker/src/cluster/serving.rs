@@ -109,7 +109,8 @@ fn show(node: &Node, other: &Other, result: Result<(), String>) {
 async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached, String> {
     let hello = other.hello.borrow().clone();
     let client = hello.client();
-    if hello.journal.is_some_and(|own| node.gone.borrow().contains(&own)) {
+    let is_gone = || hello.journal.as_ref().is_some_and(|own| node.gone.borrow().contains(own));
+    if is_gone() {
         return Err(ADOPTED.into());
     }
     let opening = Opening {
@@ -135,6 +136,11 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         detach(&node.context, &opened).await;
         return Err("this broker is busy".into());
     };
+    if is_gone() {
+        // Meanwhile.
+        detach(&node.context, &opened).await;
+        return Err(ADOPTED.into());
+    }
     let session = match opened.durable_id {
         // It ends with this process.
         0 => {

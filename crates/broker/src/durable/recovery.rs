@@ -107,10 +107,10 @@ impl RecoveredSession {
         &self.received
     }
 
-    /// Converts the session of a node to that of an awaited handover from it, with the received packet identifiers.
+    /// Converts the session of a node to that of an awaited handover from it, with the received packet identifiers and the
+    /// messages for that node.
     pub(crate) fn into_handover(self, client_id: Arc<str>) -> Self {
-        let (queue, inflight, keys) = Default::default();
-        Self { client_id, queue, inflight, keys, adoptions: None, ..self }
+        Self { client_id, keys: BTreeMap::new(), adoptions: None, ..self }
     }
 
     /// Gives new IDs to all deliveries, and to their messages that have none. Returns them in order.
@@ -282,7 +282,9 @@ impl RecoveredState {
                 let adoptions = session.adoptions.clone();
                 let (user, client) = (session.user.clone(), stored.client.as_str().into());
                 let identity = Identity { user, client };
-                let client = Subscriber { key, durable_id: number.0, identity, adoptions };
+                let has_messages = session.deliveries() > 0;
+                let client =
+                    Subscriber { key, durable_id: number.0, identity, adoptions, has_messages };
                 all.routes.clients.push((client, requests));
             }
             place.sessions.push(session);

@@ -10,13 +10,28 @@ pub(crate) enum NodeFrame<'a> {
     /// Grants it.
     Accept(Side),
     /// A lane ends, for this reason.
-    Close { lane: u64, why: &'a str },
+    Close {
+        lane: u64,
+        why: &'a str,
+    },
     /// Bytes of a lane, which may be none.
     Data(Data<'a>),
     /// Claims that the node may not have heard.
     Claims(&'a [u8]),
     /// Asks for the messages that the node holds for a lost one: see `cluster/adoption/handover.rs`.
-    HandOver { lane: u64, json: &'a [u8] },
+    HandOver {
+        lane: u64,
+        json: &'a [u8],
+    },
+    /// Asks which QoS 2 messages of a lost node the receiver has, and the answer: see the same.
+    AskReceived {
+        lane: u64,
+        json: &'a [u8],
+    },
+    Received {
+        lane: u64,
+        json: &'a [u8],
+    },
 }
 
 /// One side of a lane.
@@ -72,8 +87,14 @@ impl<'a> NodeFrame<'a> {
                 }
                 out.extend_from_slice(bytes);
             }
-            Self::HandOver { lane, json } => {
-                out.push(b'H');
+            Self::HandOver { lane, json }
+            | Self::AskReceived { lane, json }
+            | Self::Received { lane, json } => {
+                out.push(match self {
+                    Self::HandOver { .. } => b'H',
+                    Self::AskReceived { .. } => b'Q',
+                    _ => b'R',
+                });
                 out.extend_from_slice(&lane.to_be_bytes());
                 out.extend_from_slice(json);
             }
@@ -101,9 +122,13 @@ impl<'a> NodeFrame<'a> {
                 let (processed, bytes) = number(rest)?;
                 Some(Self::Data(Data { lane, offset, received, processed, bytes }))
             }
-            b'H' => {
+            b'H' | b'Q' | b'R' => {
                 let (lane, json) = number(rest)?;
-                Some(Self::HandOver { lane, json })
+                Some(match kind {
+                    b'H' => Self::HandOver { lane, json },
+                    b'Q' => Self::AskReceived { lane, json },
+                    _ => Self::Received { lane, json },
+                })
             }
             b'T' => Some(Self::Claims(rest)),
             _ => None,
@@ -132,6 +157,8 @@ mod tests {
             NodeFrame::Data(data),
             NodeFrame::Claims(b"[]"),
             NodeFrame::HandOver { lane: 1, json: b"{}" },
+            NodeFrame::AskReceived { lane: 2, json: b"{}" },
+            NodeFrame::Received { lane: 3, json: b"{}" },
         ] {
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);

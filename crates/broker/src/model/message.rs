@@ -10,6 +10,7 @@ use phalanx_mqtt::{
 };
 
 use crate::model::client_key::ClientKey;
+use crate::model::delivery::How;
 use crate::model::handed::MARK_TOPIC;
 use crate::model::trie::is_shallow;
 
@@ -253,9 +254,11 @@ impl Message {
         Self { is_operators: true, ..own }
     }
 
-    /// A copy of a message that this node hands over to its own sessions.
-    pub(crate) fn handed(&self, source: Source) -> Self {
-        Self { source, ..self.again() }
+    /// A copy of a message that this node moves from a queue to its own sessions. `publisher` is the lost node that had
+    /// queued it, if another one did. The message cannot be refused: its publisher has an acknowledgement.
+    pub(crate) fn moved(&self, source: Source, how: &How, publisher: Option<Arc<str>>) -> Self {
+        let (again, qos, retain) = (self.again(), how.qos, how.retain);
+        Self { source, qos, retain, publisher: publisher.or(again.publisher.clone()), ..again }
     }
 
     /// The end of a handover, for another node.

@@ -50,6 +50,8 @@ pub(crate) struct Awaited {
     pub(crate) node: Box<str>,
     /// The time at which the node was last asked for the first time over a lane.
     asked: Option<Duration>,
+    /// The messages that the lost node had queued for that node are in its queue.
+    pub(crate) is_relayed: bool,
 }
 
 /// The client identifier of the session of a handover.
@@ -63,8 +65,8 @@ pub(crate) fn handover_of(client: &str) -> Option<(&str, &str)> {
 }
 
 impl Handovers {
-    /// Awaits the handover of a session with this client identifier and ID.
-    pub(crate) fn begin(&self, client: &Arc<str>, session: u64) {
+    /// Awaits the handover of a session with this client identifier and ID, which may have messages.
+    pub(crate) fn begin(&self, client: &Arc<str>, session: u64, has_messages: bool) {
         let Some((journal, node)) = handover_of(client) else { return };
         let own = Awaited {
             client: client.clone(),
@@ -72,6 +74,7 @@ impl Handovers {
             journal: journal.into(),
             node: node.into(),
             asked: None,
+            is_relayed: !has_messages,
         };
         self.change(|state| _ = state.awaited.insert(session, own));
     }
@@ -128,6 +131,15 @@ impl Handovers {
         done
     }
 
+    /// The messages that a lost node had queued for the node of a handover are in that node's queue.
+    pub(crate) fn note_relayed(&self, client: &str) {
+        self.change(|state| {
+            if let Some(own) = state.awaited.values_mut().find(|own| *own.client == *client) {
+                own.is_relayed = true;
+            }
+        });
+    }
+
     /// A journal was adopted: the nodes are asked next.
     pub(crate) fn note_adopted(&self, journal: &str) {
         self.change(|state| {
@@ -179,7 +191,7 @@ mod tests {
     fn the_oldest_awaited_adoption_is_due() {
         let (handovers, [a, b]) = (Handovers::default(), ["a.1", "b.2"].map(adoption_id));
         for (session, journal, node) in [(7, "b.2", "c.3"), (5, "a.1", "c.3"), (6, "a.1", "")] {
-            handovers.begin(&handover_client(journal, node), session);
+            handovers.begin(&handover_client(journal, node), session, false);
         }
         let chain = [a, b];
         let due = |node| handovers.due(&chain, node);

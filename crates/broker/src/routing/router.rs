@@ -30,7 +30,7 @@ use crate::model::trie::Trie;
 use crate::peers::Peers;
 use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
-use crate::routing::router::clients::Client;
+use crate::routing::router::clients::{Client, Relay};
 use crate::routing::router_wal::RouterWal;
 
 /// The table.
@@ -46,6 +46,8 @@ pub(crate) struct Router {
     free: Vec<ClientIndex>,
     /// The other nodes of the cluster.
     nodes: Vec<ClientIndex>,
+    /// Messages of lost nodes that are not in the queues of their receivers.
+    relays: Vec<Relay>,
     indices: HashMap<ClientKey, ClientIndex, foldhash::fast::RandomState>,
     /// The number of messages routed so far; identifies a message in [`Client::last`].
     routed: u64,
@@ -91,6 +93,7 @@ impl Router {
             clients: Vec::new(),
             free: Vec::new(),
             nodes: Vec::new(),
+            relays: Vec::new(),
             indices: HashMap::default(),
             routed: 0,
             found: Vec::new(),

@@ -17,6 +17,8 @@
 //!    behind the mark.
 //! 5. The mark ends the handover at A: its router delivers what P sends from now on as usual.
 //!
+//! Before the second step, the messages that L had queued for P reach P: see `relay.rs`.
+//!
 //! All of this is recorded: each message moves with its removal from the queue for L, and the mark is recorded with the
 //! end of `$adopted/L/P`. A step that is repeated after a crash does nothing twice. A P without messages for L, or that has
 //! handed them over, sends the mark only. A handover that is not complete after an hour ends, as P's queue for L does.
@@ -25,9 +27,11 @@
 //! A session then has several adoptions; it gets the messages of the oldest one whose handover from P is awaited. P hands
 //! its queue for A over before that for L, because parts of the latter may be in the former.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use phalanx::CallError;
 use phalanx::runtime::report;
 use phalanx::shutdown::is_draining;
 use phalanx::sleep;
@@ -53,11 +57,23 @@ const PART: usize = 256;
 
 /// A node asks for the messages that another one holds for the node with this journal.
 #[derive(Deserialize, Serialize)]
-struct Asked {
-    journal: String,
-    /// Packet identifiers of received QoS 2 messages.
-    received: Vec<u16>,
+pub(in crate::cluster) struct Asked {
+    pub(in crate::cluster) journal: String,
+    /// Packet identifiers of received QoS 2 messages: from that node, and from lost ones, by journal.
+    pub(in crate::cluster) received: Vec<u16>,
+    #[serde(default)]
+    of_lost: BTreeMap<String, Vec<u16>>,
 }
+
+impl Asked {
+    pub(in crate::cluster) fn new(journal: &str, received: &[PacketId]) -> Self {
+        let received = received.iter().map(|own| own.get()).collect();
+        Self { journal: journal.to_owned(), received, of_lost: BTreeMap::new() }
+    }
+}
+
+/// The packet identifiers of QoS 2 messages that a lost node had received from other lost ones, by journal.
+pub(super) type OfLost = BTreeMap<String, Arc<[PacketId]>>;
 
 impl Node {
     /// Continues the handovers that this node awaits.
@@ -82,23 +98,47 @@ impl Node {
             end_session(self, &client).await;
         }
         let others: Vec<_> = self.others.borrow().values().cloned().collect();
-        for own in self.peers.handovers.awaited().iter().rev() {
+        self.continue_relays(&kept, &self.peers.handovers.awaited(), &others).await;
+        let awaited = self.peers.handovers.awaited();
+        let is_relaying = awaited.iter().any(|own| own.node.is_empty() && !own.is_relayed);
+        for own in awaited.iter().rev().filter(|own| own.is_relayed) {
             let Some(version) = self.version_with_adopted(&kept, own) else { continue };
             self.end_lane(&own.journal);
             if own.node.is_empty() {
+                if is_relaying {
+                    // Another lost node had begun to hand over, too.
+                    continue;
+                }
                 self.peers.handovers.note_reachable(&own.client);
                 let Ok(received) = stages.sessions.received(own.client.clone()).await else {
                     return;
                 };
-                hand_over(self, &own.journal, received.into(), None).await;
+                let Ok(of_lost) = self.received_of_lost(&own.journal, &awaited).await else {
+                    return;
+                };
+                hand_over(self, &own.journal, (received.into(), of_lost), None).await;
                 continue;
             }
             let is_of =
                 |other: &&Rc<Other>| other.hello.borrow().journal.as_deref() == Some(&*own.node);
             if let Some(other) = others.iter().find(is_of) {
-                self.ask(other, own, version).await;
+                self.ask(other, (own, version), &awaited).await;
             }
         }
+    }
+
+    /// The packet identifiers that the node with this journal, whose sessions this node has adopted, had received from others.
+    async fn received_of_lost(
+        &self,
+        journal: &str,
+        awaited: &[Awaited],
+    ) -> Result<OfLost, CallError> {
+        let mut all = BTreeMap::new();
+        for own in awaited.iter().filter(|own| *own.journal == *journal && !own.node.is_empty()) {
+            let received = self.context.stages.sessions.received(own.client.clone()).await?;
+            all.insert(own.node.to_string(), received.into());
+        }
+        Ok(all)
     }
 
     /// The version of this node's filters that includes those of the adopted sessions, once the adoption has ended.
@@ -116,7 +156,7 @@ impl Node {
     }
 
     /// Asks a node, if it has the filters of the adopted sessions. Of several adoptions, the last one comes first.
-    async fn ask(&self, other: &Other, own: &Awaited, version: u64) {
+    async fn ask(&self, other: &Other, (own, version): (&Awaited, u64), awaited: &[Awaited]) {
         let lane = other.lane.borrow().clone();
         let Some(lane) = lane.filter(|lane| !lane.is_closed()) else { return };
         self.peers.handovers.note_reachable(&own.client);
@@ -126,8 +166,10 @@ impl Node {
         }
         let sessions = self.context.stages.sessions;
         let Ok(received) = sessions.received(own.client.clone()).await else { return };
-        let received = received.into_iter().map(PacketId::get).collect();
-        let asked = Asked { journal: own.journal.to_string(), received };
+        let mut asked = Asked::new(&own.journal, &received);
+        let Ok(of_lost) = self.received_of_lost(&own.journal, awaited).await else { return };
+        let numbers = |ids: &[PacketId]| ids.iter().map(|own| own.get()).collect();
+        asked.of_lost = of_lost.iter().map(|(node, ids)| (node.clone(), numbers(ids))).collect();
         let json = serde_json::to_vec(&asked).unwrap_or_default();
         lane.send_frame(&NodeFrame::HandOver { lane: lane.id(), json: &json });
         other.next_question.set(now() + self.timeout / HELLOS);
@@ -135,15 +177,17 @@ impl Node {
 
     /// A node that has adopted the sessions of a lost one asks for the messages that this node holds for it.
     pub(in crate::cluster) fn asked(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
-        let Ok(Asked { journal, received }) = serde_json::from_slice::<Asked>(json) else { return };
+        let Ok(Asked { journal, received, of_lost }) = serde_json::from_slice::<Asked>(json) else {
+            return;
+        };
         let Some(to) = other.session.get() else { return };
         self.end_lane(&journal);
         if !self.handing.borrow_mut().insert(journal.clone()) {
             return;
         }
-        let (own, received) =
-            (self.clone(), received.into_iter().filter_map(PacketId::new).collect());
-        let of = journal.clone();
+        let ids = |numbers: Vec<u16>| numbers.into_iter().filter_map(PacketId::new).collect();
+        let of_lost = of_lost.into_iter().map(|(node, numbers)| (node, ids(numbers))).collect();
+        let (own, of, received) = (self.clone(), journal.clone(), (ids(received), of_lost));
         let handing = self.context.stages.control.dispatch(move |_| async move {
             hand_over(&own, &of, received, Some(to)).await;
             own.handing.borrow_mut().remove(&of);
@@ -154,7 +198,7 @@ impl Node {
     }
 
     /// The sessions of the node with this journal were adopted: it gets no messages any more.
-    fn end_lane(&self, journal: &str) {
+    pub(super) fn end_lane(&self, journal: &str) {
         if !self.gone.borrow_mut().insert(journal.to_owned()) {
             return;
         }
@@ -173,48 +217,79 @@ pub(in crate::cluster) const ADOPTED: &str = "another node has adopted its sessi
 async fn hand_over(
     node: &Rc<Node>,
     journal: &str,
-    received: Arc<[PacketId]>,
+    (received, of_lost): (Arc<[PacketId]>, OfLost),
     to: Option<ClientKey>,
 ) {
-    let (sessions, adoption) = (node.context.stages.sessions, adoption_id(journal));
+    let _turn = node.turn().await;
+    node.relay_to_lost(journal, &of_lost, to).await;
     let client: Arc<str> = format!("{NODE_CLIENTS}{journal}").into();
-    let (mut permit, mut count) = (None, 0);
-    loop {
-        let taken = loop {
-            match sessions.take_messages(client.clone(), received.clone(), PART).await {
-                Ok(taken) => break taken,
-                Err(_) if is_draining() => return,
-                Err(_) => sleep(RETRY_DELAY).await,
-            }
-        };
-        let are_all = taken.as_ref().is_none_or(|taken| taken.are_all);
-        let is_last = are_all && (permit.is_some() || taken.is_none());
-        let mut part = HandingOver { from: 0, to, adoption, messages: Vec::new(), last: None };
-        let mut session = None;
-        if let Some(taken) = taken {
-            count += taken.messages.len();
-            (part.from, part.messages) = (taken.number, taken.messages);
-            session = Some((taken.key, taken.keys));
-        }
-        part.last = is_last.then_some(LastHanded { session });
-        // The router may be full.
-        while node.context.stages.routing.call(Item::HandOver(part.clone())).await.is_err() {
-            if is_draining() {
-                return;
-            }
-            sleep(RETRY_DELAY).await;
-        }
-        if is_last {
-            break;
-        }
-        if are_all {
-            permit = Some(pause(node).await);
-        }
-    }
-    drop(permit);
+    let adoption = Some(adoption_id(journal));
+    let moving = Moving { client: client.clone(), to, adoption, lost: None };
+    let Some(count) = moving.run(node, received).await else { return };
     end_session(node, &client).await;
     if count > 0 {
         report(format_args!("cluster: handed over {count} messages for {journal}"));
+    }
+}
+
+/// Messages to be moved from a session.
+pub(super) struct Moving {
+    pub(super) client: Arc<str>,
+    /// See [`HandingOver`].
+    pub(super) to: Option<ClientKey>,
+    pub(super) adoption: Option<u32>,
+    /// The lost node that had queued the messages, if this node did not.
+    pub(super) lost: Option<Arc<str>>,
+}
+
+impl Moving {
+    /// Moves all messages, except for those that were received; the last ones while publishers wait. Returns their number;
+    /// `None` during shutdown. A session of this node's own messages gets none any more.
+    pub(super) async fn run(&self, node: &Rc<Node>, received: Arc<[PacketId]>) -> Option<usize> {
+        let Self { client, to, adoption, lost } = self;
+        let (sessions, ends) = (node.context.stages.sessions, lost.is_none());
+        // Clients here have no messages for this node's own sessions in the queue of a lost node.
+        let gets_more = ends || to.is_some();
+        let (mut permit, mut count) = (None, 0);
+        loop {
+            let taken = loop {
+                match sessions.take_messages(client.clone(), received.clone(), PART).await {
+                    Ok(taken) => break taken,
+                    Err(_) if is_draining() => return None,
+                    Err(_) => sleep(RETRY_DELAY).await,
+                }
+            };
+            let are_all = taken.as_ref().is_none_or(|taken| taken.are_all);
+            let is_last = are_all && (permit.is_some() || taken.is_none() || !gets_more);
+            let mut part = HandingOver {
+                from: 0,
+                to: *to,
+                adoption: *adoption,
+                publisher: lost.clone(),
+                messages: Vec::new(),
+                last: None,
+            };
+            let mut session = None;
+            if let Some(taken) = taken {
+                count += taken.messages.len();
+                (part.from, part.messages) = (taken.number, taken.messages);
+                session = Some((taken.key, taken.keys)).filter(|_| ends);
+            }
+            part.last = is_last.then_some(LastHanded { session });
+            // The router may be full.
+            while node.context.stages.routing.call(Item::HandOver(part.clone())).await.is_err() {
+                if is_draining() {
+                    return None;
+                }
+                sleep(RETRY_DELAY).await;
+            }
+            if is_last {
+                return Some(count);
+            }
+            if are_all {
+                permit = Some(pause(node).await);
+            }
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use phalanx::sleep;
 use phalanx_mqtt::Reason;
 
 use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS, is_reserved};
+use crate::cluster::adoption::relay::is_relaying_here;
 use crate::cluster_names::JournalName;
 use crate::context::Context;
 use crate::durable::recovery::{RecoveredSession, RecoveredState};
@@ -34,17 +35,17 @@ pub(in crate::cluster) async fn install(
     journal: &JournalName,
     mut state: RecoveredState,
 ) -> Result<(), Failed> {
-    let (handovers, awaited) = handovers(kept, journal, &mut state);
-    for session in handovers {
-        add(context, Arriving { session, requests: Vec::new() }).await?;
-    }
+    let own = kept.own().map(|own| own.to_string());
+    let (handovers, awaited) = handovers(own.as_deref(), journal, &mut state);
     let all = state.sessions.iter().flat_map(|own| &own.sessions);
     kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
     // That of an earlier attempt.
     released(context, journal).await?;
-    if let Some(session) = holder(journal, &mut state) {
+    let held = holder(journal, &mut state, &handovers);
+    for session in held.into_iter().chain(handovers) {
         add(context, Arriving { session, requests: Vec::new() }).await?;
     }
+    relayed(context, kept).await?;
     let subscriptions = state.routes.clients.into_iter();
     let mut subscriptions: HashMap<_, _> =
         subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
@@ -90,6 +91,15 @@ pub(in crate::cluster) async fn install(
     durable(context).await
 }
 
+/// Waits until the sessions here have what lost nodes had queued for them: those that follow got it before.
+async fn relayed(context: &Context, kept: &Kept) -> Result<(), Failed> {
+    let Some(peers) = &context.counters.peers else { return Ok(()) };
+    while is_relaying_here(&peers.handovers.awaited(), kept) {
+        pause(true).await?;
+    }
+    Ok(())
+}
+
 fn busy() -> Failed {
     Failed::Again("the broker is busy".into())
 }
@@ -123,10 +133,14 @@ async fn add(context: &Context, arriving: Arriving) -> Result<Added, Failed> {
 
 /// A session with the messages that several sessions have, if there are any. From then on only those messages have a
 /// number that are stored with it.
-fn holder(journal: &JournalName, state: &mut RecoveredState) -> Option<RecoveredSession> {
+fn holder(
+    journal: &JournalName,
+    state: &mut RecoveredState,
+    handovers: &[RecoveredSession],
+) -> Option<RecoveredSession> {
     // Only sessions refer to messages from here on.
     state.routes.retained.clear();
-    let sessions = || state.sessions.iter().flat_map(|own| &own.sessions);
+    let sessions = || handovers.iter().chain(state.sessions.iter().flat_map(|own| &own.sessions));
     let is_alone = |message: &&Arc<_>| Arc::strong_count(message) == 1;
     let all = || sessions().flat_map(RecoveredSession::messages);
     all().filter(is_alone).for_each(|message| message.set_number(0));
@@ -166,15 +180,14 @@ pub(in crate::cluster) async fn release(
     Ok(())
 }
 
-/// Takes the sessions of the lost node for other nodes: each stands for a handover that this node awaits. Returns them
-/// in the order of the adoptions, and the numbers of the adoptions.
+/// Takes the sessions of the lost node for other nodes: each stands for a handover that this node, with its `own` journal,
+/// awaits. Returns them in the order of the adoptions, and the numbers of the adoptions.
 fn handovers(
-    kept: &Kept,
+    own: Option<&str>,
     journal: &JournalName,
     state: &mut RecoveredState,
 ) -> (Vec<RecoveredSession>, Vec<u32>) {
-    let (own, lost) = (kept.own().map(|own| own.to_string()), journal.to_string());
-    let mut all = Vec::new();
+    let (lost, mut all) = (journal.to_string(), Vec::new());
     for partition in &mut state.sessions {
         let of_nodes = partition.sessions.extract_if(.., |session| {
             let client = &*session.client_id;
@@ -191,11 +204,14 @@ fn handovers(
             Some(awaited) => awaited,
             None => (&*lost, client.strip_prefix(NODE_CLIENTS).unwrap_or_default()),
         };
-        // The lost node has nothing to hand over any more.
-        if node.is_empty() || node == lost {
-            continue;
-        }
-        let node = if own.as_deref() == Some(node) { "" } else { node };
+        let node = match node {
+            // Another lost node's messages for the sessions of this one.
+            "" if session.deliveries() > 0 => lost.as_str(),
+            // It has nothing to hand over any more.
+            "" => continue,
+            node if own == Some(node) => "",
+            node => node,
+        };
         awaited.push(adoption_id(of));
         handovers.push(session.into_handover(handover_client(of, node)));
     }
@@ -223,12 +239,40 @@ mod tests {
     use crate::durable::recovery::RecoveredSessions;
     use crate::model::message::{Message, StoredMessage};
 
-    #[test]
-    fn a_message_of_several_sessions_is_stored_once() {
+    fn message(number: u64) -> Arc<Message> {
         let (payload, properties) = (&b"x"[..], Properties::NONE);
         let stored =
             StoredMessage { topic: "t", payload, properties, qos: QoS::AtLeastOnce, retain: false };
-        let message = |number| Arc::new(Message::from_stored(number, &stored, None));
+        Arc::new(Message::from_stored(number, &stored, None))
+    }
+
+    /// Node a has adopted node l, and not all of what that had for a's sessions is in their queues.
+    #[test]
+    fn an_adopted_nodes_messages_for_its_adopter_are_kept_if_that_is_lost() {
+        let messages = [("$adopted/l.1/", 1), ("$adopted/m.1/", 0), ("$adopted/l.1/p.1", 1)];
+        let more = [("$adopted/l.1/own.1", 1), ("$cluster/p.1", 0), ("client", 1)];
+        let all = messages.into_iter().chain(more).map(|(client, count)| {
+            RecoveredSession::holder(client.into(), (0..count).map(message).collect())
+        });
+        let sessions = vec![RecoveredSessions { sessions: all.collect(), ..Default::default() }];
+        let mut state = RecoveredState { sessions, ..RecoveredState::default() };
+        let lost = JournalName { node: "a".into(), id: 7 };
+        let (handovers, awaited) = handovers(Some("own.1"), &lost, &mut state);
+        let of = |own: &RecoveredSession| (own.client_id.to_string(), own.deliveries());
+        let found: Vec<_> = handovers.iter().map(of).collect();
+        let expected = [
+            ("$adopted/l.1/a.0000000000000007", 1),
+            ("$adopted/l.1/p.1", 1),
+            ("$adopted/l.1/", 1),
+            ("$adopted/a.0000000000000007/p.1", 0),
+        ];
+        assert_eq!(found, expected.map(|(client, count)| (client.to_owned(), count)));
+        assert_eq!(awaited.len(), 4);
+        assert_eq!(&*state.sessions[0].sessions[0].client_id, "client");
+    }
+
+    #[test]
+    fn a_message_of_several_sessions_is_stored_once() {
         let (shared, own) = (message(5), message(6));
         let sessions = vec![
             RecoveredSession::holder("a".into(), vec![shared.clone(), own]),
@@ -236,7 +280,7 @@ mod tests {
         ];
         let sessions = vec![RecoveredSessions { sessions, ..RecoveredSessions::default() }];
         let mut state = RecoveredState { sessions, ..RecoveredState::default() };
-        let held = holder(&JournalName { node: "a".into(), id: 7 }, &mut state).unwrap();
+        let held = holder(&JournalName { node: "a".into(), id: 7 }, &mut state, &[]).unwrap();
         assert_eq!(&*held.client_id, "$adopted/a.0000000000000007");
         let mut ids = (20.., 40..);
         let all = [held].into_iter().chain(state.sessions.remove(0).sessions);

@@ -17,7 +17,8 @@
 //!    on A's disk and in A's stream, and the other nodes have the filters of the sessions.
 //! 6. A shows in the lease that the sessions are installed, deletes L's stream, and shows that L's journal is adopted. From
 //!    then on L, when it returns, begins another journal.
-//! 7. Each P hands over the messages that it has queued for L (`handover.rs`).
+//! 7. Each P gets the messages that L had queued for it (`relay.rs`), A during step 5. Then it hands over the messages that it
+//!    has queued for L (`handover.rs`).
 //!
 //! A step that fails is repeated, by A only. An A that has added nothing and cannot go on gives the lease back to L. If A
 //! is lost, its own journal is adopted first, with the sessions that it had already added, and then that of L. If NATS
@@ -30,9 +31,11 @@
 //! | `adopt.rs` | takes the lease, reads and seals the stream |
 //! | `installing.rs` | adds the sessions to those of this node |
 //! | `handover.rs` | messages that nodes hold for a lost one, for its adopted sessions |
+//! | `relay.rs` | messages that a lost node had queued for other nodes |
 
 pub(super) mod adopt;
 pub(super) mod handover;
 pub(super) mod installing;
 pub(super) mod leases;
+pub(super) mod relay;
 pub(super) mod watch;

@@ -9,6 +9,7 @@ use crate::model::client_key::ClientKey;
 use crate::model::message::{Message, Source};
 use crate::model::session::Adoptions;
 use crate::model::subscribers::ClientIndex;
+use crate::peers::handovers::handover_of;
 use crate::requests::Subscriber;
 
 /// A client with subscriptions, or a handover.
@@ -18,6 +19,9 @@ pub(super) struct Client {
     pub(super) online: bool,
     /// The ID of its session in the journal; 0 if not persistent.
     pub(super) durable_id: u64,
+    /// The session that gets its messages, and that one's ID in the journal: its own, or for a node the first of its
+    /// [relays](Relay).
+    pub(super) target: (ClientKey, u64),
     /// Whether it is another node of the cluster.
     pub(super) is_node: bool,
     /// The adoptions of its session, if another node kept it before, oldest first.
@@ -25,6 +29,16 @@ pub(super) struct Client {
     /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
     /// several subscriptions match.
     pub(super) last: Cell<(u64, usize)>,
+}
+
+/// Messages that a lost node had queued for another node, in the session of the awaited handover: they come before those
+/// that this node sends to that node.
+pub(super) struct Relay {
+    /// The ID in the journal, and the key of that session.
+    session: u64,
+    key: ClientKey,
+    /// The journal of the receiving node; empty for this node.
+    node: Box<str>,
 }
 
 impl Client {
@@ -39,6 +53,10 @@ impl Router {
     pub(crate) fn forget(&mut self, client: ClientKey, keys: &[Box<str>]) {
         self.unsubscribe(client, keys);
         if let Some(index) = self.indices.remove(&client) {
+            let session = self.clients[index as usize].durable_id;
+            if self.relays.iter().any(|own| own.session == session) {
+                self.end_relay(session);
+            }
             if let Some(peers) = &self.peers {
                 peers.handovers.end(&self.clients[index as usize].identity.client);
             }
@@ -56,15 +74,29 @@ impl Router {
 
     /// The index of a client, which is added if it is unknown.
     pub(super) fn index(&mut self, subscriber: Subscriber) -> ClientIndex {
-        let Subscriber { key, durable_id, identity, adoptions } = subscriber;
-        *self.indices.entry(key).or_insert_with(|| {
+        let Subscriber { key, durable_id, identity, adoptions, has_messages } = subscriber;
+        if let Some(index) = self.indices.get(&key) {
+            return *index;
+        }
+        if has_messages && let Some((_, node)) = handover_of(&identity.client) {
+            self.relays.push(Relay { session: durable_id, key, node: node.into() });
+        }
+        let index = *self.indices.entry(key).or_insert_with(|| {
             let is_node = identity.is_node();
             if let Some(peers) = &self.peers {
-                peers.handovers.begin(&identity.client, durable_id);
+                peers.handovers.begin(&identity.client, durable_id, has_messages);
             }
-            let last = Cell::new((0, 0));
-            let client =
-                Client { key, identity, online: true, durable_id, is_node, adoptions, last };
+            let (last, target) = (Cell::new((0, 0)), (key, durable_id));
+            let client = Client {
+                key,
+                identity,
+                online: true,
+                durable_id,
+                target,
+                is_node,
+                adoptions,
+                last,
+            };
             let index = match self.free.pop() {
                 Some(index) => {
                     self.clients[index as usize] = client;
@@ -79,18 +111,45 @@ impl Router {
                 self.nodes.push(index);
             }
             index
-        })
+        });
+        if !self.relays.is_empty() {
+            self.set_targets();
+        }
+        index
+    }
+
+    /// Adds the messages for each node to the first of its relays, which is the last one to end: the order remains.
+    pub(super) fn set_targets(&mut self) {
+        for index in &self.nodes {
+            let client = &mut self.clients[*index as usize];
+            let node = client.identity.client.strip_prefix(NODE_CLIENTS);
+            let of_node = self.relays.iter().filter(|own| Some(&*own.node) == node);
+            let first = of_node.min_by_key(|own| own.session);
+            client.target =
+                first.map_or((client.key, client.durable_id), |own| (own.key, own.session));
+        }
+    }
+
+    /// A relay has ended.
+    pub(super) fn end_relay(&mut self, session: u64) {
+        self.relays.retain(|own| own.session != session);
+        self.set_targets();
     }
 }
 
 /// The journal of the node that sent a message; empty for this node.
 pub(super) fn node_of<'c>(
-    message: &Message,
+    message: &'c Message,
     indices: &HashMap<ClientKey, ClientIndex, foldhash::fast::RandomState>,
     clients: &'c [Client],
 ) -> Option<&'c str> {
-    let Some(from) = message.from.filter(|_| message.source != Source::Here) else {
+    if message.source == Source::Here {
         return Some("");
+    }
+    let Some(from) = message.from else {
+        // This node had the message in a queue, perhaps in that of a lost node.
+        let lost = message.publisher.as_deref().and_then(|own| own.strip_prefix(NODE_CLIENTS));
+        return Some(lost.unwrap_or_default());
     };
     let index = indices.get(&from)?;
     clients[*index as usize].identity.client.strip_prefix(NODE_CLIENTS)

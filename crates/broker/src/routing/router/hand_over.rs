@@ -1,4 +1,5 @@
-//! Messages that this node held for a lost one: to the adopting node, or to the adopted sessions here.
+//! Messages that this node held for a lost one: to the adopting node, or to the adopted sessions here. And messages that a
+//! lost node had queued for another one: to that node, or to the sessions here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,49 +9,57 @@ use crate::access::Policy;
 use crate::events::drops::{DropReason, Dropped};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How};
-use crate::model::handed::{handed_over, mark, source_of};
+use crate::model::handed::{handed_over, is_mark, mark, source_of};
 use crate::model::message::{Message, Source};
 use crate::requests::{Handed, HandingOver};
 
 impl Router {
-    /// Moves messages from the session of a lost node. After the last ones that session gets no more, and the mark
-    /// follows. Each is recorded with its removal from that session, so that a crash neither loses nor repeats one.
+    /// Moves messages from the session of a lost node, or of an awaited handover. After the last ones that session gets no
+    /// more, and after those of a lost node's session the mark follows. Each is recorded with its removal from that
+    /// session, so that a crash neither loses nor repeats one.
     pub(crate) fn hand_over(
         &mut self,
         own: HandingOver,
         batches: &mut [DeliveryBatch],
         at: (&Policy, Duration),
     ) {
-        let HandingOver { from, to, adoption, messages, last } = own;
-        match to {
-            None => {
-                for Handed { message, how, number } in &messages {
-                    let source = match source_of(how.identifiers.get()) {
-                        Source::Node => Source::Handed(adoption),
-                        handed => handed,
-                    };
-                    self.wal.moves(from, *number);
-                    self.publish_own(&[Arc::new(message.handed(source))], batches, at);
-                }
+        let HandingOver { from, to, adoption, publisher, messages, last } = own;
+        for Handed { message, how, number } in messages {
+            self.wal.moves(from, number);
+            let Some(node) = to else {
+                let source = match (source_of(how.identifiers.get()), adoption) {
+                    (Source::Node, Some(adoption)) => Source::Handed(adoption),
+                    (source, _) => source,
+                };
+                let copy = message.moved(source, &how, publisher.clone());
+                self.publish_own(&[Arc::new(copy)], batches, at);
+                continue;
+            };
+            if publisher.is_some() && is_mark(&how.identifiers) {
+                // It would end a handover of this node's. That of the lost node ends by itself.
+                self.wal.come(&message);
+                continue;
             }
-            Some(node) => {
-                for Handed { message, how, number } in messages {
-                    let identifiers = handed_over(&how.identifiers, adoption);
-                    self.wal.moves(from, number);
-                    self.send_to_node(node, &message, How { identifiers, ..how }, batches);
+            let how = match adoption {
+                Some(adoption) => {
+                    How { identifiers: handed_over(&how.identifiers, adoption), ..how }
                 }
-            }
+                None => how,
+            };
+            self.send_to_node(node, &message, (how, adoption.is_none()), batches);
         }
         let Some(last) = last else { return };
+        self.end_relay(from);
         if let Some((session, keys)) = last.session {
             self.forget(session, &keys);
         }
-        match to {
-            None => self.marked(adoption, ""),
-            Some(node) => {
+        match (adoption.filter(|_| publisher.is_none()), to) {
+            (None, _) => (),
+            (Some(adoption), None) => self.marked(adoption, ""),
+            (Some(adoption), Some(node)) => {
                 let message = Arc::new(Message::mark());
                 let how = How { qos: message.qos, identifiers: mark(adoption), retain: false };
-                self.send_to_node(node, &message, how, batches);
+                self.send_to_node(node, &message, (how, false), batches);
             }
         }
     }
@@ -69,12 +78,12 @@ impl Router {
         }
     }
 
-    /// Adds a delivery to another node.
+    /// Adds a delivery to another node: behind its relays, unless it is one `of_relay`.
     fn send_to_node(
         &mut self,
         node: ClientKey,
         message: &Arc<Message>,
-        how: How,
+        (how, of_relay): (How, bool),
         batches: &mut [DeliveryBatch],
     ) {
         let Some(index) = self.indices.get(&node) else {
@@ -82,8 +91,12 @@ impl Router {
             self.drops.add(DropReason::SessionEnded, 1, what);
             return;
         };
-        let durable_id = self.clients[*index as usize].durable_id;
-        let delivery = batches[usize::from(node.partition)].add(node, message, how);
+        let client = &self.clients[*index as usize];
+        let (key, durable_id) = match of_relay {
+            true => (client.key, client.durable_id),
+            false => client.target,
+        };
+        let delivery = batches[usize::from(key.partition)].add(key, message, how);
         if durable_id != 0 {
             self.wal.queue(durable_id, message, delivery);
         }

@@ -216,7 +216,7 @@ impl Router {
                     continue;
                 }
                 reasons[n] = Reason::SUCCESS;
-                let batch = &mut batches[usize::from(client.key.partition)];
+                let batch = &mut batches[usize::from(client.target.0.partition)];
                 let (last, at) = client.last.get();
                 if last == *routed {
                     let how = &mut batch.deliveries[at].how;
@@ -235,7 +235,7 @@ impl Router {
                 }
                 reasons[n] = Reason::SUCCESS;
                 let client = &clients[client as usize];
-                let batch = &mut batches[usize::from(client.key.partition)];
+                let batch = &mut batches[usize::from(client.target.0.partition)];
                 add(batch, durable, client, message, how(own, message));
             }
             if matches!(message.source, Source::Group(_)) && reasons[n] != Reason::SUCCESS {
@@ -270,7 +270,7 @@ fn forget(wal: &mut RouterWal, drops: &Drops, message: &Message) {
     drops.add(DropReason::RetainedExpired, 1, || dropped(message));
 }
 
-/// Adds the delivery of a message to a client to the batch of the client's partition. Those of durable sessions are noted
+/// Adds the delivery of a message to a client to the batch of the partition that gets it. Those of durable sessions are noted
 /// for the journal.
 fn add(
     batch: &mut DeliveryBatch,
@@ -279,8 +279,9 @@ fn add(
     message: &Arc<Message>,
     how: How,
 ) {
-    if client.durable_id != 0 {
-        durable.push((client.durable_id, client.key.partition, batch.deliveries.len() as u32));
+    let (key, durable_id) = client.target;
+    if durable_id != 0 {
+        durable.push((durable_id, key.partition, batch.deliveries.len() as u32));
     }
-    batch.add(client.key, message, how);
+    batch.add(key, message, how);
 }

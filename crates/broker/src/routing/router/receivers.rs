@@ -70,10 +70,11 @@ pub(super) fn is_excluded(
     }
     let adoptions = client.adoptions.as_deref().unwrap_or_default();
     let due = peers.as_ref().zip(node).and_then(|(own, node)| own.handovers.due(adoptions, node));
-    match message.source {
-        Source::Handed(adoption) => due != Some(adoption),
-        _ => due.is_some(),
-    }
+    let Source::Handed(adoption) = message.source else { return due.is_some() };
+    // A lost node's messages may come after the node's that has relayed them.
+    let place = |adoption| adoptions.iter().position(|own| *own == adoption);
+    let Some(at) = place(adoption) else { return true };
+    due.and_then(place).is_some_and(|due| due < at)
 }
 
 /// The options of a delivery through one subscription.

@@ -1,6 +1,7 @@
 //! Tests of the table, without a broker.
 
 mod full;
+mod relays;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +65,7 @@ fn key(slot: u32) -> ClientKey {
 
 fn client(slot: u32) -> Subscriber {
     let identity = Identity { user: None, client: format!("client {slot}").into() };
-    Subscriber { key: key(slot), durable_id: 0, identity, adoptions: None }
+    Subscriber { key: key(slot), durable_id: 0, identity, adoptions: None, has_messages: false }
 }
 
 fn request(text: &str) -> SubscriptionRequest {

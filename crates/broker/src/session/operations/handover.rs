@@ -5,6 +5,7 @@ use std::sync::Arc;
 use phalanx::CallError;
 use phalanx_mqtt::PacketId;
 
+use crate::model::client_key::ClientKey;
 use crate::session::operations::SessionStage;
 use crate::session::partition::handover::TakenMessages;
 
@@ -22,10 +23,29 @@ impl SessionStage {
         taken.await.flatten()
     }
 
+    /// The key of a client's session with subscriptions.
+    pub(crate) async fn subscribed(self, client: Arc<str>) -> Result<Option<ClientKey>, CallError> {
+        let key = self.call_client(client.clone(), move |sessions| async move {
+            sessions.with(|sessions| sessions.subscribed(&client))
+        });
+        key.await.flatten()
+    }
+
     /// The packet identifiers of the QoS 2 messages that a client has sent and not released.
     pub(crate) async fn received(self, client: Arc<str>) -> Result<Vec<PacketId>, CallError> {
         let received = self.call_client(client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.received(&client))
+        });
+        received.await.flatten()
+    }
+
+    /// As [`received`](Self::received), once the client's connection has ended; `None` before.
+    pub(crate) async fn received_finally(
+        self,
+        client: Arc<str>,
+    ) -> Result<Option<Vec<PacketId>>, CallError> {
+        let received = self.call_client(client.clone(), move |sessions| async move {
+            sessions.with(|sessions| sessions.received_finally(&client))
         });
         received.await.flatten()
     }

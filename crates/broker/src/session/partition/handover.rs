@@ -1,10 +1,13 @@
 //! The messages that the session of a lost node holds, for the node that has adopted its sessions.
 
 use phalanx_mqtt::{PacketId, QoS};
+use phalanx_store::{DeliveryId, Record, SessionId};
 
+use crate::access::ADOPTED_CLIENTS;
 use crate::events::drops::DropReason;
 use crate::model::client_key::ClientKey;
-use crate::model::session::Queued;
+use crate::model::delivery::How;
+use crate::model::session::{Inflight, Queued};
 use crate::requests::Handed;
 use crate::session::partition::Sessions;
 
@@ -21,7 +24,8 @@ pub(crate) struct TakenMessages {
 
 impl Sessions {
     /// Detaches a session, and takes up to `most` queued messages from it, after those in flight, in their order. Messages
-    /// of QoS 2 that the client has received according to `received` are forgotten. `None` if there is no such session.
+    /// of QoS 2 that the client has received according to `received` are forgotten, which is recorded. `None` if there is no
+    /// such session.
     pub(in crate::session) fn take_messages(
         &mut self,
         client: &str,
@@ -33,17 +37,22 @@ impl Sessions {
         let session = self.at(slot)?;
         let before = session.load();
         session.detach(&drops);
-        // It ends with its last message.
-        session.ends = None;
+        if !client.starts_with(ADOPTED_CLIENTS) {
+            // It ends with its last message. An awaited handover remains.
+            session.ends = None;
+        }
         let mut ids: Vec<_> =
             session.inflight.iter().map(|(id, own)| (own.sequence, *id)).collect();
         ids.sort_unstable();
-        let mut messages = Vec::new();
+        let (mut messages, mut done) = (Vec::new(), Vec::new());
         for (_, id) in ids {
-            let Some(own) = session.remove_inflight(id) else { continue };
-            let Some((message, how)) = own.message else { continue };
-            if how.qos != QoS::ExactlyOnce || !received.contains(&id) {
-                messages.push(Handed { message, how, number: own.number });
+            let Some(Inflight { message, number, .. }) = session.remove_inflight(id) else {
+                continue;
+            };
+            let is_wanted = |how: &How| how.qos != QoS::ExactlyOnce || !received.contains(&id);
+            match message.filter(|(_, how)| is_wanted(how)) {
+                Some((message, how)) => messages.push(Handed { message, how, number }),
+                None => done.push(number),
             }
         }
         for _ in 0..most {
@@ -61,11 +70,23 @@ impl Sessions {
             messages,
             are_all: session.queue.is_empty(),
         };
-        let after = session.load();
+        let (after, number) = (session.load(), session.number);
+        for delivery in done.into_iter().filter(|delivery| *delivery != 0) {
+            let (session, delivery) = (SessionId(number), DeliveryId(delivery));
+            self.records.push(&Record::Done { session, delivery });
+        }
+        self.append();
         self.load.change(before, after);
         self.load.show();
         self.watch(key);
         Some(taken)
+    }
+
+    /// The key of a client's session with subscriptions, which the router knows.
+    pub(in crate::session) fn subscribed(&mut self, client: &str) -> Option<ClientKey> {
+        let slot = self.names.get(client).copied()?;
+        let has_some = !self.at(slot)?.keys.is_empty();
+        has_some.then(|| self.key(slot))
     }
 
     /// The packet identifiers of the QoS 2 messages that a client has sent and not released.
@@ -75,5 +96,22 @@ impl Sessions {
             session.map_or_else(Vec::new, |session| session.received.keys().copied().collect());
         ids.sort_unstable();
         ids
+    }
+
+    /// As [`received`](Self::received), of a session whose connection has ended, and whose messages were routed; `None` until
+    /// then.
+    pub(in crate::session) fn received_finally(&mut self, client: &str) -> Option<Vec<PacketId>> {
+        let session = self.names.get(client).copied().and_then(|slot| self.at(slot));
+        let Some(session) = session else { return Some(Vec::new()) };
+        let mut ids = Vec::new();
+        for (id, begun) in session.received.iter() {
+            match begun {
+                Some(begun) if begun.has_refused(*id) => (),
+                Some(begun) if !begun.is_routed() => return None,
+                _ => ids.push(*id),
+            }
+        }
+        ids.sort_unstable();
+        session.attachment.is_none().then_some(ids)
     }
 }

@@ -67,6 +67,7 @@ impl Sessions {
         let mut records = std::mem::take(&mut self.records);
         let pending_wills = std::mem::take(&mut session.pending_wills);
         let mut ids = (first.message.., first.delivery..);
+        let has_messages = session.deliveries() > 0;
         let queued = session.renumber(&mut ids);
         let received = session.received().to_vec();
         let session = session.into_session();
@@ -97,7 +98,8 @@ impl Sessions {
         requests.iter_mut().for_each(|request| {
             request.options.retain_handling = RetainHandling::DoNotSend;
         });
-        Ok((Subscriber { key, durable_id, identity, adoptions }, requests, effects))
+        let subscriber = Subscriber { key, durable_id, identity, adoptions, has_messages };
+        Ok((subscriber, requests, effects))
     }
 }
 

@@ -93,7 +93,7 @@ impl Sessions {
         let reasons = requests.into_iter().map(&mut file).collect();
         session.routed |= !granted.is_empty();
         let (identity, adoptions) = (session.identity(), session.adoptions.clone());
-        let client = Subscriber { key, durable_id, identity, adoptions };
+        let client = Subscriber { key, durable_id, identity, adoptions, has_messages: false };
         let granted = (!granted.is_empty()).then_some((client, granted));
         self.records = records;
         self.append();

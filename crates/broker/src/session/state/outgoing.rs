@@ -9,7 +9,7 @@ use phalanx_mqtt::{
 
 use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
-use crate::access::NODE_CLIENTS;
+use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS};
 use crate::config::{Limits, WhenFull};
 use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
@@ -79,7 +79,7 @@ impl Session {
         let is_full = |own: &Self| {
             let bytes = own.queued_bytes + own.inflight_bytes + size;
             (own.queue.len() >= queued_messages || bytes > queued_bytes && !own.queue.is_empty())
-                && !(own.client_id.starts_with(NODE_CLIENTS) && is_mark(&how.identifiers))
+                && !(is_of_node(&own.client_id) && is_mark(&how.identifiers))
         };
         if is_full(self) && self.sweep <= context.now {
             self.sweep(context);
@@ -337,6 +337,11 @@ impl Session {
             attachment.wake();
         }
     }
+}
+
+/// Whether a session has messages for another node.
+fn is_of_node(client: &str) -> bool {
+    client.starts_with(NODE_CLIENTS) || client.starts_with(ADOPTED_CLIENTS)
 }
 
 /// Records a message of a client for an operator's trace.

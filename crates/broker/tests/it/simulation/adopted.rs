@@ -54,7 +54,7 @@ pub(crate) fn options(world: &World, number: usize) -> Options {
 }
 
 /// Declares a node, with an empty journal.
-fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
+pub(crate) fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
     let config = node(world, number);
     let name = config.cluster.node.as_str();
     let options = options(world, number);
@@ -65,25 +65,39 @@ fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
 
 /// Publishers and subscribers begin at the same node, which is lost.
 fn together(world: &mut World) {
-    enter(world, None, Loss::Nodes);
+    enter(world, Stays::None, Loss::Nodes);
 }
 
 /// Publishers are at a node that is not lost.
 fn apart(world: &mut World) {
     let publishers = 1 + world.draw(2) as usize;
-    enter(world, Some(publishers), Loss::Nodes);
+    enter(world, Stays::Publishers(publishers), Loss::Nodes);
+}
+
+/// Subscribers are at a node that is not lost.
+fn across(world: &mut World) {
+    let subscribers = 1 + world.draw(2) as usize;
+    enter(world, Stays::Subscribers(subscribers), Loss::Nodes);
 }
 
 /// The node that adopts the sessions does not reach NATS for a while, except with its journal.
 fn interrupted(world: &mut World) {
-    let publishers = (world.draw(2) == 0).then_some(1);
-    enter(world, publishers, Loss::Adopter);
+    let stays = [Stays::Publishers(1), Stays::None][world.draw(2) as usize];
+    enter(world, stays, Loss::Adopter);
 }
 
 /// NATS loses all streams.
 fn emptied(world: &mut World) {
-    let publishers = (world.draw(2) == 0).then_some(1);
-    enter(world, publishers, Loss::Streams);
+    let stays = [Stays::Publishers(1), Stays::None][world.draw(2) as usize];
+    enter(world, stays, Loss::Streams);
+}
+
+/// The clients at a node with this number, which is not lost. All others begin at the first node.
+#[derive(Clone, Copy, PartialEq)]
+enum Stays {
+    None,
+    Publishers(usize),
+    Subscribers(usize),
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -94,16 +108,23 @@ enum Loss {
     Adopter,
 }
 
-fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
+fn enter(world: &mut World, stays: Stays, loss: Loss) {
     world.set_most_steps(2_000_000);
     world.set_steady();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
-    shared.publishers_at.set(publishers_at.map_or(Brokers::NODES, Brokers::one));
-    if publishers_at.is_some() {
+    for place in [&shared.publishers_at, &shared.subscribers_at] {
+        place.set(Brokers::NODES);
+    }
+    match stays {
+        Stays::None => (),
+        Stays::Publishers(at) => shared.publishers_at.set(Brokers::one(at)),
+        Stays::Subscribers(at) => shared.subscribers_at.set(Brokers::one(at)),
+    }
+    let are_apart = stays != Stays::None;
+    if are_apart {
         shared.pace.set(PACES[world.draw(PACES.len() as u64) as usize]);
     }
-    shared.subscribers_at.set(Brokers::NODES);
     let mut graph = Graph::new();
     let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
     let (gates, accept) = Gates::declare(world, &mut graph);
@@ -125,8 +146,8 @@ fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
         Ok(())
     });
     let count = 1 + world.draw(2) as usize;
-    shared.absent.set(count + usize::from(publishers_at.is_some()));
-    if publishers_at.is_some() {
+    shared.absent.set(count + usize::from(are_apart));
+    if are_apart {
         // The publishers' node has to know the subscriptions.
         world.client(begin(world.net(), shared.clone()));
     }
@@ -134,7 +155,10 @@ fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
     subscriber::enter(world, &shared, &subscribers);
     let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
     publisher::enter(world, &shared, publisher::number, &publishers);
-    let stays = publishers_at.unwrap_or(usize::MAX);
+    let stays = match stays {
+        Stays::None => usize::MAX,
+        Stays::Publishers(at) | Stays::Subscribers(at) => at,
+    };
     let clients = (publishers, subscribers);
     world.client(nemesis(world.net(), (shared, stays, loss), gates, clients));
 }
@@ -142,7 +166,7 @@ fn enter(world: &mut World, publishers_at: Option<usize>, loss: Loss) {
 /// The publishers and the subscribers.
 type Clients = (Vec<Rc<RefCell<publisher::Memory>>>, Vec<Rc<RefCell<subscriber::Memory>>>);
 
-/// Cuts nodes off, first that of all subscribers, but not the one that `stays`. Drains the brokers when all clients have
+/// Cuts nodes off, first the one where most clients begin, but not the one that `stays`. Drains the brokers when all clients have
 /// finished.
 async fn nemesis(
     net: Net,
@@ -218,4 +242,9 @@ fn sessions_are_adopted_once_if_their_adopter_is_interrupted() {
 #[test]
 fn messages_of_other_nodes_reach_adopted_sessions() {
     sim::explore(6, apart);
+}
+
+#[test]
+fn acknowledged_messages_for_other_nodes_survive_the_loss_of_nodes() {
+    sim::explore(12, across);
 }

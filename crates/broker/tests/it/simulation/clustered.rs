@@ -85,20 +85,30 @@ fn world(world: &mut World) {
 /// Lets the publishers begin when their node knows the subscribers. Its own filter is announced after theirs.
 pub(crate) async fn begin(net: Net, shared: Rc<Shared>) {
     until(|| shared.absent.get() == 1).await;
-    while probe(&net, &shared).await.is_err() {
-        net.sleep(Duration::from_millis(50)).await;
-    }
+    let [here, there] = [&shared.publishers_at, &shared.subscribers_at].map(|own| own.get());
+    probe(&net, here.first(), there.first(), "probe").await;
     shared.absent.set(0);
 }
 
-/// Subscribes at the subscribers' node, and waits until the publishers' node has the filter.
-async fn probe(net: &Net, shared: &Shared) -> Result<(), Lost> {
-    let mut there = Wire::connect_at(net, "probe", shared.subscribers_at.get().first()).await;
-    ask_for(&mut there, &["probe"]).await?;
+/// Waits until one node has the filters of another one. The clients have names that begin with that of the topic.
+pub(crate) async fn probe(net: &Net, here: SocketAddr, there: SocketAddr, name: &str) {
+    while probe_once(net, here, there, name).await.is_err() {
+        net.sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn probe_once(
+    net: &Net,
+    here: SocketAddr,
+    there: SocketAddr,
+    name: &str,
+) -> Result<(), Lost> {
+    let mut there = Wire::connect_at(net, name, there).await;
+    ask_for(&mut there, &[name]).await?;
     while !matches!(there.next().await?.packet(), Packet::SubAck(_)) {}
-    let mut here = Wire::connect_at(net, "prober", shared.publishers_at.get().first()).await;
+    let mut here = Wire::connect_at(net, &format!("{name}r"), here).await;
     loop {
-        let (topic, payload, retain, duplicate) = ("probe", &b""[..], false, false);
+        let (topic, payload, retain, duplicate) = (name, &b""[..], false, false);
         let delivery = Delivery::AtLeastOnce(PacketId::MIN);
         let properties = Properties::NONE;
         let own = Publish { topic, payload, delivery, retain, duplicate, properties };

@@ -4,6 +4,7 @@
 
 mod adopted;
 mod alternating;
+mod both;
 mod bridged;
 mod claims;
 mod clustered;
@@ -49,7 +50,7 @@ const MESSAGES: usize = 12;
 #[derive(Default)]
 struct Shared {
     /// The number of subscribers that have not subscribed yet.
-    absent: Cell<usize>,
+    absent: Rc<Cell<usize>>,
     /// Whether connections break.
     breaks: Cell<bool>,
     /// Maximum time between the messages of a publisher.

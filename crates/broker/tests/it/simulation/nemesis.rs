@@ -29,8 +29,7 @@ struct Scene {
     net: Net,
     nodes: [Node; 3],
     gates: Gates,
-    /// The node of the publishers, if they are at another one than the subscribers. Its sessions are not adopted: the
-    /// messages that it has acknowledged and not delivered would be lost.
+    /// The node of the publishers, or that of the subscribers, if they are at different ones. Its sessions are not adopted.
     stays: Option<usize>,
     /// Each client holds it.
     shared: Rc<Shared>,
@@ -42,9 +41,12 @@ fn world(world: &mut World) {
     world.set_steady();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
+    let of = [&shared.publishers_at, &shared.subscribers_at];
+    of.iter().for_each(|own| own.set(Brokers::NODES.restarting()));
     let stays = (world.draw(2) == 0).then(|| 1 + world.draw(2) as usize);
-    shared.publishers_at.set(stays.map_or(Brokers::NODES, Brokers::one).restarting());
-    shared.subscribers_at.set(Brokers::NODES.restarting());
+    if let Some(at) = stays {
+        of[world.draw(2) as usize].set(Brokers::one(at).restarting());
+    }
     shared.pace.set(PACES[world.draw(PACES.len() as u64) as usize]);
     let mut graph = Graph::new();
     let (gates, accept) = Gates::declare(world, &mut graph);

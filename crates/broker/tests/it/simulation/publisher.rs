@@ -46,7 +46,7 @@ pub(crate) fn number(publisher: usize, number: usize) -> Said {
 }
 
 /// A publisher's number, and the function that makes its messages.
-type Script = (usize, fn(usize, usize) -> Said);
+pub(crate) type Script = (usize, fn(usize, usize) -> Said);
 
 /// A message that is not fully acknowledged.
 #[derive(Clone)]
@@ -65,9 +65,18 @@ pub(crate) fn enter(
     all: &[Rc<RefCell<Memory>>],
 ) {
     for (number, memory) in all.iter().enumerate() {
-        let (net, shared) = (world.net(), shared.clone());
-        world.client(run(net, shared, (number, says), memory.clone()));
+        enter_one(world, shared, (number, says), memory);
     }
+}
+
+/// Adds the publisher with this number.
+pub(crate) fn enter_one(
+    world: &mut World,
+    shared: &Rc<Shared>,
+    script: Script,
+    memory: &Rc<RefCell<Memory>>,
+) {
+    world.client(run(world.net(), shared.clone(), script, memory.clone()));
 }
 
 /// Publishes all messages that are not published yet.

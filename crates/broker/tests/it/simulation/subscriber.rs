@@ -65,14 +65,22 @@ impl Errand {
 
 /// Adds subscribers for all messages, with their state; they check the received messages at the end.
 pub(crate) fn enter(world: &mut World, shared: &Rc<Shared>, all: &[Rc<RefCell<Memory>>]) {
-    for (number, memory) in all.iter().enumerate() {
-        let errand = Errand::for_all(number, memory);
-        let (net, shared, memory) = (world.net(), shared.clone(), memory.clone());
-        world.client(async move {
-            run(net, shared, errand, memory.clone()).await;
-            memory.borrow().look();
-        });
-    }
+    all.iter().enumerate().for_each(|(number, memory)| enter_one(world, shared, number, memory));
+}
+
+/// Adds the subscriber with this number.
+pub(crate) fn enter_one(
+    world: &mut World,
+    shared: &Rc<Shared>,
+    number: usize,
+    memory: &Rc<RefCell<Memory>>,
+) {
+    let errand = Errand::for_all(number, memory);
+    let (net, shared, memory) = (world.net(), shared.clone(), memory.clone());
+    world.client(async move {
+        run(net, shared, errand, memory.clone()).await;
+        memory.borrow().look();
+    });
 }
 
 /// Subscribes, and receives until `errand` is done.

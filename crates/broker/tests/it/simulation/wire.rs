@@ -16,6 +16,10 @@ const fn node(number: u8) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, number), 1883))
 }
 
+/// The nodes, from each one on.
+const FROM: [[SocketAddr; 3]; 3] =
+    [NODES, [NODES[1], NODES[2], NODES[0]], [NODES[2], NODES[0], NODES[1]]];
+
 /// The broker's address.
 pub(crate) fn address() -> SocketAddr {
     NODES[0]
@@ -38,6 +42,11 @@ impl Default for Brokers {
 impl Brokers {
     /// All nodes.
     pub(crate) const NODES: Self = Self { addresses: &NODES, restart: false };
+
+    /// All nodes. A session begins at the one with this number.
+    pub(crate) fn from(number: usize) -> Self {
+        Self { addresses: &FROM[number], ..Self::NODES }
+    }
 
     /// The node with this number.
     pub(crate) fn one(number: usize) -> Self {

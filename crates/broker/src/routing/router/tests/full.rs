@@ -7,6 +7,7 @@ use phalanx_mqtt::PacketId;
 
 use super::*;
 use crate::durable::simulated::declare_journal;
+use crate::model::delivery::How;
 use crate::requests::JOURNAL_FULL;
 
 /// The results of messages when the journal is full, and the number of those that are counted as dropped.
@@ -38,7 +39,8 @@ fn a_full_journal_refuses_what_its_sender_keeps() {
     let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce(PacketId::MIN));
     let own = of(least, Source::Here);
     // This node has what it hands over to its own sessions in its journal.
-    let handed = Arc::new(own.handed(Source::Handed(1)));
+    let how = How { qos: own.qos, ..How::default() };
+    let handed = Arc::new(own.moved(Source::Handed(1), &how, None));
     let all = vec![own, of(least, Source::Node), of(once, Source::Node), handed];
     let none = Reason::NO_MATCHING_SUBSCRIBERS;
     assert_eq!(refused(&all), (vec![JOURNAL_FULL, JOURNAL_FULL, none, none], 1));

@@ -1,0 +1,111 @@
+//! As `adopted`, with publishers and subscribers at all nodes. Two nodes are lost at about the same time, and the third one
+//! adopts the sessions of both, in either order. Each of the three has messages for the two others.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::sim::{self, Net, World};
+use phalanx_nats::Passage;
+
+use crate::simulation::adopted::{PACES, TIMEOUT, declare};
+use crate::simulation::clustered::probe;
+use crate::simulation::gates::Gates;
+use crate::simulation::lives::handles;
+use crate::simulation::wire::{Brokers, NODES, until};
+use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
+
+/// Maximum times between the losses: shorter than that after which the first node is adopted.
+const DELAYS: [Duration; 3] =
+    [Duration::from_millis(1), Duration::from_secs(2), Duration::from_secs(50)];
+
+fn world(world: &mut World) {
+    world.set_most_steps(6_000_000);
+    world.set_steady();
+    let (breaks, pace) = (world.draw(3) > 0, PACES[world.draw(PACES.len() as u64) as usize]);
+    let mut graph = Graph::new();
+    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
+    let (gates, accept) = Gates::declare(world, &mut graph);
+    let listeners = NODES.map(|own| world.listen(own));
+    world.program(graph, move |start| {
+        accept(start)?;
+        for (broker, listeners) in brokers.iter().zip(&listeners) {
+            broker.begin(start);
+            broker.accept(listeners.listener(start)?)?;
+        }
+        Ok(())
+    });
+    // The publishers also wait until the subscriptions are known.
+    let absent = Rc::new(Cell::new(NODES.len() + 1));
+    let at = |number| {
+        let own = Shared { absent: absent.clone(), ..Shared::default() };
+        own.breaks.set(breaks);
+        own.pace.set(pace);
+        own.publishers_at.set(Brokers::from(number));
+        own.subscribers_at.set(Brokers::from(number));
+        Rc::new(own)
+    };
+    let mut clients = Vec::new();
+    for (number, memory) in handles(&vec![Default::default(); NODES.len()]).iter().enumerate() {
+        clients.push(at(number));
+        subscriber::enter_one(world, &clients[number], number, memory);
+    }
+    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
+    let first = world.draw(NODES.len() as u64) as usize;
+    for (number, memory) in publishers.iter().enumerate() {
+        let own = at((first + number) % NODES.len());
+        publisher::enter_one(world, &own, (number, publisher::number), memory);
+        clients.push(own);
+    }
+    world.client(begin(world.net(), absent));
+    let net = world.net();
+    world.client(async move {
+        // Each client holds its part.
+        let are_through = || clients.iter().all(|own| Rc::strong_count(own) == 1);
+        let heard = || publishers.iter().map(|own| own.borrow().heard()).sum::<u64>();
+        until(|| publishers.iter().all(|own| own.borrow().heard() > 0) || are_through()).await;
+        let enough = heard() + net.draw(40);
+        until(|| heard() >= enough || are_through()).await;
+        lose_two(&net, &gates).await;
+        until(are_through).await;
+        gates.open_all();
+        net.drain();
+    });
+}
+
+/// Lets the publishers begin when all nodes know the subscribers.
+async fn begin(net: Net, absent: Rc<Cell<usize>>) {
+    until(|| absent.get() == 1).await;
+    for (to, there) in NODES.iter().enumerate() {
+        for (from, here) in NODES.iter().enumerate().filter(|(from, _)| *from != to) {
+            probe(&net, *here, *there, &format!("probe {from} {to}")).await;
+        }
+    }
+    absent.set(0);
+}
+
+/// Cuts two nodes off.
+async fn lose_two(net: &Net, gates: &Gates) {
+    let stays = net.draw(3) as usize;
+    let mut lost = [(stays + 1) % 3, (stays + 2) % 3];
+    if net.draw(2) == 0 {
+        lost.reverse();
+    }
+    for at in lost {
+        gates.of_nodes[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
+        let delay = DELAYS[net.draw(DELAYS.len() as u64) as usize];
+        assert!(delay < TIMEOUT);
+        net.sleep(Duration::from_micros(net.draw(delay.as_micros() as u64))).await;
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    assert_eq!(sim::run(1000, world), sim::run(1000, world));
+}
+
+#[test]
+fn acknowledged_messages_survive_the_loss_of_two_nodes_at_once() {
+    sim::explore(6, world);
+}
