@@ -24,7 +24,7 @@ pub(super) fn disturb(
     seconds: u64,
     random: &mut Random,
     ending: &AtomicBool,
-    failovers: &mut Vec<Duration>,
+    continued: &mut Vec<Duration>,
 ) -> Result<(), String> {
     let nodes = 0..shared.cluster.nodes.len();
     // Members of a group may get a message again when a node is lost.
@@ -48,9 +48,7 @@ pub(super) fn disturb(
             thread::spawn(move || own.run())
         })
     };
-    // A killed node loses the messages that it has acknowledged and not forwarded.
-    let publishing = if shared.are_kept { shared.disturbed..nodes.end } else { nodes };
-    let publishers: Vec<_> = publishing.flat_map(publish).collect();
+    let publishers: Vec<_> = nodes.flat_map(publish).collect();
     let (begun, mut struck) = (Instant::now(), None);
     while begun.elapsed() < Duration::from_secs(seconds) && !ending.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(200 + random.below(2_000)));
@@ -65,12 +63,13 @@ pub(super) fn disturb(
             let passes = heal(shared);
             struck = if is_of_node { Some(Instant::now()) } else { struck };
             // With two faults, the other one delays it.
-            let failover = times.first().filter(|_| strikes.len() == 1);
-            failovers.extend(failover);
-            let failover = failover
-                .map_or(String::new(), |time| format!("failover {:.1} s, ", time.as_secs_f64()));
+            let time = times.first().filter(|_| strikes.len() == 1);
+            continued.extend(time);
+            let time = time.map_or(String::new(), |time| {
+                format!("the others continue after {:.1} s, ", time.as_secs_f64())
+            });
             println!(
-                "{at:6.1} s {}: {failover}messages pass {:.1} s after it; {} accepted, {} missing",
+                "{at:6.1} s {}: {time}messages pass {:.1} s after it; {} accepted, {} missing",
                 whats.join(" and "),
                 passes.as_secs_f64(),
                 shared.ledger.count(),
@@ -82,6 +81,7 @@ pub(super) fn disturb(
             return Err(format!("node {} ended by itself", node.name));
         }
     }
+    replace_retained(shared)?;
     shared.is_over.store(true, Ordering::Relaxed);
     finish(shared, &publishers);
     shared.is_complete.store(true, Ordering::Relaxed);
@@ -130,11 +130,11 @@ fn supervise(shared: &Shared) {
     }
 }
 
-/// Causes faults at the same time. Returns their descriptions, and the times of failovers.
+/// Causes faults at the same time. Returns their descriptions, and the times until the other nodes continued.
 fn strike(shared: &Shared, strikes: &[Strike]) -> Result<(Vec<String>, Vec<Duration>), String> {
     let run = |strike: &Strike| {
-        let mut failover = None;
-        strike.run(shared, &mut failover).map(|what| (what, failover))
+        let mut continued = None;
+        strike.run(shared, &mut continued).map(|what| (what, continued))
     };
     let ran: Vec<_> = thread::scope(|scope| {
         let all: Vec<_> = strikes.iter().map(|strike| scope.spawn(|| run(strike))).collect();
@@ -171,6 +171,16 @@ fn for_pairs(
             }
         }
     }
+}
+
+/// Waits until there are newer retained messages. A node that joins while they are published may have earlier ones until
+/// then.
+fn replace_retained(shared: &Shared) -> Result<(), String> {
+    let before = locked(&shared.kept).clone();
+    await_of("newer retained messages", STUCK, || {
+        let now = locked(&shared.kept);
+        before.iter().all(|(topic, number)| now.get(topic) != Some(number))
+    })
 }
 
 /// Waits until everything has arrived, and compares the retained messages.

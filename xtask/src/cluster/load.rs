@@ -52,7 +52,6 @@ impl Shared {
     /// complete.
     pub(super) fn connect(&self, at: &mut usize, client: &str, was_there: bool) -> Option<Wire> {
         let (mut begun, first, since) = (Instant::now(), *at, Instant::now());
-        let roams = self.are_kept && client.starts_with(SUBSCRIBER);
         while !self.is_complete.load(Ordering::Relaxed) {
             let node = &self.cluster.nodes[*at];
             match Wire::connect(node.address, client, true) {
@@ -60,7 +59,7 @@ impl Shared {
                     if was_there && !wire.is_present {
                         self.ledger.fault(Kind::Lost, &format!("the session of {client}"));
                     }
-                    if *at != first {
+                    if *at != first && client.starts_with(SUBSCRIBER) {
                         locked(&self.returns).push(since.elapsed());
                     }
                     return Some(wire);
@@ -71,7 +70,7 @@ impl Shared {
                         self.ledger.fault(Kind::Stuck, &what);
                         begun = Instant::now();
                     }
-                    if roams {
+                    if self.are_kept {
                         *at = (*at + 1) % self.cluster.nodes.len();
                     }
                     thread::sleep(POLL);
@@ -99,7 +98,7 @@ struct InFlight {
     since: Instant,
 }
 
-/// A publisher of one QoS at one node.
+/// A publisher of one QoS, which begins at one node.
 pub(super) struct Publisher {
     pub(super) shared: Arc<Shared>,
     pub(super) node: usize,
@@ -129,7 +128,7 @@ impl Publisher {
         let mut at = self.node;
         while let Some(mut wire) = self.shared.connect(&mut at, &client, was_there) {
             was_there = true;
-            match self.publish(&mut wire, &mut in_flight, &mut number) {
+            match self.publish((&mut wire, at), &mut in_flight, &mut number) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
                     let what = format!("{client} has waited for {} messages", in_flight.len());
@@ -153,10 +152,11 @@ impl Publisher {
     /// Publishes on one connection.
     fn publish(
         &self,
-        wire: &mut Wire,
+        (wire, at): (&mut Wire, usize),
         in_flight: &mut VecDeque<InFlight>,
         number: &mut u64,
     ) -> io::Result<()> {
+        let node = &self.shared.cluster.nodes[at];
         for own in in_flight.iter_mut() {
             own.since = Instant::now();
             match own.is_released {
@@ -177,7 +177,7 @@ impl Publisher {
                 self.send(wire, *number, false)?;
                 next = Instant::now() + self.shared.interval;
             }
-            if in_flight.front().is_some_and(|own| is_late(self.node(), own.since)) {
+            if in_flight.front().is_some_and(|own| is_late(node, own.since)) {
                 return Err(ErrorKind::TimedOut.into());
             }
             let Some(received) = wire.next(POLL.min(self.shared.interval))? else { continue };

@@ -54,7 +54,9 @@ pub(crate) enum Task {
     /// Run three brokers under load and faults, and compare what arrives with the guarantees of
     /// docs/broker/cluster.md.
     ///
-    /// Prints the numbers of lost, duplicate, reordered and stuck messages, and the failover's p50 and p99.
+    /// Prints the numbers of lost, duplicate, reordered and stuck messages, and p50 and p99 of the times until the other
+    /// nodes continued after a kill. With `--kept`, also of the failovers: the times until clients found their sessions at
+    /// other nodes.
     Check(check::Options),
 }
 

@@ -100,7 +100,7 @@ impl Strike {
     pub(super) fn run(
         self,
         shared: &Shared,
-        failover: &mut Option<Duration>,
+        continued: &mut Option<Duration>,
     ) -> Result<String, String> {
         let Self { kind, at, server, length, mode } = self;
         let (nodes, servers) = (&shared.cluster.nodes, &shared.cluster.servers);
@@ -110,7 +110,7 @@ impl Strike {
         match kind {
             Nemesis::Kill => {
                 node.process().kill();
-                *failover = failed_over(shared, at, begun);
+                *continued = others_continue(shared, at, begun);
                 rest();
                 node.process().start()?;
             }
@@ -155,14 +155,15 @@ impl Strike {
 
 /// The time from the kill of a node until a client has connected to another one, subscribed, and received a message of
 /// the third one.
-fn failed_over(shared: &Shared, killed: usize, begun: Instant) -> Option<Duration> {
+fn others_continue(shared: &Shared, killed: usize, begun: Instant) -> Option<Duration> {
     let nodes = &shared.cluster.nodes;
     let others: Vec<_> = (0..nodes.len()).filter(|n| *n != killed).collect();
     let [.., to, from] = others[..] else { return None };
     match probes::passes(&nodes[from], &nodes[to], LIMIT) {
         Ok(()) => Some(begun.elapsed()),
         Err(error) => {
-            let what = format!("no failover from {}: {error}", nodes[killed].name);
+            let what =
+                format!("the others do not continue without {}: {error}", nodes[killed].name);
             shared.ledger.fault(Kind::Stuck, &what);
             None
         }
