@@ -18,7 +18,8 @@ crate::on_one_driver!(
     a_stopped_node_finds_that_its_sessions_were_adopted,
     a_node_that_returns_in_time_keeps_its_sessions,
     a_client_gets_its_session_or_is_refused,
-    messages_of_other_nodes_reach_adopted_sessions
+    messages_of_other_nodes_reach_adopted_sessions,
+    messages_for_other_nodes_survive_their_publishers_node
 );
 
 /// The exit code of a node whose sessions were adopted.
@@ -305,4 +306,57 @@ fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
     let came = receives_numbers(&mut client, at_other.sent - before);
     at_other.receives(&came, before);
     client.receives_nothing();
+}
+
+/// Waits until one of two nodes has adopted this number of sessions of node `a`.
+fn await_adopted(nodes: [&Broker; 2], count: usize) {
+    let line = format!("adopted {count} sessions of node a");
+    eventually("the sessions are adopted", || {
+        nodes.iter().any(|node| node.stderr().contains(&line)).then_some(())
+    });
+}
+
+/// The messages exceed what may be on the way to a node, so some are still in the queue for it.
+fn messages_for_other_nodes_survive_their_publishers_node(driver: &'static str) {
+    let Some(nodes) = Nodes::new(driver) else { return };
+    let [first, second, third] = ["a", "b", "c"].map(|name| nodes.start(name));
+    [&second, &third].iter().for_each(|node| says(node, "node a: connected"));
+    let (mut client, _) = subscriber(&second);
+    client.subscribe("of/+", QoS::ExactlyOnce);
+    client.leave();
+    let mut observer = Client::new(&third, "observer");
+    observer.subscribe("will", QoS::AtLeastOnce);
+    let will = Some(("will", "gone", QoS::AtLeastOnce, false, Vec::new()));
+    let (_willing, _) = Client::begin(&first, &Begin { will, ..Begin::lasting("willing") });
+    // A node that is stopped cannot say whether it has the session.
+    let (mut publisher, _) = Client::begin(&first, &Begin::lasting("publisher"));
+    second.signal(Signal::STOP);
+    for n in 0..40 {
+        let delivery = Delivery::ExactlyOnce(id(1));
+        publisher.publish_with("of/a", &format!("{n:060000}"), delivery, false, &[]);
+        assert!(matches!(publisher.next().packet(), Packet::PubRec(_)));
+        publisher.say(&Packet::PubRel(Ack::of(id(1))));
+        assert!(matches!(publisher.next().packet(), Packet::PubComp(_)));
+    }
+    publisher.publish_with("kept", "retained", Delivery::AtLeastOnce(id(2)), true, &[]);
+    assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
+    first.crashes();
+    second.signal(Signal::CONT);
+    await_adopted([&second, &third], 2);
+    observer.receives("will", "gone");
+    let (mut client, is_present) = subscriber(&second);
+    assert!(is_present);
+    let came = receives_numbers(&mut client, 40);
+    assert!(came.iter().map(|(_, number)| *number).eq(0..40), "{came:?}");
+    client.receives_nothing();
+    for node in [&second, &third] {
+        eventually("the retained message", || {
+            let mut reader = Client::new(node, "reader");
+            reader.subscribe("kept", QoS::AtMostOnce);
+            reader.subscribe("end", QoS::AtMostOnce);
+            reader.publish_with("end", "", Delivery::AtMostOnce, false, &[]);
+            let came = reader.next();
+            (came.message().topic == "kept").then_some(())
+        });
+    }
 }
