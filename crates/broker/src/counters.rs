@@ -9,6 +9,7 @@ use crate::access::NODE_CLIENTS;
 use crate::events::EventLog;
 use crate::events::drops::Drops;
 use crate::listen::metrics::ListenerFamilies;
+use crate::model::group::is_shared;
 use crate::model::subscription_size::SubscriptionSize;
 use crate::peers::Peers;
 
@@ -111,6 +112,9 @@ impl Counters {
         self.subscription_bytes.add(size.bytes() as i64);
         if let Some(peers) = self.peers_of(client) {
             peers.interest.add(key);
+            if is_shared(key) {
+                peers.members.joined(key);
+            }
         }
     }
 
@@ -120,6 +124,22 @@ impl Counters {
         self.subscription_bytes.add(-(size.bytes() as i64));
         if let Some(peers) = self.peers_of(client) {
             peers.interest.remove(key);
+            if is_shared(key) {
+                peers.members.left(key);
+            }
+        }
+    }
+
+    /// Announces to the cluster that a client with these subscriptions is online, or is not any more: before the
+    /// subscriptions [end](Self::unsubscribed).
+    pub(crate) fn online<'k>(
+        &self,
+        client: &str,
+        keys: impl Iterator<Item = &'k str>,
+        is_online: bool,
+    ) {
+        if let Some(peers) = self.peers_of(client) {
+            peers.members.online(keys.filter(|key| is_shared(key)), is_online);
         }
     }
 

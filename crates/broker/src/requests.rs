@@ -15,6 +15,7 @@ use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::session::Adoptions;
 use crate::model::subscription_size::Keys;
+use crate::peers::members::Counts;
 
 /// A handle to the routing stage.
 pub(crate) type Routes = CohortStage<Item, Answer>;
@@ -45,6 +46,8 @@ pub(crate) enum Item {
     HandOver(HandingOver),
     /// A client with shared subscriptions connected or disconnected.
     Presence { client: ClientKey, online: bool },
+    /// The numbers of members of shared subscriptions that are online at another node, or at this one.
+    Members { node: Option<ClientKey>, counts: Counts },
 }
 
 impl Item {
@@ -60,6 +63,7 @@ impl Item {
             Self::Unsubscribe { .. }
             | Self::Forget { .. }
             | Self::Presence { .. }
+            | Self::Members { .. }
             | Self::Browse(_)
             | Self::Reserve(_)
             | Self::StillRetained(_) => false,

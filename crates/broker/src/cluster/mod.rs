@@ -18,6 +18,7 @@
 //! | `find.rs` | finds the node that has a client's session |
 //! | `serving.rs` | the life of one lane |
 //! | `receiving.rs` | announcements and frames that other nodes send |
+//! | `members.rs` | the members of shared subscriptions that are online, to and from the other nodes |
 //! | `tending.rs` | lanes that end because a node is gone, and missing ones |
 //! | `running.rs` | this node from its start to its shutdown |
 
@@ -26,6 +27,7 @@ mod ending;
 mod find;
 mod guard;
 mod intervals;
+mod members;
 mod node;
 mod other;
 mod receiving;

@@ -200,6 +200,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     other.session.set(Some(opened.key));
     let (begun, since) = (now(), node.unheard.borrow_mut().remove(&other.name).unwrap_or_default());
     node.peers.interest.begin(&other.name);
+    node.peers.members.begin(&other.name);
     let config = lane_config(&node.settings.load().config);
     let listen = interned(Scheme::Mqtt.at(([0, 0, 0, 0], 0)));
     let origin = Origin { address: None, listen };
@@ -248,6 +249,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     let others = select(announcing.as_mut(), ending.as_mut());
     select(Box::pin(served), select(syncing.as_mut(), pin!(others))).await;
     node.peers.interest.end(&other.name);
+    node.peers.members.end(&other.name);
     if let Some(journal) = &other.hello.borrow().journal {
         node.peers.handovers.note_away(journal);
     }

@@ -34,6 +34,7 @@ impl Node {
                     continue;
                 }
                 lane.tick();
+                self.tend_members(&other, &lane);
                 connected += i64::from(!lane.is_closed() && other.granted.borrow().is_none());
             }
             let is_due = self.name < other.name && now() >= other.next_try.get();
@@ -49,6 +50,7 @@ impl Node {
             }
         }
         self.peers.status.nodes.set(connected);
+        self.tend_own_members();
         self.tend_handovers();
         self.ending.retry();
         self.forget();

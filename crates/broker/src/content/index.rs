@@ -18,9 +18,9 @@ use phalanx_matcher::{
 
 use crate::content::attributes::{Attributes, ByName};
 use crate::content::parse::Content;
-use crate::model::group_id::group_id;
+use crate::model::group::{Group, Joining};
 use crate::model::message::Message;
-use crate::model::subscribers::{ClientIndex, Group, Subscription};
+use crate::model::subscribers::{ClientIndex, Subscription};
 
 /// The identity of a filter: its client and its subscription's key. The members of a group share one filter.
 pub(crate) type Key = (Option<ClientIndex>, Box<str>);
@@ -119,20 +119,21 @@ impl ContentIndex {
         self.numbers
     }
 
-    /// Adds a filter under its topic filter's number, for a client or for a member of `group`. Returns
+    /// Adds a filter under its topic filter's number, for a client or for a member of a group. Returns
     /// whether it replaces a filter of the same client and key, and whether the filter is new in the index.
     pub(crate) fn add(
         &mut self,
-        (client, group, key): (ClientIndex, Option<&str>, &str),
+        (client, joining, key): (ClientIndex, Option<Joining<'_>>, &str),
         number: i64,
         content: &Content,
         own: Subscription,
     ) -> (bool, bool) {
-        let key: Key = (group.is_none().then_some(client), key.into());
+        let key: Key = (joining.is_none().then_some(client), key.into());
+        let is_node = joining.is_some_and(|joining| joining.is_node);
         let of_key = self.known.of(&key);
         if let Some((known, _)) = of_key.get(&key) {
             return match self.owners[known.index()].as_mut().map(|filed| &mut filed.owner) {
-                Some(Owner::Group(group)) => (group.add(client, own), false),
+                Some(Owner::Group(group)) => (group.add(client, own, is_node), false),
                 Some(owner) => {
                     // The key contains the filter, so the check stays.
                     *owner = Owner::Client(client, own);
@@ -146,11 +147,11 @@ impl ContentIndex {
         if self.owners.len() <= subscription.index() {
             self.owners.resize_with(subscription.index() + 1, || None);
         }
-        let owner = match group {
+        let owner = match joining {
             None => Owner::Client(client, own),
-            Some(name) => {
-                let mut group = Group::new(name, group_id(&key.1));
-                group.add(client, own);
+            Some(Joining { group, id, .. }) => {
+                let mut group = Group::new(group, id);
+                group.add(client, own, is_node);
                 Owner::Group(group)
             }
         };

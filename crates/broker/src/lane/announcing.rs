@@ -105,7 +105,7 @@ impl Lane {
     }
 
     /// Maximum size of the filters of a packet, in bytes.
-    fn most_announced(&self) -> usize {
+    pub(super) fn most_announced(&self) -> usize {
         MAX_BYTES.min(self.options.most_packet.min(self.options.most_sent) / 2)
     }
 }

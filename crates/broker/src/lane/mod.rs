@@ -15,9 +15,11 @@
 //! | `window.rs` | the numbers and the window of its data |
 //! | `transport.rs` | packets from the other node, and to it |
 //! | `announcing.rs` | SUBSCRIBE and UNSUBSCRIBE of announced filters |
+//! | `members.rs` | the members of shared subscriptions that are online |
 
 mod announcing;
 pub(crate) mod frame;
+mod members;
 mod stream;
 mod transport;
 mod window;

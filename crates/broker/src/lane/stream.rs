@@ -11,6 +11,7 @@ use phalanx::sync::Notify;
 use phalanx::time::now;
 
 use crate::lane::frame::NodeFrame;
+use crate::peers::members::Counts;
 use crate::peers::{NodeStatus, Peers};
 
 /// Part of the timeout after which [`Lane::is_processed`] looks again.
@@ -83,6 +84,8 @@ pub(crate) struct Lane {
     /// All filters of the lane's begin were sent.
     pub(super) is_announced: Cell<bool>,
     pub(super) known: RefCell<HashSet<Box<str>>>,
+    /// Members of shared subscriptions at the other node, for the router.
+    pub(super) members: RefCell<Option<Counts>>,
 }
 
 impl Lane {
@@ -110,6 +113,7 @@ impl Lane {
             version: Cell::new(None),
             is_announced: Cell::new(false),
             known,
+            members: RefCell::default(),
         })
     }
 

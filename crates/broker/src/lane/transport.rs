@@ -7,7 +7,7 @@ use phalanx_mqtt::{Frame, Kind, Packet, Version};
 use crate::lane::Lane;
 
 /// Size of the lane's own packets up to which more are added, in bytes.
-const MAX_ANSWERS: usize = 64 * 1024;
+pub(super) const MAX_ANSWERS: usize = 64 * 1024;
 
 impl Lane {
     /// Waits for packets that the session has to process, and appends them to `buffer`. Returns the number of bytes; 0
@@ -59,6 +59,7 @@ impl Lane {
                         Packet::SubAck(ack) => self.answered(ack.reasons),
                         Packet::UnsubAck(ack) if ack.id != Self::INJECTED => self.answered(&[]),
                         Packet::PingReq => self.all_announced(),
+                        Packet::Auth(auth) => self.heard_members(&auth),
                         Packet::Disconnect(end) => {
                             return Err(format!("the node disconnected: {}", end.reason));
                         }

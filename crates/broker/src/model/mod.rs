@@ -2,6 +2,7 @@
 
 pub(crate) mod client_key;
 pub(crate) mod delivery;
+pub(crate) mod group;
 pub(crate) mod group_id;
 pub(crate) mod handed;
 pub(crate) mod message;

@@ -36,6 +36,8 @@ pub(crate) struct Session {
     pub(crate) keys: BTreeMap<Box<str>, SubscriptionSize>,
     /// The number of shared subscriptions.
     pub(crate) shared: usize,
+    /// Whether it counts as online for them.
+    pub(crate) is_online: bool,
     /// Whether the router may have subscriptions of it.
     pub(crate) routed: bool,
     /// Messages waiting to be written, in order, and their size in bytes.
@@ -172,6 +174,7 @@ impl Session {
             attachment: None,
             keys: BTreeMap::new(),
             shared: 0,
+            is_online: false,
             routed: false,
             queue: VecDeque::new(),
             queued_bytes: 0,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `interest.rs` | the topic filters of this node's clients, and which nodes have them |
 //! | `filters.rs` | the announced filters, coarsened if a topic filter has many conditions |
+//! | `members.rs` | the members of shared subscriptions that are online at this node |
 //! | `claims.rs` | clients that connected here |
 //! | `handovers.rs` | messages that other nodes hold for adopted sessions |
 //! | `status.rs` | the states of the other nodes |
@@ -12,6 +13,7 @@ mod claims;
 mod filters;
 pub(crate) mod handovers;
 pub(crate) mod interest;
+pub(crate) mod members;
 mod status;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use std::sync::Arc;
 use crate::peers::claims::Claims;
 use crate::peers::handovers::Handovers;
 use crate::peers::interest::Interest;
+use crate::peers::members::Members;
 use crate::peers::status::Status;
 pub(crate) use claims::{Claim, fitting};
 pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
@@ -26,6 +29,7 @@ pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
 /// The state of a cluster, shared by the stages.
 pub(crate) struct Peers {
     pub(crate) interest: Interest,
+    pub(crate) members: Members,
     pub(crate) claims: Claims,
     pub(crate) handovers: Handovers,
     pub(crate) status: Status,
@@ -35,6 +39,7 @@ impl Peers {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             interest: Interest::default(),
+            members: Members::new(),
             claims: Claims::default(),
             handovers: Handovers::default(),
             status: Status::new(),

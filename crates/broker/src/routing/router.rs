@@ -2,6 +2,7 @@
 
 mod clients;
 mod hand_over;
+mod members;
 mod publish;
 mod receivers;
 mod send_retained;
@@ -23,6 +24,7 @@ use crate::durable::{Lsn, Wal};
 use crate::events::drops::Drops;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
+use crate::model::group::Joining;
 use crate::model::group_id::group_id;
 use crate::model::message::Message;
 use crate::model::subscribers::{ClientIndex, Subscribers, Subscription};
@@ -31,6 +33,7 @@ use crate::peers::Peers;
 use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
 use crate::routing::router::clients::{Client, Relay};
+use crate::routing::router::members::OnlineMembers;
 use crate::routing::router_wal::RouterWal;
 
 /// The table.
@@ -44,6 +47,8 @@ pub(crate) struct Router {
     content: ContentIndex,
     clients: Vec<Client>,
     free: Vec<ClientIndex>,
+    /// The numbers of members of shared subscriptions that are online at this node.
+    online: OnlineMembers,
     /// The other nodes of the cluster.
     nodes: Vec<ClientIndex>,
     /// Messages of lost nodes that are not in the queues of their receivers.
@@ -92,6 +97,7 @@ impl Router {
             content: ContentIndex::new(),
             clients: Vec::new(),
             free: Vec::new(),
+            online: OnlineMembers::default(),
             nodes: Vec::new(),
             relays: Vec::new(),
             indices: HashMap::default(),
@@ -202,15 +208,15 @@ impl Router {
         let path = path(&request.key)?;
         let SubscriptionRequest { options, identifier, .. } = *request;
         let own = Subscription { options, identifier, covered };
+        let is_node = self.clients[client as usize].is_node;
+        let joining = |group| Joining { group, id: group_id(&request.key), is_node };
+        let joining = path.group.map(joining);
         let here = self.subscribers.entry(path.filter, Subscribers::default);
         let existed = match &request.content {
-            None => {
-                let group = path.group.map(|group| (group, group_id(&request.key)));
-                here.add(group, client, own)
-            }
+            None => here.add(joining, client, own),
             Some(content) => {
                 let numbered = here.number(content.json, || self.content.number());
-                let of = (client, path.group, &*request.key);
+                let of = (client, joining, &*request.key);
                 let (existed, is_new) = self.content.add(of, numbered.number, content, own);
                 numbered.count += usize::from(is_new);
                 existed

@@ -103,6 +103,7 @@ fn route(
             Item::Forget { client, keys, is_last: false } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys, is_last: true } => router.forget(client, &keys),
             Item::Presence { client, online } => router.present(client, online),
+            Item::Members { node, counts } => router.set_online(node, counts),
             Item::Browse(request) => {
                 let (messages, next) = router.browse(&request, now);
                 reply.send(Answer::Retained(messages, next));

@@ -11,6 +11,7 @@ use crate::model::session::Adoptions;
 use crate::model::subscribers::ClientIndex;
 use crate::peers::handovers::handover_of;
 use crate::requests::Subscriber;
+use crate::routing::router::members::OnlineMembers;
 
 /// A client with subscriptions, or a handover.
 pub(super) struct Client {
@@ -24,6 +25,8 @@ pub(super) struct Client {
     pub(super) target: (ClientKey, u64),
     /// Whether it is another node of the cluster.
     pub(super) is_node: bool,
+    /// Of another node, if it has announced any.
+    pub(super) members: Option<Box<OnlineMembers>>,
     /// The adoptions of its session, if another node kept it before, oldest first.
     pub(super) adoptions: Adoptions,
     /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
@@ -94,6 +97,7 @@ impl Router {
                 durable_id,
                 target,
                 is_node,
+                members: None,
                 adoptions,
                 last,
             };

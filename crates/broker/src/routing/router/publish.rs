@@ -7,7 +7,8 @@ use phalanx_mqtt::{QoS, Reason};
 
 use super::Router;
 use super::clients::{Client, node_of};
-use super::receivers::{RETAINING, choose, dropped, how, is_by, is_excluded, is_for};
+use super::members::choose;
+use super::receivers::{RETAINING, dropped, how, is_by, is_excluded, is_for};
 use crate::access::Policy;
 use crate::content::attributes;
 use crate::content::index::Owner;
@@ -50,7 +51,7 @@ impl Router {
         (policy, is_full): (&Policy, bool),
         room: usize,
     ) -> usize {
-        let Self { subscribers, content, clients, found, alone, nodes, .. } = self;
+        let Self { subscribers, content, clients, found, alone, nodes, online, .. } = self;
         let (mut asked, mut end) = (0, 0);
         for (n, message) in messages.iter().enumerate() {
             let is_enough = found.len() + alone.len() >= room || asked >= self.events_at_once;
@@ -74,7 +75,7 @@ impl Router {
                     found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
                 }
                 for group in here.groups.iter().filter(|group| is_for(message, group)) {
-                    let chosen = choose(group, message, clients, policy);
+                    let chosen = choose(group, message, (clients, online), policy);
                     alone.extend(chosen.map(|(client, own)| (n, client, own)));
                 }
                 for numbered in &here.content {
@@ -100,7 +101,7 @@ impl Router {
         policy: &Policy,
         room: usize,
     ) -> usize {
-        let Self { content, clients, found, alone, events_at_once, .. } = self;
+        let Self { content, clients, found, alone, events_at_once, online, .. } = self;
         let before = found.len() + alone.len();
         let (events, unmatched) = content.match_events(room.saturating_sub(before));
         let end = unmatched.map_or(messages.len(), |first| first as usize);
@@ -118,7 +119,7 @@ impl Router {
                 if !is_for(message, group) {
                     return;
                 }
-                let chosen = choose(group, message, clients, policy);
+                let chosen = choose(group, message, (clients, online), policy);
                 alone.extend(chosen.map(|(client, own)| (n, client, own)));
             }
         });

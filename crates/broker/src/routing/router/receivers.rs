@@ -1,14 +1,15 @@
-//! Receivers of a message: members of groups, and other nodes of the cluster.
+//! Receivers of a message: which groups and clients get it, and how.
 
 use std::sync::Arc;
 
 use phalanx_mqtt::{QoS, RetainHandling, SubscribeOptions};
 
-use crate::access::{Covered, Policy};
+use crate::access::Covered;
 use crate::events::drops::Dropped;
 use crate::model::delivery::{How, Identifiers};
+use crate::model::group::Group;
 use crate::model::message::{Message, Source};
-use crate::model::subscribers::{ClientIndex, Group, Subscription};
+use crate::model::subscribers::Subscription;
 use crate::peers::Peers;
 use crate::routing::router::clients::Client;
 
@@ -23,22 +24,6 @@ pub(super) const RETAINING: Subscription = Subscription {
     identifier: None,
     covered: Covered::UNKNOWN,
 };
-
-/// Chooses the member of a group that receives a message.
-pub(super) fn choose(
-    group: &Group,
-    message: &Message,
-    clients: &[Client],
-    policy: &Policy,
-) -> Option<(ClientIndex, Subscription)> {
-    let client = |client: ClientIndex| &clients[client as usize];
-    let is_own = message.source == Source::Here;
-    let may = |index, covered| {
-        (is_own || !client(index).is_node)
-            && policy.may_receive(covered, &client(index).identity, &message.topic)
-    };
-    group.choose(may, |index| client(index).online)
-}
 
 /// Whether a member of the group gets the message: another node has chosen among the members of all nodes.
 pub(super) fn is_for(message: &Message, group: &Group) -> bool {

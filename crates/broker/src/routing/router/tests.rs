@@ -2,6 +2,7 @@
 
 mod full;
 mod relays;
+mod shares;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -39,6 +39,8 @@ impl Sessions {
             return effects;
         }
         session.detach(&drops);
+        self.set_online(key, false);
+        let Some(session) = self.get(key) else { return effects };
         if session.number != 0 {
             session.left = Clocks::read().to_day(now);
         }

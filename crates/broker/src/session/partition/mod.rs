@@ -222,6 +222,7 @@ impl Sessions {
     /// Ends a session, and enqueues its will, if any.
     pub(super) fn remove(&mut self, number: u32, will: Option<Message>, effects: &mut Effects) {
         let key = self.key(number);
+        self.set_online(key, false);
         let slot = &mut self.slots[number as usize];
         let Some(session) = slot.session.take() else { return };
         session.watched.map(|time| self.due.remove(&(time, key.slot, key.generation)));

@@ -163,6 +163,7 @@ impl Sessions {
             effects.present = Some((key, true));
         }
         let durable_id = session.durable_id();
+        self.set_online(key, true);
         self.watch(key);
         self.put(key);
         let opened =

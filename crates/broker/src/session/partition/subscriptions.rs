@@ -12,6 +12,7 @@ use crate::content::size::size;
 use crate::durable::Lsn;
 use crate::events::drops::DropReason;
 use crate::model::client_key::ClientKey;
+use crate::model::group::is_shared;
 use crate::model::session::Session;
 use crate::model::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
@@ -69,6 +70,7 @@ impl Sessions {
                 }
                 counters.subscribed(&session.client_id, (&request.key, size));
                 session.shared += usize::from(is_shared(&request.key));
+                counters.online(&session.client_id, [&*request.key].into_iter(), true);
                 session.keys.insert(request.key.clone(), size);
             }
             if durable_id != 0 {
@@ -99,6 +101,15 @@ impl Sessions {
         self.append();
         self.refused_subscriptions(key, refused);
         (reasons, granted)
+    }
+
+    /// Records that a session counts as online for its shared subscriptions, or does not.
+    pub(in crate::session) fn set_online(&mut self, key: ClientKey, is_online: bool) {
+        let counters = self.counters.clone();
+        let Some(session) = self.get(key) else { return };
+        if std::mem::replace(&mut session.is_online, is_online) != is_online && session.shared > 0 {
+            counters.online(&session.client_id, session.keys.keys().map(|key| &**key), is_online);
+        }
     }
 
     /// Whether a change of the client's subscriptions would have to wait for a disk that makes no progress.
@@ -133,6 +144,7 @@ impl Sessions {
             let size = session.keys.remove(key);
             if let Some(size) = size {
                 session.shared -= usize::from(is_shared(key));
+                counters.online(&session.client_id, [&**key].into_iter(), false);
                 counters.unsubscribed(&session.client_id, (key, size));
                 work += size.work();
             }
@@ -176,12 +188,11 @@ impl Sessions {
             if !session.keys.contains_key(&key) {
                 session.shared += usize::from(is_shared(&key));
                 counters.subscribed(&session.client_id, (&key, size));
+                if session.is_online {
+                    counters.online(&session.client_id, [&*key].into_iter(), true);
+                }
                 session.keys.insert(key, size);
             }
         }
     }
-}
-
-fn is_shared(key: &str) -> bool {
-    key.starts_with("$share/")
 }

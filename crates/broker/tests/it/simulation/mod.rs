@@ -25,6 +25,7 @@ mod nodes;
 mod publisher;
 mod retained;
 mod returning;
+mod shares;
 mod stalled;
 mod subscriber;
 mod wills;

@@ -1,0 +1,110 @@
+//! The members of shared subscriptions that are online: AUTH whose data are pairs of numbers, of a group and of its
+//! members. A first pair of zeros says that all other groups have one member.
+//!
+//! AUTH, because no session takes part. Earlier versions ignore it.
+
+use phalanx_mqtt::{Auth, Packet, Property, PropertyBuffer, Reason, Version};
+
+use crate::lane::Lane;
+use crate::lane::transport::MAX_ANSWERS;
+use crate::peers::members::Counts;
+
+/// Maximum number of groups of one packet, and bytes of each.
+const MAX_GROUPS: usize = 4096;
+const GROUP_BYTES: usize = 8;
+
+impl Lane {
+    /// Announces the members at this node that are online, if they have changed. Called at intervals, which bound the
+    /// number of announcements.
+    pub(crate) fn tell_members(&self) {
+        // The router of the other node knows this one once it has the filters.
+        let is_ready = self.is_announced.get() && self.unanswered.get() == 0;
+        if !is_ready || self.is_closed() || self.answers.borrow().len() > MAX_ANSWERS {
+            return;
+        }
+        let most = MAX_GROUPS.min(self.most_announced() / GROUP_BYTES).max(1);
+        let Some(counts) = self.options.peers.members.take(&self.options.node, most) else {
+            return;
+        };
+        self.add(std::iter::once(packet(&counts)));
+    }
+
+    /// The other node announces members.
+    pub(super) fn heard_members(&self, auth: &Auth<'_>) {
+        let heard = counts(auth);
+        let mut members = self.members.borrow_mut();
+        match &mut *members {
+            Some(members) if !heard.are_all => members.changed.extend(heard.changed),
+            members => *members = Some(heard),
+        }
+    }
+
+    /// Takes what the other node has announced.
+    pub(crate) fn take_members(&self) -> Option<Counts> {
+        self.members.take()
+    }
+
+    /// Returns numbers that the router did not take. They come before later ones.
+    pub(crate) fn return_members(&self, taken: Counts) {
+        let mut members = self.members.borrow_mut();
+        let later = members.take();
+        let mut all = taken;
+        all.changed.extend(later.into_iter().flat_map(|own| own.changed));
+        *members = Some(all);
+    }
+}
+
+fn packet(counts: &Counts) -> Vec<u8> {
+    let first = counts.are_all.then_some((0, 0));
+    let pairs = first.into_iter().chain(counts.changed.iter().copied());
+    let data: Vec<u8> = pairs
+        .flat_map(|(id, count): (u32, u32)| [id, count].map(u32::to_be_bytes))
+        .flatten()
+        .collect();
+    let (mut properties, mut out) = (PropertyBuffer::new(), Vec::new());
+    // The data are less than 64 KiB.
+    let _ = properties.push(Property::AuthenticationData(&data));
+    let auth = Auth { reason: Reason::SUCCESS, properties: properties.get() };
+    let _ = Packet::Auth(auth).encode(Version::V5, &mut out);
+    out
+}
+
+fn counts(auth: &Auth<'_>) -> Counts {
+    let mut counts = Counts::default();
+    for property in auth.properties {
+        let Property::AuthenticationData(data) = property else { continue };
+        for pair in data.chunks_exact(GROUP_BYTES) {
+            let [id, count] = [0, 4].map(|at| {
+                let bytes = pair[at..].first_chunk().copied().unwrap_or_default();
+                u32::from_be_bytes(bytes)
+            });
+            match id {
+                0 => counts = Counts { are_all: true, changed: Vec::new() },
+                _ => counts.changed.push((id, count)),
+            }
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::Frame;
+
+    use super::*;
+
+    #[test]
+    fn announced_members_are_decoded() {
+        let all = Counts { are_all: true, changed: vec![(1, 0), (u32::MAX, 7)] };
+        let some = Counts { are_all: false, changed: (1..=4096).map(|id| (id, id / 2)).collect() };
+        let empty = Counts { are_all: true, changed: Vec::new() };
+        for own in [all, some, empty] {
+            let bytes = packet(&own);
+            let frame = Frame::split(&bytes, bytes.len()).unwrap().expect("a whole packet");
+            let Packet::Auth(auth) = Packet::decode(frame, Version::V5).unwrap() else {
+                panic!("not AUTH");
+            };
+            assert_eq!(counts(&auth), own);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The members of shared subscriptions that are online at this node, for the other nodes and for the router.
+//!
+//! Changes are announced at intervals, joined by group: thousands of clients that connect at once are one change. Nothing
+//! waits for them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use indexmap::IndexSet;
+
+use crate::lock::lock;
+use crate::model::group_id::group_id;
+
+/// The number of members that a node has if it announces none: the first one is online when it subscribes.
+pub(crate) const DEFAULT: u32 = 1;
+
+/// The receiver that is this node's router; other nodes have names.
+pub(crate) const ROUTER: &str = "";
+
+/// Numbers of members that are online.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// All other groups have [`DEFAULT`].
+    pub(crate) are_all: bool,
+    /// By the number of the group. Of several the last counts.
+    pub(crate) changed: Vec<(u32, u32)>,
+}
+
+/// The members at this node.
+pub(crate) struct Members(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// By the number of the group.
+    groups: HashMap<u32, Group>,
+    /// By node that gets announcements.
+    receivers: BTreeMap<Arc<str>, Receiver>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Group {
+    subscriptions: u32,
+    online: u32,
+}
+
+/// A node that gets announcements, or the router.
+#[derive(Default)]
+struct Receiver {
+    /// Groups whose number may have changed since its last announcement. Iterated in an order that a simulation repeats.
+    changed: IndexSet<u32>,
+    /// The announced numbers, except those that are [`DEFAULT`].
+    told: HashMap<u32, u32>,
+    has_begun: bool,
+}
+
+impl Members {
+    /// No members. The router gets announcements.
+    pub(super) fn new() -> Self {
+        let own = Self(Mutex::default());
+        own.begin(&Arc::from(ROUTER));
+        own
+    }
+
+    /// A client has a new subscription to a group; [`online`](Self::online) follows if it is connected.
+    pub(crate) fn joined(&self, key: &str) {
+        lock(&self.0).change([key], |group| group.subscriptions += 1);
+    }
+
+    /// A client's subscription to a group ended; it is not online there any more.
+    pub(crate) fn left(&self, key: &str) {
+        lock(&self.0).change([key], |group| group.subscriptions -= 1);
+    }
+
+    /// A client with these subscriptions to groups connected or disconnected.
+    pub(crate) fn online<'k>(&self, keys: impl IntoIterator<Item = &'k str>, is_online: bool) {
+        lock(&self.0).change(keys, |group| match is_online {
+            true => group.online += 1,
+            false => group.online = group.online.saturating_sub(1),
+        });
+    }
+
+    /// Announcements to a receiver begin: it gets all numbers.
+    pub(crate) fn begin(&self, receiver: &Arc<str>) {
+        let mut table = lock(&self.0);
+        let others = table.groups.iter().filter(|(_, group)| group.online != DEFAULT);
+        let mut changed: IndexSet<_> = others.map(|(id, _)| *id).collect();
+        changed.sort_unstable();
+        table.receivers.insert(receiver.clone(), Receiver { changed, ..Receiver::default() });
+    }
+
+    /// Announcements to a receiver end.
+    pub(crate) fn end(&self, receiver: &str) {
+        lock(&self.0).receivers.remove(receiver);
+    }
+
+    /// Takes up to `most` changes for a receiver; `None` if there are none.
+    pub(crate) fn take(&self, receiver: &str, most: usize) -> Option<Counts> {
+        let mut table = lock(&self.0);
+        let Table { groups, receivers } = &mut *table;
+        let own = receivers.get_mut(receiver)?;
+        let mut counts = Counts { are_all: !own.has_begun, changed: Vec::new() };
+        while counts.changed.len() < most
+            && let Some(id) = own.changed.pop()
+        {
+            // A group that has ended has the number of one that begins.
+            let count = groups.get(&id).map_or(DEFAULT, |group| group.online);
+            let before = match count {
+                DEFAULT => own.told.remove(&id),
+                _ => own.told.insert(id, count),
+            };
+            if before.unwrap_or(DEFAULT) != count {
+                counts.changed.push((id, count));
+            }
+        }
+        own.has_begun = true;
+        (counts.are_all || !counts.changed.is_empty()).then_some(counts)
+    }
+}
+
+impl Table {
+    fn change<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>, change: impl Fn(&mut Group)) {
+        for key in keys {
+            let id = group_id(key);
+            let group = self.groups.entry(id).or_default();
+            change(group);
+            if group.subscriptions == 0 {
+                self.groups.remove(&id);
+            }
+            for receiver in self.receivers.values_mut() {
+                receiver.changed.insert(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node() -> Arc<str> {
+        "b".into()
+    }
+
+    fn taken(members: &Members, most: usize) -> Option<Counts> {
+        members.take("b", most).map(|mut counts| {
+            counts.changed.sort_unstable();
+            counts
+        })
+    }
+
+    #[test]
+    fn a_storm_of_clients_is_one_change() {
+        let (members, id) = (Members::new(), group_id("$share/g/t"));
+        members.begin(&node());
+        assert_eq!(taken(&members, 10), Some(Counts { are_all: true, changed: Vec::new() }));
+        for _ in 0..5000 {
+            members.joined("$share/g/t");
+            members.online(["$share/g/t"], true);
+        }
+        let of = |count| Some(Counts { are_all: false, changed: vec![(id, count)] });
+        assert_eq!(taken(&members, 10), of(5000));
+        members.online(["$share/g/t"], false);
+        members.online(["$share/g/t"], true);
+        assert_eq!(taken(&members, 10), None, "it is as it was");
+        (0..5000).for_each(|_| members.online(["$share/g/t"], false));
+        assert_eq!(taken(&members, 10), of(0));
+        (0..5000).for_each(|_| members.left("$share/g/t"));
+        assert_eq!(taken(&members, 10), of(DEFAULT), "the receiver can forget it");
+        let table = lock(&members.0);
+        assert!(table.groups.is_empty() && table.receivers["b"].told.is_empty());
+    }
+
+    #[test]
+    fn most_groups_are_not_announced() {
+        let members = Members::new();
+        members.begin(&node());
+        taken(&members, 10);
+        for n in 0..100 {
+            let key = format!("$share/g/{n}");
+            members.joined(&key);
+            members.online([&*key], true);
+        }
+        assert_eq!(taken(&members, 10), None);
+    }
+
+    proptest! {
+        #[test]
+        fn receivers_follow_the_members(
+            steps in prop::collection::vec((0..4usize, 0..5usize), 0..80),
+            most in 1..3usize,
+        ) {
+            let keys = ["$share/g/a", "$share/g/b", "$share/h/a", "$share/i/a"];
+            let members = Members::new();
+            let (mut known, mut there) = ([(0u32, 0u32); 4], HashMap::new());
+            for (at, step) in steps {
+                let (all, online) = &mut known[at];
+                match step {
+                    0 => {
+                        members.joined(keys[at]);
+                        *all += 1;
+                    }
+                    1 if online < all => {
+                        members.online([keys[at]], true);
+                        *online += 1;
+                    }
+                    2 if *online > 0 => {
+                        members.online([keys[at]], false);
+                        *online -= 1;
+                    }
+                    3 if *all > *online => {
+                        members.left(keys[at]);
+                        *all -= 1;
+                    }
+                    4 => members.begin(&node()),
+                    _ => (),
+                }
+                while let Some(counts) = members.take("b", most) {
+                    if counts.are_all {
+                        there.clear();
+                    }
+                    there.extend(counts.changed);
+                }
+                if !lock(&members.0).receivers.contains_key("b") {
+                    continue;
+                }
+                for (key, (all, online)) in keys.iter().zip(known) {
+                    let of = there.get(&group_id(key)).copied().unwrap_or(DEFAULT);
+                    prop_assert!(all == 0 || of == online, "{key}: {of}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The members of shared subscriptions that are online at each node, and the choice among them.
+
+use std::collections::HashMap;
+
+use super::Router;
+use super::clients::Client;
+use crate::access::{Covered, Policy};
+use crate::model::client_key::ClientKey;
+use crate::model::group::{Group, States};
+use crate::model::message::{Message, Source};
+use crate::model::subscribers::{ClientIndex, Subscription};
+use crate::peers::members::{Counts, DEFAULT};
+
+/// The numbers of members that are online at a node, by group, except those that are [`DEFAULT`].
+#[derive(Default)]
+pub(super) struct OnlineMembers(HashMap<u32, u32, foldhash::fast::RandomState>);
+
+impl OnlineMembers {
+    fn set(&mut self, Counts { are_all, changed }: Counts) {
+        if are_all {
+            self.0.clear();
+        }
+        for (group, count) in changed {
+            match count {
+                DEFAULT => self.0.remove(&group),
+                _ => self.0.insert(group, count),
+            };
+        }
+    }
+
+    fn of(&self, group: u32) -> u32 {
+        self.0.get(&group).copied().unwrap_or(DEFAULT)
+    }
+}
+
+/// The clients, for one message.
+struct Known<'a> {
+    clients: &'a [Client],
+    here: &'a OnlineMembers,
+    policy: &'a Policy,
+    topic: &'a str,
+}
+
+impl States for Known<'_> {
+    fn may_receive(&self, client: ClientIndex, covered: Covered) -> bool {
+        self.policy.may_receive(covered, &self.clients[client as usize].identity, self.topic)
+    }
+
+    fn is_online(&self, client: ClientIndex) -> bool {
+        self.clients[client as usize].online
+    }
+
+    fn online_at(&self, node: Option<ClientIndex>, group: u32) -> u32 {
+        let Some(node) = node else { return self.here.of(group) };
+        let client = &self.clients[node as usize];
+        let count = || client.members.as_ref().map_or(DEFAULT, |members| members.of(group));
+        if client.online { count() } else { 0 }
+    }
+}
+
+/// Chooses the member of a group that receives a message, or the node that chooses it.
+pub(super) fn choose(
+    group: &Group,
+    message: &Message,
+    (clients, here): (&[Client], &OnlineMembers),
+    policy: &Policy,
+) -> Option<(ClientIndex, Subscription)> {
+    let known = Known { clients, here, policy, topic: &message.topic };
+    match message.source {
+        Source::Here => group.choose(&known),
+        // Another node has chosen this one.
+        _ => group.choose_here(&known),
+    }
+}
+
+impl Router {
+    /// Takes the numbers of members that are online at a node; `None` for this node.
+    pub(crate) fn set_online(&mut self, node: Option<ClientKey>, counts: Counts) {
+        let Some(node) = node else { return self.online.set(counts) };
+        // It has announced that it is present before.
+        if let Some(index) = self.indices.get(&node) {
+            self.clients[*index as usize].members.get_or_insert_default().set(counts);
+        }
+    }
+}

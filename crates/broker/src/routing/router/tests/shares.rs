@@ -1,0 +1,41 @@
+//! Shared subscriptions with members at other nodes.
+
+use super::*;
+use crate::access::NODE_CLIENTS;
+use crate::model::group_id::group_id;
+use crate::peers::members::Counts;
+
+#[test]
+fn nodes_get_messages_of_a_group_by_their_members() {
+    let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
+    let node = |slot: u32| {
+        let identity = Identity { user: None, client: format!("{NODE_CLIENTS}{slot}").into() };
+        Subscriber { identity, ..client(slot) }
+    };
+    // With and without a condition.
+    for (filter, published) in [("$share/g/t", "t"), ("$share/g/c?k=1", "c")] {
+        for of in [client(1), node(2), node(3)] {
+            table.router.subscribe(of, vec![request(filter)]);
+        }
+        let own = message(published, false, &[Property::User("k", "1")]);
+        let shares = |table: &mut Table| {
+            let all: Vec<_> =
+                (0..12).flat_map(|_| table.publish(std::slice::from_ref(&own))).flatten().collect();
+            [1, 2, 3].map(|slot| all.iter().filter(|own| **own == slot).count())
+        };
+        assert_eq!(shares(&mut table), [4, 4, 4], "each has one member");
+        let counts = |count| Counts { are_all: true, changed: vec![(group_id(filter), count)] };
+        table.router.set_online(Some(key(2)), counts(2));
+        table.router.set_online(Some(key(3)), counts(0));
+        assert_eq!(shares(&mut table), [4, 8, 0]);
+        table.router.set_online(None, counts(4));
+        assert_eq!(shares(&mut table), [8, 4, 0]);
+        table.router.present(key(2), false);
+        assert_eq!(shares(&mut table), [12, 0, 0]);
+        table.router.present(key(2), true);
+        table.router.set_online(None, Counts { are_all: true, changed: Vec::new() });
+        table.router.set_online(Some(key(3)), Counts { are_all: true, changed: Vec::new() });
+        assert_eq!(shares(&mut table), [3, 6, 3]);
+        table.router.set_online(Some(key(2)), Counts { are_all: true, changed: Vec::new() });
+    }
+}
