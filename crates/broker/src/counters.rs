@@ -111,7 +111,7 @@ impl Counters {
         self.subscriptions.add(1);
         self.subscription_bytes.add(size.bytes() as i64);
         if let Some(peers) = self.peers_of(client) {
-            peers.interest.add(key);
+            peers.interest.add(key, size.is_computed());
             if is_shared(key) {
                 peers.members.joined(key);
             }

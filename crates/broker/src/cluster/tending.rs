@@ -50,6 +50,7 @@ impl Node {
             }
         }
         self.peers.status.nodes.set(connected);
+        self.peers.interest.settle();
         self.tend_own_members();
         self.tend_handovers();
         self.ending.retry();

@@ -7,7 +7,7 @@ use phalanx_matcher::{Filter, FilterError};
 use phalanx_mqtt::Properties;
 
 use crate::content::path::{
-    KEY_SEPARATOR, LITERAL, Parts, is_nearly, literal_key, path, unescaped,
+    self, KEY_SEPARATOR, LITERAL, Parts, escaped, is_nearly, literal_key, path, unescaped,
 };
 
 /// A filter on the content of messages.
@@ -199,6 +199,18 @@ pub(crate) fn key_parts(key: &str) -> (&str, PacketFilter<'_>) {
     (filter, PacketFilter { text: parts.next(), json, is_literal })
 }
 
+/// The key of the subscription to the same topic filter with the same condition in its text, instead of the user
+/// properties. `None` if it is not there, or its packet could be larger than that of the other one.
+pub(crate) fn in_text(key: &str) -> Option<String> {
+    /// Size of a key that fits any packet, and bytes of the user property in addition to its text.
+    const SHORT: usize = 96;
+    const PROPERTY_BYTES: usize = 9;
+    let (filter, PacketFilter { text, json, .. }) = key_parts(key);
+    let prefix = if json { path::WHERE_JSON } else { path::WHERE };
+    let own = format!("{prefix}{}/{filter}", escaped(text?));
+    (own.len() <= SHORT.max(key.len() + PROPERTY_BYTES)).then_some(own)
+}
+
 /// Parses the key of an existing subscription.
 ///
 /// # Errors
@@ -290,6 +302,23 @@ mod tests {
         let first = parser.content.get().expect("parsed");
         assert!(parser.parse("a?n=1").is_err() && parser.parse("c").is_ok());
         assert!(std::ptr::eq(first, parser.content.get().expect("parsed")));
+    }
+
+    #[test]
+    fn conditions_of_properties_are_put_into_the_text() {
+        for text in ["k = 'v'", "a LIKE 'x%' OR b + 1 > c / 2", "é = '#'"] {
+            for user in [&[("$where", text)][..], &[("$where", text), ("$payload", "json")]] {
+                let own = apart("a/+", user).unwrap();
+                let other = in_text(&own.key).expect("a condition in properties");
+                assert_eq!(parse_key(&other).unwrap().content, own.content, "{other}");
+                assert_eq!(path::path(&other), path::path(&own.key));
+            }
+        }
+        let many = format!("k = '{}'", "/".repeat(50));
+        assert_eq!(in_text(&apart("a", &[("$where", &many)]).unwrap().key), None, "it is longer");
+        for key in ["a", "a?k=v", "$where/k = 1/a", "a?k=v\0$literal", "a?k=v\0$json"] {
+            assert_eq!(in_text(key), None, "{key:?}");
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use phalanx_mqtt::topic::{self, Shared};
 
 /// The first level of a subscription with a condition on user properties, or also on the payload's fields.
-const WHERE: &str = "$where/";
-const WHERE_JSON: &str = "$where-json/";
+pub(super) const WHERE: &str = "$where/";
+pub(super) const WHERE_JSON: &str = "$where-json/";
 
 /// Prefixes of EMQX, which a client would mistake for accepted.
 const OTHERS: [(&str, &str); 2] = [
@@ -113,6 +113,21 @@ pub(super) fn unescaped(condition: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the escapes in $where/ are not UTF-8".into())
 }
 
+/// Escapes a condition for [`unescaped`].
+pub(super) fn escaped(condition: &str) -> String {
+    let mut text = String::with_capacity(condition.len());
+    for c in condition.chars() {
+        match c {
+            '%' => text.push_str("%25"),
+            '+' => text.push_str("%2B"),
+            '#' => text.push_str("%23"),
+            '/' => text.push_str("%2F"),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
 /// The group and the topic filter of a key.
 pub(crate) fn path(key: &str) -> Option<Shared<'_>> {
     match key.split_once(KEY_SEPARATOR) {
@@ -178,7 +193,10 @@ mod tests {
     #[test]
     fn escapes() {
         let escaped = "a LIKE 'x%25' AND b > %2b5 AND c = '%23%2F' AND d = '%C3%A9'";
-        assert_eq!(unescaped(escaped).unwrap(), "a LIKE 'x%' AND b > +5 AND c = '#/' AND d = 'é'");
+        let condition = "a LIKE 'x%' AND b > +5 AND c = '#/' AND d = 'é'";
+        assert_eq!(unescaped(escaped).unwrap(), condition);
+        assert_eq!(unescaped(&super::escaped(condition)).unwrap(), condition);
+        assert!(!super::escaped(condition).contains(['+', '#', '/']));
         for wrong in ["%", "5%", "a LIKE 'x%'", "%2", "%zz", "%+1", "%é"] {
             assert!(unescaped(wrong).unwrap_err().contains("%2B is +"), "{wrong}");
         }

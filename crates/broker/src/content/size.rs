@@ -29,7 +29,8 @@ pub(crate) fn size(key: &str, content: Option<&Content>) -> SubscriptionSize {
     };
     let (rows, conditions) = (filter.alternatives(), filter.conditions());
     let in_index = ROW_BYTES * rows + CONDITION_BYTES * conditions;
-    SubscriptionSize::new(bytes + BYTES_PER_TEXT * (key.len() - topic.len()) + in_index, conditions)
+    let bytes = bytes + BYTES_PER_TEXT * (key.len() - topic.len()) + in_index;
+    SubscriptionSize::new(bytes, conditions).computed(filter.is_computed())
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ pub(crate) type Keys = Arc<[Box<str>]>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SubscriptionSize {
     bytes: u32,
-    conditions: u32,
+    conditions: u16,
+    is_computed: bool,
 }
 
 impl SubscriptionSize {
@@ -19,8 +20,20 @@ impl SubscriptionSize {
     pub(crate) const MAX_AT_ONCE: usize = 32 * 1024;
 
     pub(crate) fn new(bytes: usize, conditions: usize) -> Self {
-        let limited = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        Self { bytes: limited(bytes), conditions: limited(conditions) }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // A filter has fewer.
+        let conditions = u16::try_from(conditions).unwrap_or(u16::MAX);
+        Self { bytes, conditions, is_computed: false }
+    }
+
+    /// The same, of a subscription with a condition that the index does not decide if it `is_computed`.
+    pub(crate) fn computed(self, is_computed: bool) -> Self {
+        Self { is_computed, ..self }
+    }
+
+    /// Whether the index does not decide its condition.
+    pub(crate) fn is_computed(self) -> bool {
+        self.is_computed
     }
 
     /// Approximate memory, in bytes, if it shares no topic level: in its session, in the topic tree, and in the index of
@@ -31,7 +44,7 @@ impl SubscriptionSize {
 
     /// The number of conditions in all alternatives of its content filter.
     pub(crate) fn conditions(self) -> usize {
-        self.conditions as usize
+        self.conditions.into()
     }
 
     /// The work of removing it, in the unit of [`MAX_AT_ONCE`](Self::MAX_AT_ONCE).

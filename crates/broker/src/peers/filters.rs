@@ -1,18 +1,34 @@
 //! Which filters this node announces to the others.
 //!
-//! A node has to get every message that one of its clients may want, so the announced filters cover all subscriptions.
-//! Conditions are announced as long as a topic filter has few of them; otherwise the topic filter is announced without
-//! them, and this node alone decides. Shared subscriptions are always announced with their groups.
+//! A node has to get every message that one of its clients may want, so the announced filters cover all subscriptions. The
+//! conditions of a topic filter are announced up to bounds. Beyond them the topic filter is announced without conditions,
+//! and this node alone decides. Conditions that were announced before remain: a client that comes and goes changes little.
+//! Shared subscriptions are always announced with their groups.
 
-use indexmap::IndexMap;
+use std::borrow::Cow;
 
+use indexmap::{IndexMap, IndexSet};
+
+use crate::content::parse::in_text;
 use crate::content::path::{has_content, literal_key, path};
 
-/// Maximum number of conditions of one topic filter that are announced.
-const MAX_CONDITIONS: usize = 64;
+/// Bounds of the conditions of one topic filter that are announced.
+#[derive(Clone, Copy)]
+struct Bounds {
+    conditions: usize,
+    /// Bytes of their keys.
+    bytes: usize,
+    /// Conditions that an index does not decide: another node evaluates each of them for each message.
+    computed: usize,
+    /// Conditions that the change of another subscription announces. More of them [follow](Filters::settle).
+    at_once: usize,
+}
 
-/// Separates the parts of a key whose condition is a user property. Such keys are no topic filters.
-const KEY_SEPARATOR: char = '\0';
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { conditions: 65_536, bytes: 16 << 20, computed: 64, at_once: 64 }
+    }
+}
 
 /// The subscriptions of this node's clients. Iterated in an order that a simulation repeats.
 #[derive(Default)]
@@ -21,6 +37,9 @@ pub(super) struct Filters {
     shared: IndexMap<Box<str>, u32>,
     /// By the key of the topic filter without a condition.
     own: IndexMap<Box<str>, Own>,
+    /// Topic filters with conditions that are announced at intervals.
+    unsettled: IndexSet<Box<str>>,
+    bounds: Bounds,
 }
 
 /// The subscriptions to one topic filter.
@@ -28,21 +47,65 @@ pub(super) struct Filters {
 struct Own {
     /// Those without a condition.
     plain: u32,
-    /// Those with a condition, by key.
-    conditions: IndexMap<Box<str>, u32>,
-    /// There were too many conditions. Stays until there are none, so that a client that comes and goes changes nothing.
+    /// Those with a condition, by announced key.
+    conditions: IndexMap<Box<str>, Condition>,
+    /// The bytes of these keys, and the number of those that an index does not decide.
+    bytes: usize,
+    computed: usize,
+    /// The keys that are not announced.
+    hidden: IndexSet<Box<str>>,
+    /// There were too many conditions. Until half of them have ended, so that a few clients that come and go change nothing.
     is_coarse: bool,
+    /// The topic filter is announced without a condition.
+    is_bare: bool,
+}
+
+/// The subscriptions with one condition.
+#[derive(Default)]
+struct Condition {
+    count: u32,
+    is_computed: bool,
 }
 
 impl Own {
-    fn is_bare(&self) -> bool {
-        self.plain > 0 || self.is_coarse
+    /// Whether the conditions are within a part of their bounds.
+    fn fits(&self, bounds: Bounds, part: usize) -> bool {
+        self.conditions.len() <= bounds.conditions / part
+            && self.bytes <= bounds.bytes / part
+            && self.computed <= bounds.computed / part
+    }
+
+    /// Announces what is necessary, and ends what is not, with up to `most` conditions. Returns whether more are to be
+    /// announced.
+    fn announce(
+        &mut self,
+        bare: &str,
+        (bounds, most): (Bounds, usize),
+        tell: &mut dyn FnMut(&str, bool),
+    ) -> bool {
+        self.is_coarse = !self.fits(bounds, 1) || self.is_coarse && !self.fits(bounds, 2);
+        if self.plain > 0 || self.is_coarse {
+            if !std::mem::replace(&mut self.is_bare, true) {
+                tell(bare, true);
+            }
+            return false;
+        }
+        for _ in 0..most {
+            let Some(key) = self.hidden.pop() else { break };
+            tell(&key, true);
+        }
+        if self.is_bare && self.hidden.is_empty() {
+            self.is_bare = false;
+            tell(bare, false);
+        }
+        !self.hidden.is_empty()
     }
 }
 
 impl Filters {
-    /// Adds a client's subscription. Passes the changes of the announced filters to `tell`.
-    pub(super) fn add(&mut self, key: &str, mut tell: impl FnMut(&str, bool)) {
+    /// Adds a client's subscription, with a condition that an index does not decide if it `is_computed`. Passes the changes
+    /// of the announced filters to `tell`.
+    pub(super) fn add(&mut self, key: &str, is_computed: bool, mut tell: impl FnMut(&str, bool)) {
         let Some(path) = path(key).filter(|path| is_announced(path.filter)) else { return };
         if path.group.is_some() {
             let count = self.shared.entry(key.into()).or_default();
@@ -54,23 +117,20 @@ impl Filters {
         }
         let bare = literal_key(path.filter);
         let own = self.own.entry((&*bare).into()).or_default();
-        let was_bare = own.is_bare();
         if !has_content(key) {
             own.plain += 1;
         } else {
-            let count = own.conditions.entry(key.into()).or_default();
-            *count += 1;
-            let is_new = *count == 1;
-            own.is_coarse |= own.conditions.len() > MAX_CONDITIONS || key.contains(KEY_SEPARATOR);
-            if is_new && !own.is_bare() {
-                tell(key, true);
+            let key = announced_key(key);
+            let condition = own.conditions.entry((&*key).into()).or_default();
+            condition.count += 1;
+            if condition.count == 1 {
+                condition.is_computed = is_computed;
+                own.bytes += key.len();
+                own.computed += usize::from(is_computed);
+                own.hidden.insert((&*key).into());
             }
         }
-        if own.is_bare() && !was_bare {
-            tell(&bare, true);
-            // The new one was not announced.
-            own.conditions.keys().filter(|own| ***own != *key).for_each(|own| tell(own, false));
-        }
+        self.announce(&bare, tell);
     }
 
     /// Removes a client's subscription.
@@ -84,34 +144,65 @@ impl Filters {
         }
         let bare = literal_key(path.filter);
         let Some(own) = self.own.get_mut(&*bare) else { return };
-        let was_bare = own.is_bare();
         if !has_content(key) {
             own.plain = own.plain.saturating_sub(1);
         } else {
-            let is_gone = decrement(&mut own.conditions, key);
-            own.is_coarse &= !own.conditions.is_empty();
-            if is_gone && !was_bare {
-                tell(key, false);
+            let key = announced_key(key);
+            let Some(condition) = own.conditions.get_mut(&*key) else { return };
+            condition.count -= 1;
+            if condition.count == 0 {
+                own.bytes -= key.len();
+                own.computed -= usize::from(condition.is_computed);
+                own.conditions.swap_remove(&*key);
+                if !own.hidden.swap_remove(&*key) {
+                    tell(&key, false);
+                }
             }
         }
-        if was_bare && !own.is_bare() {
-            own.conditions.keys().for_each(|own| tell(own, true));
-            tell(&bare, false);
+        self.announce(&bare, tell);
+    }
+
+    /// Announces up to `most` conditions that a topic filter without a condition covers meanwhile.
+    pub(super) fn settle(&mut self, most: usize, mut tell: impl FnMut(&str, bool)) {
+        let mut left = most;
+        while left > 0
+            && let Some(bare) = self.unsettled.pop()
+        {
+            let Some(own) = self.own.get_mut(&bare) else { continue };
+            let before = own.hidden.len();
+            let has_more = own.announce(&bare, (self.bounds, left), &mut tell);
+            // At least one, so that this ends.
+            left = left.saturating_sub((before - own.hidden.len()).max(1));
+            if has_more {
+                self.unsettled.insert(bare);
+            }
         }
-        if own.plain == 0 && own.conditions.is_empty() {
-            self.own.swap_remove(&*bare);
+    }
+
+    /// Announces what the change of a topic filter requires.
+    fn announce(&mut self, bare: &str, mut tell: impl FnMut(&str, bool)) {
+        let Some(own) = self.own.get_mut(bare) else { return };
+        if own.announce(bare, (self.bounds, self.bounds.at_once), &mut tell) {
+            // Meanwhile the topic filter covers them.
+            self.unsettled.insert(bare.into());
+        } else if own.plain == 0 && own.conditions.is_empty() {
+            self.own.swap_remove(bare);
         }
     }
 
     /// Everything that is announced.
     pub(super) fn all(&self) -> impl Iterator<Item = &str> {
         let own = self.own.iter().flat_map(|(filter, own)| {
-            let is_bare = own.is_bare();
-            let conditions = own.conditions.keys().filter(move |_| !is_bare);
-            is_bare.then_some(filter).into_iter().chain(conditions)
+            let conditions = own.conditions.keys().filter(|key| !own.hidden.contains(*key));
+            own.is_bare.then_some(filter).into_iter().chain(conditions)
         });
         self.shared.keys().chain(own).map(|key| &**key)
     }
+}
+
+/// The key with which a condition is announced: in the text if possible, because such ones share a packet.
+fn announced_key(key: &str) -> Cow<'_, str> {
+    in_text(key).map_or(Cow::Borrowed(key), Cow::Owned)
 }
 
 /// Whether other nodes can have messages for this topic filter: `$SYS` belongs to each node.
@@ -134,46 +225,131 @@ mod tests {
 
     use super::*;
 
+    const BOUNDS: Bounds = Bounds { conditions: 8, bytes: 400, computed: 2, at_once: 3 };
+
     /// Applies changes as another node does.
-    #[derive(Default)]
     struct Pair {
         filters: Filters,
         there: BTreeSet<String>,
+        /// The number of changes.
+        told: usize,
     }
 
     impl Pair {
-        fn change(&mut self, key: &str, is_added: bool) {
-            let there = &mut self.there;
-            let tell = |key: &str, is: bool| match is {
-                true => assert!(there.insert(key.into()), "{key} is there already"),
-                false => assert!(there.remove(key), "{key} is not there"),
-            };
-            match is_added {
-                true => self.filters.add(key, tell),
-                false => self.filters.remove(key, tell),
-            }
+        fn new(bounds: Bounds) -> Self {
+            let filters = Filters { bounds, ..Filters::default() };
+            Self { filters, there: BTreeSet::new(), told: 0 }
+        }
+
+        fn with(&mut self, change: impl FnOnce(&mut Filters, &mut dyn FnMut(&str, bool))) {
+            let Self { filters, there, told } = self;
+            change(filters, &mut |key, is| {
+                *told += 1;
+                match is {
+                    true => assert!(there.insert(key.into()), "{key} is there already"),
+                    false => assert!(there.remove(key), "{key} is not there"),
+                }
+            });
             let all: BTreeSet<_> = self.filters.all().map(str::to_owned).collect();
             assert_eq!(all, self.there);
+        }
+
+        fn change(&mut self, key: &str, is_added: bool) {
+            let is_computed = key.contains("+ 1");
+            self.with(|filters, tell| match is_added {
+                true => filters.add(key, is_computed, tell),
+                false => filters.remove(key, tell),
+            });
+        }
+
+        fn settle(&mut self) {
+            while !self.filters.unsettled.is_empty() {
+                let before = self.there.len();
+                self.with(|filters, tell| filters.settle(2, tell));
+                assert!(self.there.len() <= before + 2);
+            }
+        }
+
+        fn there(&self) -> Vec<&str> {
+            self.there.iter().map(|key| &**key).collect()
+        }
+    }
+
+    fn key(n: usize) -> String {
+        format!("$where/a = {n}/t")
+    }
+
+    #[test]
+    fn conditions_are_announced_up_to_a_bound() {
+        let mut pair = Pair::new(BOUNDS);
+        (0..8).for_each(|n| pair.change(&key(n), true));
+        assert_eq!(pair.there.len(), 8);
+        pair.change(&key(8), true);
+        pair.change(&key(9), true);
+        assert_eq!((pair.there.len(), pair.there.contains("t")), (9, true));
+        // A few that come and go change nothing.
+        let told = pair.told;
+        (0..10).for_each(|n| {
+            pair.change(&key(9), n % 2 > 0);
+            pair.settle();
+        });
+        assert_eq!(pair.told, told);
+        (0..5).for_each(|n| pair.change(&key(n), false));
+        pair.settle();
+        assert!(pair.there.contains("t"), "more than half are left");
+        pair.change(&key(5), false);
+        assert_eq!(pair.there(), [key(6), key(7), key(8), key(9)]);
+        (6..10).for_each(|n| pair.change(&key(n), false));
+        assert!(pair.there.is_empty() && pair.filters.own.is_empty());
+    }
+
+    #[test]
+    fn long_and_computed_conditions_have_bounds() {
+        for long in [format!("$where/a = '{}'/t", "x".repeat(400)), "$where/a + 1 = 5/t".into()] {
+            let mut pair = Pair::new(BOUNDS);
+            let computed = |n| format!("$where/a + 1 = {n}/t");
+            (0..2).for_each(|n| pair.change(&computed(n), true));
+            assert_eq!(pair.there.len(), 2);
+            pair.change(&long, true);
+            assert!(pair.there.contains("t") && !pair.there.contains(&long));
+            pair.change(&long, false);
+            assert!(pair.there.contains("t"), "there were as many before");
+            pair.change(&computed(0), false);
+            assert_eq!(pair.there(), [computed(1)]);
         }
     }
 
     #[test]
-    fn conditions_are_announced_while_they_are_few() {
-        let (mut pair, key) = (Pair::default(), |n: usize| format!("$where/a = {n}/t"));
-        (0..MAX_CONDITIONS).for_each(|n| pair.change(&key(n), true));
-        assert_eq!(pair.there.len(), MAX_CONDITIONS);
-        pair.change(&key(MAX_CONDITIONS), true);
-        assert_eq!(Vec::from_iter(&pair.there), ["t"]);
-        (1..=MAX_CONDITIONS).for_each(|n| pair.change(&key(n), false));
-        assert_eq!(Vec::from_iter(&pair.there), ["t"]);
-        pair.change(&key(0), false);
-        pair.change("t", true);
+    fn a_plain_subscription_covers_later_conditions() {
+        let mut pair = Pair::new(BOUNDS);
         pair.change(&key(0), true);
+        pair.change("t", true);
+        (1..8).for_each(|n| pair.change(&key(n), true));
+        assert_eq!(pair.there(), [key(0), "t".into()]);
+        pair.change("t", false);
+        assert!(pair.there.contains("t"), "until all conditions are announced");
+        pair.settle();
+        assert_eq!(pair.there.len(), 8);
+        let told = pair.told;
+        pair.change("t", true);
+        pair.change("t", false);
+        assert_eq!(pair.told, told + 2, "they remain announced");
+    }
+
+    #[test]
+    fn keys_of_all_kinds_are_announced() {
+        let mut pair = Pair::new(Bounds::default());
+        // Of one condition in two forms.
         pair.change("t\0\0a = 1", true);
+        pair.change("$where/a = 1/t", true);
+        pair.change("t\0$json\0a = 1", true);
         pair.change("$SYS/#", true);
         pair.change("$share/g/$where/a = 1/t", true);
-        assert_eq!(Vec::from_iter(&pair.there), ["$share/g/$where/a = 1/t", "t"]);
-        for key in ["t", &key(0), "t\0\0a = 1", "$SYS/#", "$share/g/$where/a = 1/t"] {
+        let json = "$where-json/a = 1/t";
+        assert_eq!(pair.there(), ["$share/g/$where/a = 1/t", json, "$where/a = 1/t"]);
+        pair.change("$where/a = 1/t", false);
+        assert_eq!(pair.there.len(), 3);
+        for key in ["t\0\0a = 1", "t\0$json\0a = 1", "$SYS/#", "$share/g/$where/a = 1/t"] {
             pair.change(key, false);
         }
         assert!(pair.there.is_empty() && pair.filters.own.is_empty());
@@ -182,25 +358,39 @@ mod tests {
     proptest! {
         #[test]
         fn announced_filters_follow_the_subscriptions(
-            steps in prop::collection::vec((0..7usize, any::<bool>()), 0..60),
+            steps in prop::collection::vec((0..13usize, 0..3usize), 0..80),
         ) {
             let keys = [
-                "a", "$where/x = 1/a", "$where/x = 2/a", "a\0\0x = 1", "$share/g/a", "b/#", "a?x\0$literal",
+                "a", "$where/x = 1/a", "$where/x = 2/a", "a\0\0x = 1", "a\0\0x + 1 = 2", "a\0\0x + 1 = 3",
+                "a\0\0x + 1 = 4", "a?x=3", "a?x=4", "a?x=5", "$share/g/a", "b/#", "a?x\0$literal",
             ];
-            let (mut pair, mut counts) = (Pair::default(), [0; 7]);
-            for (n, is_added) in steps {
-                if is_added || counts[n] > 0 {
-                    counts[n] += if is_added { 1 } else { -1 };
-                    pair.change(keys[n], is_added);
+            let bounds = Bounds { conditions: 4, bytes: 60, computed: 2, at_once: 1 };
+            let (mut pair, mut counts) = (Pair::new(bounds), [0; 13]);
+            for (n, step) in steps {
+                if step == 2 {
+                    pair.with(|filters, tell| filters.settle(1, tell));
+                } else if step == 1 || counts[n] > 0 {
+                    counts[n] += if step == 1 { 1 } else { -1 };
+                    pair.change(keys[n], step == 1);
                 }
                 let covered = |key: &str| {
-                    pair.there.contains(key)
+                    pair.there.contains(&*announced_key(key))
                         || pair.there.contains(&*literal_key(path(key).unwrap().filter))
                 };
                 for (key, count) in keys.iter().zip(counts) {
                     prop_assert!(count == 0 || covered(key));
                 }
+                for (_, own) in &pair.filters.own {
+                    let bytes: usize = own.conditions.keys().map(|key| key.len()).sum();
+                    let computed = own.conditions.values().filter(|own| own.is_computed).count();
+                    prop_assert_eq!((own.bytes, own.computed), (bytes, computed));
+                }
             }
+            pair.settle();
+            for (n, key) in keys.iter().enumerate() {
+                (0..counts[n]).for_each(|_| pair.change(key, false));
+            }
+            prop_assert!(pair.there.is_empty() && pair.filters.own.is_empty());
         }
     }
 }

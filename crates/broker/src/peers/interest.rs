@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use indexmap::IndexMap;
+use indexmap::IndexSet;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::{select, sleep};
@@ -18,6 +18,9 @@ use crate::lock::lock;
 /// A topic filter that each node announces, so that the other one's router knows it: it gets all messages that are to be
 /// retained.
 const PRESENT: &str = "$cluster/present";
+
+/// Maximum number of conditions that are announced at an interval, in addition to those of new subscriptions.
+const MAX_SETTLED: usize = 4096;
 
 /// The filters of this node, for all lanes.
 #[derive(Default)]
@@ -44,8 +47,9 @@ struct Waiting {
 /// Announcements to one node.
 #[derive(Default)]
 struct Lane {
-    /// Changes that were not sent: whether the filter is announced.
-    changes: IndexMap<Box<str>, bool>,
+    /// Filters that were not sent: those that are announced, and those that are not any more.
+    added: IndexSet<Box<str>>,
+    removed: IndexSet<Box<str>>,
     /// The version of the changes that the node has.
     version: u64,
     /// The node has got all filters of the lane's begin.
@@ -64,9 +68,9 @@ pub(crate) struct Changes {
 }
 
 impl Interest {
-    /// A client of this node has a new subscription.
-    pub(crate) fn add(&self, key: &str) {
-        lock(&self.0).change(|filters, tell| filters.add(key, tell));
+    /// A client of this node has a new subscription, with a condition that an index does not decide if it `is_computed`.
+    pub(crate) fn add(&self, key: &str, is_computed: bool) {
+        lock(&self.0).change(|filters, tell| filters.add(key, is_computed, tell));
     }
 
     /// A subscription of a client of this node ended.
@@ -74,12 +78,17 @@ impl Interest {
         lock(&self.0).change(|filters, tell| filters.remove(key, tell));
     }
 
+    /// Announces some of the conditions that a coarser filter covers meanwhile. Called at intervals.
+    pub(crate) fn settle(&self) {
+        lock(&self.0).change(|filters, tell| filters.settle(MAX_SETTLED, tell));
+    }
+
     /// A lane to a node begins: it gets all filters.
     pub(crate) fn begin(&self, node: &Arc<str>) {
         let mut table = lock(&self.0);
         let all = table.filters.all().chain([PRESENT]);
-        let changes = all.map(|key| (Box::from(key), true)).collect();
-        table.lanes.insert(node.clone(), Lane { changes, ..Lane::default() });
+        let added = all.map(Box::from).collect();
+        table.lanes.insert(node.clone(), Lane { added, ..Lane::default() });
     }
 
     /// The lane to a node ended: nothing waits for it.
@@ -89,19 +98,17 @@ impl Interest {
         table.wake_waiting();
     }
 
-    /// Takes up to `most` changes for a node.
+    /// Takes up to `most` changes for a node. Filters end after all new ones were taken, which may replace them.
     pub(crate) fn take(&self, node: &str, most: usize) -> Changes {
         let mut table = lock(&self.0);
         let version = table.version;
         let Some(lane) = table.lanes.get_mut(node) else {
             return Changes { added: Vec::new(), removed: Vec::new(), version: None };
         };
-        let (mut added, mut removed) = (Vec::new(), Vec::new());
-        let count = most.min(lane.changes.len());
-        for (key, is_added) in lane.changes.drain(..count) {
-            if is_added { &mut added } else { &mut removed }.push(key);
-        }
-        Changes { added, removed, version: lane.changes.is_empty().then_some(version) }
+        let added: Vec<_> = std::iter::from_fn(|| lane.added.pop()).take(most).collect();
+        let left = most - added.len();
+        let removed = std::iter::from_fn(|| lane.removed.pop()).take(left).collect();
+        Changes { added, removed, version: (!lane.has_changes()).then_some(version) }
     }
 
     /// A node has all changes up to a version.
@@ -127,7 +134,7 @@ impl Interest {
 
     /// Whether there are changes for a node.
     pub(crate) fn has_changes(&self, node: &str) -> bool {
-        lock(&self.0).lanes.get(node).is_some_and(|lane| !lane.changes.is_empty())
+        lock(&self.0).lanes.get(node).is_some_and(Lane::has_changes)
     }
 
     /// Whether the lane to a node has to be closed: a subscriber has waited for it for too long. The next one begins
@@ -168,13 +175,22 @@ impl Interest {
     }
 }
 
+impl Lane {
+    fn has_changes(&self) -> bool {
+        !self.added.is_empty() || !self.removed.is_empty()
+    }
+}
+
 impl Table {
     fn change(&mut self, make: impl FnOnce(&mut Filters, &mut dyn FnMut(&str, bool))) {
         let Self { filters, version, lanes, .. } = self;
         make(filters, &mut |key, is_added| {
             *version += 1;
             for lane in lanes.values_mut() {
-                lane.changes.insert(key.into(), is_added);
+                let Lane { added, removed, .. } = lane;
+                let (to, from) = if is_added { (added, removed) } else { (removed, added) };
+                from.swap_remove(key);
+                to.insert(key.into());
                 if let Some(wake) = lane.wake.take() {
                     wake.send(());
                 }
@@ -220,14 +236,14 @@ mod tests {
             |()| async {
                 let (interest, node) = (Interest::default(), Arc::from("b"));
                 interest.begin(&node);
-                interest.add("a");
+                interest.add("a", false);
                 interest.settled(Duration::from_secs(1)).await;
                 assert!(!interest.is_late(&node), "it still begins");
                 let version = interest.take(&node, usize::MAX).version.unwrap();
                 interest.has(&node, version);
                 interest.settled(Duration::ZERO).await;
                 assert!(!interest.is_late(&node), "it has all");
-                interest.add("b");
+                interest.add("b", false);
                 let changed = interest.changed(&node);
                 interest.settled(Duration::from_secs(1)).await;
                 assert!(interest.is_late(&node) && changed.await.is_some());

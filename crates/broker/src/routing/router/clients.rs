@@ -32,6 +32,8 @@ pub(super) struct Client {
     /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
     /// several subscriptions match.
     pub(super) last: Cell<(u64, usize)>,
+    /// Of another node, the last message that satisfies one of its conditions.
+    pub(super) found: Cell<u64>,
 }
 
 /// Messages that a lost node had queued for another node, in the session of the awaited handover: they come before those
@@ -100,6 +102,7 @@ impl Router {
                 members: None,
                 adoptions,
                 last,
+                found: Cell::new(0),
             };
             let index = match self.free.pop() {
                 Some(index) => {

@@ -101,7 +101,7 @@ impl Router {
         policy: &Policy,
         room: usize,
     ) -> usize {
-        let Self { content, clients, found, alone, events_at_once, online, .. } = self;
+        let Self { content, clients, found, alone, events_at_once, online, routed, .. } = self;
         let before = found.len() + alone.len();
         let (events, unmatched) = content.match_events(room.saturating_sub(before));
         let end = unmatched.map_or(messages.len(), |first| first as usize);
@@ -110,7 +110,11 @@ impl Router {
         let before = found.len() + alone.len();
         content.answer(messages, |n, owner| match owner {
             Owner::Client(client, own) => {
-                if !matches!(messages[n as usize].source, Source::Group(_)) {
+                let known = &clients[*client as usize];
+                let number = *routed + u64::from(n) + 1;
+                // A node has announced many conditions, and the first one that a message satisfies counts.
+                let is_found = known.is_node && known.found.replace(number) == number;
+                if !is_found && !matches!(messages[n as usize].source, Source::Group(_)) {
                     found.push((n, *client, *own));
                 }
             }

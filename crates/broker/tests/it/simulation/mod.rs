@@ -8,6 +8,7 @@ mod both;
 mod bridged;
 mod claims;
 mod clustered;
+mod conditions;
 mod crashes;
 mod crowded;
 mod discarded;

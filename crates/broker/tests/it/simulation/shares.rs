@@ -13,7 +13,7 @@ use crate::simulation::subscriber::subscribe_to;
 use crate::simulation::wire::{NODES, Wire};
 
 /// The timeout of the nodes, of which their intervals are parts.
-const TIMEOUT: Duration = Duration::from_secs(3600);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A client with a kept session that has joined the group at a node.
 async fn member(net: &Net, name: &str, node: usize) -> Wire {
@@ -46,7 +46,8 @@ async fn shares(net: &Net, members: &mut [&mut Wire], count: usize) -> Vec<usize
     received
 }
 
-fn world(world: &mut World) {
+/// Starts three nodes over a network that does not fail. They have lanes after two timeouts.
+pub(crate) fn start_nodes(world: &mut World) {
     world.set_processors(1);
     world.set_steady();
     let mut graph = Graph::new();
@@ -63,9 +64,12 @@ fn world(world: &mut World) {
         }
         Ok(())
     });
+}
+
+fn world(world: &mut World) {
+    start_nodes(world);
     let net = world.net();
     world.client(async move {
-        // They have lanes then.
         net.sleep(2 * TIMEOUT).await;
         // The publisher's node has a member that is not there.
         member(&net, "away", 0).await.reset();
