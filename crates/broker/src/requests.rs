@@ -16,6 +16,7 @@ use crate::model::qos2::Qos2InFlight;
 use crate::model::session::Adoptions;
 use crate::model::subscription_size::Keys;
 use crate::peers::members::Counts;
+use crate::peers::room::Room;
 
 /// A handle to the routing stage.
 pub(crate) type Routes = CohortStage<Item, Answer>;
@@ -179,6 +180,9 @@ pub(crate) enum Answer {
 /// sends the message again.
 pub(crate) const JOURNAL_FULL: Reason = Reason::SERVER_BUSY;
 
+/// The result for a message that is not routed because the queue for another node is full. Only within the stage.
+pub(crate) const NODE_FULL: Reason = Reason(0xFF);
+
 /// Messages of one client, in order. The response returns them with the results, which also recycles their
 /// memory.
 #[derive(Default)]
@@ -196,6 +200,10 @@ pub(crate) struct Publication {
     pub(crate) is_late: bool,
     /// Approximate number of deliveries per message.
     pub(crate) each: usize,
+    /// The queue for another node that was full, for which the publisher waits before it sends the rest again.
+    pub(crate) full: Option<Arc<Room>>,
+    /// The publisher has waited for as long as it may.
+    pub(crate) insists: bool,
 }
 
 /// The first unused IDs of the router, of messages and of deliveries.

@@ -16,6 +16,7 @@ use crate::model::qos2::Qos2InFlight;
 use crate::model::small_map::SmallMap;
 use crate::model::subscription_size::SubscriptionSize;
 use crate::model::waiting_sender::WaitingSender;
+use crate::peers::room::Room;
 use phalanx::sync::Notify;
 
 /// The adoptions of a session that another node kept before, oldest first, by number; `None` for most sessions.
@@ -38,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) shared: usize,
     /// Whether it counts as online for them.
     pub(crate) is_online: bool,
+    /// Of another node: for the publishers that wait.
+    pub(crate) room: Option<Arc<Room>>,
     /// Whether the router may have subscriptions of it.
     pub(crate) routed: bool,
     /// Messages waiting to be written, in order, and their size in bytes.
@@ -175,6 +178,7 @@ impl Session {
             keys: BTreeMap::new(),
             shared: 0,
             is_online: false,
+            room: None,
             routed: false,
             queue: VecDeque::new(),
             queued_bytes: 0,

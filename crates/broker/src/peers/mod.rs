@@ -7,6 +7,7 @@
 //! | `members.rs` | the members of shared subscriptions that are online at this node |
 //! | `claims.rs` | clients that connected here |
 //! | `handovers.rs` | messages that other nodes hold for adopted sessions |
+//! | `room.rs` | publishers wait while the queue for a connected node is full |
 //! | `status.rs` | the states of the other nodes |
 
 mod claims;
@@ -14,6 +15,7 @@ mod filters;
 pub(crate) mod handovers;
 pub(crate) mod interest;
 pub(crate) mod members;
+pub(crate) mod room;
 mod status;
 
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::peers::claims::Claims;
 use crate::peers::handovers::Handovers;
 use crate::peers::interest::Interest;
 use crate::peers::members::Members;
+use crate::peers::room::Rooms;
 use crate::peers::status::Status;
 pub(crate) use claims::{Claim, fitting};
 pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
@@ -30,6 +33,7 @@ pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
 pub(crate) struct Peers {
     pub(crate) interest: Interest,
     pub(crate) members: Members,
+    pub(crate) rooms: Rooms,
     pub(crate) claims: Claims,
     pub(crate) handovers: Handovers,
     pub(crate) status: Status,
@@ -40,6 +44,7 @@ impl Peers {
         Arc::new(Self {
             interest: Interest::default(),
             members: Members::new(),
+            rooms: Rooms::default(),
             claims: Claims::default(),
             handovers: Handovers::default(),
             status: Status::new(),

@@ -8,6 +8,7 @@ mod receivers;
 mod send_retained;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
 use crate::routing::router::clients::{Client, Relay};
 use crate::routing::router::members::OnlineMembers;
+use crate::routing::router::waits::Waits;
 use crate::routing::router_wal::RouterWal;
 
 /// The table.
@@ -63,6 +65,7 @@ pub(crate) struct Router {
     drops: Drops,
     /// The state of the cluster, if this broker is a node of one.
     peers: Option<Arc<Peers>>,
+    waits: Waits,
     /// Persistent receivers of the current message: the session's ID, its partition, and the index of the
     /// delivery.
     durable: Vec<(u64, u16, u32)>,
@@ -107,6 +110,7 @@ impl Router {
             wal: RouterWal::new(wal, next_message, next_delivery),
             drops,
             peers,
+            waits: Waits::default(),
             durable: Vec::new(),
             events_at_once: INITIAL_EVENTS,
         };

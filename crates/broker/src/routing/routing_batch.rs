@@ -15,7 +15,7 @@ use crate::access::Policy;
 use crate::limits::delivery_limiter::{DeliveryLimiter, Permit};
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
-use crate::requests::{Answer, Publication};
+use crate::requests::{Answer, NODE_FULL, Publication};
 use crate::routing::router::Router;
 use crate::session::operations::{RETRY_DELAY, SessionStage};
 
@@ -125,6 +125,13 @@ impl RoutingBatch {
         }
         let before = self.deliveries();
         self.reasons.clear();
+        let mut first = 0;
+        for (_, own, count) in &self.owed {
+            if own.insists {
+                router.insist(self.messages.get(first).and_then(|message| message.from));
+            }
+            first += count;
+        }
         let (mut routed, mut room) = (0, self.room());
         while room > 0 && routed < self.messages.len() && !router.is_exhausted() {
             let left = &self.messages[routed..];
@@ -135,12 +142,16 @@ impl RoutingBatch {
     }
 
     /// Notes the results of the routed messages for their publishers.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self, router: &mut Router) {
         let each = self.each;
         let (mut messages, mut reasons) = (self.messages.drain(..), self.reasons.drain(..));
         for (reply, mut own, count) in self.owed.drain(..) {
             own.messages.extend(messages.by_ref().take(count));
             own.reasons.extend(reasons.by_ref().take(count));
+            if let Some(at) = own.reasons.iter().position(|reason| *reason == NODE_FULL) {
+                own.reasons.truncate(at);
+                own.full = router.room_of(own.messages[at].from);
+            }
             if own.reasons.is_empty() && count > 0 {
                 // Immediately, before publishers that come later: they wait in this order.
                 reply.send(Answer::Published(own));
@@ -158,6 +169,7 @@ impl RoutingBatch {
             }
             self.answers.push((reply, Answer::Published(own)));
         }
+        router.end_waits();
     }
 
     /// Corrects the permit to the actual number of deliveries.

@@ -72,7 +72,7 @@ fn route(
         }
         // Messages published before a change of the table are routed before it.
         batch.route(router, (policy, now));
-        batch.settle();
+        batch.settle(router);
         let mut is_durable = false;
         match item {
             Item::Publish(_) => (),
@@ -135,7 +135,7 @@ fn route(
         batch.deliver_here(sessions);
     }
     // After the deliveries, which it would delay.
-    batch.settle();
+    batch.settle(router);
     if is_durable && batch.is_for_nobody() {
         batch.set_routed();
         return batch.answer();

@@ -10,6 +10,7 @@
 
 mod authenticate;
 mod flush;
+mod node_full;
 mod permission;
 mod publish;
 mod subscribe;

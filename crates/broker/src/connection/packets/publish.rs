@@ -1,6 +1,7 @@
 //! Routes the messages of one read together, and acknowledges them together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::sleep;
 use phalanx::time::now;
@@ -54,6 +55,7 @@ impl Connection {
         let mut own =
             Publication { messages, begun: in_flight.clone(), reasons, ..Publication::default() };
         let (mut answered, mut done) = (0, Ok(()));
+        let mut waited = Duration::ZERO;
         loop {
             if !own.messages.is_empty() {
                 // Without the refused ones, which are counted already, and duplicates.
@@ -109,18 +111,30 @@ impl Connection {
             // They must not follow one that was not stored.
             let owes = self.client.publishing.owes_since.is_some()
                 && left.iter().any(|own| own.is_kept_by_sender);
-            if owes {
+            let full = own.full.take();
+            let is_gone = match &full {
+                // Boxed: rare.
+                Some(room) if done.is_ok() && !owes => {
+                    !Box::pin(self.wait_for_node(room, &mut waited)).await
+                }
+                _ => false,
+            };
+            if owes || is_gone {
                 // The client sends them again, too, except for those of QoS 0.
                 let lost = left.iter().filter(|own| !own.is_kept_by_sender).count();
                 let what = || self.as_publisher(None);
                 self.context.counters.drops.add(DropReason::Busy, lost, what);
             }
-            if done.is_err() || owes {
+            if done.is_err() || owes || is_gone {
                 self.abandon_rest(&in_flight, &deliveries, (&begun, answered)).await;
-                return done;
+                return if is_gone { Err(End::Lost) } else { done };
             }
             let (messages, each) = (left.len(), self.client.publishing.each);
             own.messages = left;
+            own.insists = waited >= self.node_limit();
+            if full.is_some() {
+                continue;
+            }
             // Boxed: rare.
             own.permit = Box::pin(self.context.delivery_limiter.acquire(messages, each)).await;
         }

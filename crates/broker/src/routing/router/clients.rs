@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::Router;
 use crate::access::{Identity, NODE_CLIENTS};
@@ -10,6 +11,7 @@ use crate::model::message::{Message, Source};
 use crate::model::session::Adoptions;
 use crate::model::subscribers::ClientIndex;
 use crate::peers::handovers::handover_of;
+use crate::peers::room::Room;
 use crate::requests::Subscriber;
 use crate::routing::router::members::OnlineMembers;
 
@@ -25,6 +27,8 @@ pub(super) struct Client {
     pub(super) target: (ClientKey, u64),
     /// Whether it is another node of the cluster.
     pub(super) is_node: bool,
+    /// Of another node: whether publishers wait for it.
+    pub(super) room: Option<Arc<Room>>,
     /// Of another node, if it has announced any.
     pub(super) members: Option<Box<OnlineMembers>>,
     /// The adoptions of its session, if another node kept it before, oldest first.
@@ -92,6 +96,8 @@ impl Router {
                 peers.handovers.begin(&identity.client, durable_id, has_messages);
             }
             let (last, target) = (Cell::new((0, 0)), (key, durable_id));
+            let peers = self.peers.as_ref().filter(|_| is_node);
+            let room = peers.map(|peers| peers.rooms.of(&identity.client));
             let client = Client {
                 key,
                 identity,
@@ -99,6 +105,7 @@ impl Router {
                 durable_id,
                 target,
                 is_node,
+                room,
                 members: None,
                 adoptions,
                 last,

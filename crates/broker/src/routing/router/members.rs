@@ -54,7 +54,9 @@ impl States for Known<'_> {
         let Some(node) = node else { return self.here.of(group) };
         let client = &self.clients[node as usize];
         let count = || client.members.as_ref().map_or(DEFAULT, |members| members.of(group));
-        if client.online { count() } else { 0 }
+        // Others get the messages while its queue is full.
+        let is_full = client.room.as_ref().is_some_and(|room| room.is_full());
+        if client.online && !is_full { count() } else { 0 }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::content::index::Owner;
 use crate::events::drops::{DropReason, Drops};
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::{Message, Source};
-use crate::requests::JOURNAL_FULL;
+use crate::requests::{JOURNAL_FULL, NODE_FULL};
 use crate::routing::retained::MAX_SWEPT_PER_STEP;
 use crate::routing::router_wal::RouterWal;
 
@@ -39,6 +39,7 @@ impl Router {
         let before = reasons.len();
         reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
         let reasons = &mut reasons[before..];
+        self.hold(messages, reasons);
         let not_retained = self.retain(messages, (now, is_full), reasons);
         self.deliver(messages, batches, (policy, now), (reasons, &not_retained));
         messages.len()
@@ -149,7 +150,7 @@ impl Router {
         let Self { retained, wal, drops, .. } = self;
         let mut not_retained = Vec::new();
         for (n, (message, reason)) in messages.iter().zip(reasons).enumerate() {
-            if let Source::Mark(_) = message.source {
+            if matches!(message.source, Source::Mark(_)) || *reason == NODE_FULL {
                 continue;
             }
             if is_full && message.wants_keeping() {

@@ -3,6 +3,7 @@
 mod full;
 mod relays;
 mod shares;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;

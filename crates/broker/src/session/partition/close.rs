@@ -39,6 +39,7 @@ impl Sessions {
             return effects;
         }
         session.detach(&drops);
+        session.room.as_ref().inspect(|room| room.open());
         self.set_online(key, false);
         let Some(session) = self.get(key) else { return effects };
         if session.number != 0 {

@@ -37,6 +37,7 @@ impl Sessions {
         let session = self.at(slot)?;
         let before = session.load();
         session.detach(&drops);
+        session.room.as_ref().inspect(|room| room.open());
         if !client.starts_with(ADOPTED_CLIENTS) {
             // It ends with its last message. An awaited handover remains.
             session.ends = None;

@@ -235,6 +235,11 @@ impl Sessions {
         self.departed.push(session.client_id.clone());
         self.counters.sessions.add(-1);
         let client = &session.client_id;
+        if session.room.is_some()
+            && let Some(peers) = &self.counters.peers
+        {
+            peers.rooms.forget(client);
+        }
         let keys = session.keys.iter();
         keys.for_each(|(key, size)| self.counters.unsubscribed(client, (key, *size)));
         if session.routed {
@@ -266,6 +271,7 @@ impl Sessions {
                     &mut SendContext { limits, scratch, spares, records, now, drops, at_once };
                 let before = session.load();
                 let is_accepted = session.deliver(message, &delivery.how, delivery.number, context);
+                session.show_room(context.limits);
                 self.load.change(before, session.load());
                 delivered += u64::from(is_accepted);
             }
@@ -296,6 +302,7 @@ impl Sessions {
         if let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) {
             let before = session.load();
             session.answered(answers, &mut records);
+            session.room.as_ref().inspect(|room| room.progressed());
             let after = session.load();
             self.load.change(before, after);
             self.load.show();
@@ -329,6 +336,7 @@ impl Sessions {
         let (before, drops) = (session.load(), &counters.drops);
         let at_once = false;
         session.fill(&mut SendContext { limits, scratch, spares, records, now, drops, at_once });
+        session.show_room(limits);
         if session.load() != before {
             load.change(before, session.load());
             load.show();

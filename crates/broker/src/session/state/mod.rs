@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
+//! | `room.rs` | the room in the queue for another node |
 //! | `pending_wills.rs` | wills on their way to the router |
 //! | `load.rs` | the messages held for clients |
 //! | `directory.rs` | the partition of each session |
@@ -13,3 +14,4 @@ pub(crate) mod effects;
 pub(super) mod load;
 pub(crate) mod outgoing;
 pub(super) mod pending_wills;
+mod room;

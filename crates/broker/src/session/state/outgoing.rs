@@ -84,7 +84,7 @@ impl Session {
         if is_full(self) && self.sweep <= context.now {
             self.sweep(context);
         }
-        while is_full(self) {
+        while is_full(self) && !self.is_waited_for(how.qos) {
             // Only QoS 0 messages may be dropped after they were accepted.
             let oldest = match when_full {
                 WhenFull::DropOldest => self.take_oldest_at_most_once(),

@@ -5,6 +5,7 @@ mod durable;
 mod flow;
 mod install;
 mod reconnect;
+mod rooms;
 mod subscriptions;
 
 use std::sync::Arc;

@@ -76,6 +76,7 @@ async fn run(net: Net) {
 }
 
 fn world(world: &mut World) {
+    world.set_most_steps(1_000_000);
     start_nodes(world);
     world.client(run(world.net()));
 }

@@ -27,6 +27,7 @@ mod publisher;
 mod retained;
 mod returning;
 mod shares;
+mod slow;
 mod stalled;
 mod subscriber;
 mod wills;

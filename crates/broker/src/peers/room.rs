@@ -1,0 +1,167 @@
+//! Backpressure of connected nodes: publishers of QoS 1 and 2 wait while the queue for a node that wants their messages is
+//! full. Nobody waits for a node that is not connected, or that acknowledges nothing.
+//!
+//! Only publishers of this node wait, and only for its own queues. What comes over a lane is processed at once, so two nodes
+//! never wait for each other.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::select;
+use phalanx::sleep;
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
+
+use crate::lock::lock;
+
+/// The rooms, by client identifier of this node's session for the node.
+#[derive(Default)]
+pub(crate) struct Rooms(Mutex<BTreeMap<Arc<str>, Arc<Room>>>);
+
+/// The room in the queue for one node. The session sets it, the router reads it, and publishers wait for it.
+#[derive(Default)]
+pub(crate) struct Room {
+    state: AtomicU8,
+    /// The number of times that the node has acknowledged messages.
+    progress: AtomicU64,
+    waiting: Mutex<Vec<oneshot::Sender<()>>>,
+}
+
+/// There is room, or the node is not connected; the queue is full; it was full for too long without progress.
+const OPEN: u8 = 0;
+const FULL: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+impl Rooms {
+    /// The room in the queue of this session.
+    pub(crate) fn of(&self, client: &Arc<str>) -> Arc<Room> {
+        lock(&self.0).entry(client.clone()).or_default().clone()
+    }
+
+    /// A session ended.
+    pub(crate) fn forget(&self, client: &str) {
+        if let Some(room) = lock(&self.0).remove(client) {
+            room.open();
+        }
+    }
+}
+
+impl Room {
+    /// Whether publishers have to wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == FULL
+    }
+
+    /// Whether nobody waits any more although the queue is full: its limits apply.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == GIVEN_UP
+    }
+
+    /// The queue is full.
+    pub(crate) fn fill(&self) {
+        let _ = self.state.compare_exchange(OPEN, FULL, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// The queue has room, or the node is not connected.
+    pub(crate) fn open(&self) {
+        if self.state.swap(OPEN, Ordering::SeqCst) != OPEN {
+            self.wake();
+        }
+    }
+
+    /// The node has acknowledged messages.
+    pub(crate) fn progressed(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Nobody waits any more until there is room.
+    pub(crate) fn give_up(&self) {
+        let order = Ordering::SeqCst;
+        if self.state.compare_exchange(FULL, GIVEN_UP, order, order).is_ok() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
+        waiting.into_iter().for_each(|waiting| waiting.send(()));
+    }
+
+    /// Waits for room, for at most `limit`. If the node has acknowledged nothing for all this time, nobody waits for it any
+    /// more until there is room.
+    pub(crate) async fn wait(&self, limit: Duration) {
+        let before = self.progress.load(Ordering::Relaxed);
+        let (sender, receiver) = oneshot::shared();
+        lock(&self.waiting).push(sender);
+        // Looked at after it waits: whoever makes room wakes it.
+        if !self.is_full() {
+            return;
+        }
+        if let Either::Right(()) = select(receiver, sleep(limit)).await
+            && self.progress.load(Ordering::Relaxed) == before
+        {
+            self.give_up();
+        }
+        // Of those that have waited in vain.
+        lock(&self.waiting).retain(|waiting| !waiting.is_closed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::pin::pin;
+    use std::rc::Rc;
+
+    use phalanx::sim;
+    use phalanx::time::now;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Waits while something happens a second later. Returns the time in whole seconds.
+    async fn waited(room: &Room, happens: impl Fn(&Room)) -> u64 {
+        let begun = now();
+        let took = Rc::new(Cell::new(None));
+        let of_wait = took.clone();
+        let waits = pin!(async {
+            room.wait(LIMIT).await;
+            of_wait.set(Some(now() - begun));
+        });
+        let happens = pin!(async {
+            sleep(Duration::from_secs(1)).await;
+            happens(room);
+            std::future::pending::<()>().await;
+        });
+        select(waits, happens).await;
+        took.get().expect("it waits for a limited time").as_secs()
+    }
+
+    #[test]
+    fn publishers_wait_for_a_node_that_makes_progress() {
+        sim::block_on(
+            0,
+            None,
+            |_| (),
+            |()| async {
+                let room = Rooms::default().of(&Arc::from("$cluster/b"));
+                assert_eq!(waited(&room, |_| ()).await, 0);
+                room.fill();
+                assert_eq!(waited(&room, Room::open).await, 1);
+                room.fill();
+                assert_eq!(waited(&room, Room::progressed).await, LIMIT.as_secs());
+                assert!(room.is_full(), "it makes progress");
+                assert_eq!(waited(&room, |_| ()).await, LIMIT.as_secs());
+                assert!(room.is_given_up() && !room.is_full());
+                room.fill();
+                assert_eq!(waited(&room, |_| ()).await, 0, "nobody waits");
+                room.open();
+                room.fill();
+                assert!(room.is_full() && lock(&room.waiting).is_empty());
+            },
+        );
+    }
+}

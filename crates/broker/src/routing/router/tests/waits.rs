@@ -1,0 +1,57 @@
+//! Messages for a node whose queue is full.
+
+use phalanx_mqtt::PacketId;
+
+use super::*;
+use crate::access::NODE_CLIENTS;
+use crate::peers::Peers;
+use crate::requests::NODE_FULL;
+
+/// A message of the publisher in this slot.
+fn of(publisher: u32, topic: &str, delivery: Delivery) -> Arc<Message> {
+    let (payload, properties) = (&b"x"[..], Properties::NONE);
+    let publish = Publish { topic, payload, delivery, retain: false, duplicate: false, properties };
+    let mut message = Message::of(&publish, topic, (key(publisher), 0), Duration::ZERO);
+    // The last one came from another node.
+    message.source = if publisher == 7 { Source::Node } else { Source::Here };
+    Arc::new(message)
+}
+
+#[test]
+fn only_publishers_of_what_a_full_node_wants_wait() {
+    let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
+    let peers = Peers::new();
+    table.router.peers = Some(peers.clone());
+    let identity = Identity { user: None, client: format!("{NODE_CLIENTS}b").into() };
+    let room = peers.rooms.of(&identity.client);
+    table.router.subscribe(Subscriber { identity, ..client(2) }, vec![request("there")]);
+    table.router.subscribe(client(1), vec![request("#")]);
+    let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce(PacketId::MIN));
+    let all = [
+        of(5, "there", once),
+        of(5, "here", least),
+        of(5, "there", least),
+        of(6, "here", least),
+        // Behind one that waits.
+        of(5, "here", once),
+        of(6, "there", least),
+        of(7, "there", least),
+    ];
+    let route = |table: &mut Table| {
+        let (mut batches, mut reasons) = ([DeliveryBatch::default()], Vec::new());
+        let at = (&*table.policy, Duration::ZERO);
+        table.router.publish(&all, &mut batches, at, (usize::MAX, &mut reasons));
+        let held: Vec<_> = reasons.iter().map(|reason| *reason == NODE_FULL).collect();
+        let rooms = [5, 6, 7].map(|own| table.router.room_of(Some(key(own))).is_some());
+        table.router.end_waits();
+        (held, rooms, batches[0].deliveries.len())
+    };
+    let (t, f) = (true, false);
+    assert_eq!(route(&mut table), (vec![f; 7], [f; 3], 10));
+    room.fill();
+    assert_eq!(route(&mut table), (vec![f, f, t, f, t, t, f], [t, t, f], 5));
+    table.router.insist(Some(key(5)));
+    assert_eq!(route(&mut table), (vec![f, f, f, f, f, t, f], [f, t, f], 8));
+    room.give_up();
+    assert_eq!(route(&mut table), (vec![f; 7], [f; 3], 10));
+}

@@ -1,0 +1,31 @@
+//! The room in the queue for another node of the cluster, for the publishers that wait for it.
+
+use phalanx_mqtt::QoS;
+
+use crate::config::Limits;
+use crate::model::session::Session;
+
+impl Session {
+    /// Whether the publisher of a message with this QoS waits while the queue is full. Its message was routed before that,
+    /// and the queue takes it.
+    pub(crate) fn is_waited_for(&self, qos: QoS) -> bool {
+        let is_waited = self.room.as_ref().is_some_and(|room| !room.is_given_up());
+        is_waited && self.attachment.is_some() && qos != QoS::AtMostOnce
+    }
+
+    /// Tells publishers whether the queue has room. Once full, it has room when a quarter is free, so that they are not
+    /// woken for single messages.
+    pub(crate) fn show_room(&self, limits: &Limits) {
+        let Some(room) = &self.room else { return };
+        let (count, bytes) = (self.queue.len(), self.queued_bytes + self.inflight_bytes);
+        let is_within = |part: usize| {
+            count < (limits.queued_messages / 4 * part).max(1)
+                && bytes < (limits.queued_bytes / 4 * part).max(1)
+        };
+        if self.attachment.is_none() || count == 0 || is_within(3) {
+            room.open();
+        } else if count >= limits.queued_messages || bytes >= limits.queued_bytes {
+            room.fill();
+        }
+    }
+}
