@@ -13,10 +13,10 @@ use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
+use crate::model::room::Room;
 use crate::model::session::Adoptions;
 use crate::model::subscription_size::Keys;
 use crate::peers::members::Counts;
-use crate::peers::room::Room;
 
 /// A handle to the routing stage.
 pub(crate) type Routes = CohortStage<Item, Answer>;

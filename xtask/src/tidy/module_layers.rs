@@ -107,7 +107,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["ending", "guard", "intervals"],
             &["other"],
             &["node"],
-            &["adoption", "retained", "takeover"],
+            &["adoption", "members", "retained", "takeover"],
             &["find", "serving"],
             &["receiving", "tending"],
             &["running"],

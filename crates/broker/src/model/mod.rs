@@ -8,6 +8,7 @@ pub(crate) mod handed;
 pub(crate) mod message;
 pub(crate) mod message_pool;
 pub(crate) mod qos2;
+pub(crate) mod room;
 pub(crate) mod session;
 pub(crate) mod small_map;
 pub(crate) mod subscribers;

@@ -13,10 +13,10 @@ use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
+use crate::model::room::Room;
 use crate::model::small_map::SmallMap;
 use crate::model::subscription_size::SubscriptionSize;
 use crate::model::waiting_sender::WaitingSender;
-use crate::peers::room::Room;
 use phalanx::sync::Notify;
 
 /// The adoptions of a session that another node kept before, oldest first, by number; `None` for most sessions.

@@ -7,7 +7,6 @@
 //! | `members.rs` | the members of shared subscriptions that are online at this node |
 //! | `claims.rs` | clients that connected here |
 //! | `handovers.rs` | messages that other nodes hold for adopted sessions |
-//! | `room.rs` | publishers wait while the queue for a connected node is full |
 //! | `status.rs` | the states of the other nodes |
 
 mod claims;
@@ -15,16 +14,15 @@ mod filters;
 pub(crate) mod handovers;
 pub(crate) mod interest;
 pub(crate) mod members;
-pub(crate) mod room;
 mod status;
 
 use std::sync::Arc;
 
+use crate::model::room::Rooms;
 use crate::peers::claims::Claims;
 use crate::peers::handovers::Handovers;
 use crate::peers::interest::Interest;
 use crate::peers::members::Members;
-use crate::peers::room::Rooms;
 use crate::peers::status::Status;
 pub(crate) use claims::{Claim, fitting};
 pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};

@@ -33,8 +33,7 @@ use crate::model::trie::Trie;
 use crate::peers::Peers;
 use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
-use crate::routing::router::clients::{Client, Relay};
-use crate::routing::router::members::OnlineMembers;
+use crate::routing::router::clients::{Client, OnlineMembers, Relay};
 use crate::routing::router::waits::Waits;
 use crate::routing::router_wal::RouterWal;
 

@@ -8,7 +8,7 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 
 use crate::connection::client::Connection;
-use crate::peers::room::Room;
+use crate::model::room::Room;
 
 /// Maximum time for which a publisher waits, in timeouts of the cluster.
 const MAX_TIMEOUTS: u32 = 4;

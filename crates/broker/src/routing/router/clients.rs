@@ -8,12 +8,12 @@ use super::Router;
 use crate::access::{Identity, NODE_CLIENTS};
 use crate::model::client_key::ClientKey;
 use crate::model::message::{Message, Source};
+use crate::model::room::Room;
 use crate::model::session::Adoptions;
 use crate::model::subscribers::ClientIndex;
 use crate::peers::handovers::handover_of;
-use crate::peers::room::Room;
+use crate::peers::members::{Counts, DEFAULT};
 use crate::requests::Subscriber;
-use crate::routing::router::members::OnlineMembers;
 
 /// A client with subscriptions, or a handover.
 pub(super) struct Client {
@@ -48,6 +48,28 @@ pub(super) struct Relay {
     key: ClientKey,
     /// The journal of the receiving node; empty for this node.
     node: Box<str>,
+}
+
+/// The numbers of members that are online at a node, by group, except those that are [`DEFAULT`].
+#[derive(Default)]
+pub(super) struct OnlineMembers(HashMap<u32, u32, foldhash::fast::RandomState>);
+
+impl OnlineMembers {
+    pub(super) fn set(&mut self, Counts { are_all, changed }: Counts) {
+        if are_all {
+            self.0.clear();
+        }
+        for (group, count) in changed {
+            match count {
+                DEFAULT => self.0.remove(&group),
+                _ => self.0.insert(group, count),
+            };
+        }
+    }
+
+    pub(super) fn of(&self, group: u32) -> u32 {
+        self.0.get(&group).copied().unwrap_or(DEFAULT)
+    }
 }
 
 impl Client {

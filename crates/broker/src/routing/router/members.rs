@@ -1,37 +1,13 @@
 //! The members of shared subscriptions that are online at each node, and the choice among them.
 
-use std::collections::HashMap;
-
 use super::Router;
-use super::clients::Client;
+use super::clients::{Client, OnlineMembers};
 use crate::access::{Covered, Policy};
 use crate::model::client_key::ClientKey;
 use crate::model::group::{Group, States};
 use crate::model::message::{Message, Source};
 use crate::model::subscribers::{ClientIndex, Subscription};
 use crate::peers::members::{Counts, DEFAULT};
-
-/// The numbers of members that are online at a node, by group, except those that are [`DEFAULT`].
-#[derive(Default)]
-pub(super) struct OnlineMembers(HashMap<u32, u32, foldhash::fast::RandomState>);
-
-impl OnlineMembers {
-    fn set(&mut self, Counts { are_all, changed }: Counts) {
-        if are_all {
-            self.0.clear();
-        }
-        for (group, count) in changed {
-            match count {
-                DEFAULT => self.0.remove(&group),
-                _ => self.0.insert(group, count),
-            };
-        }
-    }
-
-    fn of(&self, group: u32) -> u32 {
-        self.0.get(&group).copied().unwrap_or(DEFAULT)
-    }
-}
 
 /// The clients, for one message.
 struct Known<'a> {

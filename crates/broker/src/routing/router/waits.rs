@@ -7,7 +7,7 @@ use phalanx_mqtt::{QoS, Reason};
 use super::Router;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{Message, Source};
-use crate::peers::room::Room;
+use crate::model::room::Room;
 use crate::requests::NODE_FULL;
 
 /// The publishers of the current messages that wait.
