@@ -205,10 +205,8 @@ fn handovers(
             None => (&*lost, client.strip_prefix(NODE_CLIENTS).unwrap_or_default()),
         };
         let node = match node {
-            // Another lost node's messages for the sessions of this one.
-            "" if session.deliveries() > 0 => lost.as_str(),
-            // It has nothing to hand over any more.
-            "" => continue,
+            // The other way, it has messages for the sessions of an earlier lost node.
+            "" => lost.as_str(),
             node if own == Some(node) => "",
             node => node,
         };
@@ -248,7 +246,7 @@ mod tests {
 
     /// Node a has adopted node l, and not all of what that had for a's sessions is in their queues.
     #[test]
-    fn an_adopted_nodes_messages_for_its_adopter_are_kept_if_that_is_lost() {
+    fn the_handovers_that_a_lost_node_awaited_remain() {
         let messages = [("$adopted/l.1/", 1), ("$adopted/m.1/", 0), ("$adopted/l.1/p.1", 1)];
         let more = [("$adopted/l.1/own.1", 1), ("$cluster/p.1", 0), ("client", 1)];
         let all = messages.into_iter().chain(more).map(|(client, count)| {
@@ -262,12 +260,13 @@ mod tests {
         let found: Vec<_> = handovers.iter().map(of).collect();
         let expected = [
             ("$adopted/l.1/a.0000000000000007", 1),
+            ("$adopted/m.1/a.0000000000000007", 0),
             ("$adopted/l.1/p.1", 1),
             ("$adopted/l.1/", 1),
             ("$adopted/a.0000000000000007/p.1", 0),
         ];
         assert_eq!(found, expected.map(|(client, count)| (client.to_owned(), count)));
-        assert_eq!(awaited.len(), 4);
+        assert_eq!(awaited.len(), 5);
         assert_eq!(&*state.sessions[0].sessions[0].client_id, "client");
     }
 

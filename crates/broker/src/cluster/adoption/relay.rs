@@ -23,9 +23,10 @@
 //! | was adopted by A, which has handed over its queue for P | are delivered to P's sessions only, before A has L's sessions |
 //! | was adopted by another node, to which A has handed over its queue for P | are dropped after an hour |
 //!
-//! If A is lost, too, the node that adopts its sessions has `$adopted/L/P`, and continues. A's own messages of L,
-//! `$adopted/L/`, are then L's messages for a lost node, `$adopted/L/A`. L's journal is adopted again after that of A, and
-//! adds no session that is there.
+//! If A is lost, too, the node that adopts its sessions has `$adopted/L/P`, and continues. `$adopted/L/` becomes
+//! `$adopted/L/A`, as of any two lost nodes: with L's messages for A's sessions, if there are any left, and A's messages
+//! for L's sessions in `$adopted/A/L`. If the adoption of L had not ended, it is repeated after that of A, and adds no
+//! session that is there, so what A has delivered is not delivered again.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
