@@ -1,8 +1,8 @@
 //! Backpressure of connected nodes: publishers of QoS 1 and 2 wait while the queue for a node that wants their messages is
-//! full. Nobody waits for a node that is not connected, or that acknowledges nothing.
+//! full. They do not wait for a node that is not connected, or that acknowledges nothing.
 //!
-//! Only publishers of this node wait, and only for its own queues. What comes over a lane is processed at once, so two nodes
-//! never wait for each other.
+//! Only publishers of this node wait, and only for its own queues. Messages that come over a lane are processed at once,
+//! so two nodes never wait for each other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -76,7 +76,7 @@ impl Room {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Nobody waits any more until there is room.
+    /// Ends the wait of publishers until there is room.
     pub(crate) fn give_up(&self) {
         let order = Ordering::SeqCst;
         if self.state.compare_exchange(FULL, GIVEN_UP, order, order).is_ok() {

@@ -33,7 +33,7 @@ fn the_queue_for_a_connected_node_takes_what_publishers_wait_for() {
     assert_eq!(deliver(&mut sessions, QoS::AtMostOnce, 1), 8);
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 3), 11, "they were routed before");
     assert_eq!(dropped(&sessions), 1);
-    // Nobody waits any more.
+    // Publishers do not wait any more.
     room.give_up();
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 1), 11);
     assert_eq!(dropped(&sessions), 2);
@@ -50,7 +50,7 @@ fn the_queue_for_a_connected_node_takes_what_publishers_wait_for() {
     assert!(!room.is_given_up() && !room.is_full());
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 4), 9);
     assert!(room.is_full());
-    // Nobody waits for a node that is not connected.
+    // Publishers do not wait for a node that is not connected.
     sessions.close(key, connection_id, Closing { will: false, expiry: None }, at(0));
     assert!(!room.is_full());
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 1), 9);

@@ -68,7 +68,7 @@ async fn run(net: Net, broker: Broker, there: Program) {
     there.stop();
     publish_all(&net, &mut publisher, 0..MESSAGES).await;
     assert_eq!(acknowledged(&net, &mut publisher, minute).await, IN_FLIGHT + QUEUED);
-    // Who publishes what the node does not want is not concerned.
+    // A publisher of messages that the node does not want does not wait.
     publish(&mut other, "here", 0, true).await;
     assert_eq!(acknowledged(&net, &mut other, minute).await, 1);
     assert_eq!(full(), 0);
@@ -87,7 +87,7 @@ async fn run(net: Net, broker: Broker, there: Program) {
     let left = MESSAGES - IN_FLIGHT - QUEUED;
     assert_eq!(acknowledged(&net, &mut publisher, minute).await, left);
     assert_eq!(full(), 1);
-    // Nobody waits for a node that is lost.
+    // Publishers do not wait for a node that is lost.
     there.stop();
     publish_all(&net, &mut publisher, 0..MESSAGES).await;
     let mut count = acknowledged(&net, &mut publisher, minute).await;
