@@ -136,7 +136,9 @@ fn the_end_of_a_get_in_a_frame_of_its_own() {
                 let is_chunked = head.contains("Transfer-Encoding: chunked\r\n");
                 assert!(is_chunked == head.starts_with("GET /api/content "), "{head}");
                 if is_chunked {
-                    assert_eq!(peer.until("\r\n0\r\n\r\n").unwrap(), "3\r\nabc\r\n0\r\n\r\n");
+                    // Of one chunk, or of two if the first frame came alone.
+                    let chunks = peer.until("\r\n0\r\n\r\n").unwrap();
+                    assert_eq!(chunks.split("\r\n").skip(1).step_by(2).collect::<String>(), "abc");
                 }
                 peer.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
             }
