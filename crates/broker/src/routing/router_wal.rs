@@ -125,13 +125,19 @@ impl RouterWal {
 
     /// Records the arrival of a message, after its deliveries.
     pub(crate) fn come(&mut self, message: &Message) {
-        if let Some((session, delivery)) = self.moved.take() {
-            self.records.push(&Record::Done { session, delivery });
-        }
         if let Some((session, packet)) = message.begun.filter(|(session, _)| *session != 0) {
             let (session, packet) = (SessionId(session), packet.get());
             self.is_awaited = true;
             self.records.push(&Record::Incoming { session, packet });
+        }
+        self.passed();
+    }
+
+    /// Records that a message was passed on which arrived earlier, after its delivery. Its publisher may have released the
+    /// packet identifier since then, and may use it for another message.
+    pub(crate) fn passed(&mut self) {
+        if let Some((session, delivery)) = self.moved.take() {
+            self.records.push(&Record::Done { session, delivery });
         }
         self.next();
     }

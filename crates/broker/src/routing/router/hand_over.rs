@@ -100,7 +100,7 @@ impl Router {
         if durable_id != 0 {
             self.wal.queue(durable_id, message, delivery);
         }
-        self.wal.come(message);
+        self.wal.passed();
     }
 
     /// A node has handed over everything: the adopted sessions get its messages as usual.

@@ -1,6 +1,7 @@
 //! Tests of the table, without a broker.
 
 mod full;
+mod handovers;
 mod relays;
 mod shares;
 mod waits;
