@@ -1,7 +1,9 @@
 //! As `adopted`, with publishers and subscribers at all nodes. Two nodes are lost at about the same time, and the third one
-//! adopts the sessions of both, in either order. Each of the three has messages for the two others.
+//! adopts the sessions of both, in either order; or the second one is lost when it adopts the first one. Each of the three
+//! has messages for the two others.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,11 +18,26 @@ use crate::simulation::lives::handles;
 use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
 
-/// Maximum times between the losses: shorter than that after which the first node is adopted.
+/// Maximum times between the losses, if the first node is not adopted before the second one is lost.
 const DELAYS: [Duration; 3] =
     [Duration::from_millis(1), Duration::from_secs(2), Duration::from_secs(50)];
 
-fn world(world: &mut World) {
+/// Time after the timeout in which a node is adopted.
+const ADOPTION: Duration = Duration::from_secs(20);
+
+/// Two nodes are lost before the first one is adopted.
+fn at_once(world: &mut World) {
+    let delay = DELAYS[world.draw(DELAYS.len() as u64) as usize];
+    enter(world, Duration::ZERO..delay);
+}
+
+/// The second node is lost when one of the two others is adopting the first one, or has adopted it.
+fn in_turn(world: &mut World) {
+    enter(world, TIMEOUT..TIMEOUT + ADOPTION);
+}
+
+/// Two nodes are lost with this time between.
+fn enter(world: &mut World, apart: Range<Duration>) {
     world.set_most_steps(6_000_000);
     world.set_steady();
     let (breaks, pace) = (world.draw(3) > 0, PACES[world.draw(PACES.len() as u64) as usize]);
@@ -67,7 +84,7 @@ fn world(world: &mut World) {
         until(|| publishers.iter().all(|own| own.borrow().heard() > 0) || are_through()).await;
         let enough = heard() + net.draw(40);
         until(|| heard() >= enough || are_through()).await;
-        lose_two(&net, &gates).await;
+        lose_two(&net, &gates, apart).await;
         until(are_through).await;
         gates.open_all();
         net.drain();
@@ -85,8 +102,8 @@ async fn begin(net: Net, absent: Rc<Cell<usize>>) {
     absent.set(0);
 }
 
-/// Cuts two nodes off.
-async fn lose_two(net: &Net, gates: &Gates) {
+/// Cuts two nodes off, with this time between.
+async fn lose_two(net: &Net, gates: &Gates, apart: Range<Duration>) {
     let stays = net.draw(3) as usize;
     let mut lost = [(stays + 1) % 3, (stays + 2) % 3];
     if net.draw(2) == 0 {
@@ -94,18 +111,22 @@ async fn lose_two(net: &Net, gates: &Gates) {
     }
     for at in lost {
         gates.of_nodes[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
-        let delay = DELAYS[net.draw(DELAYS.len() as u64) as usize];
-        assert!(delay < TIMEOUT);
-        net.sleep(Duration::from_micros(net.draw(delay.as_micros() as u64))).await;
+        let length = (apart.end - apart.start).as_micros() as u64;
+        net.sleep(apart.start + Duration::from_micros(net.draw(length))).await;
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    assert_eq!(sim::run(1000, world), sim::run(1000, world));
+    assert_eq!(sim::run(1000, at_once), sim::run(1000, at_once));
 }
 
 #[test]
 fn acknowledged_messages_survive_the_loss_of_two_nodes_at_once() {
-    sim::explore(6, world);
+    sim::explore(6, at_once);
+}
+
+#[test]
+fn acknowledged_messages_survive_the_loss_of_an_adopting_node() {
+    sim::explore(5, in_turn);
 }
