@@ -16,6 +16,7 @@ mod disk;
 mod full_disk;
 mod gates;
 mod groups;
+mod handed;
 mod inbox;
 mod limits;
 mod lives;

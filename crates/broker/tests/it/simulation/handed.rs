@@ -1,0 +1,64 @@
+//! As `nemesis`, with two faults only: the node of the subscribers is cut off until another one has adopted its sessions, and
+//! the node of the publishers loses power after it has handed over what it held for that node. Its publishers use the packet
+//! identifiers of those messages again, for other messages.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::sim::{self, World};
+use phalanx_nats::Passage;
+
+use crate::simulation::adopted::{PACES, TIMEOUT};
+use crate::simulation::clustered::begin;
+use crate::simulation::gates::Gates;
+use crate::simulation::lives::handles;
+use crate::simulation::nodes::Node;
+use crate::simulation::wire::{Brokers, until};
+use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
+
+/// Maximum time without power. No other node adopts the sessions meanwhile.
+const OUTAGE: Duration = Duration::from_secs(5);
+
+fn world(world: &mut World) {
+    world.set_processors(1);
+    world.set_most_steps(4_000_000);
+    world.set_steady();
+    let shared = Rc::new(Shared::default());
+    shared.breaks.set(world.draw(3) > 0);
+    shared.publishers_at.set(Brokers::one(1).restarting());
+    shared.subscribers_at.set(Brokers::NODES.restarting());
+    // Some messages come before the adoption, and some after the restart.
+    shared.pace.set(PACES[2]);
+    let mut graph = Graph::new();
+    let (gates, accept) = Gates::declare(world, &mut graph);
+    world.program(graph, accept);
+    let nodes = Rc::new([0, 1, 2].map(|number| Node::start(world, number)));
+    for number in 0..3 {
+        let nodes = nodes.clone();
+        world.client(async move { nodes[number].start_anew().await });
+    }
+    let count = 1 + world.draw(2) as usize;
+    shared.absent.set(count + 1);
+    world.client(begin(world.net(), shared.clone()));
+    subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
+    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
+    publisher::enter(world, &shared, publisher::number, &publishers);
+    let net = world.net();
+    world.client(async move {
+        let time = |most: Duration| Duration::from_millis(net.draw(most.as_millis() as u64));
+        until(|| publishers.iter().all(|own| own.borrow().heard() > 0)).await;
+        gates.of_nodes[0].set(Passage::Closed);
+        net.sleep(3 * TIMEOUT / 2 + time(TIMEOUT)).await;
+        nodes[1].cut_power(time(OUTAGE)).await;
+        // Each client holds it.
+        until(|| Rc::strong_count(&shared) == 1).await;
+        gates.open_all();
+        net.drain();
+    });
+}
+
+#[test]
+fn packet_identifiers_of_messages_that_were_handed_over_are_free_after_a_restart() {
+    sim::explore(4, world);
+}
