@@ -80,14 +80,10 @@ impl TlsStream {
             return Err(Failed { stream, reason: Reason::Invalid });
         };
         let tls = Self::new(stream, session.into());
-        let mut has_begun = false;
-        let reason = match tls.handshake(timeout, &mut has_begun).await {
-            Ok(None) => return Ok(tls),
-            Ok(Some(true)) => Reason::PlainHttp,
-            Ok(Some(false)) | Err(_) if has_begun => Reason::Invalid,
-            Ok(Some(false)) | Err(_) => Reason::NoBytes,
-        };
-        Err(Failed { stream: tls.stream, reason })
+        match tls.handshake(timeout).await {
+            Ok(()) => Ok(tls),
+            Err((reason, _)) => Err(Failed { stream: tls.stream, reason }),
+        }
     }
 
     /// Performs a handshake with the server `name`, for at most `timeout`.
@@ -100,13 +96,9 @@ impl TlsStream {
         let session = ClientConnection::new(config, name).map_err(invalid)?;
         let (tls, begun) = (Self::new(stream, session.into()), now());
         tls.flush(timeout).await?;
-        match tls.handshake(timeout.remaining(now() - begun), &mut false).await? {
-            None => Ok(tls),
-            Some(true) => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "the server does not speak TLS"))
-            }
-            Some(false) => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        let done = tls.handshake(timeout.remaining(now() - begun)).await;
+        done.map_err(|(_, error)| error)?;
+        Ok(tls)
     }
 
     fn new(stream: Stream, session: Connection) -> Self {
@@ -115,30 +107,31 @@ impl TlsStream {
         Self { stream, session, early, records, writing: Cell::new(false), passed: None }
     }
 
-    /// Returns `None` once the handshake is complete; otherwise whether the peer speaks plain HTTP. `has_begun` becomes
-    /// true when the first bytes arrive.
-    async fn handshake(
-        &self,
-        timeout: IoTimeout,
-        has_begun: &mut bool,
-    ) -> io::Result<Option<bool>> {
+    /// Receives and sends until the handshake is complete.
+    async fn handshake(&self, timeout: IoTimeout) -> Result<(), (Reason, io::Error)> {
         let begun = now();
         let mut raw = Vec::new();
+        // Of a failure at this point.
+        let mut reason = Reason::NoBytes;
         while self.session().is_handshaking() {
             raw.clear();
-            if self.stream.read(&mut raw, timeout.remaining(now() - begun)).await? == 0 {
-                return Ok(Some(false));
+            let left = timeout.remaining(now() - begun);
+            let read = self.stream.read(&mut raw, left).await.map_err(|error| (reason, error))?;
+            if read == 0 {
+                return Err((reason, io::ErrorKind::UnexpectedEof.into()));
             }
             // A handshake record starts with 22 (RFC 8446 §5.1), a request with a letter.
-            if !std::mem::replace(has_begun, true) && raw[0].is_ascii_uppercase() {
-                return Ok(Some(true));
+            if reason == Reason::NoBytes && raw[0].is_ascii_uppercase() {
+                let why = "the server does not speak TLS";
+                return Err((Reason::PlainHttp, io::Error::new(io::ErrorKind::InvalidData, why)));
             }
+            reason = Reason::Invalid;
             let fed = self.feed(&raw, &mut self.early.borrow_mut());
             // On failure this sends the alert.
-            self.flush(timeout.remaining(now() - begun)).await?;
-            fed?;
+            let flushed = self.flush(timeout.remaining(now() - begun)).await;
+            flushed.and(fed).map_err(|error| (reason, error))?;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Whether `protocol` was negotiated.
