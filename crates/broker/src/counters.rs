@@ -135,11 +135,11 @@ impl Counters {
     pub(crate) fn online<'k>(
         &self,
         client: &str,
-        keys: impl Iterator<Item = &'k str>,
+        keys: impl IntoIterator<Item = &'k str>,
         is_online: bool,
     ) {
         if let Some(peers) = self.peers_of(client) {
-            peers.members.online(keys.filter(|key| is_shared(key)), is_online);
+            peers.members.online(keys.into_iter().filter(|key| is_shared(key)), is_online);
         }
     }
 

@@ -90,6 +90,13 @@ struct Slot {
     session: Option<Box<Session>>,
 }
 
+impl Slot {
+    /// The session with this key, if it still exists.
+    fn of(&mut self, key: ClientKey) -> Option<&mut Session> {
+        self.session.as_deref_mut().filter(|_| self.generation == key.generation)
+    }
+}
+
 impl Sessions {
     pub(crate) fn new(
         (partition, directory): (usize, Directory),
@@ -189,8 +196,7 @@ impl Sessions {
 
     /// The session with this key, if it still exists.
     pub(crate) fn get(&mut self, key: ClientKey) -> Option<&mut Session> {
-        let slot = self.slots.get_mut(key.slot as usize)?;
-        slot.session.as_deref_mut().filter(|_| slot.generation == key.generation)
+        self.slots.get_mut(key.slot as usize)?.of(key)
     }
 
     /// The sessions in slots from `first` on, with their slots.
@@ -324,9 +330,8 @@ impl Sessions {
         let Some(slot) = self.slots.get_mut(key.slot as usize) else {
             return closed(Reason::UNSPECIFIED_ERROR);
         };
-        let session = slot.session.as_mut().filter(|_| slot.generation == key.generation);
         // The session was taken over: a connection that ended it itself no longer pulls.
-        let Some(session) = session.filter(|session| session.is_on(connection_id)) else {
+        let Some(session) = slot.of(key).filter(|session| session.is_on(connection_id)) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };
         if let Some(reason) = session.attachment.as_ref().and_then(|own| own.ended) {

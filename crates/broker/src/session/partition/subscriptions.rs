@@ -9,6 +9,7 @@ use phalanx_store::{Record, SessionId};
 
 use crate::access::NODE_CLIENTS;
 use crate::content::size::size;
+use crate::counters::Counters;
 use crate::durable::Lsn;
 use crate::events::drops::DropReason;
 use crate::model::client_key::ClientKey;
@@ -68,10 +69,7 @@ impl Sessions {
                 if !is_node && (session.keys.len() >= most || bytes > most_bytes) {
                     return Reason::QUOTA_EXCEEDED;
                 }
-                counters.subscribed(&session.client_id, (&request.key, size));
-                session.shared += usize::from(is_shared(&request.key));
-                counters.online(&session.client_id, [&*request.key].into_iter(), true);
-                session.keys.insert(request.key.clone(), size);
+                add_key(session, &counters, request.key.clone(), size);
             }
             if durable_id != 0 {
                 records.push(&Record::Subscribe {
@@ -105,8 +103,9 @@ impl Sessions {
 
     /// Records that a session counts as online for its shared subscriptions, or does not.
     pub(in crate::session) fn set_online(&mut self, key: ClientKey, is_online: bool) {
-        let counters = self.counters.clone();
-        let Some(session) = self.get(key) else { return };
+        let Self { slots, counters, .. } = self;
+        let slot = slots.get_mut(key.slot as usize);
+        let Some(session) = slot.and_then(|slot| slot.of(key)) else { return };
         if std::mem::replace(&mut session.is_online, is_online) != is_online && session.shared > 0 {
             counters.online(&session.client_id, session.keys.keys().map(|key| &**key), is_online);
         }
@@ -144,7 +143,7 @@ impl Sessions {
             let size = session.keys.remove(key);
             if let Some(size) = size {
                 session.shared -= usize::from(is_shared(key));
-                counters.online(&session.client_id, [&**key].into_iter(), false);
+                counters.online(&session.client_id, [&**key], false);
                 counters.unsubscribed(&session.client_id, (key, size));
                 work += size.work();
             }
@@ -186,13 +185,18 @@ impl Sessions {
         let Some(session) = self.get(key) else { return };
         for (key, size) in keys {
             if !session.keys.contains_key(&key) {
-                session.shared += usize::from(is_shared(&key));
-                counters.subscribed(&session.client_id, (&key, size));
-                if session.is_online {
-                    counters.online(&session.client_id, [&*key].into_iter(), true);
-                }
-                session.keys.insert(key, size);
+                add_key(session, &counters, key, size);
             }
         }
     }
+}
+
+/// Adds a subscription with this key to the session.
+fn add_key(session: &mut Session, counters: &Counters, key: Box<str>, size: SubscriptionSize) {
+    session.shared += usize::from(is_shared(&key));
+    counters.subscribed(&session.client_id, (&key, size));
+    if session.is_online {
+        counters.online(&session.client_id, [&*key], true);
+    }
+    session.keys.insert(key, size);
 }
