@@ -15,7 +15,7 @@ use phalanx_mqtt::{
 use phalanx_store::Record;
 
 use super::{Router, SENT_IMMEDIATELY};
-use crate::access::{self, Covered, Identity, Policy};
+use crate::access::{self, Covered, Identity, NODE_CLIENTS, Policy};
 use crate::config::{Config, Limits};
 use crate::content::parse::{PacketFilter, ParsedSubscription, parse};
 use crate::durable::Wal;
@@ -69,6 +69,12 @@ fn key(slot: u32) -> ClientKey {
 fn client(slot: u32) -> Subscriber {
     let identity = Identity { user: None, client: format!("client {slot}").into() };
     Subscriber { key: key(slot), durable_id: 0, identity, adoptions: None, has_messages: false }
+}
+
+/// Another node, with this name.
+fn node(slot: u32, name: &str) -> Subscriber {
+    let identity = Identity { user: None, client: format!("{NODE_CLIENTS}{name}").into() };
+    Subscriber { identity, ..client(slot) }
 }
 
 fn request(text: &str) -> SubscriptionRequest {

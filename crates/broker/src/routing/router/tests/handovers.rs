@@ -3,7 +3,6 @@
 use phalanx_mqtt::PacketId;
 
 use super::*;
-use crate::access::NODE_CLIENTS;
 use crate::model::delivery::How;
 use crate::requests::{Handed, HandingOver};
 
@@ -16,14 +15,7 @@ const ADOPTER: u64 = 5;
 fn subscribe(table: &mut Table, id: u64, text: &str) -> ClientKey {
     let (slot, mut request) = (id as u32, request(text));
     request.options.qos = QoS::ExactlyOnce;
-    let identity = Identity { user: None, client: format!("{NODE_CLIENTS}{id}").into() };
-    let node = Subscriber {
-        key: key(slot),
-        durable_id: id,
-        identity,
-        adoptions: None,
-        has_messages: false,
-    };
+    let node = Subscriber { durable_id: id, ..node(slot, &id.to_string()) };
     table.router.subscribe(node, vec![request]);
     key(slot)
 }

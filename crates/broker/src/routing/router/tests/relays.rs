@@ -1,7 +1,6 @@
 //! Messages of lost nodes for other nodes.
 
 use super::*;
-use crate::access::NODE_CLIENTS;
 use crate::model::delivery::How;
 use crate::model::handed::{adoption_id, mark};
 use crate::peers::Peers;

@@ -1,20 +1,15 @@
 //! Shared subscriptions with members at other nodes.
 
 use super::*;
-use crate::access::NODE_CLIENTS;
 use crate::model::group_id::group_id;
 use crate::peers::members::Counts;
 
 #[test]
 fn nodes_get_messages_of_a_group_by_their_members() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
-    let node = |slot: u32| {
-        let identity = Identity { user: None, client: format!("{NODE_CLIENTS}{slot}").into() };
-        Subscriber { identity, ..client(slot) }
-    };
     // With and without a condition.
     for (filter, published) in [("$share/g/t", "t"), ("$share/g/c?k=1", "c")] {
-        for of in [client(1), node(2), node(3)] {
+        for of in [client(1), node(2, "b"), node(3, "c")] {
             table.router.subscribe(of, vec![request(filter)]);
         }
         let own = message(published, false, &[Property::User("k", "1")]);

@@ -3,7 +3,6 @@
 use phalanx_mqtt::PacketId;
 
 use super::*;
-use crate::access::NODE_CLIENTS;
 use crate::peers::Peers;
 use crate::requests::NODE_FULL;
 
@@ -22,9 +21,9 @@ fn only_publishers_of_what_a_full_node_wants_wait() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
     let peers = Peers::new();
     table.router.peers = Some(peers.clone());
-    let identity = Identity { user: None, client: format!("{NODE_CLIENTS}b").into() };
-    let room = peers.rooms.of(&identity.client);
-    table.router.subscribe(Subscriber { identity, ..client(2) }, vec![request("there")]);
+    let there = node(2, "b");
+    let room = peers.rooms.of(&there.identity.client);
+    table.router.subscribe(there, vec![request("there")]);
     table.router.subscribe(client(1), vec![request("#")]);
     let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce(PacketId::MIN));
     let all = [
