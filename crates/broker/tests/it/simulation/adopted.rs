@@ -2,7 +2,6 @@
 //! good or for a while, and others adopt their sessions, to which the clients return. The guarantees of one broker hold:
 //! no session and no acknowledged message is lost, no QoS 2 message arrives twice, and the order is kept.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
@@ -15,10 +14,10 @@ use phalanx_nats::Passage;
 use phalanx_store::{Options, Store};
 
 use crate::simulation::clustered::begin;
-use crate::simulation::gates::{Gates, gate_of};
-use crate::simulation::lives::{Files, handles};
+use crate::simulation::gates::{Gates, draw_cut, gate_of};
+use crate::simulation::lives::Files;
 use crate::simulation::wire::{Brokers, NODES, until};
-use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
+use crate::simulation::{Clients, Shared, add_clients, are_through, config, serve};
 
 /// Time without a renewal after which a lease may be taken.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -139,11 +138,7 @@ fn enter(world: &mut World, stays: Stays, loss: Loss) {
     }
     world.program(graph, move |start| {
         accept(start)?;
-        for (broker, listeners) in brokers.iter().zip(&listeners) {
-            broker.begin(start);
-            broker.accept(listeners.listener(start)?)?;
-        }
-        Ok(())
+        serve(start, &brokers, &listeners)
     });
     let count = 1 + world.draw(2) as usize;
     shared.absent.set(count + usize::from(are_apart));
@@ -151,20 +146,13 @@ fn enter(world: &mut World, stays: Stays, loss: Loss) {
         // The publishers' node has to know the subscriptions.
         world.client(begin(world.net(), shared.clone()));
     }
-    let subscribers = handles(&vec![Default::default(); count]);
-    subscriber::enter(world, &shared, &subscribers);
-    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
-    publisher::enter(world, &shared, publisher::number, &publishers);
+    let clients = add_clients(world, &shared, count);
     let stays = match stays {
         Stays::None => usize::MAX,
         Stays::Publishers(at) | Stays::Subscribers(at) => at,
     };
-    let clients = (publishers, subscribers);
     world.client(nemesis(world.net(), (shared, stays, loss), gates, clients));
 }
-
-/// The publishers and the subscribers.
-type Clients = (Vec<Rc<RefCell<publisher::Memory>>>, Vec<Rc<RefCell<subscriber::Memory>>>);
 
 /// Cuts nodes off, first the one where most clients begin, but not the one that `stays`. Drains the brokers when all clients have
 /// finished.
@@ -180,8 +168,7 @@ async fn nemesis(
         of_publishers.chain(subscribers.iter().map(|own| own.borrow().heard())).sum()
     };
     let are_all_known = || publishers.iter().all(|own| own.borrow().heard() > 0);
-    // Each client holds it.
-    let are_through = || Rc::strong_count(&shared) == 1;
+    let are_through = || are_through(&shared);
     until(|| are_all_known() || are_through()).await;
     let enough = heard() + net.draw(60);
     until(|| heard() >= enough || are_through()).await;
@@ -205,7 +192,7 @@ async fn nemesis(
         if at == stays {
             continue;
         }
-        gates.of_nodes[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
+        gates.of_nodes[at].set(draw_cut(&net));
         cut.insert(at);
         net.sleep(Duration::from_millis(net.draw(2 * TIMEOUT.as_millis() as u64))).await;
         // A majority of the nodes remains, and either this one returns or others have its sessions.

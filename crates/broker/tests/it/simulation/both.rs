@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::sim::{self, Net, World};
-use phalanx_nats::Passage;
 
 use crate::simulation::adopted::{PACES, TIMEOUT, declare};
 use crate::simulation::clustered::probe;
-use crate::simulation::gates::Gates;
+use crate::simulation::gates::{Gates, draw_cut};
 use crate::simulation::lives::handles;
 use crate::simulation::wire::{Brokers, NODES, until};
-use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
+use crate::simulation::{PUBLISHERS, Shared, publisher, serve, subscriber};
 
 /// Maximum times between the losses, if the first node is not adopted before the second one is lost.
 const DELAYS: [Duration; 3] =
@@ -47,11 +46,7 @@ fn enter(world: &mut World, apart: Range<Duration>) {
     let listeners = NODES.map(|own| world.listen(own));
     world.program(graph, move |start| {
         accept(start)?;
-        for (broker, listeners) in brokers.iter().zip(&listeners) {
-            broker.begin(start);
-            broker.accept(listeners.listener(start)?)?;
-        }
-        Ok(())
+        serve(start, &brokers, &listeners)
     });
     // The publishers also wait until the subscriptions are known.
     let absent = Rc::new(Cell::new(NODES.len() + 1));
@@ -110,7 +105,7 @@ async fn lose_two(net: &Net, gates: &Gates, apart: Range<Duration>) {
         lost.reverse();
     }
     for at in lost {
-        gates.of_nodes[at].set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
+        gates.of_nodes[at].set(draw_cut(net));
         let length = (apart.end - apart.start).as_micros() as u64;
         net.sleep(apart.start + Duration::from_micros(net.draw(length))).await;
     }

@@ -11,7 +11,7 @@ use phalanx_mqtt::Packet;
 
 use crate::simulation::subscriber::ask_for;
 use crate::simulation::wire::{Brokers, Lost, NODES, Wire, address, until};
-use crate::simulation::{PUBLISHERS, Shared, config, lives::handles, publisher, subscriber};
+use crate::simulation::{Shared, add_clients, are_through, config, serve};
 
 /// The address of the subscribers' broker.
 const OTHER: SocketAddr = NODES[1];
@@ -53,21 +53,13 @@ fn world(world: &mut World) {
     let mut graph = Graph::new();
     let brokers = [&publishers, &subscribers].map(|own| Broker::declare(&mut graph, own));
     let listeners = [address(), OTHER].map(|own| world.listen(own));
-    world.program(graph, move |start| {
-        for (broker, listeners) in brokers.iter().zip(&listeners) {
-            broker.begin(start);
-            broker.accept(listeners.listener(start)?)?;
-        }
-        Ok(())
-    });
+    world.program(graph, move |start| serve(start, &brokers, &listeners));
     let count = 1 + world.draw(2) as usize;
     // The publishers also wait for the bridge.
     shared.absent.set(count + 1);
     let of_bridge = if sides == 1 { OTHER } else { address() };
     world.client(begin(world.net(), shared.clone(), of_bridge));
-    subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
-    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
-    publisher::enter(world, &shared, publisher::number, &publishers);
+    add_clients(world, &shared, count);
     world.client(end(world.net(), shared, of_bridge));
 }
 
@@ -81,7 +73,7 @@ async fn begin(net: Net, shared: Rc<Shared>, broker: SocketAddr) {
 /// ping at intervals.
 async fn end(net: Net, shared: Rc<Shared>, broker: SocketAddr) {
     // Each of the others holds it.
-    until(|| Rc::strong_count(&shared) == 1).await;
+    until(|| are_through(&shared)).await;
     await_bridge(&net, broker).await;
     net.sleep(Duration::from_secs([0, 100][net.draw(2) as usize])).await;
     net.drain();

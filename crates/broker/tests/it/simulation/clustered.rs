@@ -12,25 +12,45 @@ use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Publish, Reason};
 use phalanx_nats::ModelServer;
 
-use crate::simulation::lives::handles;
 use crate::simulation::subscriber::ask_for;
 use crate::simulation::wire::{Brokers, Lost, NODES, Wire, until};
-use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
+use crate::simulation::{Shared, add_clients, are_through, config, serve};
 
 /// The address of NATS.
 pub(crate) fn nats() -> SocketAddr {
     ([10, 0, 0, 9], 4222).into()
 }
 
+/// The timeout of the nodes, of which their intervals are parts. In simulation, much time can pass during few steps.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3600);
+
 /// The configuration of a node.
 pub(crate) fn node(world: &World, name: &str) -> Config {
     let mut own = config(world);
     own.cluster.servers = vec![nats().to_string().parse().unwrap()];
     own.cluster.node = name.to_owned();
-    // In simulation, much time can pass during few steps.
-    own.cluster.timeout = Duration::from_secs(3600);
+    own.cluster.timeout = TIMEOUT;
     own.seed = Some(world.seed() << 20 | u64::from(name.as_bytes()[0]));
     own
+}
+
+/// Starts nodes with these names over a network that does not fail. They have lanes after two timeouts. Returns NATS.
+pub(crate) fn start_nodes(world: &mut World, names: &[&str]) -> ModelServer {
+    world.set_processors(1);
+    world.set_steady();
+    let mut graph = Graph::new();
+    let of = |name: &&str| Broker::declare(&mut graph, &node(world, name));
+    let brokers: Vec<_> = names.iter().map(of).collect();
+    let stage = graph.stage("nats").shared(());
+    let listeners: Vec<_> = NODES[..names.len()].iter().map(|own| world.listen(*own)).collect();
+    let (of_nats, model) = (world.listen(nats()), ModelServer::default());
+    let of_program = model.clone();
+    world.program(graph, move |start| {
+        let (own, listener) = (of_program.clone(), of_nats.listener(start)?);
+        stage.dispatch(move |_| own.accept(listener, stage))?;
+        serve(start, &brokers, &listeners)
+    });
+    model
 }
 
 fn world(world: &mut World) {
@@ -66,19 +86,13 @@ fn world(world: &mut World) {
                 }
             })?;
         }
-        for (broker, listeners) in brokers.iter().zip(&listeners) {
-            broker.begin(start);
-            broker.accept(listeners.listener(start)?)?;
-        }
-        Ok(())
+        serve(start, &brokers, &listeners)
     });
     let count = 1 + world.draw(2) as usize;
     // The publishers also wait until the subscriptions are known.
     shared.absent.set(count + 1);
     world.client(begin(world.net(), shared.clone()));
-    subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
-    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
-    publisher::enter(world, &shared, publisher::number, &publishers);
+    add_clients(world, &shared, count);
     world.client(end(world.net(), shared));
 }
 
@@ -123,8 +137,7 @@ async fn probe_once(
 
 /// Drains the brokers when all other clients have finished. Without this they would never be at rest.
 async fn end(net: Net, shared: Rc<Shared>) {
-    // Each of the others holds it.
-    until(|| Rc::strong_count(&shared) == 1).await;
+    until(|| are_through(&shared)).await;
     net.drain();
 }
 

@@ -7,7 +7,7 @@ use phalanx_mqtt::{
     SubscribeOptions, SubscriptionBuffer, Unsubscribe,
 };
 
-use crate::simulation::shares::{TIMEOUT, start_nodes};
+use crate::simulation::clustered::{TIMEOUT, start_nodes};
 use crate::simulation::wire::{NODES, Wire};
 
 /// More than a topic filter may have that are evaluated one by one.
@@ -77,7 +77,7 @@ async fn run(net: Net) {
 
 fn world(world: &mut World) {
     world.set_most_steps(1_000_000);
-    start_nodes(world);
+    start_nodes(world, &["a", "b", "c"]);
     world.client(run(world.net()));
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use phalanx::Graph;
 use phalanx::runtime::{StartContext, StartError};
-use phalanx::sim::World;
+use phalanx::sim::{Net, World};
 use phalanx_nats::{ModelServer, Passage};
 
 use crate::simulation::clustered::nats;
@@ -20,6 +20,11 @@ pub(crate) fn gate_of(number: usize) -> SocketAddr {
     let mut address = nats();
     address.set_port(address.port() + number as u16);
     address
+}
+
+/// One of the ways in which a node is cut off.
+pub(crate) fn draw_cut(net: &Net) -> Passage {
+    [Passage::Frozen, Passage::Closed][net.draw(2) as usize]
 }
 
 impl Gates {

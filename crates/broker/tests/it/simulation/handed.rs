@@ -1,6 +1,6 @@
-//! As `nemesis`, with two faults only: the node of the subscribers is cut off until another one has adopted its sessions, and
-//! the node of the publishers loses power after it has handed over what it held for that node. Its publishers use the packet
-//! identifiers of those messages again, for other messages.
+//! As `nemesis`, with two faults only: the node of the subscribers is cut off until another one has adopted its sessions,
+//! and the node of the publishers loses power after it has handed over its messages for that node. Its publishers use the
+//! packet identifiers of those messages again, for other messages.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,10 +12,9 @@ use phalanx_nats::Passage;
 use crate::simulation::adopted::{PACES, TIMEOUT};
 use crate::simulation::clustered::begin;
 use crate::simulation::gates::Gates;
-use crate::simulation::lives::handles;
 use crate::simulation::nodes::Node;
 use crate::simulation::wire::{Brokers, until};
-use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
+use crate::simulation::{Shared, add_clients, are_through};
 
 /// Maximum time without power. No other node adopts the sessions meanwhile.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -41,9 +40,7 @@ fn world(world: &mut World) {
     let count = 1 + world.draw(2) as usize;
     shared.absent.set(count + 1);
     world.client(begin(world.net(), shared.clone()));
-    subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
-    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
-    publisher::enter(world, &shared, publisher::number, &publishers);
+    let (publishers, _) = add_clients(world, &shared, count);
     let net = world.net();
     world.client(async move {
         let time = |most: Duration| Duration::from_millis(net.draw(most.as_millis() as u64));
@@ -51,8 +48,7 @@ fn world(world: &mut World) {
         gates.of_nodes[0].set(Passage::Closed);
         net.sleep(3 * TIMEOUT / 2 + time(TIMEOUT)).await;
         nodes[1].cut_power(time(OUTAGE)).await;
-        // Each client holds it.
-        until(|| Rc::strong_count(&shared) == 1).await;
+        until(|| are_through(&shared)).await;
         gates.open_all();
         net.drain();
     });

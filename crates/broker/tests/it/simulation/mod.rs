@@ -34,13 +34,14 @@ mod subscriber;
 mod wills;
 mod wire;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::runtime::ActiveProcessors;
-use phalanx::sim::{self, Faults, World};
+
+use phalanx::runtime::{ActiveProcessors, StartContext, StartError};
+use phalanx::sim::{self, Faults, Listeners, World};
 use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::QoS;
 
@@ -61,6 +62,36 @@ struct Shared {
     pace: Cell<Duration>,
     publishers_at: Cell<Brokers>,
     subscribers_at: Cell<Brokers>,
+}
+
+/// The publishers and the subscribers.
+type Clients = (Vec<Rc<RefCell<publisher::Memory>>>, Vec<Rc<RefCell<subscriber::Memory>>>);
+
+/// Adds the publishers, and this number of subscribers.
+fn add_clients(world: &mut World, shared: &Rc<Shared>, subscribers: usize) -> Clients {
+    let subscribers = handles(&vec![Default::default(); subscribers]);
+    subscriber::enter(world, shared, &subscribers);
+    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
+    publisher::enter(world, shared, publisher::number, &publishers);
+    (publishers, subscribers)
+}
+
+/// Whether all clients have finished: each of them holds `shared`, as does the caller.
+fn are_through(shared: &Rc<Shared>) -> bool {
+    Rc::strong_count(shared) == 1
+}
+
+/// Lets each broker begin, and accept clients.
+fn serve(
+    start: &StartContext,
+    brokers: &[Broker],
+    listeners: &[Listeners],
+) -> Result<(), StartError> {
+    for (broker, listeners) in brokers.iter().zip(listeners) {
+        broker.begin(start);
+        broker.accept(listeners.listener(start)?)?;
+    }
+    Ok(())
 }
 
 /// The QoS of a publisher's message with this number.
@@ -105,13 +136,7 @@ fn enter(world: &mut World, started: impl Fn(ActiveProcessors) + 'static) {
     begin(world, &config(world), started);
     let subscribers = 1 + world.draw(3) as usize;
     shared.absent.set(subscribers);
-    subscriber::enter(world, &shared, &handles(&vec![Default::default(); subscribers]));
-    publisher::enter(
-        world,
-        &shared,
-        publisher::number,
-        &handles(&[(); PUBLISHERS].map(|()| Default::default())),
-    );
+    add_clients(world, &shared, subscribers);
 }
 
 #[test]

@@ -11,11 +11,10 @@ use phalanx_nats::Passage;
 
 use crate::simulation::adopted::{PACES, TIMEOUT};
 use crate::simulation::clustered::begin;
-use crate::simulation::gates::Gates;
-use crate::simulation::lives::handles;
+use crate::simulation::gates::{Gates, draw_cut};
 use crate::simulation::nodes::Node;
 use crate::simulation::wire::{Brokers, until};
-use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
+use crate::simulation::{Shared, add_clients, are_through};
 
 /// Sources of faults, which act at the same time.
 const SOURCES: u64 = 2;
@@ -57,9 +56,7 @@ fn world(world: &mut World) {
     if stays.is_some() {
         world.client(begin(world.net(), shared.clone()));
     }
-    subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
-    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
-    publisher::enter(world, &shared, publisher::number, &publishers);
+    let (publishers, _) = add_clients(world, &shared, count);
     let scene = Rc::new(Scene { net: world.net(), nodes, gates, stays, shared });
     for number in 0..3 {
         let scene = scene.clone();
@@ -83,7 +80,7 @@ fn world(world: &mut World) {
 impl Scene {
     /// Whether all publishers and subscribers have finished.
     fn is_over(&self) -> bool {
-        Rc::strong_count(&self.shared) == 1
+        are_through(&self.shared)
     }
 
     /// A time below this.
@@ -125,7 +122,7 @@ impl Scene {
 
     /// Closes the gates of these nodes for this time.
     async fn close(&self, nodes: Range<usize>, time: Duration) {
-        let passage = [Passage::Frozen, Passage::Closed][self.net.draw(2) as usize];
+        let passage = draw_cut(&self.net);
         let gates = &self.gates.of_nodes[nodes];
         gates.iter().for_each(|gate| gate.set(passage));
         self.net.sleep(time).await;

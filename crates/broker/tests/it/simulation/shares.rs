@@ -1,19 +1,11 @@
 //! A shared subscription over three nodes: each gets messages in proportion to its members that are online.
 
-use std::time::Duration;
-
 use phalanx::sim::{self, Net, World};
-use phalanx::{Graph, select};
-use phalanx_broker::Broker;
 use phalanx_mqtt::{Delivery, Packet, Properties, Publish};
-use phalanx_nats::ModelServer;
 
-use crate::simulation::clustered::{nats, node};
+use crate::simulation::clustered::{TIMEOUT, start_nodes};
 use crate::simulation::subscriber::subscribe_to;
 use crate::simulation::wire::{NODES, Wire};
-
-/// The timeout of the nodes, of which their intervals are parts.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A client with a kept session that has joined the group at a node.
 async fn member(net: &Net, name: &str, node: usize) -> Wire {
@@ -33,41 +25,14 @@ async fn shares(net: &Net, members: &mut [&mut Wire], count: usize) -> Vec<usize
     }
     let mut received = Vec::new();
     for member in members {
-        let mut own = 0;
-        while let phalanx::task::Either::Left(came) =
-            select(Box::pin(member.next()), net.sleep(TIMEOUT / 10)).await
-        {
-            let Ok(came) = came else { panic!("a member lost its connection") };
-            assert!(matches!(came.packet(), Packet::Publish(_)));
-            own += 1;
-        }
-        received.push(own);
+        let check = |came: &Packet<'_>| assert!(matches!(came, Packet::Publish(_)));
+        received.push(member.count(net, TIMEOUT / 10, check).await);
     }
     received
 }
 
-/// Starts three nodes over a network that does not fail. They have lanes after two timeouts.
-pub(crate) fn start_nodes(world: &mut World) {
-    world.set_processors(1);
-    world.set_steady();
-    let mut graph = Graph::new();
-    let brokers = ["a", "b", "c"].map(|name| Broker::declare(&mut graph, &node(world, name)));
-    let stage = graph.stage("nats").shared(());
-    let listeners = NODES.map(|own| world.listen(own));
-    let (of_nats, model) = (world.listen(nats()), ModelServer::default());
-    world.program(graph, move |start| {
-        let (own, listener) = (model.clone(), of_nats.listener(start)?);
-        stage.dispatch(move |_| own.accept(listener, stage))?;
-        for (broker, listeners) in brokers.iter().zip(&listeners) {
-            broker.begin(start);
-            broker.accept(listeners.listener(start)?)?;
-        }
-        Ok(())
-    });
-}
-
 fn world(world: &mut World) {
-    start_nodes(world);
+    start_nodes(world, &["a", "b", "c"]);
     let net = world.net();
     world.client(async move {
         net.sleep(2 * TIMEOUT).await;

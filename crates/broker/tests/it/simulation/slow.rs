@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
+use phalanx::Graph;
 use phalanx::sim::{self, Net, Program, World};
-use phalanx::{Graph, select};
 use phalanx_broker::Broker;
 use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Publish, Reason};
 use phalanx_nats::ModelServer;
 
-use crate::simulation::clustered::{nats, node};
-use crate::simulation::shares::TIMEOUT;
+use crate::simulation::clustered::{TIMEOUT, nats, node};
 use crate::simulation::subscriber::subscribe_to;
 use crate::simulation::wire::{NODES, Wire};
 
@@ -36,16 +35,11 @@ async fn publish(wire: &mut Wire, topic: &str, number: usize, is_awaited: bool) 
 
 /// The number of acknowledgements that arrive until none does for this time.
 async fn acknowledged(net: &Net, wire: &mut Wire, time: Duration) -> usize {
-    let mut count = 0;
-    while let phalanx::task::Either::Left(came) =
-        select(Box::pin(wire.next()), net.sleep(time)).await
-    {
-        let Ok(came) = came else { panic!("the connection is lost") };
-        let Packet::PubAck(ack) = came.packet() else { panic!("{:?}", came.packet()) };
+    wire.count(net, time, |came| {
+        let Packet::PubAck(ack) = came else { panic!("{came:?}") };
         assert!(matches!(ack.reason, Reason::SUCCESS | Reason::NO_MATCHING_SUBSCRIBERS));
-        count += 1;
-    }
-    count
+    })
+    .await
 }
 
 /// Publishes messages one after the other, although the first are not acknowledged.

@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::task::Poll;
 use std::time::Duration;
 
+use phalanx::select;
 use phalanx::sim::{Client, Net};
+use phalanx::task::Either;
 use phalanx_mqtt::{Connect, Frame, Packet, Property, PropertyBuffer, Reason, Version, Will};
 
 /// The addresses of brokers, if there are several.
@@ -231,6 +233,22 @@ impl Wire {
                 return Err(Lost);
             }
         }
+    }
+
+    /// The number of packets that arrive until none does for this time. `check` asserts what they are.
+    pub(crate) async fn count(
+        &mut self,
+        net: &Net,
+        time: Duration,
+        check: impl Fn(&Packet<'_>),
+    ) -> usize {
+        let mut count = 0;
+        while let Either::Left(came) = select(Box::pin(self.next()), net.sleep(time)).await {
+            let Ok(came) = came else { panic!("the connection is lost") };
+            check(&came.packet());
+            count += 1;
+        }
+        count
     }
 
     /// Waits for the broker to close the connection. Whether it closed in order and without another packet.
