@@ -29,8 +29,9 @@ const MAX_CHUNK: usize = 4096;
 /// Limits the address space of the calling thread's stacks, in bytes, including 20 KiB for the guard of each. The
 /// default is 16 GiB, enough for 199,000 stacks of the default size. Stacks that exist are kept.
 ///
-/// A mapping contains several stacks of one size: up to 4,096, and half of those for which there is room. At the limit, a new fibre waits until another one with the same size of stack ends, in the order of arrival; a fibre
-/// that is alone with its size never waits. If fibres wait for fibres that have not started, leave room for those.
+/// A mapping contains several stacks of one size: up to 4,096, and half of those for which there is room. At the limit, a new
+/// fibre waits until another one with the same size of stack ends, in the order of arrival; a fibre that is alone with its
+/// size never waits. If fibres wait for fibres that have not started, leave room for those.
 ///
 /// Call it on each processor, from the `start` of the program or from an operation.
 pub fn set_stack_limit(bytes: usize) {

@@ -53,8 +53,8 @@ pub struct CostSnapshot {
 }
 
 impl PlacementSnapshot {
-    /// Lines for people, of 80 columns if names are short: the mix and the indicators, the last decision, and its costs. `uptime_ns` is
-    /// that of the snapshot.
+    /// Lines for people, of 80 columns if names are short: the mix and the indicators, the last decision, and its costs.
+    /// `uptime_ns` is that of the snapshot.
     pub fn lines(&self, uptime_ns: u64) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.indicators.is_empty() {

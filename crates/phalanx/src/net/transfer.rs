@@ -1,5 +1,5 @@
-//! The futures of reads and writes of a stream, and writes without one. An `async fn` would be larger, because it contains its
-//! arguments twice.
+//! The futures of reads and writes of a stream, and a write without a future. An `async fn` would be larger, because it
+//! contains its arguments twice.
 
 use std::io;
 use std::pin::Pin;
