@@ -14,4 +14,3 @@ pub(crate) mod loads;
 pub(crate) mod lookup;
 pub(crate) mod read;
 pub(crate) mod stages;
-pub(crate) mod validators;

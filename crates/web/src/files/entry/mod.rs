@@ -1,5 +1,7 @@
 //! A cached file: its validators, header lines and content.
 
+mod validators;
+
 use std::sync::Arc;
 
 use phalanx::fs::{File, Metadata};
@@ -8,7 +10,7 @@ use phalanx_http::{Coding, Entity, Validators};
 
 use crate::clock::unix_seconds;
 use crate::files::encodings::variants::{Sources, Variants};
-use crate::files::validators::{file_tag, is_fresh, seconds, stated, with_coding};
+use crate::files::entry::validators::{file_tag, is_fresh, seconds, stated, with_coding};
 use crate::site::Kind;
 
 /// Largest file cached as a whole, in bytes; larger files are cached in blocks.
