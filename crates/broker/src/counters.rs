@@ -9,8 +9,8 @@ use crate::access::NODE_CLIENTS;
 use crate::events::EventLog;
 use crate::events::drops::Drops;
 use crate::listen::metrics::ListenerFamilies;
-use crate::model::group::is_shared;
-use crate::model::subscription_size::SubscriptionSize;
+use crate::model::subscriptions::group::is_shared;
+use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::peers::Peers;
 
 /// The broker's counters and gauges. Each is updated once per cohort or per connection.

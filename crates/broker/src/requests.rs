@@ -15,7 +15,7 @@ use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::room::Room;
 use crate::model::session::Adoptions;
-use crate::model::subscription_size::Keys;
+use crate::model::subscriptions::subscription_size::Keys;
 use crate::peers::members::Counts;
 
 /// A handle to the routing stage.

@@ -10,7 +10,7 @@ use crate::admin::failure::{Failure, Outcome};
 use crate::admin::query::Query;
 use crate::context::Context;
 use crate::model::message::{Message, check};
-use crate::model::trie::is_shallow;
+use crate::model::subscriptions::trie::is_shallow;
 use crate::requests::{Answer, BrowseRequest, Item, JOURNAL_FULL, Publication};
 
 /// Bytes of a payload that a list shows.

@@ -9,8 +9,8 @@ use phalanx_mqtt::{Delivery, Packet, PropertyBuffer, Publish, Version};
 
 use crate::context::Context;
 use crate::lane::Lane;
-use crate::model::group_id::sync_id;
 use crate::model::message::Message;
+use crate::model::subscriptions::group_id::sync_id;
 use crate::requests::{Answer, BrowseRequest, Item};
 use crate::session::operations::RETRY_DELAY;
 

@@ -18,9 +18,9 @@ use phalanx_matcher::{
 
 use crate::content::attributes::{Attributes, ByName};
 use crate::content::parse::Content;
-use crate::model::group::{Group, Joining};
 use crate::model::message::Message;
-use crate::model::subscribers::{ClientIndex, Subscription};
+use crate::model::subscriptions::group::{Group, Joining};
+use crate::model::subscriptions::subscribers::{ClientIndex, Subscription};
 
 /// The identity of a filter: its client and its subscription's key. The members of a group share one filter.
 pub(crate) type Key = (Option<ClientIndex>, Box<str>);

@@ -5,9 +5,9 @@
 
 use crate::content::parse::Content;
 use crate::content::path::path;
-use crate::model::subscribers::Subscribers;
-use crate::model::subscription_size::SubscriptionSize;
-use crate::model::trie::Trie;
+use crate::model::subscriptions::subscribers::Subscribers;
+use crate::model::subscriptions::subscription_size::SubscriptionSize;
+use crate::model::subscriptions::trie::Trie;
 
 /// Approximate bytes of a subscription without its key.
 const OWN: usize = 256;

@@ -19,7 +19,7 @@ use crate::model::client_key::{ClientKey, partition_of};
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::session::{Adoptions, Inflight, Queued, Session, Will};
-use crate::model::subscription_size::SubscriptionSize;
+use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
 
 /// The recovered state.

@@ -11,7 +11,7 @@ use phalanx_mqtt::{
 use crate::content::parse::{self, PacketFilter};
 use crate::content::path::path;
 use crate::lane::Lane;
-use crate::model::group_id::group_id;
+use crate::model::subscriptions::group_id::group_id;
 
 /// Maximum number of filters of one batch, of one packet, and maximum size of a packet's filters in bytes. If a node's
 /// packets are small, those of one packet take half of it; the answer has to fit too.

@@ -10,7 +10,7 @@ use phalanx_mqtt::{
 use crate::events::drops::{DropReason, Dropped};
 use crate::link::{Link, via};
 use crate::model::message;
-use crate::model::trie::is_shallow;
+use crate::model::subscriptions::trie::is_shallow;
 
 impl Link {
     /// Processes the complete packets in `raw`: appends those for the session to `buffer`. Returns their length.

@@ -2,8 +2,8 @@
 //! the first is the number of the adoption.
 
 use crate::model::delivery::Identifiers;
-use crate::model::group_id::group_id;
 use crate::model::message::Source;
+use crate::model::subscriptions::group_id::group_id;
 
 /// The second identifier of a message that is handed over, and of the mark.
 const HANDED: u32 = 1;

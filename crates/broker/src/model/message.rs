@@ -12,7 +12,7 @@ use phalanx_mqtt::{
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
 use crate::model::handed::MARK_TOPIC;
-use crate::model::trie::is_shallow;
+use crate::model::subscriptions::trie::is_shallow;
 
 /// Checks whether a message may be forwarded. A strict receiver would close its connection for an invalid
 /// message, and so would this broker when a receiver publishes to an invalid response topic. Either would

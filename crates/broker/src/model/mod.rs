@@ -2,8 +2,6 @@
 
 pub(crate) mod client_key;
 pub(crate) mod delivery;
-pub(crate) mod group;
-pub(crate) mod group_id;
 pub(crate) mod handed;
 pub(crate) mod message;
 pub(crate) mod message_pool;
@@ -11,8 +9,6 @@ pub(crate) mod qos2;
 pub(crate) mod room;
 pub(crate) mod session;
 pub(crate) mod small_map;
-pub(crate) mod subscribers;
-pub(crate) mod subscription_size;
+pub(crate) mod subscriptions;
 pub(crate) mod topic_aliases;
-pub(crate) mod trie;
 pub(crate) mod waiting_sender;

@@ -15,7 +15,7 @@ use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::room::Room;
 use crate::model::small_map::SmallMap;
-use crate::model::subscription_size::SubscriptionSize;
+use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::model::waiting_sender::WaitingSender;
 use phalanx::sync::Notify;
 

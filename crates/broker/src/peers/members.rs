@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use indexmap::IndexSet;
 
 use crate::lock::lock;
-use crate::model::group_id::group_id;
+use crate::model::subscriptions::group_id::group_id;
 
 /// The number of members that a node has if it announces none: the first one is online when it subscribes.
 pub(crate) const DEFAULT: u32 = 1;

@@ -14,12 +14,12 @@ use crate::events::Origin;
 use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
 use crate::model::client_key::ClientKey;
-use crate::model::group_id::qos_of_sync;
 use crate::model::handed::source_of;
 use crate::model::message::{self, Source};
 use crate::model::message_pool;
+use crate::model::subscriptions::group_id::qos_of_sync;
+use crate::model::subscriptions::trie::is_shallow;
 use crate::model::topic_aliases::may_have_alias;
-use crate::model::trie::is_shallow;
 use crate::requests::JOURNAL_FULL;
 
 /// Initial number of messages routed at once. It adapts to the deliveries per message of the last batch.

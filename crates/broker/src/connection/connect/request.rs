@@ -12,7 +12,7 @@ use crate::connection::connect::authenticate::Credentials;
 use crate::connection::connect::refusal::{Refusal, maximum_packet_size};
 use crate::context::Context;
 use crate::model::message::{self, Message};
-use crate::model::trie::is_shallow;
+use crate::model::subscriptions::trie::is_shallow;
 use crate::session::partition::open::Opening;
 
 /// Maximum length of a client identifier, in bytes.

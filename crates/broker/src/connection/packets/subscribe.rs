@@ -16,8 +16,8 @@ use crate::connection::end::{End, UNDECIDED};
 use crate::content::parse::{self, PacketFilter, PacketParser, ParsedSubscription};
 use crate::content::path::path;
 use crate::events::drops::{DropReason, Dropped};
-use crate::model::subscription_size::SubscriptionSize;
-use crate::model::trie::is_shallow;
+use crate::model::subscriptions::subscription_size::SubscriptionSize;
+use crate::model::subscriptions::trie::is_shallow;
 use crate::requests::SubscriptionRequest;
 
 const NOT_ALLOWED: &str = "this client may not subscribe to this topic filter";

@@ -10,7 +10,7 @@ use crate::model::client_key::ClientKey;
 use crate::model::message::{Message, Source};
 use crate::model::room::Room;
 use crate::model::session::Adoptions;
-use crate::model::subscribers::ClientIndex;
+use crate::model::subscriptions::subscribers::ClientIndex;
 use crate::peers::handovers::handover_of;
 use crate::peers::members::{Counts, DEFAULT};
 use crate::requests::Subscriber;

@@ -4,9 +4,9 @@ use super::Router;
 use super::clients::{Client, OnlineMembers};
 use crate::access::{Covered, Policy};
 use crate::model::client_key::ClientKey;
-use crate::model::group::{Group, States};
 use crate::model::message::{Message, Source};
-use crate::model::subscribers::{ClientIndex, Subscription};
+use crate::model::subscriptions::group::{Group, States};
+use crate::model::subscriptions::subscribers::{ClientIndex, Subscription};
 use crate::peers::members::{Counts, DEFAULT};
 
 /// The clients, for one message.

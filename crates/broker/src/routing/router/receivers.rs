@@ -7,9 +7,9 @@ use phalanx_mqtt::{QoS, RetainHandling, SubscribeOptions};
 use crate::access::Covered;
 use crate::events::drops::Dropped;
 use crate::model::delivery::{How, Identifiers};
-use crate::model::group::Group;
 use crate::model::message::{Message, Source};
-use crate::model::subscribers::Subscription;
+use crate::model::subscriptions::group::Group;
+use crate::model::subscriptions::subscribers::Subscription;
 use crate::peers::Peers;
 use crate::routing::router::clients::Client;
 

@@ -14,7 +14,7 @@ use crate::content::path::path;
 use crate::events::drops::{DropReason, Dropped};
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::Message;
-use crate::model::subscribers::Subscription;
+use crate::model::subscriptions::subscribers::Subscription;
 use crate::requests::{BrowseRequest, FirstIds, PendingRetained, RetainedProgress};
 use crate::routing::retained::{Flow, RetainedBudget};
 

@@ -30,7 +30,7 @@ use crate::durable::wal::NotDurable;
 use crate::durable::{Lsn, Wal, disk_timeout};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
-use crate::model::subscription_size::SubscriptionSize;
+use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::model::waiting_sender::WaitingSender;
 use crate::requests::{Answer, Item, PendingRetained, Routes, SubscriptionRequest};
 use crate::session::partition::Sessions;

@@ -38,7 +38,7 @@ use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::model::session::{Session, SessionLoad};
-use crate::model::subscription_size::chunks;
+use crate::model::subscriptions::subscription_size::chunks;
 use crate::model::waiting_sender::WaitingSender;
 use crate::session::partition::close::schedule;
 use crate::session::state::directory::Directory;

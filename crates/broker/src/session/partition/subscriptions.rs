@@ -13,9 +13,9 @@ use crate::counters::Counters;
 use crate::durable::Lsn;
 use crate::events::drops::DropReason;
 use crate::model::client_key::ClientKey;
-use crate::model::group::is_shared;
 use crate::model::session::Session;
-use crate::model::subscription_size::SubscriptionSize;
+use crate::model::subscriptions::group::is_shared;
+use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
 use crate::session::partition::Sessions;
 

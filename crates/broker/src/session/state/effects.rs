@@ -8,7 +8,7 @@ use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::client_key::ClientKey;
 use crate::model::session::Session;
-use crate::model::subscription_size::Keys;
+use crate::model::subscriptions::subscription_size::Keys;
 use crate::session::state::pending_wills::PendingWill;
 
 /// Effects of a change of sessions on other stages.

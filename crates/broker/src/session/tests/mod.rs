@@ -32,7 +32,7 @@ use crate::model::delivery::{DeliveryBatch, How, Identifiers};
 use crate::model::handed;
 use crate::model::message::{Message, StoredMessage};
 use crate::model::session::{Queued, Will};
-use crate::model::subscription_size::SubscriptionSize;
+use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::requests::SubscriptionRequest;
 use crate::session::partition::Sessions;
 use crate::session::partition::close::Closing;

@@ -1,7 +1,7 @@
 //! Shared subscriptions with members at other nodes.
 
 use super::*;
-use crate::model::group_id::group_id;
+use crate::model::subscriptions::group_id::group_id;
 use crate::peers::members::Counts;
 
 #[test]

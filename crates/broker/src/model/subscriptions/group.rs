@@ -8,7 +8,7 @@ use std::cell::Cell;
 use indexmap::IndexMap;
 
 use crate::access::Covered;
-use crate::model::subscribers::{ClientIndex, Subscription};
+use crate::model::subscriptions::subscribers::{ClientIndex, Subscription};
 
 type Members = IndexMap<ClientIndex, Subscription, foldhash::fast::RandomState>;
 

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use phalanx_mqtt::SubscribeOptions;
 
 use crate::access::Covered;
-use crate::model::group::{Group, Joining};
+use crate::model::subscriptions::group::{Group, Joining};
 
 /// A client's index in the router.
 pub(crate) type ClientIndex = u32;
