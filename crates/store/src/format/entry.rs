@@ -52,7 +52,8 @@ impl Entry {
         records(&self.bytes).map(|(record, _)| record.expect("built from records"))
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The encoded records, which [`Recovered::of`](crate::Recovered::of) reads.
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 

@@ -74,6 +74,15 @@ impl<'a> LiveRecords<'a> {
         live
     }
 
+    /// The records of an entry; `None` if they are invalid, or delete something.
+    pub(crate) fn of_bytes(entry: &'a [u8]) -> Option<Self> {
+        let mut live = Self::default();
+        for (record, _) in records(entry) {
+            live.push(record.filter(Record::adds_state)?);
+        }
+        Some(live)
+    }
+
     fn push(&mut self, record: Record<'a>) {
         match record {
             Record::Message { message, topic, payload, properties, flags, expires } => {

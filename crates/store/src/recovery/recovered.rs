@@ -96,6 +96,15 @@ impl Recovered {
         Some(&self.messages[at].1)
     }
 
+    /// The state that the [bytes](crate::Entry::bytes) of an entry set, such as one session for another store. `None` if they
+    /// are invalid, or delete something.
+    pub fn of(entry: &[u8]) -> Option<Self> {
+        let mut recovered = Self::default();
+        recovered.add(LiveRecords::of_bytes(entry)?);
+        recovered.messages.sort_by_key(|(message, _)| *message);
+        Some(recovered)
+    }
+
     /// Adds live records, which may come in any order.
     pub(crate) fn add(&mut self, mut records: LiveRecords<'_>) {
         self.messages.append(&mut records.messages);
@@ -135,5 +144,32 @@ impl Recovered {
 
     fn session(&mut self, session: SessionId) -> &mut Session {
         self.sessions.entry(session).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::entry::Entry;
+
+    #[test]
+    fn an_entry_is_read_like_a_journal() {
+        let (session, message, delivery) = (SessionId(3), MessageId(7), DeliveryId(5));
+        let mut entry = Entry::new();
+        entry.push(&Record::Session { session, client: "c", expiry: 9, left: 1, will: b"w" });
+        entry.push(&Record::Incoming { session, packet: 2 });
+        let (topic, payload, properties) = ("t", &b"x"[..], &b""[..]);
+        let (flags, expires, options) = (0, 0, 1);
+        entry.push(&Record::Message { message, topic, payload, properties, flags, expires });
+        let phase = Phase::Sent(4);
+        entry.push(&Record::Queue { session, delivery, message, options, properties, phase });
+        let recovered = Recovered::of(entry.bytes()).unwrap();
+        let own = &recovered.sessions[&session];
+        assert_eq!((&*own.client, &own.incoming[..]), ("c", &[2][..]));
+        assert_eq!((own.queue[&delivery].phase, own.queue[&delivery].message), (phase, message));
+        assert_eq!(recovered.message(message).map(|own| &*own.topic), Some("t"));
+        assert_eq!(Recovered::of(&entry.bytes()[..entry.len() - 1]), None);
+        entry.push(&Record::SessionEnd { session });
+        assert_eq!(Recovered::of(entry.bytes()), None);
     }
 }
