@@ -1,5 +1,6 @@
 //! Requests to the routing stage, and its answers.
 
+use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::sync::Arc;
 
@@ -12,9 +13,11 @@ use crate::limits::delivery_limiter::Permit;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
 use crate::model::message::Message;
+use crate::model::moving::Cut;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::room::Room;
 use crate::model::session::Adoptions;
+use crate::model::subscriptions::subscribers::Subscription;
 use crate::model::subscriptions::subscription_size::Keys;
 use crate::peers::members::Counts;
 
@@ -45,6 +48,11 @@ pub(crate) enum Item {
     Reserve(u64),
     /// Moves messages that were queued for a lost node.
     HandOver(HandingOver),
+    /// Divides the messages of this node between the copies of a session that moves from it, if all other nodes have these
+    /// journals.
+    Cut(Cut, BTreeSet<String>),
+    /// Returns the subscriptions of a client with these keys.
+    Subscriptions { client: ClientKey, keys: Vec<Box<str>> },
     /// A client with shared subscriptions connected or disconnected.
     Presence { client: ClientKey, online: bool },
     /// The numbers of members of shared subscriptions that are online at another node, or at this one.
@@ -60,11 +68,13 @@ impl Item {
             | Self::Subscribe { .. }
             | Self::Retained(..)
             | Self::Sweep
-            | Self::HandOver(_) => true,
+            | Self::HandOver(_)
+            | Self::Cut(..) => true,
             Self::Unsubscribe { .. }
             | Self::Forget { .. }
             | Self::Presence { .. }
             | Self::Members { .. }
+            | Self::Subscriptions { .. }
             | Self::Browse(_)
             | Self::Reserve(_)
             | Self::StillRetained(_) => false,
@@ -172,6 +182,10 @@ pub(crate) enum Answer {
     Swept(bool),
     /// The first of the reserved IDs.
     Reserved(FirstIds),
+    /// The journals of the nodes that are asked to divide their messages, too; none if one has another journal.
+    Cut(Vec<String>),
+    /// Subscriptions by key.
+    Subscriptions(Vec<(Box<str>, Subscription)>),
     /// The table was changed.
     Done,
 }

@@ -178,6 +178,7 @@ impl Local {
             receive_maximum,
             most,
             // The link has its own, of the remote topics.
+            must_exist: false,
             most_aliases: 0,
             will: None,
         };

@@ -15,6 +15,8 @@
 //! | `adoption/` | the sessions of a lost node become this node's, with the messages that wait for them elsewhere |
 //! | `retained.rs` | the retained messages for a node that joins |
 //! | `takeover.rs` | announces clients that connected here, and receives the announcements of other nodes |
+//! | `asking.rs` | asks all nodes for their copies of sessions |
+//! | `moving/` | a session moves to the node where its client connects |
 //! | `find.rs` | finds the node that has a client's session |
 //! | `serving.rs` | the life of one lane |
 //! | `receiving.rs` | announcements and frames that other nodes send |
@@ -23,11 +25,13 @@
 //! | `running.rs` | this node from its start to its shutdown |
 
 mod adoption;
+mod asking;
 mod ending;
 mod find;
 mod guard;
 mod intervals;
 mod members;
+mod moving;
 mod node;
 mod other;
 mod receiving;

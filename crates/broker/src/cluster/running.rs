@@ -17,8 +17,9 @@ use crate::cluster::adoption::watch::watch;
 use crate::cluster::ending::Ending;
 use crate::cluster::guard::guard;
 use crate::cluster::intervals::{HELLOS, TICKS};
+use crate::cluster::moving::{Moves, leaving, undecided};
 use crate::cluster::node::Node;
-use crate::cluster::{find, takeover};
+use crate::cluster::{asking, find, takeover};
 use crate::config::Cluster;
 use crate::context::Context;
 use crate::limits::settings::SharedSettings;
@@ -103,13 +104,28 @@ pub(crate) async fn serve_cluster(
     let _ = control.dispatch(move |_| watch(context, client));
     let guarded = node.context.clone();
     let _ = control.dispatch(move |_| guard(guarded));
-    let finding = node.clone();
-    let _ = control.dispatch(move |_| find::serve(finding));
+    if node.context.kept.is_some() {
+        serve_moves(&node);
+    }
     let claims = node.clone();
     let _ = control.dispatch(move |_| takeover::claim(claims));
     let renewing = node.clone();
     let _ = control.dispatch(move |_| async move { renewing.follow_settings().await });
     node.run().await;
+}
+
+/// Finds and moves kept sessions.
+fn serve_moves(node: &Rc<Node>) {
+    let (rounds, moves) = (Rc::default(), Rc::<Moves>::default());
+    asking::listen(node, &rounds);
+    leaving::listen(node, &moves);
+    let control = node.context.stages.control;
+    let (own, of_questions) = (node.clone(), (rounds.clone(), moves.clone()));
+    let _ = control.dispatch(move |_| find::serve(own, of_questions.0, of_questions.1));
+    let own = node.clone();
+    let _ = control.dispatch(move |_| leaving::tend(own, moves));
+    let own = node.clone();
+    let _ = control.dispatch(move |_| undecided::resolve(own, rounds));
 }
 
 /// The number of the first lane: lanes of an earlier start of this node had others.

@@ -122,6 +122,7 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         expiry: SESSION_EXPIRY,
         receive_maximum: hello.receive_maximum,
         most: hello.packet_size as usize + GROWTH,
+        must_exist: false,
         most_aliases: 0,
         will: None,
     };

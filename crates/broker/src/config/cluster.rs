@@ -117,7 +117,7 @@ impl Keys for Cluster {
         let help = "time without a message after which a node or a NATS server is considered lost";
         let range = Duration::from_millis(500)..=Duration::from_secs(3600);
         pass.range("cluster-timeout", timeout, range, help);
-        let help = "keep a copy of the persistent sessions in JetStream of NATS: another node adopts them if this one is lost";
+        let help = "keep a copy of the persistent sessions in JetStream of NATS: another node adopts them if this one is lost, and a session moves to the node where its client connects";
         pass.key("cluster-keep-sessions", keep_sessions, help);
     }
 }

@@ -183,6 +183,19 @@ impl ContentIndex {
         Some(json)
     }
 
+    /// The subscription of a client that is not shared.
+    pub(crate) fn find(
+        &mut self,
+        (client, is_shared, key): (ClientIndex, bool, &str),
+    ) -> Option<Subscription> {
+        let key: Key = ((!is_shared).then_some(client), key.into());
+        let (known, _) = self.known.of(&key).get(&key)?;
+        match self.owners[known.index()].as_ref().map(|filed| &filed.owner) {
+            Some(Owner::Client(_, own)) => Some(*own),
+            _ => None,
+        }
+    }
+
     /// Ends a cohort, and continues an adaptation of the index for a moment.
     pub(crate) fn arrange(&mut self) {
         self.work = 0;

@@ -9,6 +9,7 @@ use phalanx_mqtt::{Properties, QoS};
 use phalanx_store::{Entry, MessageId, Record, SessionId};
 
 use crate::model::message::{Message, StoredMessage};
+use crate::model::moving::Moving;
 use crate::model::session::{Adoptions, Session, Will};
 
 /// The part of a session's state that the store does not interpret.
@@ -20,6 +21,9 @@ pub(crate) struct Extras {
     /// The owner; `None` for an anonymous client's session.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) adoptions: Adoptions,
+    /// The number of moves between nodes, and the state of the last one.
+    pub(crate) moves: u32,
+    pub(crate) moving: Moving,
 }
 
 /// The time by two clocks, read at once.
@@ -133,8 +137,21 @@ pub(crate) fn put_session<'m>(
         left: session.left,
         will: &Extras::write(
             (session.will.as_deref(), session.user.as_deref(), session.adoptions.as_deref()),
+            (session.moves, session.moving.code()),
             pending_wills,
         ),
+    });
+}
+
+/// Appends the record of a session for another node: without its wills.
+pub(crate) fn put_moving(entry: &mut Entry, session: &Session) {
+    let (user, moves) = (session.user.as_deref(), (session.moves, 0));
+    entry.push(&Record::Session {
+        session: SessionId(session.number),
+        client: &session.client_id,
+        expiry: session.expiry,
+        left: session.left,
+        will: &Extras::write((None, user, None), moves, [].into_iter()),
     });
 }
 
@@ -143,6 +160,7 @@ mod tag {
     pub(super) const USER: u8 = 2;
     pub(super) const PENDING_WILL: u8 = 3;
     pub(super) const ADOPTIONS: u8 = 4;
+    pub(super) const MOVES: u8 = 5;
 }
 
 /// The expiry of a will's message that does not expire.
@@ -151,6 +169,7 @@ const NEVER: u64 = u64::MAX;
 impl Extras {
     fn write<'m>(
         (will, user, adoptions): (Option<&Will>, Option<&str>, Option<&[u32]>),
+        (moves, moving): (u32, u8),
         pending_wills: impl Iterator<Item = &'m Message>,
     ) -> Vec<u8> {
         let mut out = Vec::new();
@@ -163,6 +182,12 @@ impl Extras {
         if let Some(adoptions) = adoptions {
             let bytes = adoptions.iter().flat_map(|own| own.to_le_bytes());
             field(&mut out, tag::ADOPTIONS, |out| out.extend(bytes));
+        }
+        if (moves, moving) != (0, 0) {
+            field(&mut out, tag::MOVES, |out| {
+                out.extend(moves.to_le_bytes());
+                out.push(moving);
+            });
         }
         for message in pending_wills {
             field(&mut out, tag::PENDING_WILL, |out| write_will(message, Duration::ZERO, out));
@@ -183,6 +208,12 @@ impl Extras {
                     let (all, rest) = field.as_chunks::<4>();
                     let all = all.iter().map(|own| u32::from_le_bytes(*own));
                     extras.adoptions = rest.is_empty().then(|| Some(all.collect()))?;
+                }
+                tag::MOVES => {
+                    let (moves, rest) = field.split_first_chunk()?;
+                    let [moving] = rest else { return None };
+                    extras.moves = u32::from_le_bytes(*moves);
+                    extras.moving = Moving::of_code(*moving)?;
                 }
                 tag::USER => extras.user = Some(str::from_utf8(field).ok()?.into()),
                 _ => return None,
@@ -266,8 +297,11 @@ mod tests {
     fn wills_read_back() {
         for expires in [None, Some(0), Some(u32::MAX)] {
             let will = will(expires);
-            let bytes = Extras::write((Some(&will), None, None), [&will.message; 2].into_iter());
-            let Extras { will: read, pending_wills, .. } = Extras::read(&bytes).unwrap();
+            let bytes =
+                Extras::write((Some(&will), None, None), (3, 1), [&will.message; 2].into_iter());
+            let Extras { will: read, pending_wills, moves, moving, .. } =
+                Extras::read(&bytes).unwrap();
+            assert_eq!((moves, moving.code()), (3, 1));
             let read = read.unwrap();
             let topics: Vec<_> =
                 pending_wills.iter().map(|own| (own.topic.as_str(), own.expires())).collect();
@@ -280,14 +314,18 @@ mod tests {
                 (b.topic, b.payload, b.qos, b.retain)
             );
             assert!(a.properties.iter().eq(b.properties.iter()));
-            let bytes = Extras::write((Some(&will), None, None), [].into_iter());
+            let bytes = Extras::write((Some(&will), None, None), (0, 0), [].into_iter());
             for end in 1..bytes.len() {
                 assert!(Extras::read(&bytes[..end]).is_none(), "cut at {end}");
             }
         }
         let (nothing, somebody) = (
             Extras::read(&[]),
-            Extras::read(&Extras::write((None, Some("eve"), Some(&[5, 7])), [].into_iter())),
+            Extras::read(&Extras::write(
+                (None, Some("eve"), Some(&[5, 7])),
+                (0, 0),
+                [].into_iter(),
+            )),
         );
         assert!(nothing.is_some_and(|own| own.will.is_none() && own.user.is_none()));
         assert!(somebody.is_some_and(|own| own.will.is_none()

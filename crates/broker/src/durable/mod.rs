@@ -30,6 +30,6 @@ pub(crate) mod wal;
 
 pub(crate) use bounds::MAX_COMMIT_BYTES;
 pub(crate) use disk_timeout::disk_timeout;
-pub(crate) use encode::{Clocks, flags, put_message, put_session};
+pub(crate) use encode::{Clocks, flags, put_message, put_moving, put_session};
 pub(crate) use lsn::Lsn;
 pub(crate) use wal::Wal;

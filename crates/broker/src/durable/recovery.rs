@@ -18,6 +18,7 @@ use crate::durable::recovered_messages::RecoveredMessages;
 use crate::model::client_key::{ClientKey, partition_of};
 use crate::model::delivery::How;
 use crate::model::message::Message;
+use crate::model::moving::Moving;
 use crate::model::session::{Adoptions, Inflight, Queued, Session, Will};
 use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
@@ -58,12 +59,17 @@ pub(crate) struct RecoveredSession {
     pub(crate) pending_wills: Vec<Message>,
     /// Its adoptions so far.
     pub(crate) adoptions: Adoptions,
+    pub(crate) moves: u32,
+    pub(crate) moving: Moving,
     keys: BTreeMap<Box<str>, SubscriptionSize>,
     queue: VecDeque<Queued>,
     /// In the order in which they were sent.
     inflight: Vec<(PacketId, Inflight)>,
     received: Vec<PacketId>,
 }
+
+/// Maximum number of messages of a session that arrives. IDs have 64 bits.
+const MAX_ARRIVING: usize = 1 << 32;
 
 impl RecoveredSession {
     fn new(client_id: Arc<str>, number: u64) -> Self {
@@ -76,6 +82,8 @@ impl RecoveredSession {
             will: None,
             pending_wills: Vec::new(),
             adoptions: None,
+            moves: 0,
+            moving: Moving::No,
             keys: BTreeMap::new(),
             queue: VecDeque::new(),
             inflight: Vec::new(),
@@ -100,6 +108,14 @@ impl RecoveredSession {
     /// The number of its deliveries.
     pub(crate) fn deliveries(&self) -> usize {
         self.queue.len() + self.inflight.len()
+    }
+
+    /// The number of IDs that it needs: of a session that arrives from another node, the messages come later.
+    pub(crate) fn ids(&self) -> usize {
+        match self.moving {
+            Moving::Arriving { .. } => MAX_ARRIVING,
+            _ => self.deliveries(),
+        }
     }
 
     /// The packet identifiers of messages that must not be accepted twice.
@@ -149,7 +165,7 @@ impl RecoveredSession {
     /// Converts it to a session of its partition.
     pub(crate) fn into_session(self) -> Session {
         let Self { client_id, user, number, expiry, left, will, .. } = self;
-        let Self { keys, queue, inflight, received, adoptions, .. } = self;
+        let Self { keys, queue, inflight, received, adoptions, moves, moving, .. } = self;
         let is_handover = client_id.starts_with(ADOPTED_CLIENTS);
         let mut session = Session {
             number,
@@ -161,6 +177,8 @@ impl RecoveredSession {
             routed: !keys.is_empty() || is_handover,
             keys,
             adoptions,
+            moves,
+            moving,
             sweep: Duration::ZERO,
             queued_bytes: queue.iter().map(|own| own.message.size()).sum(),
             queue,
@@ -255,7 +273,9 @@ impl RecoveredState {
             let extras = Extras::read(&stored.will).ok_or_else(|| unknown("its will"))?;
             let partition = partition_of(&stored.client, partitions);
             let place = &mut all.sessions[partition];
-            if last[stored.client.as_str()] != *number {
+            // A session that was to become this node's is another's.
+            let is_arriving = matches!(extras.moving, Moving::Arriving { .. });
+            if is_arriving || last[stored.client.as_str()] != *number {
                 place.ended.push(number.0);
                 let wills =
                     extras.pending_wills.into_iter().chain(extras.will.map(|own| own.message));
@@ -266,6 +286,7 @@ impl RecoveredState {
             let mut session = session(*number, stored, &messages).map_err(|what| unknown(&what))?;
             (session.will, session.user) = (extras.will, extras.user);
             session.adoptions = extras.adoptions;
+            (session.moves, session.moving) = (extras.moves, extras.moving);
             session.pending_wills = extras.pending_wills;
             let highest = stored.queue.last_key_value().map_or(0, |(delivery, _)| delivery.0);
             all.routes.next_delivery = all.routes.next_delivery.max(highest + 1);

@@ -1,11 +1,13 @@
 //! Questions of connections: which node has the session of a client that has none here.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
+use phalanx::time::now;
 
 use crate::access::Identity;
 use crate::lock::lock;
@@ -20,6 +22,8 @@ pub(crate) enum Whereabouts {
     /// No other node has it.
     NotElsewhere,
     Elsewhere,
+    /// It is here now.
+    Here,
     /// It may be at a node that does not answer.
     Unknown,
 }
@@ -27,6 +31,8 @@ pub(crate) enum Whereabouts {
 /// A question of a connection.
 pub(crate) struct Question {
     pub(crate) client: Identity,
+    /// The time at which its connection asked.
+    pub(crate) asked: Duration,
     pub(crate) answer: oneshot::Sender<Whereabouts>,
 }
 
@@ -49,15 +55,17 @@ impl Questions {
             if state.waiting.len() >= MAX_WAITING {
                 return Whereabouts::Unknown;
             }
-            state.waiting.push(Question { client, answer });
-            if let Some(wake) = state.wake.take() {
-                wake.send(());
-            }
+            state.add(Question { client, asked: now(), answer });
         }
         match select(receiver, Box::pin(draining())).await {
             Either::Left(Some(answer)) => answer,
             _ => Whereabouts::Unknown,
         }
+    }
+
+    /// Asks again.
+    pub(crate) fn repeat(&self, question: Question) {
+        lock(&self.0).add(question);
     }
 
     /// Takes questions: up to `most`, and up to `most_bytes` of names, but at least one if there is one.
@@ -73,5 +81,14 @@ impl Questions {
         let (sender, receiver) = oneshot::shared();
         lock(&self.0).wake = Some(sender);
         receiver
+    }
+}
+
+impl State {
+    fn add(&mut self, question: Question) {
+        self.waiting.push(question);
+        if let Some(wake) = self.wake.take() {
+            wake.send(());
+        }
     }
 }

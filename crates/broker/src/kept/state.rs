@@ -307,6 +307,7 @@ impl Kept {
             owned: self.metrics.owns.get() == 1,
             lag_bytes: self.metrics.lag.get(),
             adopted_total: self.metrics.adopted.count(),
+            moved_total: self.metrics.moved.count(),
             leases: own.into_iter().chain(others).collect(),
         }
     }

@@ -9,6 +9,9 @@ use crate::model::subscriptions::group_id::group_id;
 const HANDED: u32 = 1;
 const MARK: u32 = 2;
 
+/// The second identifier of a [cut](crate::model::moving::Cut).
+const CUT: u32 = 3;
+
 /// The topic of the mark.
 pub(crate) const MARK_TOPIC: &str = "$cluster/mark";
 
@@ -31,9 +34,14 @@ pub(crate) fn mark(adoption: u32) -> Identifiers {
     Identifiers::Many(vec![adoption, MARK])
 }
 
-/// Whether these identifiers of a message for another node are those of a mark.
+/// The identifiers of a cut.
+pub(crate) fn cut() -> Identifiers {
+    Identifiers::Many(vec![1, CUT])
+}
+
+/// Whether these identifiers of a message for another node are those of a mark or a cut.
 pub(crate) fn is_mark(identifiers: &Identifiers) -> bool {
-    matches!(source_of(identifiers.get()), Source::Mark(_))
+    matches!(source_of(identifiers.get()), Source::Mark(_) | Source::Cut)
 }
 
 /// Where a message with these identifiers came from, for the node that receives it.
@@ -42,6 +50,7 @@ pub(crate) fn source_of(identifiers: &[u32]) -> Source {
         [] => Source::Node,
         [adoption, HANDED] => Source::Handed(adoption),
         [adoption, MARK] => Source::Mark(adoption),
+        [_, CUT] => Source::Cut,
         [group, ..] => Source::Group(group),
     }
 }
@@ -58,6 +67,7 @@ mod tests {
         for identifiers in [handed, mark(first), Identifiers::One([7])] {
             assert_eq!(handed_over(&identifiers, second), identifiers);
         }
+        assert!(is_mark(&cut()) && source_of(cut().get()) == Source::Cut);
         assert!(is_mark(&mark(first)) && !is_mark(&Identifiers::One([MARK])));
         assert_eq!([&[][..], &[7]].map(source_of), [Source::Node, Source::Group(7)]);
     }

@@ -12,6 +12,7 @@ use phalanx_mqtt::{
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
 use crate::model::handed::MARK_TOPIC;
+use crate::model::moving::CUT_TOPIC;
 use crate::model::subscriptions::trie::is_shallow;
 
 /// Checks whether a message may be forwarded. A strict receiver would close its connection for an invalid
@@ -80,6 +81,8 @@ pub(crate) enum Source {
     Handed(u32),
     /// The end of that handover.
     Mark(u32),
+    /// Another node, or this one, which divides its messages between two copies of a session that moves.
+    Cut,
 }
 
 /// The stored fields of a message.
@@ -266,9 +269,15 @@ impl Message {
         Self { qos: QoS::AtLeastOnce, ..Self::plain(MARK_TOPIC.into(), Vec::new()) }
     }
 
+    /// A cut with this payload.
+    pub(crate) fn cut(payload: Vec<u8>) -> Self {
+        let (qos, source) = (QoS::AtLeastOnce, Source::Cut);
+        Self { qos, source, ..Self::plain(CUT_TOPIC.into(), payload) }
+    }
+
     /// Whether it replaces the retained message of its topic. A message that is handed over came over a lane before.
     pub(crate) fn is_to_be_retained(&self) -> bool {
-        self.retain && !matches!(self.source, Source::Handed(_) | Source::Mark(_))
+        self.retain && !matches!(self.source, Source::Handed(_) | Source::Mark(_) | Source::Cut)
     }
 
     /// A message of the broker's own, below `$SYS`.

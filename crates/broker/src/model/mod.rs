@@ -5,6 +5,7 @@ pub(crate) mod delivery;
 pub(crate) mod handed;
 pub(crate) mod message;
 pub(crate) mod message_pool;
+pub(crate) mod moving;
 pub(crate) mod qos2;
 pub(crate) mod room;
 pub(crate) mod session;

@@ -12,6 +12,7 @@ use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::delivery::How;
 use crate::model::message::Message;
+use crate::model::moving::Moving;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::room::Room;
 use crate::model::small_map::SmallMap;
@@ -68,6 +69,9 @@ pub(crate) struct Session {
     pub(crate) watched: Option<Duration>,
     /// Its adoptions whose handovers may be awaited.
     pub(crate) adoptions: Adoptions,
+    /// The number of its moves between nodes, and the state of the current one.
+    pub(crate) moves: u32,
+    pub(crate) moving: Moving,
     /// Boxed: most clients have none.
     pub(crate) will: Option<Box<Will>>,
 }
@@ -194,6 +198,8 @@ impl Session {
             ends: None,
             watched: None,
             adoptions: None,
+            moves: 0,
+            moving: Moving::No,
             will: None,
         }
     }
@@ -245,6 +251,9 @@ impl Session {
 
     /// Counts the queued and unacknowledged messages of an ended session as dropped.
     pub(crate) fn discard(&self, drops: &Drops) {
+        if self.moving.is_copy() {
+            return;
+        }
         let unanswered = self.inflight.values().filter_map(|own| own.message.as_ref());
         let waiting = self.queue.iter().map(|own| &own.message);
         let mut left = waiting.chain(unanswered.map(|(message, _)| message));

@@ -46,6 +46,8 @@ struct State {
     new: Vec<(Identity, u64)>,
     /// The last claims, the latest last, with the times at which they were made, by the runtime's clock.
     last: HashMap<Identity, u64>,
+    /// The last claims of clients whose sessions were given to another node. They are not repeated.
+    former: HashMap<Identity, u64>,
     order: VecDeque<(Identity, u64, Duration)>,
     /// The latest time of a claim, also of those of other nodes.
     latest: u64,
@@ -61,12 +63,17 @@ impl Claims {
         let at = (day.as_micros() as u64).max(state.latest.saturating_add(1));
         state.latest = at;
         state.last.insert(client.clone(), at);
+        state.former.remove(client);
         state.order.push_back((client.clone(), at, now));
         if state.order.len() > MAX_CLAIMS
             && let Some((client, at, _)) = state.order.pop_front()
-            && state.last.get(&client) == Some(&at)
         {
-            state.last.remove(&client);
+            let State { last, former, .. } = &mut *state;
+            for claims in [last, former] {
+                if claims.get(&client) == Some(&at) {
+                    claims.remove(&client);
+                }
+            }
         }
         if state.new.len() >= MAX_CLAIMS {
             return false;
@@ -76,6 +83,26 @@ impl Claims {
             wake.send(());
         }
         true
+    }
+
+    /// The time of the latest known claim.
+    pub(crate) fn latest(&self) -> u64 {
+        lock(&self.0).latest
+    }
+
+    /// Another node knows a claim of this time: the next one here is later.
+    pub(crate) fn note(&self, latest: u64) {
+        let mut state = lock(&self.0);
+        state.latest = state.latest.max(latest);
+    }
+
+    /// The session of a client was given to another node: its claim must not be sent or repeated any more.
+    pub(crate) fn give(&self, client: &Identity) {
+        let mut state = lock(&self.0);
+        if let Some(at) = state.last.remove(client) {
+            state.former.insert(client.clone(), at);
+        }
+        state.new.retain(|(own, _)| own != client);
     }
 
     /// Takes claims that were not sent: up to `most`, and up to `most_bytes` of names, but at least one.
@@ -108,11 +135,12 @@ impl Claims {
         state.latest = state.latest.max(claim.at);
         // Another user neither ends this user's session nor stops the claim for it.
         let client = claim.identity();
-        let here = state.last.get(&client);
+        let here = state.last.get(&client).or_else(|| state.former.get(&client));
         let yields = here.is_none_or(|at| (*at, own) < (claim.at, claim.node.as_str()));
         if yields {
             // It must not be repeated: the other node may have forgotten its claim.
             state.last.remove(&client);
+            state.former.remove(&client);
         }
         yields
     }
@@ -182,6 +210,21 @@ mod tests {
         assert_eq!(claims.since(micros(7)), [(c, 7)]);
         assert!(claims.yields_to(&claim(8, Some("eve")), "a"));
         assert_eq!(claims.since(micros(0)), [(d, 6)]);
+    }
+
+    #[test]
+    fn the_claim_of_a_client_that_moved_is_not_repeated() {
+        let (claims, client) = (Claims::default(), client("c", None));
+        claims.add(&client, micros(5), micros(5));
+        claims.give(&client);
+        assert!(claims.take(1, 100).is_empty() && claims.since(micros(0)).is_empty());
+        // A late one of an earlier node does not end the copy that is here.
+        assert!(!claims.yields_to(&claim(4, None), "a"));
+        claims.note(7);
+        assert_eq!(claims.latest(), 7);
+        assert!(claims.yields_to(&claim(8, None), "a"));
+        claims.add(&client, micros(6), micros(6));
+        assert_eq!(claims.take(1, 100), [(client, 9)], "later than all known ones");
     }
 
     #[test]

@@ -114,6 +114,12 @@ impl Handovers {
         adoptions.iter().copied().find(is_awaited)
     }
 
+    /// Whether messages for a session with these adoptions are awaited.
+    pub(crate) fn awaits(&self, adoptions: &[u32]) -> bool {
+        let state = lock(&self.state);
+        state.awaited.values().any(|own| adoptions.contains(&own.adoption))
+    }
+
     /// Whether nothing is awaited, and no session remains to be ended.
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0 && self.done.load(Ordering::Acquire) == 0

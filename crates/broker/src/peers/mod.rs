@@ -7,6 +7,7 @@
 //! | `members.rs` | the members of shared subscriptions that are online at this node |
 //! | `claims.rs` | clients that connected here |
 //! | `handovers.rs` | messages that other nodes hold for adopted sessions |
+//! | `moves.rs` | moves of sessions between this node and others |
 //! | `status.rs` | the states of the other nodes |
 
 mod claims;
@@ -14,6 +15,7 @@ mod filters;
 pub(crate) mod handovers;
 pub(crate) mod interest;
 pub(crate) mod members;
+pub(crate) mod moves;
 mod status;
 
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use crate::peers::claims::Claims;
 use crate::peers::handovers::Handovers;
 use crate::peers::interest::Interest;
 use crate::peers::members::Members;
+use crate::peers::moves::Moves;
 use crate::peers::status::Status;
 pub(crate) use claims::{Claim, fitting};
 pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
@@ -34,6 +37,7 @@ pub(crate) struct Peers {
     pub(crate) rooms: Rooms,
     pub(crate) claims: Claims,
     pub(crate) handovers: Handovers,
+    pub(crate) moves: Moves,
     pub(crate) status: Status,
 }
 
@@ -45,6 +49,7 @@ impl Peers {
             rooms: Rooms::default(),
             claims: Claims::default(),
             handovers: Handovers::default(),
+            moves: Moves::default(),
             status: Status::new(),
         })
     }

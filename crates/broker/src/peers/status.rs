@@ -41,8 +41,9 @@ pub(crate) struct KeptMetrics {
     pub(crate) owns: Gauge,
     /// Bytes of the journal that NATS has not stored.
     pub(crate) lag: Gauge,
-    /// Sessions adopted from lost nodes.
+    /// Sessions adopted from lost nodes, and those that moved here with their clients.
     pub(crate) adopted: Counter,
+    pub(crate) moved: Counter,
 }
 
 /// The kept sessions as shown.
@@ -52,6 +53,7 @@ pub(crate) struct KeptView {
     pub(crate) owned: bool,
     pub(crate) lag_bytes: i64,
     pub(crate) adopted_total: u64,
+    pub(crate) moved_total: u64,
     pub(crate) leases: Vec<LeaseView>,
 }
 
@@ -71,7 +73,9 @@ impl KeptMetrics {
         let help = "Bytes of the journal that were sent to NATS, which has not stored them.";
         let lag = Gauge::new("mqtt_cluster_journal_lag_bytes", help);
         let help = "Kept sessions adopted from lost nodes.";
-        Self { owns, lag, adopted: Counter::new("mqtt_cluster_sessions_adopted", help) }
+        let adopted = Counter::new("mqtt_cluster_sessions_adopted", help);
+        let help = "Kept sessions that moved here from other nodes with their clients.";
+        Self { owns, lag, adopted, moved: Counter::new("mqtt_cluster_sessions_moved", help) }
     }
 }
 
@@ -146,13 +150,13 @@ impl Status {
 
     /// Registers all with the runtime's metrics.
     pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
-        let KeptMetrics { owns, lag, adopted } = &self.kept;
+        let KeptMetrics { owns, lag, adopted, moved } = &self.kept;
         let gauges = [&self.nats, &self.nodes, owns, lag];
         let runtime = gauges.into_iter().fold(runtime, Runtime::register_gauge);
         let runtime =
             [&self.sent, &self.received].into_iter().fold(runtime, Runtime::register_counters);
         let NatsMetrics { received, sent, dropped, connections } = &self.messages;
-        [received, sent, dropped, connections, adopted]
+        [received, sent, dropped, connections, adopted, moved]
             .into_iter()
             .fold(runtime.register_gauges(&self.lag), Runtime::register_counter)
     }

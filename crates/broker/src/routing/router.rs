@@ -1,6 +1,7 @@
 //! The router: the table of subscriptions and retained messages.
 
 mod clients;
+mod cut;
 mod hand_over;
 mod members;
 mod publish;

@@ -104,6 +104,11 @@ impl RoutingBatch {
         }
     }
 
+    /// Adds the answer to a request with deliveries, which waits for the disk.
+    pub(crate) fn add_answer(&mut self, reply: Reply<Answer>, answer: Answer) {
+        self.answers.push((reply, answer));
+    }
+
     /// Adds the permit of a publisher that waited.
     pub(crate) fn add_permit(&mut self, permit: Option<Permit>) {
         if let (Some(own), Some(permit)) = (&mut self.permit, permit) {

@@ -110,6 +110,15 @@ fn route(
                 continue;
             }
             Item::HandOver(own) => router.hand_over(own, &mut batch.batches, (policy, now)),
+            Item::Cut(cut, journals) => {
+                let nodes = router.cut(&cut, &journals, &mut batch.batches);
+                batch.add_answer(reply, Answer::Cut(nodes));
+                continue;
+            }
+            Item::Subscriptions { client, keys } => {
+                reply.send(Answer::Subscriptions(router.subscriptions(client, keys)));
+                continue;
+            }
             Item::Reserve(count) => {
                 reply.send(Answer::Reserved(router.reserve(count)));
                 continue;

@@ -239,6 +239,11 @@ impl Broker {
         self.context.kept.as_ref().map_or(0, |kept| kept.metrics.adopted.count())
     }
 
+    /// The number of sessions that moved to this node with their clients. For simulations: it is a metric.
+    pub fn moved_sessions(&self) -> u64 {
+        self.context.kept.as_ref().map_or(0, |kept| kept.metrics.moved.count())
+    }
+
     /// Starts to accept MQTT over TCP on this processor, until shutdown.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::cluster::adoption::adopt::adopt;
 use crate::cluster::adoption::installing::install;
 use crate::cluster::tests::{JOURNAL, MOST, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::{BATCH, JournalName, OPEN};
-use crate::connection::connect::kept_session::not_let_in;
+use crate::connection::connect::kept_session::let_in;
 use crate::durable::recovery::{RecoveredSession, RecoveredSessions, RecoveredState};
 use crate::events::drops::DropReason;
 use crate::kept::lease::{Failed, Lease, Record};
@@ -214,7 +214,7 @@ fn a_client_is_refused_if_it_is_unknown_whether_its_session_is_here() {
             kept.is_renewed(now());
             let waiting: Vec<_> = (0..MOST).map(|_| stage.clients_with(0, "")).collect();
             let client = Identity { user: None, client: "x".into() };
-            let refused = not_let_in(&program.context, &kept, &client, true).await;
+            let refused = let_in(&program.context, &kept, &client, true).await.err();
             assert_eq!(refused.map(|(reason, _)| reason), Some(Reason::SERVER_BUSY));
             drop(waiting);
         })

@@ -29,6 +29,7 @@ fn sessions_end_after_a_moment_in_which_the_broker_is_full() {
                 expiry: 60,
                 receive_maximum: 1,
                 most: 1000,
+                must_exist: false,
                 most_aliases: 0,
                 will: None,
             };

@@ -189,6 +189,7 @@ fn clients_that_connect_without_a_lease_are_disconnected() {
                 expiry: 60,
                 receive_maximum: 1,
                 most: 1000,
+                must_exist: false,
                 most_aliases: 0,
                 will: None,
             };

@@ -181,6 +181,7 @@ mod tests {
                 expiry: 0,
                 receive_maximum: 1,
                 most: 100,
+                must_exist: false,
                 most_aliases: 0,
                 will: None,
             };

@@ -11,35 +11,41 @@ use crate::kept::state::Kept;
 pub(super) const NOT_OPEN: (Reason, &str) =
     (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
 
-/// Why a node that keeps its sessions does not let a client in, if so.
-pub(crate) async fn not_let_in(
+/// Whether a node that keeps its sessions lets a client in. Returns whether the client's session has to be here then.
+///
+/// # Errors
+/// Why it does not.
+pub(crate) async fn let_in(
     context: &Context,
     kept: &Kept,
     identity: &Identity,
     resumes: bool,
-) -> Option<(Reason, &'static str)> {
+) -> Result<bool, (Reason, &'static str)> {
     if !kept.is_open() {
-        return Some(NOT_OPEN);
+        return Err(NOT_OPEN);
     }
+    let mut must_exist = false;
     if resumes {
         let Ok(is_here) = context.stages.sessions.has_session(identity.clone()).await else {
             // A new session would end that of another node.
-            return Some((Reason::SERVER_BUSY, "the sessions have no capacity for the operation"));
+            return Err((Reason::SERVER_BUSY, "the sessions have no capacity for the operation"));
         };
+        must_exist = is_here;
         // In this order: an adoption announces all of its sessions before it installs the first.
         if !is_here || kept.is_arriving(&identity.client) {
             match kept.questions.ask(identity.clone()).await {
                 Whereabouts::NotElsewhere => (),
+                Whereabouts::Here => must_exist = true,
                 Whereabouts::Elsewhere => {
-                    return Some((Reason::USE_ANOTHER_SERVER, "another node has the session"));
+                    return Err((Reason::USE_ANOTHER_SERVER, "another node has the session"));
                 }
                 Whereabouts::Unknown => {
                     let what = "a node that may have the session does not answer";
-                    return Some((Reason::SERVER_UNAVAILABLE, what));
+                    return Err((Reason::SERVER_UNAVAILABLE, what));
                 }
             }
         }
     }
     // The lease may have run out meanwhile.
-    (!kept.is_open()).then_some(NOT_OPEN)
+    if kept.is_open() { Ok(must_exist) } else { Err(NOT_OPEN) }
 }

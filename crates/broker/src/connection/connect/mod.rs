@@ -22,7 +22,7 @@ use crate::connection::auth_packet::proof_properties;
 use crate::connection::client::{Shared, sender};
 use crate::connection::connect::authenticate::{Authenticated, Candidate};
 use crate::connection::connect::authorize::{BANNED, authorize, is_banned};
-use crate::connection::connect::kept_session::{NOT_OPEN, not_let_in};
+use crate::connection::connect::kept_session::{NOT_OPEN, let_in};
 use crate::connection::connect::refusal::{Refusal, answer_to_malformed, refuse};
 use crate::connection::connect::request::{ConnectRequest, read};
 use crate::connection::logging;
@@ -196,11 +196,14 @@ pub(super) async fn accept_client(
     }
     if let Some(kept) = &context.kept {
         // Boxed: few brokers keep sessions.
-        let refused = Box::pin(not_let_in(context, kept, &identity, !opening.clean_start)).await;
-        if let Some((reason, what)) = refused {
-            logging::refused(context, &peer.origin, names, (reason, what));
-            refuse(&stream, limits, Refusal { version, most, reason, what }).await;
-            return None;
+        let found = Box::pin(let_in(context, kept, &identity, !opening.clean_start)).await;
+        match found {
+            Ok(must_exist) => opening.must_exist = must_exist,
+            Err((reason, what)) => {
+                logging::refused(context, &peer.origin, names, (reason, what));
+                refuse(&stream, limits, Refusal { version, most, reason, what }).await;
+                return None;
+            }
         }
     }
     let opened = context.stages.sessions.open(opening, context.stages.routing).await;

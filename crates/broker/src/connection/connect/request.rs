@@ -107,6 +107,7 @@ pub(super) fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRe
         origin: None,
         version,
         clean_start: connect.clean_start,
+        must_exist: false,
         expiry: expiry.min(limits.session_expiry),
         receive_maximum,
         most,

@@ -79,7 +79,7 @@ impl Router {
     }
 
     /// Adds a delivery to another node: behind its relays, unless it is one `of_relay`.
-    fn send_to_node(
+    pub(super) fn send_to_node(
         &mut self,
         node: ClientKey,
         message: &Arc<Message>,

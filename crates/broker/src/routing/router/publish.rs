@@ -35,6 +35,15 @@ impl Router {
     ) -> usize {
         // Once: a message is refused if its receivers were not looked for, and only then.
         let is_full = self.wal.is_full();
+        if let Some(first) = messages.first().filter(|own| own.source == Source::Cut) {
+            // After a refused message, it must not come first: the lane sends both again.
+            let is_refused = is_full || reasons.contains(&JOURNAL_FULL);
+            reasons.push(if is_refused { JOURNAL_FULL } else { Reason::SUCCESS });
+            if !is_refused {
+                self.cut_came(first, batches);
+            }
+            return 1;
+        }
         let messages = &messages[..self.find(messages, (policy, is_full), room)];
         let before = reasons.len();
         reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
@@ -56,7 +65,7 @@ impl Router {
         let (mut asked, mut end) = (0, 0);
         for (n, message) in messages.iter().enumerate() {
             let is_enough = found.len() + alone.len() >= room || asked >= self.events_at_once;
-            if end > 0 && (is_enough || content.is_exhausted()) {
+            if end > 0 && (is_enough || content.is_exhausted() || message.source == Source::Cut) {
                 break;
             }
             end = n + 1;

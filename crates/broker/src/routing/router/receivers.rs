@@ -30,7 +30,9 @@ pub(super) fn is_for(message: &Message, group: &Group) -> bool {
     match message.source {
         Source::Here => true,
         Source::Group(id) => group.id == id,
-        Source::Node | Source::Retained | Source::Handed(_) | Source::Mark(_) => false,
+        Source::Node | Source::Retained | Source::Handed(_) | Source::Mark(_) | Source::Cut => {
+            false
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the table, without a broker.
 
+mod cuts;
 mod full;
 mod handovers;
 mod relays;

@@ -9,6 +9,7 @@ use phalanx::{Call, CallError};
 use phalanx_mqtt::Reason;
 
 use crate::access::Identity;
+use crate::model::moving::Holding;
 use crate::requests::Routes;
 use crate::session::operations::{SessionStage, durable_within_timeout};
 use crate::session::partition::Sessions;
@@ -41,18 +42,21 @@ impl SessionStage {
         })
     }
 
+    /// The kind of this node's copy of the session of this client of this user, if the session outlives its connection, and
+    /// the number of its moves.
+    pub(crate) async fn holding(
+        self,
+        owner: Identity,
+    ) -> Result<Option<(Holding, u32)>, CallError> {
+        let holding = self.call_client(owner.client.clone(), move |sessions| async move {
+            sessions.with(|sessions| sessions.holding(&owner, now()))
+        });
+        holding.await.flatten()
+    }
+
     /// Whether this client of this user has a session here that outlives its connection.
     pub(crate) async fn has_session(self, owner: Identity) -> Result<bool, CallError> {
-        let has_it = self.call_client(owner.client.clone(), move |sessions| async move {
-            sessions.with(|sessions| {
-                let slot = sessions.names.get(&owner.client).copied();
-                slot.and_then(|slot| sessions.at(slot)).is_some_and(|session| {
-                    let lasts = session.expiry > 0 && !session.has_expired(now());
-                    session.user == owner.user && lasts
-                })
-            })
-        });
-        has_it.await.flatten()
+        Ok(matches!(self.holding(owner).await?, Some((Holding::Has, _))))
     }
 
     /// Opens a session. A persistent session is on disk before its client is accepted; if the disk takes too

@@ -5,6 +5,7 @@
 //! | `by_client.rs` | operations on the session of a client identifier |
 //! | `apply.rs` | the effects of changes, and timers |
 //! | `install.rs` | adds the sessions that another node kept |
+//! | `moving.rs` | moves of sessions between nodes |
 //! | `handover.rs` | messages for a lost node |
 //! | `inspect.rs` | sessions for the admin pages |
 
@@ -13,6 +14,7 @@ mod by_client;
 mod handover;
 mod inspect;
 mod install;
+mod moving;
 
 use std::future::poll_fn;
 use std::rc::Weak;

@@ -170,7 +170,9 @@ impl Sessions {
                 continue;
             }
             let has_expired = session.has_expired(now);
-            let will = session.will.take_if(|will| has_expired || will.due <= Some(now));
+            let will =
+                session.will.take_if(|will| has_expired || will.due.is_some_and(|due| due <= now));
+            let will = will.filter(|_| !session.moving.is_copy());
             let will = will.map(|will| will.message);
             if has_expired {
                 self.remove(slot, will, &mut effects);
@@ -203,6 +205,8 @@ fn set_timers(session: &mut Session, after: impl Fn(Duration) -> Duration) {
     let ends = session.ends;
     if let Some(will) = &mut session.will {
         let due = after(will.delay);
-        will.due = Some(ends.map_or(due, |ends| ends.min(due)));
+        let due = ends.map_or(due, |ends| ends.min(due));
+        // Another node may have the session, and its client.
+        will.due = (!session.moving.is_copy()).then_some(due);
     }
 }

@@ -186,8 +186,8 @@ impl Sessions {
             session.expiry = 0;
             return true;
         }
-        let will = session.will.take().map(|will| will.message);
-        self.remove(slot, will, effects);
+        let will = session.will.take().filter(|_| !session.moving.is_copy());
+        self.remove(slot, will.map(|will| will.message), effects);
         self.append();
         true
     }

@@ -11,7 +11,8 @@ use crate::config::MAX_DURABLE_PACKET;
 use crate::durable::recovery::{RecoveredSession, Renumbered};
 use crate::durable::{Clocks, flags, put_message, put_session};
 use crate::events::drops::{DropReason, Dropped};
-use crate::model::session::SessionLoad;
+use crate::model::moving::Moving;
+use crate::model::session::{Session, SessionLoad};
 use crate::requests::{FirstIds, Subscriber, SubscriptionRequest};
 use crate::session::partition::Sessions;
 use crate::session::state::effects::Effects;
@@ -37,7 +38,7 @@ pub(crate) type Offered<T> = Arc<Mutex<Option<T>>>;
 
 /// Size from which the records of a session continue in another entry, because entries are limited. After a crash between
 /// two of them, the session lacks its last messages.
-const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 2 - (1 << 20);
+pub(super) const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 2 - (1 << 20);
 
 const _: () = assert!(MAX_ENTRY_BYTES + MAX_DURABLE_PACKET + (1 << 20) <= Entry::MAX_BYTES);
 
@@ -53,7 +54,19 @@ impl Sessions {
         now: Duration,
     ) -> Result<Installed, Added> {
         let Arriving { mut session, mut requests } = arriving;
-        if let Some(slot) = self.names.get(&session.client_id).copied() {
+        let mut effects = Effects::default();
+        let existing = self.names.get(&session.client_id).copied();
+        // The copy of a session that another node has had since, or that did not arrive.
+        let is_earlier = |own: &mut Session| match own.moving {
+            Moving::Given(_) => own.moves < session.moves,
+            Moving::Arriving { .. } => true,
+            _ => false,
+        };
+        if let Some(slot) = existing
+            && self.at(slot).is_some_and(|own| own.user == session.user && is_earlier(own))
+        {
+            self.remove(slot, None, &mut effects);
+        } else if let Some(slot) = existing {
             if self.at(slot).is_none_or(|own| own.user == session.user) {
                 return Err(Added::Exists);
             }
@@ -70,6 +83,9 @@ impl Sessions {
         let has_messages = session.deliveries() > 0;
         let queued = session.renumber(&mut ids);
         let received = session.received().to_vec();
+        if let Moving::Arriving { message, delivery, .. } = &mut session.moving {
+            (*message, *delivery) = (first.message, first.delivery);
+        }
         let session = session.into_session();
         let id = SessionId(session.number);
         put_session(&mut records, &session, pending_wills.iter());
@@ -86,9 +102,16 @@ impl Sessions {
             self.counters.subscribed(&session.client_id, (key, *size));
         }
         let (durable_id, adoptions) = (session.durable_id(), session.adoptions.clone());
+        let moving = session.moving.clone();
         let slot = self.add(session);
         let key = self.key(slot);
-        let mut effects = Effects::default();
+        if let Some(peers) = &self.counters.peers {
+            match moving {
+                Moving::Given(token) => peers.moves.give(identity.clone(), token, now),
+                Moving::Arriving { token, .. } => peers.moves.begin(&token, key),
+                _ => (),
+            }
+        }
         for will in pending_wills {
             effects.wills.extend(self.enqueue_will_for(key, Some(will)));
         }
@@ -105,7 +128,7 @@ impl Sessions {
 
 /// Adds the records of a session's subscriptions, packet identifiers and messages. Passes entries of about `most` bytes to
 /// `append`.
-fn put_all(
+pub(super) fn put_all(
     records: &mut Entry,
     (session, requests, received, queued): (
         SessionId,

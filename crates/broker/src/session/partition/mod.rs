@@ -7,6 +7,7 @@
 //! | `subscriptions.rs` | the subscriptions of a session |
 //! | `wills.rs` | wills: from the session to the router |
 //! | `install.rs` | adds the sessions that another node kept |
+//! | `moving.rs` | a session moves from or to another node |
 //! | `handover.rs` | messages for a lost node, for the one that has adopted its sessions |
 //! | `inspect.rs` | sessions for the admin pages |
 
@@ -15,6 +16,7 @@ pub(crate) mod handover;
 pub(super) mod incoming;
 pub(crate) mod inspect;
 pub(crate) mod install;
+pub(crate) mod moving;
 pub(crate) mod open;
 pub(super) mod subscriptions;
 mod wills;
@@ -37,6 +39,7 @@ use crate::limits::settings::LiveLimits;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
+use crate::model::moving::Moving;
 use crate::model::session::{Session, SessionLoad};
 use crate::model::subscriptions::subscription_size::chunks;
 use crate::model::waiting_sender::WaitingSender;
@@ -149,6 +152,10 @@ impl Sessions {
             let client = &session.client_id;
             let keys = session.keys.iter();
             keys.for_each(|(key, size)| table.counters.subscribed(client, (key, *size)));
+            if let (Moving::Given(token), Some(peers)) = (&session.moving, &table.counters.peers) {
+                // The program does not run yet.
+                peers.moves.give(session.identity(), token.clone(), Duration::ZERO);
+            }
             let slot = table.add(session);
             let key = Some(table.key(slot));
             for mut will in pending_wills {
@@ -235,6 +242,17 @@ impl Sessions {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
         session.discard(&self.counters.drops);
+        if let Some(peers) = &self.counters.peers {
+            match &session.moving {
+                Moving::No => (),
+                Moving::Leaving(token) | Moving::Arrived(token) => peers.moves.end(token),
+                Moving::Arriving { token, .. } => peers.moves.end(token),
+                Moving::Given(token) => {
+                    peers.moves.end(token);
+                    peers.moves.pass(session.identity(), session.moves);
+                }
+            }
+        }
         self.load.change(session.load(), SessionLoad::default());
         self.load.show();
         self.names.remove(&session.client_id);

@@ -12,6 +12,7 @@ use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped};
 use crate::model::client_key::ClientKey;
 use crate::model::message::Message;
+use crate::model::moving::Moving;
 use crate::model::session::{Attachment, Session, Will};
 use crate::session::partition::Sessions;
 use crate::session::state::effects::Effects;
@@ -25,6 +26,8 @@ pub(crate) struct Opening {
     pub(crate) user: Option<Arc<str>>,
     pub(crate) version: Version,
     pub(crate) clean_start: bool,
+    /// Whether the session was found, so that none may begin.
+    pub(crate) must_exist: bool,
     /// Session expiry interval in seconds.
     pub(crate) expiry: u32,
     pub(crate) receive_maximum: u16,
@@ -87,6 +90,17 @@ impl Sessions {
         {
             return (Err(Reason::NOT_AUTHORIZED), effects, Lsn::default());
         }
+        if known.is_none() && opening.must_exist {
+            // It moved to another node meanwhile.
+            return (Err(Reason::SERVER_BUSY), effects, Lsn::default());
+        }
+        if let Some(session) = known.and_then(|slot| self.at(slot))
+            && !(opening.clean_start || session.has_expired(now))
+            && !matches!(session.moving, Moving::No | Moving::Leaving(_))
+        {
+            // Another node has the session, or it is not here yet.
+            return (Err(Reason::SERVER_BUSY), effects, Lsn::default());
+        }
         let was_durable = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
         let needs_journal = is_durable || was_durable;
         if needs_journal && self.wal.is_behind() {
@@ -100,6 +114,13 @@ impl Sessions {
         if is_durable && !was_durable && self.wal.is_full() {
             self.refused_session(&opening.client_id, opening.user.as_deref());
             return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
+        }
+        if let Some(session) = known.and_then(|slot| self.at(slot))
+            && let Moving::Leaving(token) = session.moving.clone()
+        {
+            // The client is back here.
+            let owner = session.identity();
+            self.stay(&owner, &token, now);
         }
         let earlier = known.and_then(|slot| self.at(slot)).and_then(|own| own.attachment.as_ref());
         let taken_over = earlier.map(|attachment| attachment.origin);

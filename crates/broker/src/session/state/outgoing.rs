@@ -6,7 +6,6 @@ use std::time::Duration;
 use phalanx_mqtt::{
     Ack, Delivery, Kind, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, Version,
 };
-
 use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
 use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS};
@@ -15,7 +14,7 @@ use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
 use crate::model::delivery::How;
 use crate::model::handed::is_mark;
-use crate::model::message::Message;
+use crate::model::message::{Message, Source};
 use crate::model::session::{Attachment, Inflight, Queued, Session};
 use crate::model::topic_aliases::may_have_alias;
 
@@ -80,6 +79,7 @@ impl Session {
             let bytes = own.queued_bytes + own.inflight_bytes + size;
             (own.queue.len() >= queued_messages || bytes > queued_bytes && !own.queue.is_empty())
                 && !(is_of_node(&own.client_id) && is_mark(&how.identifiers))
+                && message.source != Source::Cut
         };
         if is_full(self) && self.sweep <= context.now {
             self.sweep(context);

@@ -4,6 +4,7 @@ mod at_once;
 mod durable;
 mod flow;
 mod install;
+mod moving;
 mod reconnect;
 mod rooms;
 mod subscriptions;
@@ -85,6 +86,7 @@ fn opening() -> Opening {
         expiry: 60,
         receive_maximum: 10,
         most: 1 << 20,
+        must_exist: false,
         most_aliases: 0,
         will: None,
     }

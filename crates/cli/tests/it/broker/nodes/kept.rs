@@ -26,7 +26,7 @@ crate::on_one_driver!(
 const ADOPTED: i32 = 75;
 
 /// Nodes that keep their sessions.
-struct Nodes {
+pub(super) struct Nodes {
     driver: &'static str,
     timeout: &'static str,
     nats: NatsServer,
@@ -35,7 +35,7 @@ struct Nodes {
 
 impl Nodes {
     /// `None` without a NATS server.
-    fn new(driver: &'static str) -> Option<Self> {
+    pub(super) fn new(driver: &'static str) -> Option<Self> {
         let (nats, data) = (NatsServer::start("")?, tempfile::tempdir().unwrap());
         Some(Self { driver, timeout: "8s", nats, data })
     }
@@ -45,7 +45,7 @@ impl Nodes {
     }
 
     /// Starts a node, and waits until it lets clients in.
-    fn start(&self, name: &str) -> Broker {
+    pub(super) fn start(&self, name: &str) -> Broker {
         let (url, data) = (self.nats.url(), self.directory(name));
         let arguments = ["--node-name", name, "--cluster", &url, "--cluster-timeout", self.timeout];
         let stored = ["--persistence-dir", data.to_str().unwrap(), "--cluster-keep-sessions"];
@@ -58,17 +58,17 @@ impl Nodes {
 }
 
 /// Waits until a node says this.
-fn says(node: &Broker, what: &str) {
+pub(super) fn says(node: &Broker, what: &str) {
     eventually(what, || node.stderr().contains(what).then_some(()));
 }
 
 /// Opens the kept session of the subscriber.
-fn subscriber(node: &Broker) -> (Client, bool) {
+pub(super) fn subscriber(node: &Broker) -> (Client, bool) {
     Client::begin(node, &Begin::lasting("subscriber"))
 }
 
 /// A kept session with a subscription, and 100 messages in its queue that were acknowledged to their publisher.
-fn queue(node: &Broker) {
+pub(super) fn queue(node: &Broker) {
     let (mut client, is_present) = subscriber(node);
     assert!(!is_present);
     client.subscribe("t", QoS::AtLeastOnce);
@@ -80,7 +80,7 @@ fn queue(node: &Broker) {
 }
 
 /// Receives the messages that [`queue`] published, in order.
-fn receives_all(client: &mut Client) {
+pub(super) fn receives_all(client: &mut Client) {
     for n in 0..100 {
         let came = client.next();
         let message = came.message();
@@ -184,7 +184,15 @@ fn a_client_gets_its_session_or_is_refused(driver: &'static str) {
     let Some(nodes) = Nodes::new(driver) else { return };
     let [first, second, third] = ["a", "b", "c"].map(|name| nodes.start(name));
     queue(&first);
-    assert_eq!(try_subscriber(&second).err(), Some(Reason::USE_ANOTHER_SERVER));
+    // One with shared subscriptions stays.
+    let (mut member, _) = Client::begin(&first, &Begin::lasting("member"));
+    member.subscribe("$share/g/t", QoS::AtLeastOnce);
+    let mut refused = Client::silent(&second, Version::V5);
+    refused.connect(&Begin::lasting("member"));
+    match refused.next().packet() {
+        Packet::ConnAck(ack) => assert_eq!(ack.reason, Reason::USE_ANOTHER_SERVER),
+        other => panic!("expected a CONNACK, got {other:?}"),
+    }
     // A client without a session gets one, and a clean session is begun anywhere.
     let (_, is_present) = Client::begin(&third, &Begin::lasting("another"));
     assert!(!is_present);
@@ -206,19 +214,19 @@ fn a_client_gets_its_session_or_is_refused(driver: &'static str) {
 }
 
 /// A publisher at a node, which numbers its QoS 2 messages.
-struct Publisher {
-    client: Client,
-    topic: String,
-    sent: usize,
+pub(super) struct Publisher {
+    pub(super) client: Client,
+    pub(super) topic: String,
+    pub(super) sent: usize,
 }
 
 impl Publisher {
-    fn new(node: &Broker, name: &str) -> Self {
+    pub(super) fn new(node: &Broker, name: &str) -> Self {
         Self { client: Client::new(node, name), topic: format!("of/{name}"), sent: 0 }
     }
 
     /// Publishes 40 messages, of which each is acknowledged.
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         for _ in 0..40 {
             let (payload, number) = (self.sent.to_string(), id(1));
             let delivery = Delivery::ExactlyOnce(number);
@@ -234,7 +242,7 @@ impl Publisher {
     }
 
     /// The client receives all messages from number `first` on once, in order.
-    fn receives(&self, payloads: &[(String, usize)], first: usize) {
+    pub(super) fn receives(&self, payloads: &[(String, usize)], first: usize) {
         let own = payloads.iter().filter(|(topic, _)| *topic == self.topic).map(|(_, own)| *own);
         assert!(own.eq(first..self.sent), "{}: {payloads:?}", self.topic);
     }

@@ -3,3 +3,4 @@
 mod bridges;
 mod cluster;
 mod kept;
+mod moved;

@@ -1,0 +1,184 @@
+//! Asks all nodes for their copies of clients' sessions, and answers such questions.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+use phalanx_nats::Message;
+use serde::{Deserialize, Serialize};
+
+use crate::access::Identity;
+use crate::cluster::node::Node;
+use crate::cluster::other::VERSION;
+use crate::kept::state::{Kept, RENEWALS};
+use crate::model::moving::Holding;
+
+/// Interval at which a question looks whether sessions were adopted meanwhile, which a new one finds.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A client whose session is looked for.
+#[derive(Deserialize, Serialize)]
+struct Sought {
+    client: String,
+    user: Option<String>,
+}
+
+/// The answer of a node.
+#[derive(Deserialize, Serialize)]
+struct Answer {
+    node: String,
+    /// The node's journal.
+    journal: String,
+    /// The places of the clients of whose sessions it has a copy, the kind of each, and how often it has moved.
+    found: Vec<(usize, Holding, u32)>,
+}
+
+/// The session of a client, or a copy of it, at another node.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) node: String,
+    pub(super) journal: String,
+    pub(super) holding: Holding,
+    pub(super) moves: u32,
+}
+
+/// The answers to the questions of one message.
+#[derive(Default)]
+struct Round {
+    /// By journal.
+    answers: BTreeMap<String, Answer>,
+    wake: Option<oneshot::LocalSender<()>>,
+}
+
+/// The questions that wait for answers, by number. Each round has another number, because a late answer misses
+/// the sessions that were adopted since.
+#[derive(Default)]
+pub(super) struct Rounds {
+    next: Cell<u64>,
+    open: RefCell<BTreeMap<u64, Round>>,
+}
+
+/// Receives the questions of other nodes, and their answers.
+pub(super) fn listen(node: &Rc<Node>, rounds: &Rc<Rounds>) {
+    let of_answers = rounds.clone();
+    let inbox = format!("{}.*", inbox(node));
+    node.client.subscribe(&inbox, None, move |own| answered(&of_answers, &own));
+    let own = node.clone();
+    node.client.subscribe(&subject(node), None, move |message| answer(&own, &message));
+}
+
+fn subject(node: &Node) -> String {
+    node.subject(&format!("find.{VERSION}"))
+}
+
+fn inbox(node: &Node) -> String {
+    node.subject(&format!("inbox.{}.find", node.start))
+}
+
+/// Asks all nodes once. Returns for each client what other nodes have of its session, and whether all nodes answered.
+pub(super) async fn round(
+    (node, kept): (&Node, &Kept),
+    rounds: &Rounds,
+    clients: &[Identity],
+) -> (Vec<Vec<Found>>, bool) {
+    // Before the question is sent: a journal that is missing here was adopted before, and its sessions are found.
+    let journals = kept.journals();
+    let number = rounds.next.get();
+    rounds.next.set(number + 1);
+    rounds.open.borrow_mut().insert(number, Round::default());
+    let sought = clients.iter().map(|Identity { client, user }| Sought {
+        client: client.to_string(),
+        user: user.as_deref().map(str::to_owned),
+    });
+    let payload = serde_json::to_vec(&sought.collect::<Vec<_>>()).unwrap_or_default();
+    // A lost one is repeated.
+    let _ = node.client.publish(
+        &subject(node),
+        Some(&format!("{}.{number}", inbox(node))),
+        None,
+        &payload,
+    );
+    let until = now() + node.timeout / RENEWALS;
+    let is_complete = loop {
+        let changed = {
+            let mut rounds = rounds.open.borrow_mut();
+            let round = rounds.entry(number).or_default();
+            if is_answered(round, journals.as_ref()) {
+                break true;
+            }
+            let (sender, receiver) = oneshot::local();
+            round.wake = Some(sender);
+            receiver
+        };
+        let wait = until.saturating_sub(now()).min(LOOK_INTERVAL);
+        if let Either::Right(()) = select(changed, sleep(wait)).await
+            && (now() >= until || kept.journals() != journals)
+        {
+            break false;
+        }
+    };
+    let mut answers = rounds.open.borrow_mut().remove(&number).unwrap_or_default().answers;
+    answers.remove(&kept.own().map(|own| own.to_string()).unwrap_or_default());
+    let mut all = vec![Vec::new(); clients.len()];
+    for Answer { node, journal, found } in answers.into_values() {
+        for (place, holding, moves) in found {
+            let (node, journal) = (node.clone(), journal.clone());
+            let found = Found { node, journal, holding, moves };
+            all.get_mut(place).into_iter().for_each(|own| own.push(found.clone()));
+        }
+    }
+    (all, is_complete)
+}
+
+fn is_answered(round: &Round, journals: Option<&BTreeSet<String>>) -> bool {
+    journals.is_some_and(|all| all.iter().all(|own| round.answers.contains_key(own)))
+}
+
+/// An answer arrived.
+fn answered(rounds: &Rounds, message: &Message<'_>) {
+    let number = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
+    let mut rounds = rounds.open.borrow_mut();
+    let round = number.and_then(|number: u64| rounds.get_mut(&number));
+    let answer = serde_json::from_slice::<Answer>(message.payload);
+    let (Some(round), Ok(answer)) = (round, answer) else { return };
+    round.answers.insert(answer.journal.clone(), answer);
+    if let Some(wake) = round.wake.take() {
+        wake.send(());
+    }
+}
+
+/// A node asks.
+fn answer(node: &Rc<Node>, message: &Message<'_>) {
+    let kept = node.context.kept.as_ref().filter(|kept| kept.is_open());
+    let sought = serde_json::from_slice::<Vec<Sought>>(message.payload);
+    let (Some(journal), Some(reply), Ok(sought)) =
+        (kept.and_then(|kept| kept.own()), message.reply, sought)
+    else {
+        return;
+    };
+    let (own, reply) = (node.clone(), reply.to_owned());
+    // If the processor is full, the other node repeats its question.
+    let _ = node.context.stages.control.dispatch(move |_| async move {
+        let mut found = Vec::new();
+        let lately = now().saturating_sub(own.timeout / 2);
+        for (place, Sought { client, user }) in sought.into_iter().enumerate() {
+            let client = Identity { client: client.into(), user: user.map(Into::into) };
+            match own.context.stages.sessions.holding(client.clone()).await {
+                Ok(holding) => {
+                    let passed = || own.peers.moves.passed_since(&client, lately);
+                    let holding = holding.or_else(|| passed().map(|moves| (Holding::Given, moves)));
+                    found.extend(holding.map(|(own, moves)| (place, own, moves)));
+                }
+                Err(_) => return,
+            }
+        }
+        let answer = Answer { node: own.name.to_string(), journal: journal.to_string(), found };
+        let payload = serde_json::to_vec(&answer).unwrap_or_default();
+        let _ = own.client.publish(&reply, None, None, &payload);
+    });
+}

@@ -1,0 +1,254 @@
+//! The new node's side of a move.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::shutdown::is_draining;
+use phalanx::task::Either;
+use phalanx::time::{now, time_of_day};
+use phalanx::{select, sleep};
+use phalanx_store::Recovered;
+
+use crate::access::Identity;
+use crate::cluster::asking::Found;
+use crate::cluster::intervals::TICKS;
+use crate::cluster::moving::Moves;
+use crate::cluster::moving::requests::{Request, Step, ask, parted, tell};
+use crate::cluster::node::Node;
+use crate::durable::recovery::{RecoveredSession, RecoveredState};
+use crate::durable::{Clocks, Lsn};
+use crate::kept::questions::{Question, Whereabouts};
+use crate::kept::state::Kept;
+use crate::lock::lock;
+use crate::model::moving::Moving;
+use crate::requests::SubscriptionRequest;
+use crate::session::operations::RETRY_DELAY;
+use crate::session::partition::install::{Added, Arriving};
+use crate::session::partition::moving::NotNow;
+
+/// Maximum number of sessions that arrive at once, because of the memory for their states. Others wait.
+const MAX_ARRIVING: usize = 64;
+
+/// Interval at which the new node looks for the marks and the filters of other nodes.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Begins to move a session here, and answers the question when it is done. Returns the question if it has to wait.
+pub(in crate::cluster) fn arrive(
+    node: &Rc<Node>,
+    moves: &Rc<Moves>,
+    question: Question,
+    from: Found,
+) -> Result<(), Question> {
+    let mut arriving = moves.arriving.borrow_mut();
+    if arriving.len() >= MAX_ARRIVING || arriving.contains(&question.client) {
+        return Err(question);
+    }
+    let client = question.client.clone();
+    let offered = Rc::new(Cell::new(Some(question)));
+    let (own, all, of, taken) = (node.clone(), moves.clone(), client.clone(), offered.clone());
+    let begun = node.context.stages.control.dispatch(move |_| async move {
+        let mut question = taken.take();
+        let mut answer = |whereabouts| {
+            if let Some(question) = question.take() {
+                question.answer.send(whereabouts);
+            }
+        };
+        let Some(kept) = own.context.kept.clone() else { return };
+        let moved = move_here((&own, &kept, &all), (&of, &from), &mut answer).await;
+        all.arriving.borrow_mut().remove(&of);
+        let Some(question) = question else { return };
+        let is_over = now() >= question.asked + own.timeout || is_draining();
+        // Not if the client was there again: it would be disconnected.
+        if is_over || moved != Err(NotNow::Again) {
+            return question.answer.send(Whereabouts::Elsewhere);
+        }
+        sleep(own.timeout / TICKS).await;
+        kept.questions.repeat(question);
+    });
+    match (begun, offered.take()) {
+        // The processor is full.
+        (Err(_), Some(question)) => return Err(question),
+        (_, question) => offered.set(question),
+    }
+    arriving.insert(client);
+    Ok(())
+}
+
+/// A session from a holder, with its subscriptions.
+fn read(
+    bytes: &[u8],
+    client: &Identity,
+    clocks: Clocks,
+) -> Option<(RecoveredSession, Vec<SubscriptionRequest>)> {
+    let state = RecoveredState::at(Recovered::of(bytes)?, 1, clocks).ok()?;
+    let session = state.sessions.into_iter().next()?.sessions.into_iter().next()?;
+    // The numbers are those of the holder.
+    session.messages().for_each(|message| message.set_number(0));
+    let is_its = session.client_id == client.client && session.user == client.user;
+    let requests = state.routes.clients.into_iter().next().map(|(_, requests)| requests);
+    is_its.then_some((session, requests.unwrap_or_default()))
+}
+
+/// Moves the session of a client here, and answers its question then.
+///
+/// # Errors
+/// If it does not move, and the question is not answered.
+async fn move_here(
+    (node, kept, moves): (&Rc<Node>, &Kept, &Moves),
+    (client, from): (&Identity, &Found),
+    answer: &mut dyn FnMut(Whereabouts),
+) -> Result<(), NotNow> {
+    let own = kept.own().ok_or(NotNow::Over)?.to_string();
+    let limit = now() + node.timeout / 2;
+    moves.count.set(moves.count.get() + 1);
+    let token: Arc<str> = format!("{}.{}", node.start, moves.count.get()).into();
+    let request = Request {
+        token: token.to_string(),
+        from: from.journal.clone(),
+        to: own.clone(),
+        client: client.client.to_string(),
+        user: client.user.as_deref().map(str::to_owned),
+        step: Step::Leave,
+        offset: 0,
+    };
+    let step = async |step| {
+        ask((node, moves), &from.node, &Request { step, ..request.clone() }, limit).await
+    };
+    let (stages, interest) = (node.context.stages, &node.peers.interest);
+    let joined = async {
+        // Otherwise the client would be disconnected for nothing.
+        known(node, kept, (0, limit)).await.ok_or(NotNow::Over)?;
+        let left = step(Step::Leave).await?;
+        let (mut session, requests) = read(&left, client, Clocks::read()).ok_or(NotNow::Over)?;
+        session.moving = Moving::Arriving { token: token.clone(), message: 0, delivery: 0 };
+        if install(node, Arriving { session, requests }).await != Some(Added::Yes) {
+            return Err(NotNow::Over);
+        }
+        known(node, kept, (interest.version(), limit)).await.ok_or(NotNow::Over)?;
+        step(Step::Cut).await?;
+        let given = step(Step::Give).await?;
+        let (head, state) = parted(&given).ok_or(NotNow::Over)?;
+        node.peers.claims.note(head.claimed);
+        let (session, _) = read(state, client, Clocks::read()).ok_or(NotNow::Over)?;
+        let mut nodes: BTreeSet<_> = head.nodes.into_iter().collect();
+        nodes.extend(kept.journals().ok_or(NotNow::Over)?);
+        nodes.insert(own.clone());
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        let offered = Arc::new(Mutex::new(Some(session)));
+        while now() < limit {
+            let (client, token) = (client.clone(), token.clone());
+            let arrived = stages.sessions.arrive(client, token, (offered.clone(), nodes.clone()));
+            match arrived.await {
+                Ok(Ok(lsn)) => return Ok(lsn),
+                Ok(Err(NotNow::Busy)) => sleep(LOOK_INTERVAL).await,
+                Err(_) if lock(&offered).is_some() => sleep(RETRY_DELAY).await,
+                Ok(Err(why)) => return Err(why),
+                Err(_) => return Err(NotNow::Over),
+            }
+        }
+        Err(NotNow::Over)
+    };
+    let joined: Result<Lsn, NotNow> = joined.await;
+    let Ok(lsn) = joined else {
+        let give_up = || stages.sessions.give_up(client.clone(), token.clone(), stages.routing);
+        while give_up().await.is_err() && !is_draining() {
+            sleep(RETRY_DELAY).await;
+        }
+        // Only now: the holder may use its session at once.
+        tell(node, &from.node, &Request { step: Step::Stay, ..request.clone() });
+        return joined.map(|_| ());
+    };
+    let wal = node.context.wal.clone();
+    let mut durable = Box::pin(wal.durable(lsn));
+    let stored = match select(durable.as_mut(), sleep(node.timeout)).await {
+        Either::Left(stored) => stored,
+        Either::Right(()) => {
+            answer(Whereabouts::Unknown);
+            durable.await
+        }
+    };
+    if stored.is_err() {
+        answer(Whereabouts::Unknown);
+        return Ok(());
+    }
+    let arrived = || stages.sessions.arrived(client.clone(), token.clone());
+    let has_arrived = loop {
+        match arrived().await {
+            Ok(arrived) => break arrived,
+            Err(_) if is_draining() => break false,
+            Err(_) => sleep(RETRY_DELAY).await,
+        }
+    };
+    if !has_arrived {
+        answer(Whereabouts::Unknown);
+        return Ok(());
+    }
+    kept.metrics.moved.add(1);
+    // The holder ends its copy, even if the client has gone.
+    node.peers.claims.add(client, time_of_day(), now());
+    answer(Whereabouts::Here);
+    Ok(())
+}
+
+/// Adds the copy of a session. `None` if it is not known whether it was added.
+async fn install(node: &Node, arriving: Arriving) -> Option<Added> {
+    let (stages, offered) = (node.context.stages, Arc::new(Mutex::new(Some(arriving))));
+    loop {
+        let added = stages.sessions.install(offered.clone(), stages.routing).await;
+        if let Some(added) = added.ok().flatten() {
+            return Some(added);
+        }
+        if is_draining() || lock(&offered).is_none() {
+            return None;
+        }
+        sleep(RETRY_DELAY).await;
+    }
+}
+
+/// Waits until all nodes whose journals are not adopted have this version of the filters.
+async fn known(node: &Node, kept: &Kept, (version, limit): (u64, Duration)) -> Option<()> {
+    let interest = &node.peers.interest;
+    while now() < limit && !is_draining() {
+        let journals = kept.journals()?;
+        let is_known = |journal: &String| {
+            let others = node.others.borrow();
+            others.values().any(|other| {
+                other.hello.borrow().journal.as_ref() == Some(journal)
+                    && interest.is_known(&other.name, version)
+            })
+        };
+        if journals.iter().all(is_known) {
+            return Some(());
+        }
+        sleep(LOOK_INTERVAL).await;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_store::{DeliveryId, Entry, MessageId, Phase, Record, SessionId};
+
+    use super::*;
+
+    #[test]
+    fn messages_get_numbers_of_this_node() {
+        let (session, message, mut entry) = (SessionId(3), MessageId(7), Entry::new());
+        entry.push(&Record::Session { session, client: "c", expiry: 9, left: 1, will: b"" });
+        let (topic, payload, properties) = ("t", &b"x"[..], &b""[..]);
+        let (flags, expires, delivery, phase) = (1, 0, DeliveryId(5), Phase::Queued);
+        entry.push(&Record::Message { message, topic, payload, properties, flags, expires });
+        let options = 1;
+        entry.push(&Record::Queue { session, delivery, message, options, properties, phase });
+        let client = |client: &str| Identity { user: None, client: client.into() };
+        let clocks = Clocks::default();
+        let (session, _) = read(entry.bytes(), &client("c"), clocks).unwrap();
+        // The journal does not have those with a number.
+        assert!(session.messages().map(|own| own.number()).eq([0]));
+        assert!(read(entry.bytes(), &client("d"), clocks).is_none());
+        assert!(read(b"x", &client("c"), clocks).is_none());
+    }
+}

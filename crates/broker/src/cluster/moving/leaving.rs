@@ -1,0 +1,282 @@
+//! The holder's side of a move.
+
+use std::cell::{Cell, RefCell};
+use std::num::NonZero;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+use phalanx_nats::Message;
+use phalanx_store::{Record, SessionId};
+
+use crate::access::Identity;
+use crate::cluster::intervals::{HELLOS, TICKS};
+use crate::cluster::moving::Moves;
+use crate::cluster::moving::requests::{Answer, Head, Request, Step, joined, subject};
+use crate::cluster::node::Node;
+use crate::kept::state::Kept;
+use crate::model::moving::Cut;
+use crate::requests::{self, Item};
+use crate::session::partition::moving::{Left, NotNow};
+
+/// Maximum number of sessions that leave at once, because of the memory for their states.
+const MAX_LEAVING: usize = 64;
+
+/// Maximum number of subscriptions in one question to the router.
+const CHUNK: usize = 1024;
+
+/// Interval at which the holder looks for the marks of other nodes.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// A session that leaves.
+pub(super) struct Leaving {
+    token: Arc<str>,
+    owner: Identity,
+    begun: Duration,
+    /// An operation serves a request.
+    is_busy: Cell<bool>,
+    /// The answers to the steps that are done.
+    subscriptions: RefCell<Option<Rc<[u8]>>>,
+    nodes: RefCell<Option<Vec<String>>>,
+    state: RefCell<Option<Rc<[u8]>>>,
+}
+
+impl Leaving {
+    /// Whether so much time has passed that the session is not given any more.
+    fn is_old(&self, node: &Node) -> bool {
+        now().saturating_sub(self.begun) > node.timeout / 2
+    }
+}
+
+/// Receives requests of other nodes.
+pub(in crate::cluster) fn listen(node: &Rc<Node>, moves: &Rc<Moves>) {
+    super::requests::listen(node, moves);
+    let (own, moves) = (node.clone(), moves.clone());
+    let filter = subject(node, &node.name);
+    node.client.subscribe(&filter, None, move |message| received(&own, &moves, &message));
+}
+
+fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
+    let Ok(request) = serde_json::from_slice::<Request>(message.payload) else { return };
+    let Some(kept) = node.context.kept.clone().filter(|kept| kept.is_open()) else { return };
+    if kept.own().is_none_or(|own| own.to_string() != request.from) || is_draining() {
+        return;
+    }
+    let known = moves.leaving.borrow().get(&*request.token).cloned();
+    let leaving = match (known, request.step) {
+        (Some(known), _) => known,
+        (None, Step::Leave) if moves.leaving.borrow().len() < MAX_LEAVING => {
+            let user = request.user.as_deref().map(Arc::from);
+            let own = Rc::new(Leaving {
+                token: request.token.as_str().into(),
+                owner: Identity { user, client: request.client.as_str().into() },
+                begun: now(),
+                is_busy: Cell::new(false),
+                subscriptions: RefCell::default(),
+                nodes: RefCell::default(),
+                state: RefCell::default(),
+            });
+            moves.leaving.borrow_mut().insert(own.token.clone(), own.clone());
+            own
+        }
+        (None, Step::Leave) => return reply(node, message.reply, &Answer::Wait),
+        (None, Step::Stay) => return,
+        (None, _) => return reply(node, message.reply, &Answer::Over),
+    };
+    // Repeated meanwhile.
+    if request.step != Step::Stay && leaving.is_busy.replace(true) {
+        return;
+    }
+    let (own, of, to) = (node.clone(), leaving.clone(), message.reply.map(str::to_owned));
+    let moves = moves.clone();
+    let served = node.context.stages.control.dispatch(move |_| async move {
+        if request.step == Step::Stay {
+            return end(&own, &moves, &of).await;
+        }
+        let done = serve((&own, &kept), &of, &request).await;
+        let answer = match &done {
+            Ok(bytes) => Answer::part(bytes, request.offset),
+            Err(NotNow::Busy) => Answer::Wait,
+            Err(why) => {
+                end(&own, &moves, &of).await;
+                if *why == NotNow::Again { Answer::Again } else { Answer::Over }
+            }
+        };
+        of.is_busy.set(false);
+        reply(&own, to.as_deref(), &answer);
+    });
+    if served.is_err() {
+        leaving.is_busy.set(false);
+    }
+}
+
+fn reply(node: &Node, to: Option<&str>, answer: &Answer<'_>) {
+    if let Some(to) = to {
+        // The other node repeats its request.
+        let _ = node.client.publish(to, None, None, &answer.write());
+    }
+}
+
+/// Does a step, unless it is done. Returns the whole answer.
+async fn serve(
+    (node, kept): (&Node, &Kept),
+    own: &Leaving,
+    request: &Request,
+) -> Result<Rc<[u8]>, NotNow> {
+    match request.step {
+        Step::Leave => {
+            let done = own.subscriptions.borrow().clone();
+            match done {
+                Some(done) => Ok(done),
+                None => leave(node, own).await,
+            }
+        }
+        Step::Cut => {
+            let is_done = own.nodes.borrow().is_some();
+            if !is_done {
+                cut((node, kept), own, request).await?;
+            }
+            Ok([].into())
+        }
+        Step::Give => {
+            let done = own.state.borrow().clone();
+            match done {
+                Some(done) => Ok(done),
+                None => give((node, kept), own).await,
+            }
+        }
+        Step::Stay => Err(NotNow::Over),
+    }
+}
+
+async fn leave(node: &Node, own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
+    let (stages, busy) = (node.context.stages, |_| NotNow::Busy);
+    let (owner, token) = (own.owner.clone(), own.token.clone());
+    let left = stages.sessions.begin_leaving(owner, token, stages.routing).await;
+    let Left { key, number, mut record, keys } = left.map_err(busy)??;
+    for keys in keys.chunks(CHUNK) {
+        let (count, keys) = (keys.len(), keys.to_vec());
+        let asked = stages.routing.call(Item::Subscriptions { client: key, keys }).await;
+        let requests::Answer::Subscriptions(all) = asked.map_err(busy)? else {
+            return Err(NotNow::Busy);
+        };
+        // The router does not have one of them yet.
+        if all.len() < count {
+            return Err(NotNow::Busy);
+        }
+        for (filter, subscription) in &all {
+            record.push(&Record::Subscribe {
+                session: SessionId(number),
+                filter,
+                options: subscription.options.to_byte(),
+                identifier: subscription.identifier.map_or(0, NonZero::get),
+            });
+        }
+    }
+    node.peers.moves.begin(&own.token, key);
+    let bytes: Rc<[u8]> = record.bytes().into();
+    own.subscriptions.replace(Some(bytes.clone()));
+    Ok(bytes)
+}
+
+async fn cut((node, kept): (&Node, &Kept), own: &Leaving, request: &Request) -> Result<(), NotNow> {
+    if own.is_old(node) {
+        return Err(NotNow::Over);
+    }
+    let (by, at) = (request.from.clone(), String::new());
+    let (from, to) = (request.from.clone(), request.to.clone());
+    let cut = Cut { token: own.token.to_string(), from, to, by: by.clone(), at };
+    let journals = kept.journals().ok_or(NotNow::Busy)?;
+    let nodes = node.context.stages.routing.call(Item::Cut(cut, journals)).await;
+    let requests::Answer::Cut(mut nodes) = nodes.map_err(|_| NotNow::Busy)? else {
+        return Err(NotNow::Busy);
+    };
+    if nodes.is_empty() {
+        return Err(NotNow::Busy);
+    }
+    nodes.push(by);
+    own.nodes.replace(Some(nodes));
+    Ok(())
+}
+
+/// Gives the session, once all nodes have divided their messages.
+async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
+    let sessions = node.context.stages.sessions;
+    let until = now() + node.timeout / TICKS / 2;
+    let (entry, lsn, nodes) = loop {
+        let Some(mut nodes) = own.nodes.borrow().clone() else { return Err(NotNow::Over) };
+        if own.is_old(node) {
+            return Err(NotNow::Over);
+        }
+        let journals = kept.journals().ok_or(NotNow::Busy)?;
+        let this = kept.own().map(|own| own.to_string());
+        let is_lost = |node: &String| !journals.contains(node) && this.as_ref() != Some(node);
+        if nodes.iter().any(is_lost) {
+            // One was adopted: its messages are being handed over.
+            return Err(NotNow::Again);
+        }
+        // Those without a lane to this node may have messages for the session, too.
+        nodes.extend(journals);
+        nodes.sort_unstable();
+        nodes.dedup();
+        let given = sessions.give(own.owner.clone(), own.token.clone(), nodes.clone()).await;
+        match given.map_err(|_| NotNow::Busy)? {
+            Ok((entry, lsn)) => break (entry, lsn, nodes),
+            Err(NotNow::Busy) if now() < until => sleep(LOOK_INTERVAL).await,
+            Err(why) => return Err(why),
+        }
+    };
+    // Otherwise this node would continue the session after a crash.
+    if node.context.wal.durable(lsn).await.is_err() {
+        return Err(NotNow::Over);
+    }
+    let head = Head { nodes, claimed: node.peers.claims.latest() };
+    let bytes: Rc<[u8]> = joined(&head, entry.bytes()).into();
+    own.state.replace(Some(bytes.clone()));
+    Ok(bytes)
+}
+
+/// The session does not move.
+async fn end(node: &Node, moves: &Moves, own: &Leaving) {
+    let stay = || node.context.stages.sessions.stay(own.owner.clone(), own.token.clone());
+    while stay().await.is_err() && !is_draining() {
+        sleep(node.timeout / TICKS).await;
+    }
+    node.peers.moves.end(&own.token);
+    moves.leaving.borrow_mut().remove(&own.token);
+}
+
+/// Ends moves that take too long, until shutdown.
+pub(in crate::cluster) async fn tend(node: Rc<Node>, moves: Rc<Moves>) {
+    loop {
+        let all: Vec<_> = moves.leaving.borrow().values().cloned().collect();
+        for own in all {
+            let is_here = node.peers.moves.session(&own.token).is_some();
+            if own.is_busy.get() {
+                continue;
+            }
+            if own.state.borrow().is_some() && !is_here {
+                // The session is the other node's.
+                moves.leaving.borrow_mut().remove(&own.token);
+                continue;
+            }
+            if !own.is_old(&node) {
+                continue;
+            }
+            if own.state.borrow().is_none() {
+                end(&node, &moves, &own).await;
+            } else if now().saturating_sub(own.begun) > 2 * node.timeout {
+                // The other node has the state, or never will.
+                node.peers.moves.end(&own.token);
+                moves.leaving.borrow_mut().remove(&own.token);
+            }
+        }
+        if let Either::Right(()) = select(sleep(node.timeout / HELLOS), draining()).await {
+            return;
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Requests and answers of nodes about a move.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::shutdown::is_draining;
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+use phalanx_nats::Message;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::intervals::TICKS;
+use crate::cluster::moving::Moves;
+use crate::cluster::node::Node;
+use crate::cluster::other::VERSION;
+use crate::session::partition::moving::NotNow;
+
+/// Bytes of one answer. A message with it is smaller than the default limit of NATS, 1 MiB.
+const PART: usize = 512 * 1024;
+
+/// Pause before a request is repeated that the holder cannot fulfil yet.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A request to the holder of a session.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Request {
+    pub(super) token: String,
+    /// The journals of the holder and of the new node.
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) client: String,
+    pub(super) user: Option<String>,
+    pub(super) step: Step,
+    /// The number of the first byte of the answer.
+    pub(super) offset: usize,
+}
+
+/// A step of a move.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(super) enum Step {
+    /// The client is disconnected. The answer is the session with its subscriptions.
+    Leave,
+    /// The nodes divide their messages. The answer is empty.
+    Cut,
+    /// The session is given. The answer is its state.
+    Give,
+    /// The new node has given up. There is no answer.
+    Stay,
+}
+
+/// The head of a session's state.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Head {
+    /// The journals of the nodes that have divided their messages.
+    pub(super) nodes: Vec<String>,
+    /// The latest claim that the holder knows.
+    pub(super) claimed: u64,
+}
+
+/// The answer of a holder.
+pub(super) enum Answer<'a> {
+    /// Later.
+    Wait,
+    /// The session does not move.
+    Over,
+    /// The move is over because the nodes changed.
+    Again,
+    /// Bytes of the answer, and their total number.
+    Part(usize, &'a [u8]),
+}
+
+impl<'a> Answer<'a> {
+    /// The bytes from `offset` on, as far as they fit an answer.
+    pub(super) fn part(all: &'a [u8], offset: usize) -> Self {
+        let rest = all.get(offset..).unwrap_or_default();
+        Self::Part(all.len(), &rest[..rest.len().min(PART)])
+    }
+
+    pub(super) fn write(&self) -> Vec<u8> {
+        match self {
+            Self::Wait => b"W".to_vec(),
+            Self::Over => b"O".to_vec(),
+            Self::Again => b"A".to_vec(),
+            Self::Part(total, bytes) => {
+                let mut out = b"P".to_vec();
+                out.extend_from_slice(&(*total as u64).to_be_bytes());
+                out.extend_from_slice(bytes);
+                out
+            }
+        }
+    }
+
+    fn read(payload: &'a [u8]) -> Option<Self> {
+        match payload.split_first()? {
+            (b'W', _) => Some(Self::Wait),
+            (b'O', _) => Some(Self::Over),
+            (b'A', _) => Some(Self::Again),
+            (b'P', rest) => {
+                let (total, bytes) = rest.split_first_chunk()?;
+                Some(Self::Part(usize::try_from(u64::from_be_bytes(*total)).ok()?, bytes))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Joins the head and the state of a session.
+pub(super) fn joined(head: &Head, state: &[u8]) -> Vec<u8> {
+    let head = serde_json::to_vec(head).unwrap_or_default();
+    let mut out = (head.len() as u64).to_be_bytes().to_vec();
+    out.extend_from_slice(&head);
+    out.extend_from_slice(state);
+    out
+}
+
+/// The head and the state of a session.
+pub(super) fn parted(bytes: &[u8]) -> Option<(Head, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = usize::try_from(u64::from_be_bytes(*length)).ok()?;
+    let (head, state) = rest.split_at_checked(length)?;
+    Some((serde_json::from_slice(head).ok()?, state))
+}
+
+/// The requests of this node that wait for an answer, by number.
+#[derive(Default)]
+pub(super) struct Calls {
+    next: Cell<u64>,
+    open: RefCell<BTreeMap<u64, oneshot::LocalSender<Vec<u8>>>>,
+}
+
+/// The subject of requests to the node with this name.
+pub(super) fn subject(node: &Node, name: &str) -> String {
+    node.subject(&format!("moving.{VERSION}.{name}"))
+}
+
+fn inbox(node: &Node) -> String {
+    node.subject(&format!("inbox.{}.moving", node.start))
+}
+
+/// Receives the answers to this node's requests.
+pub(super) fn listen(node: &Rc<Node>, moves: &Rc<Moves>) {
+    let moves = moves.clone();
+    node.client.subscribe(&format!("{}.*", inbox(node)), None, move |message: Message<'_>| {
+        let number = message.subject.rsplit('.').next().and_then(|own| own.parse().ok());
+        let call = number.and_then(|number: u64| moves.calls.open.borrow_mut().remove(&number));
+        if let Some(call) = call {
+            call.send(message.payload.to_vec());
+        }
+    });
+}
+
+/// Sends a request without an answer to the node with this name.
+pub(super) fn tell(node: &Node, name: &str, request: &Request) {
+    let payload = serde_json::to_vec(request).unwrap_or_default();
+    // If it is lost, the holder asks later.
+    let _ = node.client.publish(&subject(node, name), None, None, &payload);
+}
+
+/// Asks the node with this name until it has sent the whole answer.
+///
+/// # Errors
+/// If the session does not move, or not until the limit.
+pub(super) async fn ask(
+    (node, moves): (&Node, &Moves),
+    name: &str,
+    request: &Request,
+    limit: Duration,
+) -> Result<Vec<u8>, NotNow> {
+    let (mut all, subject) = (Vec::new(), subject(node, name));
+    while now() < limit && !is_draining() {
+        let calls = &moves.calls;
+        let number = calls.next.get();
+        calls.next.set(number + 1);
+        let (sender, receiver) = oneshot::local();
+        calls.open.borrow_mut().insert(number, sender);
+        let request = Request { offset: all.len(), ..request.clone() };
+        let payload = serde_json::to_vec(&request).unwrap_or_default();
+        let reply = format!("{}.{number}", inbox(node));
+        // A lost one is repeated.
+        let _ = node.client.publish(&subject, Some(&reply), None, &payload);
+        let pause = (node.timeout / TICKS).min(limit.saturating_sub(now()));
+        let answer = select(receiver, sleep(pause)).await;
+        calls.open.borrow_mut().remove(&number);
+        let Either::Left(Some(answer)) = answer else { continue };
+        match Answer::read(&answer) {
+            Some(Answer::Part(total, bytes)) => {
+                all.extend_from_slice(bytes);
+                if all.len() >= total {
+                    return Ok(all);
+                }
+            }
+            Some(Answer::Wait) => sleep(PAUSE).await,
+            Some(Answer::Again) => return Err(NotNow::Again),
+            Some(Answer::Over) | None => return Err(NotNow::Over),
+        }
+    }
+    Err(NotNow::Over)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_in_parts() {
+        let head = Head { nodes: vec!["a.1".into()], claimed: 7 };
+        let all = joined(&head, &vec![9; PART]);
+        let mut read = Vec::new();
+        while read.len() < all.len() {
+            let part = Answer::part(&all, read.len()).write();
+            let Some(Answer::Part(total, bytes)) = Answer::read(&part) else { panic!("no part") };
+            assert_eq!(total, all.len());
+            read.extend_from_slice(bytes);
+        }
+        let (head, state) = parted(&read).unwrap();
+        assert_eq!((&*head.nodes[0], head.claimed, state.len()), ("a.1", 7, PART));
+        assert!(matches!(Answer::read(&Answer::Wait.write()), Some(Answer::Wait)));
+        assert!(matches!(Answer::read(&Answer::Over.write()), Some(Answer::Over)));
+        assert!(matches!(Answer::read(&Answer::Again.write()), Some(Answer::Again)));
+        assert!(parted(b"").is_none() && parted(&u64::MAX.to_be_bytes()).is_none());
+        assert!(Answer::read(b"").is_none() && Answer::read(b"P").is_none());
+    }
+}

@@ -1,0 +1,57 @@
+//! Sessions that were given to another node, of which it is not known whether they have arrived there.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::shutdown::draining;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{CallError, select, sleep};
+
+use crate::access::Identity;
+use crate::cluster::asking::{Found, Rounds, round};
+use crate::cluster::node::Node;
+use crate::kept::state::RENEWALS;
+use crate::model::moving::Holding;
+
+/// Asks the other nodes about such sessions, until shutdown.
+pub(in crate::cluster) async fn resolve(node: Rc<Node>, rounds: Rc<Rounds>) {
+    let Some(kept) = node.context.kept.clone() else { return };
+    loop {
+        let given = node.peers.moves.given_before(now().saturating_sub(node.timeout / 2));
+        if !given.is_empty() && kept.is_open() {
+            let clients: Vec<_> = given.iter().map(|(client, _)| client.clone()).collect();
+            let (found, is_complete) = round((&node, &kept), &rounds, &clients).await;
+            for ((client, token), found) in given.into_iter().zip(found) {
+                // If the broker is full, later.
+                let _ = decide(&node, (client, token), &found, is_complete).await;
+            }
+        }
+        if let Either::Right(()) = select(sleep(node.timeout / RENEWALS), draining()).await {
+            return;
+        }
+    }
+}
+
+/// Decides about the session of a client that was given by the move with this token.
+async fn decide(
+    node: &Node,
+    (client, token): (Identity, Arc<str>),
+    found: &[Found],
+    is_complete: bool,
+) -> Result<(), CallError> {
+    let (sessions, routing) = (node.context.stages.sessions, node.context.stages.routing);
+    let Some((Holding::Given, moves)) = sessions.holding(client.clone()).await? else {
+        node.peers.moves.settle(&client);
+        return Ok(());
+    };
+    let later = found.iter().filter(|own| own.holding != Holding::Arriving).map(|own| own.moves);
+    let later = later.filter(|own| *own > moves).max();
+    let is_arriving = found.iter().any(|own| own.holding == Holding::Arriving);
+    match later {
+        Some(later) => _ = sessions.drop_given(client, later, routing).await?,
+        None if is_complete && !is_arriving => _ = sessions.stay(client, token).await?,
+        None => (),
+    }
+    Ok(())
+}

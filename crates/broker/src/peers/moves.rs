@@ -1,0 +1,115 @@
+//! The moves of sessions from and to this node, for the router; and the sessions that another node may have.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::time::now;
+
+use crate::access::Identity;
+use crate::lock::lock;
+use crate::model::client_key::ClientKey;
+
+/// Maximum number of sessions that wait to be looked for, of those that were given.
+const MAX_AT_ONCE: usize = 1000;
+
+/// Maximum number of remembered sessions that were given and have ended.
+const MAX_PASSED: usize = 64 * 1024;
+
+/// The moves of this node's sessions.
+#[derive(Default)]
+pub(crate) struct Moves(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The session here of each move that the router has to know, by token.
+    sessions: BTreeMap<Arc<str>, ClientKey>,
+    /// The sessions that were given to another node, since when this is known, and the tokens of the moves.
+    given: HashMap<Identity, (Duration, Arc<str>)>,
+    /// The numbers of moves of those that ended because another node has them, and when; the latest last in `order`.
+    passed: HashMap<Identity, (Duration, u32)>,
+    order: VecDeque<(Duration, Identity)>,
+}
+
+impl Moves {
+    /// A session leaves or arrives.
+    pub(crate) fn begin(&self, token: &Arc<str>, session: ClientKey) {
+        lock(&self.0).sessions.insert(token.clone(), session);
+    }
+
+    /// The router need not know the move any more.
+    pub(crate) fn end(&self, token: &str) {
+        lock(&self.0).sessions.remove(token);
+    }
+
+    /// The session that moves here.
+    pub(crate) fn session(&self, token: &str) -> Option<ClientKey> {
+        lock(&self.0).sessions.get(token).copied()
+    }
+
+    /// The session of a client was given to another node by this move, at this time.
+    pub(crate) fn give(&self, client: Identity, token: Arc<str>, at: Duration) {
+        lock(&self.0).given.insert(client, (at, token));
+    }
+
+    /// The copy of a session that was given, after this number of moves, has ended.
+    pub(crate) fn pass(&self, client: Identity, moves: u32) {
+        let mut state = lock(&self.0);
+        state.given.remove(&client);
+        state.order.push_back((now(), client.clone()));
+        state.passed.insert(client, (now(), moves));
+        while state.order.len() > MAX_PASSED
+            && let Some((at, client)) = state.order.pop_front()
+        {
+            if state.passed.get(&client).is_some_and(|(last, _)| *last == at) {
+                state.passed.remove(&client);
+            }
+        }
+    }
+
+    /// The number of moves of a session that was given and has ended since this time. A question to all nodes may have
+    /// reached the other node before the session was there.
+    pub(crate) fn passed_since(&self, client: &Identity, time: Duration) -> Option<u32> {
+        let state = lock(&self.0);
+        state.passed.get(client).filter(|(at, _)| *at >= time).map(|(_, moves)| *moves)
+    }
+
+    /// The session of a client is this node's again, or has ended.
+    pub(crate) fn settle(&self, client: &Identity) {
+        lock(&self.0).given.remove(client);
+    }
+
+    /// Some clients whose sessions were given before this time, with the tokens, in the order in which they were.
+    pub(crate) fn given_before(&self, time: Duration) -> Vec<(Identity, Arc<str>)> {
+        let mut all: Vec<_> = {
+            let state = lock(&self.0);
+            let old = state.given.iter().filter(|(_, (since, _))| *since <= time);
+            old.map(|(client, (since, token))| (*since, client.clone(), token.clone())).collect()
+        };
+        all.sort_by(|(a, one, _), (b, other, _)| (a, &one.client).cmp(&(b, &other.client)));
+        let oldest = all.into_iter().take(MAX_AT_ONCE);
+        oldest.map(|(_, client, token)| (client, token)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node may start with sessions that it gave.
+    #[test]
+    fn given_sessions_are_known_before_the_program_runs() {
+        let (moves, client) =
+            (Moves::default(), |client: &str| Identity { user: None, client: client.into() });
+        let at = Duration::from_secs;
+        moves.give(client("b"), "2".into(), at(0));
+        moves.give(client("a"), "1".into(), at(0));
+        moves.give(client("c"), "3".into(), at(5));
+        let before = |time| -> Vec<_> {
+            moves.given_before(at(time)).into_iter().map(|(_, token)| token.to_string()).collect()
+        };
+        assert_eq!((before(0), before(5).len()), (vec!["1".into(), "2".into()], 3));
+        moves.settle(&client("a"));
+        assert_eq!(before(4), ["2"]);
+    }
+}

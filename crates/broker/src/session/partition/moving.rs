@@ -1,0 +1,421 @@
+//! The move of a session from one node of the cluster to another: see `cluster/moving/mod.rs`.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_mqtt::{PacketId, QoS};
+use phalanx_store::{DeliveryId, Entry, MessageId, Phase, Record, SessionId};
+
+use crate::access::Identity;
+use crate::durable::recovery::RecoveredSession;
+use crate::durable::{Lsn, flags, put_message, put_moving};
+use crate::events::drops::DropReason;
+use crate::model::client_key::ClientKey;
+use crate::model::delivery::How;
+use crate::model::message::{Message, Source};
+use crate::model::moving::{Cut, Holding, Moving};
+use crate::model::qos2::Qos2InFlight;
+use crate::model::session::{Queued, Session};
+use crate::session::partition::Sessions;
+use crate::session::partition::close::Closing;
+use crate::session::partition::install::{MAX_ENTRY_BYTES, put_all};
+use crate::session::state::effects::Effects;
+
+/// A session that leaves, without its subscriptions.
+pub(crate) struct Left {
+    pub(crate) key: ClientKey,
+    /// Its ID, its record, and the keys of its subscriptions.
+    pub(crate) number: u64,
+    pub(crate) record: Entry,
+    pub(crate) keys: Vec<Box<str>>,
+}
+
+/// Why a session does not move now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotNow {
+    /// Messages or another move are under way.
+    Busy,
+    /// It cannot move, is not there, or the move is over.
+    Over,
+    /// The move is over because the nodes changed. Another one may succeed.
+    Again,
+}
+
+/// Where a message of a queue came from: a node's session here, or this node.
+type Origin = Option<ClientKey>;
+
+fn origin(message: &Message) -> Origin {
+    message.from.filter(|_| message.source != Source::Here)
+}
+
+/// A queue that cuts divide.
+struct Divided {
+    /// The journals whose messages are divided, by origin.
+    cuts: HashMap<Origin, String>,
+    /// For each queued message, whether it is behind the cut of its origin; `None` for a cut.
+    are_behind: Vec<Option<bool>>,
+    /// Origins of messages before a cut.
+    before: HashSet<Origin>,
+}
+
+impl Divided {
+    fn of(queue: &VecDeque<Queued>) -> Self {
+        let (mut cuts, mut before) = (HashMap::<Origin, String>::new(), HashSet::new());
+        let mut is_behind = |own: &Queued| {
+            let origin = origin(&own.message);
+            if own.message.source == Source::Cut {
+                // A repeated one changes nothing.
+                let by = || Cut::read(&own.message.payload).map(|cut| cut.by).unwrap_or_default();
+                cuts.entry(origin).or_insert_with(by);
+                return None;
+            }
+            let is_behind = cuts.contains_key(&origin);
+            if !is_behind {
+                before.insert(origin);
+            }
+            Some(is_behind)
+        };
+        let are_behind = queue.iter().map(&mut is_behind).collect();
+        Self { cuts, are_behind, before }
+    }
+
+    /// Whether all of these nodes have divided their messages.
+    fn is_by(&self, nodes: &[String]) -> bool {
+        nodes.iter().all(|node| self.cuts.values().any(|by| by == node))
+    }
+}
+
+impl Sessions {
+    /// The kind of this node's copy of a client's session that outlives its connection, and the number of its moves.
+    pub(in crate::session) fn holding(
+        &mut self,
+        owner: &Identity,
+        now: Duration,
+    ) -> Option<(Holding, u32)> {
+        let session = self.names.get(&owner.client).copied().and_then(|slot| self.at(slot))?;
+        let lasts = session.expiry > 0 && !session.has_expired(now);
+        let is_its = session.user == owner.user && lasts;
+        is_its.then(|| (session.moving.holding(), session.moves))
+    }
+
+    /// The slot of the session of a client.
+    fn slot_of(&mut self, owner: &Identity) -> Option<u32> {
+        let slot = self.names.get(&owner.client).copied()?;
+        self.at(slot).is_some_and(|session| session.user == owner.user).then_some(slot)
+    }
+
+    /// Disconnects the client, whose session leaves. The effects are to be applied even without a result.
+    pub(in crate::session) fn leave(
+        &mut self,
+        owner: &Identity,
+        token: &Arc<str>,
+        now: Duration,
+    ) -> (Result<Left, NotNow>, Effects) {
+        let (peers, is_behind) = (self.counters.peers.clone(), self.wal.is_behind());
+        let mut effects = Effects::default();
+        let Some(slot) = self.slot_of(owner) else { return (Err(NotNow::Over), effects) };
+        let key = self.key(slot);
+        let Some(session) = self.at(slot) else { return (Err(NotNow::Over), effects) };
+        let lasts = session.expiry > 0 && !session.has_expired(now) && session.durable_id() != 0;
+        if !lasts {
+            return (Err(NotNow::Over), effects);
+        }
+        // Each message of a group reaches one of its members, of which two would be this client.
+        if session.shared > 0 {
+            return (Err(NotNow::Over), effects);
+        }
+        let adoptions = session.adoptions.clone().unwrap_or_default();
+        let is_free = match &session.moving {
+            Moving::No => true,
+            Moving::Leaving(own) => own == token,
+            _ => false,
+        };
+        if !is_free || is_behind || peers.is_some_and(|own| own.handovers.awaits(&adoptions)) {
+            return (Err(NotNow::Busy), effects);
+        }
+        session.moving = Moving::Leaving(token.clone());
+        if let Some(number) = session.attachment.as_ref().map(|own| own.number) {
+            effects = self.close(key, number, Closing { will: true, expiry: None }, now);
+            self.append();
+        }
+        let Some(session) = self.at(slot) else { return (Err(NotNow::Over), effects) };
+        // A message of the ended connection is still being routed. Messages that the client publishes at the other node must not
+        // overtake it.
+        let is_open = |(id, begun): (&PacketId, &Option<Arc<Qos2InFlight>>)| {
+            begun.as_ref().is_some_and(|own| !own.is_routed() && !own.has_refused(*id))
+        };
+        if session.received.iter().any(is_open) {
+            return (Err(NotNow::Busy), effects);
+        }
+        let mut record = Entry::new();
+        put_moving(&mut record, session);
+        let keys = session.keys.keys().cloned().collect();
+        (Ok(Left { key, number: session.number, record, keys }), effects)
+    }
+
+    /// Gives the session of a client to another node, once all of these nodes have divided their messages. Returns its state
+    /// before the cuts, and the LSN after which it may be sent.
+    pub(in crate::session) fn give(
+        &mut self,
+        owner: &Identity,
+        token: &str,
+        (nodes, now): (&[String], Duration),
+    ) -> Result<(Entry, Lsn), NotNow> {
+        let drops = self.counters.drops.clone();
+        let slot = self.slot_of(owner).ok_or(NotNow::Over)?;
+        let session = self.at(slot).filter(|own| own.moving.is_leaving(token));
+        let session = session.ok_or(NotNow::Over)?;
+        let divided = Divided::of(&session.queue);
+        if !divided.is_by(nodes) {
+            return Err(NotNow::Busy);
+        }
+        let is_accepted = |(id, begun): &(&PacketId, &Option<Arc<Qos2InFlight>>)| {
+            begun.as_ref().is_none_or(|begun| !begun.has_refused(**id))
+        };
+        let received = session.received.iter().filter(is_accepted).map(|(id, _)| id.get());
+        let mut received: Vec<_> = received.collect();
+        received.sort_unstable();
+        let before = session.load();
+        // Those of QoS 0 reach no other connection.
+        let mut places = divided.are_behind.iter();
+        let mut lost = Vec::new();
+        session.queue.retain(|own| {
+            let is_behind = places.next().copied().flatten();
+            let stays = own.how.qos != QoS::AtMostOnce || is_behind == Some(true);
+            if !stays {
+                lost.push(own.message.clone());
+            }
+            stays
+        });
+        session.queued_bytes = session.queue.iter().map(|own| own.message.size()).sum();
+        session.searched = 0;
+        for message in lost {
+            drops.add(DropReason::Offline, 1, || session.dropped_message(&message));
+        }
+        let mut entry = Entry::new();
+        put_state(&mut entry, session, &received);
+        session.moving = Moving::Given(token.into());
+        if let Some(will) = &mut session.will {
+            // The other node's client is back in time, unless the session returns.
+            will.due = None;
+        }
+        let after = session.load();
+        self.load.change(before, after);
+        let key = self.key(slot);
+        self.watch(key);
+        self.put(key);
+        if let Some(peers) = &self.counters.peers {
+            peers.moves.give(owner.clone(), token.into(), now);
+            peers.claims.give(owner);
+        }
+        Ok((entry, self.append()))
+    }
+
+    /// The session of a client stays here, or is this node's again, after the move with this token. Returns whether it does.
+    pub(in crate::session) fn stay(
+        &mut self,
+        owner: &Identity,
+        token: &str,
+        now: Duration,
+    ) -> bool {
+        let Some(slot) = self.slot_of(owner) else { return false };
+        let key = self.key(slot);
+        let Some(session) = self.at(slot) else { return false };
+        let was_given = matches!(session.moving, Moving::Given(_));
+        let (Moving::Leaving(own) | Moving::Given(own)) = &session.moving else { return false };
+        if **own != *token {
+            return false;
+        }
+        session.moving = Moving::No;
+        let before = session.load();
+        session.remove_cuts();
+        if was_given && let Some(will) = &mut session.will {
+            let due = now + will.delay;
+            will.due = Some(session.ends.map_or(due, |ends| ends.min(due)));
+        }
+        let after = session.load();
+        self.load.change(before, after);
+        self.load.show();
+        if let Some(peers) = &self.counters.peers {
+            peers.moves.end(token);
+            peers.moves.settle(owner);
+        }
+        if was_given {
+            self.put(key);
+            self.watch(key);
+            self.append();
+        }
+        true
+    }
+
+    /// Ends the copy of a session that moved, if another node has a later one: this one moved fewer times. Returns whether
+    /// it did.
+    pub(in crate::session) fn drop_given(
+        &mut self,
+        owner: &Identity,
+        moves: u32,
+        effects: &mut Effects,
+    ) -> bool {
+        let Some(slot) = self.slot_of(owner) else { return false };
+        let is_earlier =
+            |own: &mut Session| matches!(own.moving, Moving::Given(_)) && own.moves < moves;
+        let is_dropped = self.at(slot).is_some_and(is_earlier);
+        if is_dropped {
+            self.remove(slot, None, effects);
+            self.append();
+        }
+        is_dropped
+    }
+
+    /// Ends the copy of a session that arrives by this move, unless it has arrived.
+    pub(in crate::session) fn give_up(
+        &mut self,
+        owner: &Identity,
+        token: &str,
+        effects: &mut Effects,
+    ) {
+        let Some(slot) = self.slot_of(owner) else { return };
+        let is_arriving = |own: &mut Session| match &own.moving {
+            Moving::Arriving { token: own, .. } => **own == *token,
+            _ => false,
+        };
+        if self.at(slot).is_some_and(is_arriving) {
+            self.remove(slot, None, effects);
+            self.append();
+        }
+    }
+
+    /// Puts the holder's state in the place of the messages ahead of the nodes' marks, which the holder has. Returns the LSN
+    /// from which on the session is this node's.
+    ///
+    /// # Errors
+    /// If the marks of some of these nodes have not come: then `offered` stays as it is.
+    pub(in crate::session) fn arrive(
+        &mut self,
+        owner: &Identity,
+        token: &str,
+        (offered, nodes): (&mut Option<RecoveredSession>, &[String]),
+    ) -> Result<Lsn, NotNow> {
+        let slot = self.slot_of(owner).ok_or(NotNow::Over)?;
+        let key = self.key(slot);
+        let session = self.at(slot).ok_or(NotNow::Over)?;
+        let first = match &session.moving {
+            Moving::Arriving { token: own, message, delivery } if **own == *token => {
+                (*message, *delivery)
+            }
+            _ => return Err(NotNow::Over),
+        };
+        let divided = Divided::of(&session.queue);
+        // The holder may not know a node that is new.
+        let is_whole = divided.before.iter().all(|origin| divided.cuts.contains_key(origin));
+        if !is_whole || !divided.is_by(nodes) {
+            return Err(NotNow::Busy);
+        }
+        let mut left = offered.take().ok_or(NotNow::Over)?;
+        let before = session.load();
+        let (number, queue) = (session.number, std::mem::take(&mut session.queue));
+        let mut records = std::mem::take(&mut self.records);
+        let queued = left.renumber(&mut (first.0.., first.1..));
+        let received = left.received().to_vec();
+        let mut append = |records: &mut Entry| {
+            self.wal.append(records);
+        };
+        let of_session = (SessionId(number), &[][..], &received[..], &queued[..]);
+        put_all(&mut records, of_session, MAX_ENTRY_BYTES, &mut append);
+        let mut behind = VecDeque::new();
+        for (own, is_behind) in queue.into_iter().zip(divided.are_behind) {
+            match is_behind {
+                Some(true) => behind.push_back(own),
+                Some(false) if own.number != 0 => {
+                    let (session, delivery) = (SessionId(number), DeliveryId(own.number));
+                    records.push(&Record::Done { session, delivery });
+                }
+                _ => (),
+            }
+        }
+        self.records = records;
+        let from = left.into_session();
+        let Some(session) = self.at(slot) else { unreachable!("it was there") };
+        let mut queue = from.queue;
+        queue.append(&mut behind);
+        let bytes = queue.iter().map(|own| own.message.size()).sum();
+        session.set_queue(queue, bytes);
+        (session.inflight, session.inflight_bytes) = (from.inflight, from.inflight_bytes);
+        (session.sequence, session.next_id) = (from.sequence, from.next_id);
+        (session.received, session.sweep) = (from.received, Duration::ZERO);
+        session.moves = from.moves + 1;
+        session.moving = Moving::Arrived(token.into());
+        let after = session.load();
+        self.load.change(before, after);
+        self.load.show();
+        // Last: it makes the session this node's.
+        self.put(key);
+        if let Some(peers) = &self.counters.peers {
+            peers.moves.end(token);
+        }
+        Ok(self.append())
+    }
+
+    /// The session that has arrived is on disk, and may be used.
+    pub(in crate::session) fn arrived(&mut self, owner: &Identity, token: &str) -> bool {
+        let Some(slot) = self.slot_of(owner) else { return false };
+        let Some(session) = self.at(slot) else { return false };
+        let is_it = matches!(&session.moving, Moving::Arrived(own) if **own == *token);
+        if is_it {
+            session.moving = Moving::No;
+        }
+        is_it
+    }
+}
+
+impl Session {
+    /// Removes the cuts from the queue.
+    pub(in crate::session) fn remove_cuts(&mut self) {
+        let mut queue = std::mem::take(&mut self.queue);
+        queue.retain(|own| own.message.source != Source::Cut);
+        let bytes = queue.iter().map(|own| own.message.size()).sum();
+        self.set_queue(queue, bytes);
+    }
+}
+
+/// Adds the records of a session before the cuts, for another node.
+fn put_state(entry: &mut Entry, session: &Session, received: &[u16]) {
+    let of = SessionId(session.number);
+    put_moving(entry, session);
+    for packet in received {
+        entry.push(&Record::Incoming { session: of, packet: *packet });
+    }
+    let mut next = 0;
+    let mut put = |held: Option<(&Message, &How)>, phase| {
+        next += 1;
+        let (mut options, mut identifiers) = (0, Vec::new());
+        if let Some((message, how)) = held {
+            put_message(entry, next, message);
+            options = flags(how.qos, how.retain);
+            how.identifiers.write(&mut identifiers);
+        }
+        entry.push(&Record::Queue {
+            session: of,
+            delivery: DeliveryId(next),
+            message: MessageId(next),
+            options,
+            properties: &identifiers,
+            phase,
+        });
+    };
+    let mut inflight: Vec<_> = session.inflight.iter().collect();
+    inflight.sort_unstable_by_key(|(_, own)| own.sequence);
+    for (id, own) in inflight {
+        match &own.message {
+            Some((message, how)) => put(Some((message, how)), Phase::Sent(id.get())),
+            None => put(None, Phase::Received(id.get())),
+        }
+    }
+    let divided = Divided::of(&session.queue);
+    for (own, is_behind) in session.queue.iter().zip(divided.are_behind) {
+        if is_behind == Some(false) {
+            put(Some((&own.message, &own.how)), Phase::Queued);
+        }
+    }
+}
