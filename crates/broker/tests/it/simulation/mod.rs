@@ -21,6 +21,7 @@ mod inbox;
 mod limits;
 mod lives;
 mod local;
+mod moved;
 mod moving;
 mod nemesis;
 mod nodes;

@@ -30,18 +30,30 @@ struct Scene {
     gates: Gates,
     /// The node of the publishers, or that of the subscribers, if they are at different ones. Its sessions are not adopted.
     stays: Option<usize>,
+    /// No node is away for so long that its sessions are adopted.
+    is_short: bool,
     /// Each client holds it.
     shared: Rc<Shared>,
 }
 
 fn world(world: &mut World) {
+    enter(world, false);
+}
+
+/// Clients connect to any node, and take their sessions along.
+fn roaming(world: &mut World) {
+    enter(world, true);
+}
+
+fn enter(world: &mut World, roams: bool) {
     world.set_processors(1);
     world.set_most_steps(4_000_000);
     world.set_steady();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
+    let all = if roams { Brokers::NODES.roaming() } else { Brokers::NODES };
     let of = [&shared.publishers_at, &shared.subscribers_at];
-    of.iter().for_each(|own| own.set(Brokers::NODES.restarting()));
+    of.iter().for_each(|own| own.set(all.restarting()));
     let stays = (world.draw(2) == 0).then(|| 1 + world.draw(2) as usize);
     if let Some(at) = stays {
         of[world.draw(2) as usize].set(Brokers::one(at).restarting());
@@ -57,7 +69,8 @@ fn world(world: &mut World) {
         world.client(begin(world.net(), shared.clone()));
     }
     let (publishers, _) = add_clients(world, &shared, count);
-    let scene = Rc::new(Scene { net: world.net(), nodes, gates, stays, shared });
+    let is_short = roams && stays.is_none();
+    let scene = Rc::new(Scene { net: world.net(), nodes, gates, stays, is_short, shared });
     for number in 0..3 {
         let scene = scene.clone();
         world.client(async move { scene.nodes[number].start_anew().await });
@@ -107,7 +120,7 @@ impl Scene {
     async fn fault(&self, at: usize) {
         let kind = self.net.draw(11);
         let (is_shared, stays) = (kind == 8, self.stays);
-        let is_short = stays == Some(at) || is_shared && stays.is_some();
+        let is_short = self.is_short || stays == Some(at) || is_shared && stays.is_some();
         let time = self.time(DURATIONS[self.net.draw(if is_short { 2 } else { 3 }) as usize]);
         match kind {
             0..3 => self.nodes[at].cut_power(time).await,
@@ -128,6 +141,11 @@ impl Scene {
         self.net.sleep(time).await;
         gates.iter().for_each(|gate| gate.set(Passage::Open));
     }
+}
+
+#[test]
+fn kept_sessions_follow_their_clients_in_spite_of_drawn_faults() {
+    sim::explore(2, roaming);
 }
 
 #[test]

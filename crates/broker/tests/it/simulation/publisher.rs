@@ -85,14 +85,14 @@ async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Me
     while shared.absent.get() > 0 {
         net.sleep(Duration::from_millis(10)).await;
     }
-    let (mut breaks, name) = (4, format!("publisher {publisher}"));
     let brokers = shared.publishers_at.get();
+    let (mut breaks, name) = (brokers.breaks(), format!("publisher {publisher}"));
     while !memory.borrow().is_through() {
         let is_known = memory.borrow().is_known;
         let mut wire = brokers.connect(&net, &name, is_known).await;
         let was_known = memory.borrow_mut().is_let_in();
         assert!(wire.is_present || !was_known, "publisher {publisher}'s session is lost");
-        let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
+        let fails = shared.breaks.get() && breaks > 0 && brokers.break_next(&net);
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
         let steps = (shared.pace.get(), steps);

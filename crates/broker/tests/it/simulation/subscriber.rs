@@ -87,7 +87,7 @@ pub(crate) fn enter_one(
 pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc<RefCell<Memory>>) {
     let name = &errand.name;
     let brokers = shared.subscribers_at.get();
-    let mut breaks = 4;
+    let mut breaks = brokers.breaks();
     let mut done = pin!(async {
         until(|| (errand.is_done)()).await;
         net.sleep(errand.lingers).await;
@@ -95,7 +95,7 @@ pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc
     loop {
         let was_subscribed = memory.borrow().is_subscribed;
         let mut wire = brokers.connect(&net, name, was_subscribed).await;
-        let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
+        let fails = shared.breaks.get() && breaks > 0 && brokers.break_next(&net);
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
         assert!(wire.is_present || !was_subscribed, "{name}'s session is lost");

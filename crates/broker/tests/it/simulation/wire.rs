@@ -33,6 +33,8 @@ pub(crate) struct Brokers {
     addresses: &'static [SocketAddr],
     /// Whether they restart meanwhile.
     restart: bool,
+    /// Whether the client connects to any of them.
+    roam: bool,
 }
 
 impl Default for Brokers {
@@ -43,7 +45,7 @@ impl Default for Brokers {
 
 impl Brokers {
     /// All nodes.
-    pub(crate) const NODES: Self = Self { addresses: &NODES, restart: false };
+    pub(crate) const NODES: Self = Self { addresses: &NODES, restart: false, roam: false };
 
     /// All nodes. A session begins at the one with this number.
     pub(crate) fn from(number: usize) -> Self {
@@ -58,6 +60,21 @@ impl Brokers {
     /// The same, which restart meanwhile.
     pub(crate) fn restarting(self) -> Self {
         Self { restart: true, ..self }
+    }
+
+    /// The same, for a client that connects to any of them, and takes its session along.
+    pub(crate) fn roaming(self) -> Self {
+        Self { roam: true, ..self }
+    }
+
+    /// How often the connections of a client break at most.
+    pub(crate) fn breaks(self) -> u32 {
+        if self.roam { 12 } else { 4 }
+    }
+
+    /// Whether the next connection breaks. Clients that roam seldom stay.
+    pub(crate) fn break_next(self, net: &Net) -> bool {
+        if self.roam { net.draw(8) > 0 } else { net.draw(2) == 0 }
     }
 
     /// Where a session begins.
@@ -76,7 +93,9 @@ impl Brokers {
             return Wire::connect_at(net, name, self.first()).await;
         }
         loop {
-            for broker in self.addresses {
+            let begin = if self.roam { net.draw(self.addresses.len() as u64) as usize } else { 0 };
+            let (last, first) = self.addresses.split_at(begin);
+            for broker in first.iter().chain(last) {
                 if let Ok(wire) = Wire::try_connect(net, name, *broker, self).await {
                     return wire;
                 }
@@ -93,6 +112,8 @@ impl Brokers {
             || self.are_several()
                 && [Reason::SERVER_UNAVAILABLE, Reason::SERVER_BUSY, Reason::USE_ANOTHER_SERVER]
                     .contains(&reason)
+            // By an earlier CONNECT, of a connection that was lost before the answer.
+            || self.roam && reason == Reason::SESSION_TAKEN_OVER
     }
 }
 

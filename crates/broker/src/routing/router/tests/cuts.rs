@@ -15,7 +15,13 @@ fn table(journals: &[&str]) -> (Table, Arc<Peers>) {
     table.router.peers = Some(peers.clone());
     for (slot, journal) in (0..).zip(journals) {
         let identity = Identity { user: None, client: format!("{NODE_CLIENTS}{journal}").into() };
-        let node = Subscriber { key: key(slot), durable_id: 0, identity, adoptions: None };
+        let node = Subscriber {
+            key: key(slot),
+            durable_id: 0,
+            identity,
+            adoptions: None,
+            has_messages: false,
+        };
         table.router.subscribe(node, vec![request("t")]);
     }
     table.router.subscribe(client(9), vec![request("t")]);

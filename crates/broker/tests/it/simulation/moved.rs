@@ -1,0 +1,98 @@
+//! As `adopted`, with clients that connect to any node: their sessions move there. Connections to NATS break, nodes are cut
+//! off for a moment, and NATS loses messages about moves. No session and no acknowledged message is lost, no QoS 2 message
+//! arrives twice, and the order of a publisher is kept, also of one that moves.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::sim::{self, Net, World};
+use phalanx_broker::Broker;
+use phalanx_nats::Passage;
+
+use crate::simulation::adopted::{PACES, TIMEOUT, declare};
+use crate::simulation::gates::Gates;
+use crate::simulation::wire::{Brokers, NODES, until};
+use crate::simulation::{Shared, add_clients, are_through, serve};
+
+/// The ends of the subjects of requests, of some answers, of questions and of claims.
+const LOST: [&str; 7] =
+    ["moving.5.a", "moving.5.b", "moving.5.c", "moving.2", "moving.9", "find.5", "claims.5"];
+
+/// The number of sessions that moved in all runs: in some, all clients return to their nodes.
+static MOVED: AtomicU64 = AtomicU64::new(0);
+
+fn quiet(world: &mut World) {
+    enter(world, false);
+}
+
+fn disturbed(world: &mut World) {
+    enter(world, true);
+}
+
+fn enter(world: &mut World, is_disturbed: bool) {
+    world.set_most_steps(4_000_000);
+    world.set_steady();
+    let shared = Rc::new(Shared::default());
+    shared.breaks.set(true);
+    shared.publishers_at.set(Brokers::NODES.roaming());
+    shared.subscribers_at.set(Brokers::NODES.roaming());
+    shared.pace.set(PACES[world.draw(2) as usize]);
+    let mut graph = Graph::new();
+    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
+    let (gates, accept) = Gates::declare(world, &mut graph);
+    let listeners = NODES.map(|own| world.listen(own));
+    let moved = brokers.clone();
+    world.program(graph, move |start| {
+        accept(start)?;
+        serve(start, &brokers, &listeners)
+    });
+    let count = 1 + world.draw(2) as usize;
+    shared.absent.set(count);
+    add_clients(world, &shared, count);
+    let disturb = disturb(world.net(), shared, gates, is_disturbed);
+    world.client(async move {
+        disturb.await;
+        MOVED.fetch_add(moved.iter().map(Broker::moved_sessions).sum(), Ordering::Relaxed);
+    });
+}
+
+/// Cuts connections and nodes off, if it `is_disturbed`. Drains the brokers when all clients have finished.
+async fn disturb(net: Net, shared: Rc<Shared>, gates: Gates, is_disturbed: bool) {
+    let time = |most: Duration| Duration::from_millis(net.draw(most.as_millis() as u64));
+    until(|| shared.absent.get() == 0 || are_through(&shared)).await;
+    let count = if is_disturbed { 1 + net.draw(10) } else { 0 };
+    for _ in 0..count {
+        net.sleep(time(Duration::from_secs(20))).await;
+        let at = net.draw(6) as usize;
+        match gates.of_nodes.get(at) {
+            None if at == 3 => _ = gates.model.cut(),
+            None => gates.model.lose_next(LOST[net.draw(LOST.len() as u64) as usize]),
+            Some(gate) => {
+                gate.set([Passage::Frozen, Passage::Closed][net.draw(2) as usize]);
+                net.sleep(time(TIMEOUT / 3)).await;
+                gate.set(Passage::Open);
+            }
+        }
+    }
+    until(|| are_through(&shared)).await;
+    gates.open_all();
+    net.drain();
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    assert_eq!(sim::run(1000, disturbed), sim::run(1000, disturbed));
+}
+
+#[test]
+fn sessions_follow_their_clients() {
+    sim::explore(6, quiet);
+    assert!(MOVED.load(Ordering::Relaxed) > 0, "no session moved");
+}
+
+#[test]
+fn sessions_follow_their_clients_while_connections_break() {
+    sim::explore(6, disturbed);
+}
