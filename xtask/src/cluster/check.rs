@@ -38,7 +38,10 @@ QoS 0 messages, repetitions of QoS 1, and sessions at another node are not guara
 const KEPT: &str = "\
 With --kept, NATS has a copy of the sessions. No fault concerns the last node. There are no groups.
   sessions    kept sessions are present after a fault, at their node or at the one that has adopted them
-  leases      a fault of NATS alone costs no node its sessions";
+  leases      a fault of NATS alone costs no node its sessions
+With --roam, clients change their node every few seconds, except for publishers of retained messages.
+  sessions    they are present at each node to which their client connects
+  order       it is kept when the publisher or the subscriber moves";
 
 /// Nodes of the cluster.
 const NODES: usize = 3;
@@ -61,6 +64,9 @@ pub(crate) struct Options {
     /// Keep a copy of the sessions in NATS: subscribers continue theirs at the nodes that adopt them.
     #[arg(long)]
     kept: bool,
+    /// Clients change their node every few seconds, and their sessions move there.
+    #[arg(long, requires = "kept")]
+    roam: bool,
     /// NATS servers. With three, a fault of NATS concerns one of them, and a cut the path of a node to one server or to all.
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..=9))]
     nats: u64,
@@ -108,8 +114,10 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
         disturbed: NODES - usize::from(are_kept),
         may_lose: AtomicBool::new(false),
         are_kept,
+        roams: options.roam.then_some(seed),
         places: Mutex::default(),
         returns: Mutex::default(),
+        moves: Mutex::default(),
         interval: Duration::from_secs(1) / rate,
         kept: Mutex::default(),
         subscribed: AtomicUsize::new(0),
@@ -136,6 +144,9 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
         // A client whose node is lost waits for its failover.
         println!("{verdict} {}", times("failovers", &mut locked(&shared.returns)));
         println!("{continued}");
+        if options.roam {
+            println!("{}", times("moves", &mut locked(&shared.moves)));
+        }
     } else {
         println!("{verdict} {continued}");
     }
@@ -145,5 +156,5 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
 /// The number and the quantiles of times.
 fn times(what: &str, all: &mut [Duration]) -> String {
     let [p50, p99] = [0.5, 0.99].map(|share| quantile(all, share).as_secs_f64());
-    format!("{what}={} p50={p50:.1}s p99={p99:.1}s", all.len())
+    format!("{what}={} p50={p50:.3}s p99={p99:.3}s", all.len())
 }

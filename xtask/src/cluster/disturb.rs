@@ -96,8 +96,9 @@ fn await_subscribed(shared: &Shared, count: usize) -> Result<(), String> {
 }
 
 /// Begins a subscriber at each node that faults concern and that has none, because other nodes have adopted its sessions.
+/// Clients that roam return there.
 fn settle(shared: &Arc<Shared>, subscribers: &mut Vec<JoinHandle<()>>) -> Result<(), String> {
-    for node in 0..shared.disturbed {
+    for node in 0..if shared.roams.is_some() { 0 } else { shared.disturbed } {
         if locked(&shared.places).values().any(|at| *at == node) {
             continue;
         }

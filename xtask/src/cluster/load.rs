@@ -11,6 +11,7 @@ use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, QoS};
 
 use super::ledger::{Kind, Ledger, Receiver, Series};
 use super::nodes::{Cluster, Node};
+use super::roaming::Course;
 use super::wire::{Wire, id};
 
 /// Time without progress after which a client of a running node is stuck.
@@ -34,9 +35,13 @@ pub(super) struct Shared {
     pub(super) may_lose: AtomicBool,
     /// Whether NATS has a copy of the sessions, so that clients find theirs at other nodes.
     pub(super) are_kept: bool,
+    /// The seed of the courses of clients, if they change their node every few seconds.
+    pub(super) roams: Option<u64>,
     /// Where the subscribers are, and the times until they found their sessions at another node.
     pub(super) places: Mutex<BTreeMap<String, usize>>,
     pub(super) returns: Mutex<Vec<Duration>>,
+    /// The times that clients which roam took to connect, unless they were refused first.
+    pub(super) moves: Mutex<Vec<Duration>>,
     /// The last accepted number of each retained topic.
     pub(super) kept: Mutex<BTreeMap<String, u64>>,
     /// Subscribers that are subscribed.
@@ -61,6 +66,8 @@ impl Shared {
                     }
                     if *at != first && client.starts_with(SUBSCRIBER) {
                         locked(&self.returns).push(since.elapsed());
+                    } else if was_there && *at == first && self.roams.is_some() {
+                        locked(&self.moves).push(since.elapsed());
                     }
                     return Some(wire);
                 }
@@ -125,10 +132,16 @@ impl Publisher {
         let kind = if self.is_retained { "retained" } else { "load" };
         let client = format!("publisher-{}-{kind}-{}", self.node().name, self.qos as u8);
         let (mut in_flight, mut number, mut was_there) = (VecDeque::new(), 0, false);
-        let mut at = self.node;
+        let (mut at, mut course) = (self.node, Course::of(&self.shared, &client));
         while let Some(mut wire) = self.shared.connect(&mut at, &client, was_there) {
             was_there = true;
-            match self.publish((&mut wire, at), &mut in_flight, &mut number) {
+            // Retained messages of different nodes may arrive in another order than they were published.
+            if !self.is_retained {
+                course.arrive();
+            }
+            let published = self.publish((&mut wire, at), &course, (&mut in_flight, &mut number));
+            at = course.next(at);
+            match published {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
                     let what = format!("{client} has waited for {} messages", in_flight.len());
@@ -149,12 +162,12 @@ impl Publisher {
         }
     }
 
-    /// Publishes on one connection.
+    /// Publishes on one connection, until the client is to leave the node.
     fn publish(
         &self,
         (wire, at): (&mut Wire, usize),
-        in_flight: &mut VecDeque<InFlight>,
-        number: &mut u64,
+        course: &Course,
+        (in_flight, number): (&mut VecDeque<InFlight>, &mut u64),
     ) -> io::Result<()> {
         let node = &self.shared.cluster.nodes[at];
         for own in in_flight.iter_mut() {
@@ -167,6 +180,9 @@ impl Publisher {
         let (mut next, window) = (Instant::now(), if self.is_retained { 1 } else { WINDOW });
         loop {
             let is_over = self.shared.is_over.load(Ordering::Relaxed);
+            if course.is_due() && !is_over {
+                return Err(ErrorKind::Interrupted.into());
+            }
             if is_over && in_flight.is_empty() {
                 return Ok(());
             }
@@ -256,18 +272,25 @@ impl Subscriber {
         let node = &self.shared.cluster.nodes[self.node];
         let kind = self.group.unwrap_or("all");
         let client = format!("{SUBSCRIBER}-{}-{}-{kind}", node.name, self.number);
-        let mut at = self.node;
+        let (mut at, mut course) = (self.node, Course::of(&self.shared, &client));
         let mut received = HashSet::new();
         let mut was_there = false;
         while let Some(mut wire) = self.shared.connect(&mut at, &client, was_there) {
             was_there = true;
             locked(&self.shared.places).insert(client.clone(), at);
+            course.arrive();
             // Ends with the connection.
-            let _ = self.receive(&mut wire, &mut received);
+            let _ = self.receive(&mut wire, &course, &mut received);
+            at = course.next(at);
         }
     }
 
-    fn receive(&self, wire: &mut Wire, received: &mut HashSet<PacketId>) -> io::Result<()> {
+    fn receive(
+        &self,
+        wire: &mut Wire,
+        course: &Course,
+        received: &mut HashSet<PacketId>,
+    ) -> io::Result<()> {
         if !wire.is_present {
             // The identifiers are those of another session.
             received.clear();
@@ -278,7 +301,7 @@ impl Subscriber {
             wire.ask_for(&filter, QoS::ExactlyOnce)?;
         }
         let receiver = self.receiver();
-        while !self.shared.is_complete.load(Ordering::Relaxed) {
+        while !self.shared.is_complete.load(Ordering::Relaxed) && !course.is_due() {
             let Some(packet) = wire.next(POLL)? else { continue };
             match packet.packet()? {
                 Packet::SubAck(_) => {

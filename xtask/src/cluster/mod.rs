@@ -7,6 +7,7 @@
 //! | `relay` | the connection of a broker to NATS, which can be cut |
 //! | `wire` | a blocking connection to a broker |
 //! | `load` | publishers and subscribers |
+//! | `roaming` | clients that change their node |
 //! | `probes` | checks by clients that connect for them |
 //! | `nemesis` | faults |
 //! | `ledger` | messages that were accepted, and those that arrived |
@@ -21,6 +22,7 @@ mod nemesis;
 mod nodes;
 mod probes;
 mod relay;
+mod roaming;
 mod servers;
 mod wire;
 
