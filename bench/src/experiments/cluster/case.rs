@@ -5,7 +5,7 @@ use std::time::Duration;
 use phalanx_mqtt::QoS;
 
 use super::servers::{Servers, State};
-use super::takeover::takeover;
+use super::takeover::{moves, takeover};
 use super::{Options, Part};
 use crate::error::Error;
 use crate::experiments::broker::shape::{Setting, Shape};
@@ -23,6 +23,8 @@ pub(super) enum Case {
     Latency(QoS),
     /// A client connects to another node.
     Takeover,
+    /// A client with a kept session connects to another node.
+    Move,
     /// Many publishers of messages for a kept session of their node.
     Kept,
     /// Latency of messages for a kept session of another node.
@@ -37,7 +39,7 @@ pub(super) enum Round {
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Local(QoS::AtMostOnce),
         Self::Local(QoS::AtLeastOnce),
         Self::Crossing(QoS::AtMostOnce),
@@ -47,6 +49,7 @@ impl Case {
         Self::Takeover,
         Self::Kept,
         Self::KeptLatency,
+        Self::Move,
     ];
 
     pub(super) fn part(self) -> Part {
@@ -59,7 +62,7 @@ impl Case {
     }
 
     fn is_kept(self) -> bool {
-        matches!(self, Self::Kept | Self::KeptLatency)
+        matches!(self, Self::Kept | Self::KeptLatency | Self::Move)
     }
 
     /// Measures one round.
@@ -72,6 +75,7 @@ impl Case {
         let [from, to] = [0, 1].map(|n: usize| servers.nodes[n].address);
         let (shape, qos) = match self {
             Self::Takeover => return Ok(Round::Times(takeover((from, to), options.takeovers)?)),
+            Self::Move => return Ok(Round::Times(moves((from, to), options.takeovers)?)),
             Self::Local(qos) | Self::Crossing(qos) => (Shape::Pair, qos),
             Self::Latency(qos) => (Shape::Light, qos),
             Self::Kept => (Shape::Acknowledged, QoS::AtLeastOnce),

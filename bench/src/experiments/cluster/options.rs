@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = number(12..=65_536))]
     pub payload: usize,
 
-    /// Takeovers per round
+    /// Takeovers per round, and moves of sessions
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = number(1..=100_000))]
     pub takeovers: usize,
 

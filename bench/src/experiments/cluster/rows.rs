@@ -53,17 +53,8 @@ impl Case {
                 added(qos, "to another node: p50", P50, 1.0),
                 added(qos, "to another node: p99", P99, 5.0),
             ],
-            Self::Takeover => {
-                let mut times: Vec<_> = rounds.iter().flat_map(Round::times).collect();
-                times.sort_unstable();
-                let row = |case: &str, share: f64| {
-                    let at = (times.len() as f64 * share) as usize;
-                    let ms = times[at].as_secs_f64() * 1e3;
-                    Row::alone(case.to_owned(), "ms", ms, (rounds.len(), 0))
-                };
-                let p99 = Row { at_most: Some(50.0), ..row("takeover: p99", 0.99) };
-                vec![row("takeover: p50", 0.5), p99]
-            }
+            Self::Takeover => times("takeover", rounds),
+            Self::Move => times("kept, a session moves", rounds),
             Self::Kept => {
                 let rate = of_cluster("kept: acknowledged a second", "1/s", RATE);
                 vec![
@@ -105,6 +96,18 @@ impl Killed {
         let failed = move |why: String| Failed { case: self.to_string(), why };
         times.iter().filter_map(|times| times.why.clone()).map(failed)
     }
+}
+
+/// The rows of the times of clients that connect to another node.
+fn times(case: &str, rounds: &[Round]) -> Vec<Row> {
+    let mut times: Vec<_> = rounds.iter().flat_map(Round::times).collect();
+    times.sort_unstable();
+    let row = |name: &str, share: f64| {
+        let at = (times.len() as f64 * share) as usize;
+        let ms = times[at].as_secs_f64() * 1e3;
+        Row::alone(format!("{case}: {name}"), "ms", ms, (rounds.len(), 0))
+    };
+    vec![row("p50", 0.5), Row { at_most: Some(50.0), ..row("p99", 0.99) }]
 }
 
 /// The row of a figure of one broker and one of the cluster, of which `result` is compared with the goal.
