@@ -54,7 +54,7 @@ pub(crate) fn start_nodes(world: &mut World, names: &[&str]) -> ModelServer {
 }
 
 fn world(world: &mut World) {
-    world.set_most_steps(1_000_000);
+    world.set_most_steps(4_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
         // Connections to NATS are cut below, and those of clients by the clients: random ones would leave no lane.
