@@ -190,7 +190,8 @@ impl Pass<'_, '_> {
         match &mut self.0 {
             Kind::Read(reading) => reading.include(),
             Kind::Declare(declaring) => {
-                let help = "further configuration files, relative to this one; a glob such as hosts.d/*.toml may match none";
+                let help = "further configuration files to read, relative to this one; a glob such as \
+                            hosts.d/*.toml may match none";
                 let kind = <Vec<String> as Value>::kind();
                 declaring.without_flags().add("include", kind, true, Some("[]".into()), help);
             }
@@ -356,7 +357,7 @@ impl Pass<'_, '_> {
                         let value = &mut list[at];
                         reading.table_of_list(name, at, |pass| value.keys(pass));
                     }
-                    None => reading.reject(name, "there is no default: all have names"),
+                    None => reading.reject(name, "there is no default host: all hosts have names"),
                 }
             }
             Kind::Declare(declaring) => {

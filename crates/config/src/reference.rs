@@ -9,15 +9,15 @@ pub fn reference(keys: &mut impl Keys, command: &str) -> String {
     let all = declarations(keys);
     let has_hosts = all.iter().any(|key| key.key.starts_with("host."));
     let (except, prefixes) = match has_hosts {
-        true => ("`include` and the `access-log` of a host", "`runtime.` and `host.`"),
-        false => ("`include`", "`runtime.`"),
+        true => ("`include`, `host.acme` and the `access-log` of a host", "`runtime.` and `host.`"),
+        false => ("and `include`", "`runtime.`"),
     };
     let mut page = format!(
         "# Reference of phalanx {command}\n\n\
          The keys of the [configuration](configuration.md). This page is generated from their declarations.\n\n\
-         Each key outside of lists of tables, except {except}, has a flag and an environment variable.\n\
-         The flag is the name of the key without {prefixes}, with hyphens for dots; the variable is the flag in\n\
-         capitals after `PHALANX_{}_`. Keys, flags and variables accept the same values:\n\n\
+         Each key has a flag and an environment variable, except keys in lists of tables, {except}.\n\
+         The flag is the name of the key without {prefixes}, with hyphens instead of dots. The variable is the\n\
+         flag in capitals, with the prefix `PHALANX_{}_`. Keys, flags and variables accept the same values:\n\n\
          | type | in a file | flag or variable |\n|---|---|---|\n\
          | bool | `true`, `false` | `true`, `false`; a flag alone means `true` |\n\
          | number | `100` | `100` |\n\

@@ -117,7 +117,7 @@ impl Keys for RuntimeConfig {
         } = self;
         pass.section("Runtime");
         let help = "number of workers: threads, each with its own listening sockets; from 1 to 1024, or a range such \
-                    as \"1..8\", of which as many are active as the load needs";
+                    as \"1..8\", within which the number of active workers follows the load";
         let mut range = (min_workers.unwrap_or(*workers), *workers);
         pass.key_as::<Workers, _>("workers", &mut range, help);
         pass.default_is("one per core");
@@ -125,8 +125,8 @@ impl Keys for RuntimeConfig {
         let help = "whether the number of active workers follows the load: on, off, advise (record what on would do), \
                     or auto: on if workers is a range or there is a profile";
         pass.key_as::<Choices, _>("placement", placement, help);
-        let help = "file of `phalanx profile` by which placement chooses the number of active workers, spin and \
-                    batch-delay";
+        let help = "file written by `phalanx profile`, from which placement chooses the number of active workers, \
+                    spin and batch-delay";
         pass.key("profile", profile, help);
         let help = "kernel interface: io_uring, or poll (epoll, kqueue); auto uses io_uring unless it is missing or \
                     forbidden, and logs one line in that case";
@@ -134,31 +134,30 @@ impl Keys for RuntimeConfig {
         pass.key(
             "pin",
             pin,
-            "bind each worker to a core of its own, on a machine that runs nothing else",
+            "pin each worker to a separate core; for machines that run nothing else",
         );
         let help = "longest time that an idle worker polls before it sleeps; it polls less if polling costs more \
                     processor time than it saves";
         pass.range("spin", spin, Duration::ZERO..=SECOND, help);
-        let help = "longest time that an idle worker waits to batch events: less processor time, more latency; 1ms is \
-                    a good value";
+        let help = "longest time that an idle worker waits to batch events; saves processor time, but adds latency; \
+                    1ms is a good value";
         pass.range("batch-delay", batch_delay, Duration::ZERO..=Duration::from_millis(10), help);
         let help = "time to complete requests in progress at shutdown";
         pass.range("shutdown-timeout", shutdown_timeout, Duration::ZERO..=DAY, help);
-        let help = "report operations on stderr that run longer than this without suspending; 0 disables the report";
+        let help = "report on stderr operations that run longer than this without suspending; 0 disables the report";
         pass.range("stall-threshold", stall_threshold, Duration::ZERO..=DAY, help);
         let help =
             "size of a core's second-level cache, which determines the cohort size; 0 detects it";
         pass.key_as::<Size, _>("l2-cache-size", l2_cache_size, help);
-        let help = "address of the admin pages: live metrics as HTML, JSON and for Prometheus; loopback only, since \
-                    they reveal details of the load";
+        let help = "address of the admin pages: live metrics as HTML, as JSON and for Prometheus; loopback only \
+                    unless admin-public is set, since they reveal details of the load";
         pass.key("admin", admin, help);
         pass.key(
             "admin-public",
             admin_public,
             "allow an admin address that other machines can reach",
         );
-        let help =
-            "host names under which the admin pages answer, besides IP addresses and localhost";
+        let help = "host names under which the admin pages answer, in addition to IP addresses and localhost";
         pass.key("admin-hosts", admin_hosts, help);
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
     for listen in &config.listen {
         if listen.scheme == Scheme::Http && !listen.address.is_local() {
             warnings.push(format!(
-                "passwords are requested at {} without TLS and can be intercepted",
+                "passwords for {} are sent without TLS and can be intercepted",
                 listen.address
             ));
         }

@@ -6,7 +6,7 @@ use phalanx_acme::{ChallengeKind, ExternalAccount, LETS_ENCRYPT, Plan};
 
 use crate::config::{Config, HostConfig};
 
-/// The authority that issues the certificates of hosts without their own.
+/// The authority that issues certificates for hosts without a configured certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acme {
     /// URL of the authority's directory.
@@ -17,9 +17,9 @@ pub struct Acme {
     pub contact: Vec<String>,
     /// Folder of the account and the certificates.
     pub storage: PathBuf,
-    /// PEM file of the authorities of the directory; `None` for those of the system.
+    /// PEM file of the authorities that sign the certificate of the directory's server; `None` for those of the system.
     pub ca: Option<PathBuf>,
-    /// How the control of names is proven.
+    /// How to prove control of the names.
     pub challenge: AcmeChallenge,
     /// Key identifier of an account at the authority.
     pub external_account: Option<String>,
@@ -42,11 +42,11 @@ impl Default for Acme {
     }
 }
 
-/// A way to prove the control of names.
+/// A way to prove control of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcmeChallenge {
-    /// HTTP-01 if an address is without TLS at port 80; TLS-ALPN-01 otherwise. After a failure the other one, if an
-    /// address without TLS may be reached at port 80 through another one. Addresses of this machine do not count.
+    /// HTTP-01 if there is an address without TLS at port 80, otherwise TLS-ALPN-01. After a failure, the other one is
+    /// tried if there is an address without TLS, to which port 80 may be mapped. Loopback addresses do not count.
     #[default]
     Auto,
     /// A request at port 80.
@@ -64,7 +64,7 @@ impl Config {
     /// The certificates to keep; `None` without an authority.
     pub(crate) fn plan(&self) -> Option<Plan> {
         let acme = self.acme.as_ref()?;
-        // A container may map port 80 to another one.
+        // A container may map port 80 to another port.
         let plain =
             self.listen.iter().filter(|listen| !listen.is_tls() && !listen.address.is_local());
         let plain: Vec<_> = plain.filter_map(|listen| listen.address.port()).collect();

@@ -19,16 +19,15 @@ pub struct HostConfig {
     pub server_names: Vec<String>,
     /// Root directory of the files. Nothing outside it is ever served.
     pub root: PathBuf,
-    /// Other directories with files; the one with the longest path applies.
+    /// Directories whose files appear below other paths; the alias with the longest path applies.
     pub aliases: Vec<Alias>,
     /// Index files of a directory, in order of preference.
     pub index: Vec<String>,
     /// Whether directories without an index file are listed.
     pub listing: bool,
-    /// Whether the URLs of pages have no suffix: `/about` serves `about.html`, and `/about.html` redirects to
-    /// `/about`.
+    /// Whether the URLs of pages omit `.html`: `/about` serves `about.html`, and `/about.html` redirects to `/about`.
     pub clean_urls: bool,
-    /// Files for paths that lead to no file; the first matching rule applies.
+    /// Files to try for paths that match no file; the first matching rule applies.
     pub try_files: Vec<TryRule>,
     /// File served with 200 for paths that do not exist, as single-page applications require.
     pub fallback: Option<String>,
@@ -57,18 +56,17 @@ pub struct HostConfig {
     pub redirects: Vec<Redirect>,
     /// Rewrites; the first matching rule applies.
     pub rewrites: Vec<Rewrite>,
-    /// Paths that other servers answer; the first matching rule applies.
+    /// Paths whose requests are forwarded to other servers; the first matching rule applies.
     pub proxies: Vec<Proxy>,
     /// Addresses that may access some paths; all matching rules apply.
     pub access: Vec<Access>,
     /// Paths that require a password; the first matching rule applies.
     pub auth: Vec<Auth>,
-    /// The host's own access log; `None` for that of the server.
+    /// Separate access log of the host; `None` uses the server's log.
     pub access_log: Option<AccessLog>,
     /// The host's certificate.
     pub tls: Option<Tls>,
-    /// Whether the certificate comes from the authority of the configuration, if there is one and the host has names
-    /// and no certificate of its own.
+    /// Whether to obtain a certificate over ACME, if it is configured and the host has names and no `tls`.
     pub acme: bool,
 }
 
@@ -105,7 +103,7 @@ impl HostConfig {
         }
     }
 
-    /// The number of the alias that contains `path`, and the rest of the path. Neither has a slash in front.
+    /// The index of the alias that contains `path`, and the rest of the path, both paths without a leading slash.
     pub(crate) fn alias<'p>(&self, path: &'p [u8]) -> Option<(usize, &'p [u8])> {
         let within = |(number, alias): (usize, &Alias)| match path
             .strip_prefix(alias.path.trim_matches('/').as_bytes())?

@@ -19,26 +19,31 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let help = "listen addresses: http://ADDR:PORT, https:// for TLS, redirect-https:// to redirect clients to TLS; \
-                    proxy+ in front of the scheme expects a PROXY header on each connection; unix:/PATH is a Unix socket, with ?mode=666 \
-                    behind it if not only its owner and group may connect; port 0 selects a free port, an address alone means http://, and a port alone 127.0.0.1; sockets passed by systemd replace this list";
+        let help = "listen addresses: http://ADDR:PORT, https:// for TLS, redirect-https:// to redirect clients to \
+                    TLS; the prefix proxy+ expects a PROXY header on each connection; unix:/PATH is a Unix socket \
+                    for its owner and group, or with ?mode=666 appended for all users; port 0 selects a free port, \
+                    an address alone means http://, and a port alone 127.0.0.1; sockets passed by systemd replace \
+                    this list";
         pass.key("listen", &mut self.listen, help);
         pass.include();
         let help = "accept HTTP/2 without TLS from clients with prior knowledge";
         pass.key("h2c", &mut self.h2c, help);
-        let help = "serve HTTP/3 (QUIC) too, on the UDP ports of the https:// addresses, and announce it to clients with Alt-Svc";
+        let help = "also serve HTTP/3 (QUIC), on the UDP ports of the https:// addresses, and announce it to \
+                    clients with Alt-Svc";
         pass.key("http3", &mut self.http3, help);
-        let help = "UDP port that is announced for HTTP/3, if a firewall or container maps it to another one";
+        let help = "UDP port to announce for HTTP/3, if clients reach the server through a port that a firewall or \
+                    container maps";
         pass.key("http3-port", &mut self.http3_port, help);
-        let help = "port that redirect-https:// redirects to, if a firewall or container maps it to that of an https:// address";
+        let help = "port to which redirect-https:// redirects, if clients reach TLS through a port that a firewall \
+                    or container maps";
         pass.range("https-port", &mut self.https_port, Some(1).., help);
         let help = "response to a host name that no host lists, if there is no default host";
         pass.key("unknown-host", &mut self.unknown_host, help);
         pass.key("health", &mut self.health, "path of the health check");
         let help = "memory for file contents, shared by all workers";
         pass.key_as::<Size, _>("cache", &mut self.cache_bytes, help);
-        let help = "how parts of files of 32 to 512 KiB leave without TLS and HTTP/2: zero-copy, unless the file has \
-                    changed within ten seconds, or copy, for files that are written in place";
+        let help = "how parts of files of 32 to 512 KiB are sent over HTTP/1.1 without TLS: zero-copy, unless the \
+                    file has changed within the last ten seconds, or copy, for files that are written in place";
         pass.key("send", &mut self.send, help);
         let help = "age at which a cached file is checked for changes";
         pass.key("revalidate-interval", &mut self.timeouts.revalidate, help);
@@ -49,8 +54,7 @@ impl Keys for Config {
         pass.optional("access-log", &mut self.access_log, help);
         pass.table("runtime", &mut self.runtime);
         pass.section("Automatic certificates");
-        let help = "get and renew the certificates of hosts that have server-names and no host.tls from an authority with \
-                    the protocol ACME";
+        let help = "obtain and renew certificates over ACME for hosts that have server-names and no host.tls";
         pass.optional("acme", &mut self.acme, help);
         let is_default = |host: &HostConfig| host.server_names.is_empty();
         pass.section("Hosts");
@@ -61,31 +65,36 @@ impl Keys for Config {
 impl Config {
     fn limits(&mut self, pass: &mut Pass<'_, '_>) {
         pass.section("Limits");
-        let help = "number of connections; further ones are closed, those without TLS after a 503";
+        let help =
+            "maximum number of connections; further ones are closed, those without TLS after a 503";
         pass.range("max-connections", &mut self.max_connections, 1.., help);
         let help = "networks whose connections are accepted, such as 10.0.0.0/8 or 2001:db8::/32; if empty, all";
         pass.key_as::<Networks, _>("allow", &mut self.allow, help);
         let help = "networks whose connections are closed without a response, even if `allow` contains them";
         pass.key_as::<Networks, _>("deny", &mut self.deny, help);
-        let help = "networks of the proxies and load balancers that are trusted to name their clients; the address that \
-                    they name counts for the log, limits, allow and deny";
+        let help = "networks of the proxies and load balancers that are trusted to name their clients; the log, \
+                    limits, allow and deny then use the address that they name";
         pass.key_as::<Networks, _>("real-ip-from", &mut self.real_ip_from, help);
-        let help = "request field in which trusted proxies name their client; the last address that is not trusted counts";
+        let help = "request field in which trusted proxies name their client; the last address in it that is not \
+                    trusted is the client";
         pass.key_as::<ForwardedFields, _>("real-ip-field", &mut self.real_ip_field, help);
-        let help = "whether trusted proxies also name the host and port that their clients have requested, for servers of the \
-                    reverse proxy; they must replace what clients send in `X-Forwarded-Host` and `X-Forwarded-Port`";
+        let help = "whether to forward the host and port that trusted proxies name in `X-Forwarded-Host` and \
+                    `X-Forwarded-Port` to the servers of `host.proxy`; the trusted proxies must overwrite these \
+                    fields, because clients can send them too";
         pass.key("real-ip-host", &mut self.real_ip_host, help);
         let address = &mut self.per_address;
-        let help = "concurrent connections of one address; further ones are closed, those without TLS after a 429";
+        let help = "maximum number of concurrent connections of one address; further ones are closed, \
+                    those without TLS after a 429";
         let at_least_one = Some(1)..;
         pass.range("max-connections-per-address", &mut address.connections, at_least_one, help);
-        let help = "average requests per second of one address; more get 429";
+        let help =
+            "maximum average rate of requests per second of one address; further requests get 429";
         let rate = &mut address.requests_per_second;
         pass.range("max-request-rate", rate, Some(0.001).., help);
         let help = "additional requests of one address allowed in a burst";
         pass.key("request-burst", &mut address.burst, help);
-        let help = "queueing delay above which requests get 503 before they are processed, so that admitted ones are \
-                    answered within about twice this time; 0 never rejects one";
+        let help = "queueing delay above which the server rejects requests with 503, so that it answers admitted \
+                    ones within about twice this time; 0 rejects none";
         let most = Some(MINUTE);
         pass.range_as::<MaxQueueDelay, _>(
             "max-queue-delay",
@@ -94,18 +103,20 @@ impl Config {
             help,
         );
         let limits = &mut self.limits;
-        let help = "bytes of a request line; longer ones get 414";
+        let help = "maximum size of a request line; longer ones get 414";
         pass.range_as::<Size, _>("max-request-line", &mut limits.request_line, 1.., help);
-        let help = "bytes of a request head; longer ones get 431";
+        let help = "maximum size of a request head; longer ones get 431";
         pass.range_as::<Size, _>("max-request-head", &mut limits.head, 1.., help);
-        let help = "header fields of a request, of which all Cookie fields count as one over HTTP/2 and HTTP/3; more get 431";
+        let help = "maximum number of header fields of a request; more get 431; over HTTP/2 and HTTP/3 all Cookie \
+                    fields count as one";
         pass.range("max-headers", &mut limits.headers, 1..=MAX_FIELDS, help);
-        let help = "bytes of a request body, which is read and discarded; longer ones get 413";
+        let help = "maximum size of a request body that is read and discarded, because no `host.proxy` applies; \
+                    longer ones get 413";
         pass.key_as::<Size, _>("max-request-body", &mut limits.body, help);
         pass.key(
             "max-open-files",
             &mut self.open_files,
-            "files above 64 KiB and their precompressed files kept open",
+            "maximum number of files above 64 KiB, including precompressed ones, that are kept open",
         );
     }
 
@@ -120,12 +131,12 @@ impl Config {
             (
                 "send-timeout",
                 &mut timeouts.send,
-                "time to send each part of a response, of 128 KiB, over HTTP/2 and HTTP/3 of 8 KiB",
+                "time to send each 128 KiB of a response; over HTTP/2 and HTTP/3, each 8 KiB",
             ),
         ] {
             pass.range(name, time, MILLISECOND..=DAY, help);
         }
-        let help = "average bytes per second that a client must read of a large response";
+        let help = "minimum average rate at which a client must read a large response, in bytes per second";
         pass.key("min-send-rate", &mut timeouts.min_send_rate, help);
     }
 }
@@ -164,11 +175,12 @@ impl Keys for HostConfig {
         pass.key("precompressed", &mut self.precompressed, help);
         let help = "compress text files in the cache, once per file, for clients that accept it";
         pass.key("compress", &mut self.compress, help);
-        let help = "log of this host's requests instead of the server's, without flags; true uses the defaults below";
+        let help = "separate access log for requests of this host; has no flag; true uses the defaults below";
         pass.optional_without_flag("access-log", &mut self.access_log, help);
         pass.section("TLS");
         pass.optional("tls", &mut self.tls, "certificate of the host");
-        let help = "whether the certificate comes from the authority of `acme`, if there is one and no host.tls";
+        let help = "whether to obtain the certificate over ACME, if `acme` is configured and the host has no \
+                    host.tls";
         pass.key_without_flag("acme", &mut self.acme, help);
         pass.section("Response headers");
         let help = "send security headers; true sends those with a default below";
@@ -186,8 +198,9 @@ impl Keys for HostConfig {
         pass.list("redirect", &mut self.redirects, rule);
         let rule = || Rewrite { from: String::new(), to: String::new() };
         pass.list("rewrite", &mut self.rewrites, rule);
-        let help = "pass requests for a path and those below it to another server, as in /api=http://127.0.0.1:3000; \
-                    a URL alone is for all paths; several URLs for one path share its requests";
+        let help = "forward requests for a path and all paths below it to another server, as in \
+                    /api=http://127.0.0.1:3000; a URL alone applies to all paths; several URLs for one path share \
+                    its requests";
         pass.short_list("proxy", &mut self.proxies, Proxy::new, help);
         let rule = || Access { path: "/**".into(), allow: Vec::new(), deny: Vec::new() };
         pass.list("access", &mut self.access, rule);
@@ -214,7 +227,7 @@ impl Keys for TryRule {
         pass.key(
             "path",
             &mut self.path,
-            "glob: paths that the rule applies to, if they lead to no file",
+            "glob: paths that the rule applies to if they match no file",
         );
         let help = "files to send instead; the first existing one is used, and $path stands for the requested path: \
                     $path.html, /index.html";
@@ -257,19 +270,22 @@ impl Keys for Tls {
 
 impl Keys for Acme {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let help = "URL of the authority's directory; the default is that of Let's Encrypt";
+        let help = "URL of the authority's directory; the default is Let's Encrypt";
         pass.key("directory", &mut self.directory, help);
-        let help = "whether you accept the terms of service of the authority, which is required";
+        let help = "confirms that you accept the authority's terms of service; required";
         pass.key("accept-terms", &mut self.accept_terms, help);
-        let help = "e-mail addresses at which the authority reaches you";
+        let help = "e-mail addresses at which the authority can reach you";
         pass.key("contact", &mut self.contact, help);
-        let help = "folder of the account, the certificates and their keys, which is made if it does not exist";
+        let help =
+            "folder for the account, the certificates and their keys; created if it does not exist";
         pass.required("storage", &mut self.storage, help);
-        let help = "PEM file of the authorities that sign the certificate of the directory; false for those of the system";
+        let help = "PEM file of the authorities that sign the certificate of the directory's server; false for \
+                    those of the system";
         pass.key("ca", &mut self.ca, help);
-        let help = "how to prove the control of names: http-01 (port 80), tls-alpn-01 (port 443), or auto: http-01 if port \
-                    80 of an address that others reach is without TLS, tls-alpn-01 otherwise; after a failure the other one, if \
-                    an address that others reach is without TLS";
+        let help = "how to prove control of the names: http-01 (port 80), tls-alpn-01 (port 443), or auto: http-01 \
+                    if there is an address without TLS at port 80 that other machines can reach, otherwise \
+                    tls-alpn-01; after a failure, auto tries the other one if other machines can reach an address \
+                    without TLS";
         pass.key_as::<AcmeChallenges, _>("challenge", &mut self.challenge, help);
         let help = "key identifier of your account at the authority, if it requires one";
         pass.key("external-account", &mut self.external_account, help);
@@ -281,7 +297,7 @@ impl Keys for Acme {
 impl Keys for CacheRule {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         pass.required("path", &mut self.path, "glob: files that the rule applies to");
-        pass.key("value", &mut self.value, "value of `Cache-Control`, unless `preset` gives it");
+        pass.key("value", &mut self.value, "value of `Cache-Control`, if `preset` is not set");
         let help = "a common value: immutable (kept for a year, for files whose names change with their contents), \
                     revalidate (kept, but checked before each use), day, or never (not stored)";
         pass.key("preset", &mut self.preset, help);
@@ -292,7 +308,7 @@ impl Keys for TypeRule {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         let help = "glob: files whose extension does not determine their type";
         pass.required("path", &mut self.path, help);
-        let help = "their `Content-Type`; the charset is added to text types that have none";
+        let help = "their `Content-Type`; host.charset is added to text types without a charset";
         pass.required("value", &mut self.value, help);
     }
 }
@@ -302,7 +318,7 @@ impl Keys for HeaderRule {
         pass.required("path", &mut self.path, "glob: files that the rule applies to");
         pass.required("name", &mut self.name, "name of a response header");
         pass.required("value", &mut self.value, "its value");
-        let help = "send it with error responses to requests for these paths, too";
+        let help = "also send it with error responses to requests for these paths";
         pass.key("errors", &mut self.errors, help);
     }
 }

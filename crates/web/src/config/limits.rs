@@ -8,7 +8,7 @@ pub use phalanx_http::LogFormat;
 /// Timeouts of a connection and of the file cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Time to receive a request head, from its first byte; afterwards the response is 408.
+    /// Time to receive a request head, from its first byte; then the response is 408.
     pub request: Duration,
     /// Time to complete the TLS handshake.
     pub handshake: Duration,
@@ -16,8 +16,8 @@ pub struct Timeouts {
     pub body: Duration,
     /// Time that a connection may be idle between requests.
     pub idle: Duration,
-    /// Time to send each 128 KiB of a response, or the rest of it. The kernel sends four such blocks of a
-    /// large file at once; they have four times the limit.
+    /// Time to send each 128 KiB of a response. The kernel sends large files in parts of up to 512 KiB, which have four
+    /// times the limit.
     pub send: Duration,
     /// Minimum rate at which a client must receive a large response, in bytes per second; `None` for no
     /// minimum.
@@ -26,11 +26,11 @@ pub struct Timeouts {
     pub revalidate: Duration,
 }
 
-/// Time for which the connection of a lost client with HTTP/3 is kept, in addition to the limit for idle connections.
+/// Additional time after which QUIC drops the connection of a silent client, so that HTTP/3 can close idle ones first.
 const QUIC_IDLE_GRACE: Duration = Duration::from_secs(5);
 
 impl Timeouts {
-    /// Time without a datagram after which QUIC forgets a connection. HTTP/3 closes idle ones before.
+    /// Time without a datagram after which QUIC drops a connection. HTTP/3 closes idle connections earlier.
     pub(crate) fn quic_idle(&self) -> Duration {
         self.idle.max(self.request) + QUIC_IDLE_GRACE
     }
@@ -83,10 +83,10 @@ pub enum LogTarget {
 /// How large files are sent over connections without TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendMode {
-    /// Without a copy, unless they have just changed. A client that is still receiving a file when it is truncated or
-    /// overwritten in place may receive zeros or newer contents.
+    /// Files are sent without copying, unless they have just changed. A client that is still receiving a file when it
+    /// is truncated or overwritten in place may receive zeros or newer contents.
     #[default]
     ZeroCopy,
-    /// The kernel copies them when they are sent.
+    /// The kernel copies the data when it is sent.
     Copy,
 }

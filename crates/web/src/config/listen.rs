@@ -35,7 +35,7 @@ impl Scheme {
     }
 }
 
-/// Whether an address has HTTP/3: it uses TLS, and no proxy for TCP is in front of it.
+/// Whether an address has HTTP/3: it uses TLS, and is neither a Unix socket nor behind a TCP proxy.
 pub(crate) fn has_http3(listen: &Listen) -> bool {
     listen.is_tls() && !listen.proxied && listen.address.ip().is_some()
 }
@@ -47,7 +47,7 @@ pub enum ListenerKind {
     Plain,
     /// HTTP over TLS.
     Tls,
-    /// Plain HTTP, where every request is redirected to this TLS port, unless `https-port` names another one.
+    /// Plain HTTP, where every request is redirected to this TLS port, or to `https-port` if it is set.
     RedirectHttps(u16),
 }
 
@@ -56,7 +56,7 @@ pub enum ListenerKind {
 pub struct Arrival {
     /// The protocol.
     pub kind: ListenerKind,
-    /// Whether a PROXY header comes first.
+    /// Whether connections begin with a PROXY header.
     pub proxied: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The configuration as plain data. `crate::site` contains the compiled form that requests are served from.
+//! The configuration as plain data. `crate::site` contains the compiled form, which serves requests.
 
 mod acme;
 mod host;
@@ -45,9 +45,9 @@ pub struct Config {
     pub runtime: RuntimeConfig,
     /// Memory for cached file content over all processors, in bytes.
     pub cache_bytes: usize,
-    /// Large files kept open while they are not in use, over all processors; each takes a descriptor.
+    /// Maximum number of unused large files kept open, over all processors; each occupies a descriptor.
     pub open_files: usize,
-    /// Connections over all processors; further ones are closed, those without TLS after a 503.
+    /// Maximum number of connections over all processors; further ones are closed, those without TLS after a 503.
     pub max_connections: usize,
     /// Queue delay above which requests are refused with 503
     /// ([`Ingress::Admit`]); `None` never refuses a request.
@@ -55,11 +55,11 @@ pub struct Config {
     /// Whether to accept HTTP/2 without TLS from clients with prior knowledge. Over TLS, clients can always
     /// negotiate HTTP/2.
     pub h2c: bool,
-    /// Whether to serve HTTP/3 too, on the UDP ports of the addresses with TLS, and to announce it (RFC 7838).
+    /// Whether to also serve HTTP/3, on the UDP ports of the addresses with TLS, and to announce it (RFC 7838).
     pub http3: bool,
-    /// The UDP port that is announced, if clients reach the server through another one than it listens on.
+    /// UDP port announced for HTTP/3, if it differs from the port on which the server listens.
     pub http3_port: Option<u16>,
-    /// The port to which `redirect-https` redirects, if clients reach TLS through another one than it listens on.
+    /// Port to which `redirect-https` redirects, if it differs from the TLS port on which the server listens.
     pub https_port: Option<u16>,
     /// How large files are sent over connections without TLS.
     pub send: SendMode,
@@ -75,18 +75,18 @@ pub struct Config {
     pub deny: Vec<Network>,
     /// Networks of proxies and load balancers that are trusted to name their clients.
     pub real_ip_from: Vec<Network>,
-    /// The request field in which they name them.
+    /// Request field in which these proxies name their clients.
     pub real_ip_field: ForwardedField,
-    /// Whether they also name the host and the port that their clients have requested.
+    /// Whether these proxies also name the host and the port that their clients have requested.
     pub real_ip_host: bool,
-    /// Access log of the hosts without one of their own; `None` disables it.
+    /// Access log of hosts that have no separate log; `None` disables it.
     pub access_log: Option<AccessLog>,
-    /// The authority that issues certificates of hosts without their own; `None` for none.
+    /// The authority that issues certificates for hosts without a configured certificate; `None` for none.
     pub acme: Option<Acme>,
     /// Path of the health check; `None` disables it.
     pub health: Option<String>,
-    /// Seed of the hashes that place files in the cache. `None` draws a random one, so that clients cannot
-    /// provoke collisions; a simulation sets it to be repeatable. Not a key of the configuration file.
+    /// Seed of the hashes of the file cache. `None` draws a random seed, so that clients cannot provoke collisions;
+    /// simulations set it to be repeatable. Not a key of the configuration file.
     pub hash_seed: Option<u64>,
 }
 
@@ -133,7 +133,8 @@ impl Config {
         self.access_log.iter().chain(hosts)
     }
 
-    /// Descriptors beside those of clients and the fixed reserve: large files, logs, and connections to other servers.
+    /// Descriptors needed in addition to those of clients and the fixed reserve: large files, logs, and upstream
+    /// connections.
     pub(crate) fn kept_files(&self) -> usize {
         let workers = self.runtime.workers;
         let upstream = self.hosts.iter().flat_map(|host| &host.proxies);
@@ -142,7 +143,7 @@ impl Config {
         (self.open_files + self.access_logs().count()).saturating_add(upstream)
     }
 
-    /// The port with TLS that other addresses redirect to, unless [`https_port`](Self::https_port) is set.
+    /// The TLS port to which other addresses redirect, unless [`https_port`](Self::https_port) is set.
     pub(crate) fn tls_port(&self) -> Option<u16> {
         let tls = self.listen.iter().filter(|listen| listen.is_tls());
         redirect_port(tls.map(|listen| listen.address))

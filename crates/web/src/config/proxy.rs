@@ -1,4 +1,4 @@
-//! Reverse proxy: the paths that other servers answer.
+//! Reverse proxy: paths whose requests are forwarded to other servers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,17 +22,17 @@ pub struct Proxy {
     pub authorities: Option<PathBuf>,
     /// Whether the prefix is removed from the path that a server gets.
     pub strip_prefix: bool,
-    /// Whether the servers get the `Host` of the client, or else their own.
+    /// Whether the servers get the client's `Host`; otherwise they get the host of their URL.
     pub preserve_host: bool,
     /// Size of a request's body, in bytes; larger ones are answered with 413.
     pub max_body: u64,
-    /// Average rate at which a client must send a body, in bytes per second; zero for none.
+    /// Minimum average rate at which a client must send a body, in bytes per second; zero for no minimum.
     pub min_body_rate: u64,
     /// Requests in progress at each server, of all workers together.
     pub max_requests: usize,
     /// Tunnels at each server, of all workers together, that do not count as requests in progress.
     pub max_tunnels: usize,
-    /// Requests that wait while each server has [`max_requests`](Self::max_requests).
+    /// Requests that may wait while every server has [`max_requests`](Self::max_requests) in progress.
     pub max_queue: usize,
     /// Unused connections kept to each server.
     pub max_idle: usize,
@@ -44,11 +44,12 @@ pub struct Proxy {
     pub response_timeout: Duration,
     /// Time between two parts of a body, or of a tunnel.
     pub idle_timeout: Duration,
-    /// Checks of the servers while no request needs them.
+    /// Regular health checks of the servers; `None` for none.
     pub health: Option<HealthCheck>,
 }
 
-/// Regular requests that tell whether a server is up: a response with a status from 200 to 399 in time.
+/// Regular requests that determine whether a server is up: it must respond within `timeout` with a status from 200 to
+/// 399.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
     /// Path of the requests.
@@ -84,7 +85,8 @@ impl Keys for HealthCheck {
         pass.range("timeout", &mut self.timeout, times, "time to the head of a response");
         let help = "successful checks in a row until a server gets requests again";
         pass.range("healthy", &mut self.healthy, 1.., help);
-        let help = "failed checks in a row until a server gets no more requests; the first check decides alone";
+        let help = "failed checks in a row until a server gets no more requests; for the first check, one failure \
+                    is enough";
         pass.range("unhealthy", &mut self.unhealthy, 1.., help);
     }
 }
@@ -112,9 +114,10 @@ impl Proxy {
         }
     }
 
-    /// Connections to all servers of this many workers: those in use, unused ones and those of health checks.
+    /// Maximum number of connections from `workers` workers to all servers: connections in use, unused ones and health
+    /// checks.
     pub(crate) fn max_connections(&self, workers: usize) -> usize {
-        // Each worker may have one in use.
+        // Each worker may always have one request in progress.
         let in_use = self.max_requests.max(workers).saturating_add(self.max_tunnels);
         let of_server = in_use.saturating_add(self.max_idle.saturating_mul(workers));
         of_server.saturating_add(1).saturating_mul(self.to.len())
@@ -129,40 +132,42 @@ impl Default for Proxy {
 
 impl Keys for Proxy {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let help = "path whose requests, and those below it, are passed on; / for all; the first matching one applies";
+        let help =
+            "path to forward, with all paths below it; / for all; the first matching rule applies";
         pass.required("prefix", &mut self.prefix, help);
         let help = "servers that share the requests, such as http://127.0.0.1:3000, or https://app:3000 for TLS";
         pass.required("to", &mut self.to, help);
         let help = "PEM file with the authorities of https servers; false for those of the system";
         pass.key("ca", &mut self.authorities, help);
         pass.key("strip-prefix", &mut self.strip_prefix, "remove the prefix from the path");
-        let help = "pass the `Host` of the client on; otherwise the servers get their own";
+        let help = "forward the client's `Host`; otherwise the servers get the host of their URL";
         pass.key("preserve-host", &mut self.preserve_host, help);
-        let help = "bytes of a request body; larger ones get 413";
+        let help = "maximum size of a request body; larger ones get 413";
         pass.key_as::<Size, _>("max-body", &mut self.max_body, help);
-        let help = "average bytes per second at which a client must send a body; slower ones get 408; 0 for no minimum";
+        let help = "minimum average rate at which a client must send a body, in bytes per second; slower ones get \
+                    408; 0 for no minimum";
         pass.key("min-body-rate", &mut self.min_body_rate, help);
-        let help = "requests in progress at each server, of all workers together; each worker may have at least one";
+        let help = "maximum number of requests in progress at each server, over all workers; each worker may always \
+                    have one";
         pass.range("max-requests", &mut self.max_requests, 1.., help);
-        let help = "tunnels at each server, such as WebSockets, of all workers together, that do not count as requests in \
-                    progress; further ones do";
+        let help = "number of tunnels at each server, such as WebSockets, over all workers, that do not count \
+                    towards max-requests; further tunnels do";
         pass.key("max-tunnels", &mut self.max_tunnels, help);
-        let help =
-            "requests that wait while all servers are busy, of all workers together; more get 503";
+        let help = "maximum number of requests that wait while all servers are busy, over all workers; further ones get 503";
         pass.key("max-queue", &mut self.max_queue, help);
-        let help = "unused connections kept to each server, by each worker";
+        let help = "maximum number of unused connections that each worker keeps to each server";
         pass.key("max-idle-connections", &mut self.max_idle, help);
         for (name, time, help) in [
             ("keep-alive", &mut self.keep_alive, "time for which an unused connection is kept"),
             (
                 "connect-timeout",
                 &mut self.connect_timeout,
-                "time to wait and to connect; then 503 or 504",
+                "time to wait for a free server and to connect; then 503 or 504",
             ),
             (
                 "response-timeout",
                 &mut self.response_timeout,
-                "time to the head of a response; then 504",
+                "time until the head of a response arrives; then 504",
             ),
             (
                 "idle-timeout",
@@ -172,7 +177,7 @@ impl Keys for Proxy {
         ] {
             pass.range(name, time, MILLISECOND..=DAY, help);
         }
-        let help = "ask each server regularly whether it is up; true uses the defaults below";
+        let help = "check regularly whether each server is up; true uses the defaults below";
         pass.optional("health", &mut self.health, help);
     }
 }

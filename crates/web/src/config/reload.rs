@@ -26,7 +26,7 @@ impl Config {
             access_log: self.access_log.clone(),
             ..running.clone()
         };
-        // A server without any log has no stages for one.
+        // A server that was started without a log has no log stages.
         if !running.has_logs() {
             new.access_log = None;
             new.hosts.iter_mut().for_each(|host| host.access_log = None);

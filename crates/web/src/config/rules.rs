@@ -17,11 +17,11 @@ pub struct HeaderRule {
     pub name: String,
     /// Value of the field.
     pub value: String,
-    /// Whether error responses to requests for these paths have the field too.
+    /// Whether error responses to requests for these paths also contain the field.
     pub errors: bool,
 }
 
-/// Content type of some files, where the file extension is missing or misleading.
+/// Content type of files whose extension is missing or misleading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeRule {
     /// Glob of the paths.
@@ -31,7 +31,7 @@ pub struct TypeRule {
     pub value: String,
 }
 
-/// Files to send for paths that lead to no file.
+/// Files to try for paths that match no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TryRule {
     /// Glob of the paths.
@@ -54,13 +54,13 @@ pub struct CacheRule {
 /// A common value of `Cache-Control`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachePreset {
-    /// The file never changes, because a change gives it another name: caches keep it for a year.
+    /// The name of the file changes with its contents, so caches keep it for a year.
     Immutable,
-    /// Caches keep the file, and ask before each use whether it has changed.
+    /// Caches keep the file, but check before each use whether it has changed.
     Revalidate,
-    /// Caches use the file for a day without asking.
+    /// Caches use the file for a day without checking it.
     Day,
-    /// Nothing stores the file.
+    /// Caches do not store the file.
     Never,
 }
 

@@ -1,4 +1,4 @@
-//! Value types that only the web server has.
+//! Value types used only by the web server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::config::{
 /// Error pages by status, such as `404=404.html`.
 pub(super) struct ErrorPages;
 
-/// Statuses with error pages. Others are those of other servers, or refuse a request before its host is known.
+/// Statuses that may have error pages. All others are sent by upstream servers, or before the host is known.
 const PAGE_STATUSES: [u16; 16] =
     [400, 401, 403, 404, 405, 406, 408, 412, 413, 416, 429, 500, 501, 502, 503, 504];
 
@@ -37,7 +37,7 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
                     file => Ok((code, file.to_owned())),
                 },
                 Ok(400..=599) => Err(format!(
-                    "no response with the status {status:?} has an error page; the statuses are {}",
+                    "responses with the status {status:?} have no error page; expected one of {}",
                     PAGE_STATUSES.map(|status| status.to_string()).join(", ")
                 )),
                 _ => Err(format!("{status:?} is not an error status from 400 to 599")),

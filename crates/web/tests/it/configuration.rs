@@ -137,7 +137,7 @@ fn errors_name_their_position() {
         (
             "[[host.cache-control]]\npath = '*'\nvalue = 'no-cache'\npreset = 'day'",
             "4:10: host.cache-control[0].preset: ",
-            "a value, too",
+            "`value` is set as well",
         ),
         ("[[host.cache-control]]\npath = '*'", "1:1: host.cache-control[0].value: ", "field value"),
         ("[[host.alias]]\npath = 'a'\nroot = 'b'", "2:8: host.alias[0].path: ", "\"/images\""),

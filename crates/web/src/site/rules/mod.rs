@@ -118,7 +118,8 @@ impl Rules {
                 (Ok(_), Ok(()))
                     if rule.errors && rule.name.eq_ignore_ascii_case("cache-control") =>
                 {
-                    let what = "errors have a `Cache-Control` of their own; remove `errors = true`";
+                    let what =
+                        "the server sets `Cache-Control` of errors itself; remove `errors = true`";
                     note(format!("header[{n}].errors"), what.into());
                 }
                 (Ok(_), Ok(()))
@@ -139,7 +140,10 @@ impl Rules {
         for (n, rule) in host.cache_control.iter().enumerate() {
             let value = match rule.preset {
                 Some(_) if !rule.value.is_empty() => {
-                    note(format!("cache-control[{n}].preset"), "there is a value, too".into());
+                    note(
+                        format!("cache-control[{n}].preset"),
+                        "`value` is set as well; remove one of them".into(),
+                    );
                     continue;
                 }
                 Some(preset) => preset.value(),
