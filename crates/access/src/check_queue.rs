@@ -1,4 +1,4 @@
-//! Checks of passwords, tens of milliseconds each, on threads of their own, in the fair order of [`Logins`].
+//! Password checks, which take tens of milliseconds each, on separate threads, in the fair order of [`Logins`].
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::pin::pin;
@@ -16,8 +16,8 @@ use phalanx_guard::{Login, Logins, Refusal, network};
 /// Checks that run at once; one of Argon2id takes 19 MiB of memory.
 const THREADS: usize = 2;
 
-/// Longest wait for the result of a check. Clients give up later, and do better to try again: the newest logins come
-/// first.
+/// Longest wait for the result of a check. Most clients would wait longer, but the newest logins are checked first, so
+/// it is better to try again.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Each waiting check has a waiting call; [`Logins`] limits them.
@@ -29,12 +29,12 @@ pub trait Check: Send + Sized + 'static {
     fn check(self, queue: &CheckQueue<Self>) -> bool;
 }
 
-/// The checks that wait for a thread. Wrong passwords of one client delay the checks of another one little, and a client
+/// The checks that wait for a thread. Wrong passwords of one client delay checks of others only slightly, and a client
 /// that guesses is locked out for a while.
 pub struct CheckQueue<C> {
     logins: Logins<Job<C>>,
     keys: RandomState,
-    /// The latest time of a check in nanoseconds: threads have no access to the program's clock.
+    /// The latest time of a login in nanoseconds, because threads have no access to the program's clock.
     latest: AtomicU64,
 }
 
@@ -78,7 +78,7 @@ impl<C: Check> CheckQueue<C> {
     ) -> Result<bool, Refusal> {
         let (reply, answer) = oneshot::shared();
         refuse(self.logins.enter(login, Job { check, reply }, self.advance()));
-        // A check whose result nobody awaits any more is skipped.
+        // A check whose result is no longer awaited is skipped.
         timeout(MAX_WAIT, self.answer(stage, answer)).await.unwrap_or(Err(Refusal::Busy))
     }
 
@@ -89,22 +89,22 @@ impl<C: Check> CheckQueue<C> {
         answer: oneshot::Receiver<Result<bool, Refusal>>,
     ) -> Result<bool, Refusal> {
         let mut answer = pin!(answer);
-        // There are as many calls as waiting checks; each runs whichever is next.
+        // There are as many calls as waiting checks; each call runs the next check in the queue.
         loop {
             let queue = self.clone();
             let look = stage.call(move |()| queue.check_next());
             match select(answer.as_mut(), look).await {
                 Either::Left(answer) => return answer.unwrap_or(Err(Refusal::Busy)),
                 Either::Right(Ok(true) | Err(BlockingError::Panicked { .. })) => (),
-                // Another call runs the check, since none is waiting.
+                // No check is waiting, so another call runs this one.
                 Either::Right(Ok(false)) => return answer.await.unwrap_or(Err(Refusal::Busy)),
                 Either::Right(Err(_)) => return Err(Refusal::Busy),
             }
         }
     }
 
-    /// Judges a login whose proof was verified elsewhere, in microseconds: it does not wait, and lockouts apply as
-    /// to [`verify`](Self::verify).
+    /// Records the result of a login whose proof was verified by the caller, in microseconds. It does not wait;
+    /// lockouts apply as for [`verify`](Self::verify).
     ///
     /// # Errors
     /// [`Refusal::LockedOut`].
@@ -114,14 +114,14 @@ impl<C: Check> CheckQueue<C> {
         judged.map(|()| is_right)
     }
 
-    /// The program's time, also for the threads.
+    /// The program's time, which is stored for the threads.
     fn advance(&self) -> Duration {
         let at = now();
         self.latest.fetch_max(at.as_nanos() as u64, Ordering::Relaxed);
         at
     }
 
-    /// The latest time at which a login came.
+    /// The time of the latest login.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.latest.load(Ordering::Relaxed))
     }

@@ -19,7 +19,7 @@ const COSTS: std::ops::RangeInclusive<u32> = 4..=14;
 #[derive(PartialEq, Eq)]
 pub struct Htpasswd {
     hashes: HashMap<Box<[u8]>, Box<str>>,
-    /// A hash that matches no password, with the highest cost in the file. Verified for unknown users.
+    /// A hash that matches no password, with the highest cost in the file. It is verified for unknown users.
     nobody: Box<str>,
 }
 

@@ -8,8 +8,8 @@
 //! | `stored_hash` | their password hashes: Argon2id, those of mosquitto, and keys of SCRAM |
 //! | `scram/` | SCRAM: clients prove that they know a password |
 //! | `htpasswd` | the web server's users and their password hashes (bcrypt) |
-//! | `check_queue` | checks of passwords, in fair order, on threads of their own |
-//! | `passwords` | those of the broker's users |
+//! | `check_queue` | checks of passwords, in fair order, on separate threads |
+//! | `passwords` | password checks of the broker's users |
 //! | `memory_pool` | working memory of password checks |
 //! | `token` | the token of operators |
 //! | `jwt/` | JSON Web Tokens as passwords, and the keys that sign them |

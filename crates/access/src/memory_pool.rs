@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use argon2::Block;
 
-/// glibc maps allocations of more than 32 MiB separately, and unmaps them when they are freed. Smaller ones
+/// Size above glibc's limit of 32 MiB for `mmap`: such allocations are unmapped when they are freed, while smaller ones
 /// may stay in a thread's arena. Untouched pages take no memory.
 const MMAP_BLOCKS: usize = (33 << 20) / Block::SIZE;
 

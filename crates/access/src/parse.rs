@@ -78,7 +78,7 @@ fn one(line: &str, section: &mut Section, rules: &mut Rules) -> Result<(), (usiz
             };
             of.push(rule);
         }
-        // Applies to everybody, in any section.
+        // Applies to all clients, in any section.
         "pattern" => rules.everybody.push(rule(&first, true)?),
         other => {
             let what = format!(

@@ -33,7 +33,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The text behind the name of a user.
+    /// The text after the name of a user.
     fn hash_of(self, name: &str, password: &[u8]) -> Result<String, LineError> {
         check_name(name).map_err(wrong)?;
         if password.is_empty() {
@@ -56,9 +56,9 @@ impl Scheme {
     }
 }
 
-/// Returns the text of a password file with this user's password replaced, or appended. All other lines are
-/// unchanged; with the first keys of SCRAM, the secret of the salts of unknown users becomes the first line. Takes tens
-/// of milliseconds.
+/// Returns the text of a password file with this user's password replaced, or appended. All other lines are unchanged,
+/// except that with the first SCRAM keys a line with the secret for decoy salts is added at the top. Takes tens of
+/// milliseconds.
 ///
 /// # Errors
 /// If the user name is invalid or the password is empty.
@@ -110,10 +110,10 @@ fn with_hash(text: &str, name: &str, hash: &str, scheme: Scheme) -> Result<Strin
     Ok(lines.join("\n") + "\n")
 }
 
-/// Sets a password in a file. A missing file is created with access for its owner only. An existing file
-/// keeps its owner, group and permissions, so that a broker can still read it. The file is replaced
-/// atomically; of a symbolic link, its target. Several processes may set passwords in one file: each waits up to ten
-/// seconds for the others. May block.
+/// Sets a password in a file. A missing file is created with access for its owner only. An existing file keeps its
+/// owner, group and permissions, so that a broker can still read it. The file, or the target of a symbolic link, is
+/// replaced atomically. Several processes may set passwords in one file: each waits up to ten seconds for the others.
+/// May block.
 ///
 /// # Errors
 /// [`FileError`] if the file cannot be read or written.
@@ -124,7 +124,7 @@ pub fn set_in_file(
     scheme: Scheme,
 ) -> Result<(), FileError> {
     let path = &target(path).map_err(FileError::io("read", path))?;
-    // Takes long, so it comes before the file exists that others wait for.
+    // This takes long, so it is done before the new file is created, whose removal other processes await.
     let hash = scheme.hash_of(name, password).map_err(|wrong| invalid(path, wrong))?;
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
@@ -141,7 +141,7 @@ pub fn set_in_file(
     replaced
 }
 
-/// The file at `path`: of a symbolic link its target, also if that does not exist yet.
+/// The file at `path`, or the target of a symbolic link, even if it does not exist yet.
 fn target(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
@@ -156,7 +156,7 @@ fn invalid(path: &Path, wrong: LineError) -> FileError {
     FileError::Invalid { path: path.into(), errors: vec![wrong] }
 }
 
-/// Creates the new version of a file, after that of another process is in place.
+/// Creates the new version of a file. Waits until another process has finished replacing the file.
 fn create_alone(new: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -281,7 +281,7 @@ mod tests {
             assert!(!given || (new.uid(), new.gid()) == (4242, 4243));
         }
         assert!(set("", "a:b", b"x").is_err() && set("", "a", b"").is_err());
-        // A temporary file of another process is left alone.
+        // A temporary file of another process is not touched.
         fs::write(home.path().join("users.new"), "mine").unwrap();
         let error = set_in_file(&path, "eve", b"plum", Scheme::default()).unwrap_err();
         assert!(error.to_string().contains("users.new"), "{error}");

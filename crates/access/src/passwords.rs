@@ -64,8 +64,9 @@ impl Passwords {
         self.queue.verify(self.stage, login, check).await
     }
 
-    /// Judges a login whose proof was verified elsewhere, in microseconds: it does not wait, and lockouts apply as
-    /// to [`verify`](Self::verify). The password in `attempt` may be any secret that only the right password produces.
+    /// Records the result of a login whose proof was verified by the caller, in microseconds. It does not wait;
+    /// lockouts apply as for [`verify`](Self::verify). The password in `attempt` may be any secret that only the right
+    /// password produces.
     ///
     /// # Errors
     /// [`Refusal::LockedOut`].

@@ -1,7 +1,7 @@
 //! The hash of a password in a password file.
 //!
-//! `phalanx passwd` writes Argon2id. The hashes of `mosquitto_passwd` are accepted as well, so that an operator
-//! can migrate without new passwords: PBKDF2 with SHA-512 (`$7$`) and salted SHA-512 (`$6$`). Both can be guessed
+//! `phalanx passwd` writes Argon2id. The hashes of `mosquitto_passwd` are accepted as well, so that operators can
+//! migrate without setting new passwords: PBKDF2 with SHA-512 (`$7$`) and salted SHA-512 (`$6$`). Both can be guessed
 //! faster than Argon2id. The keys of SCRAM verify passwords as well.
 
 use argon2::password_hash::phc::{Output, PasswordHash};

@@ -1,8 +1,8 @@
 //! Users and their password hashes: lines of the form `name:hash`.
 //!
-//! A stolen file must not reveal passwords, which people use elsewhere, too. Therefore `phalanx passwd` writes a
-//! slow, memory-hard hash. The weaker hashes of mosquitto are accepted for migrations, and reported at the start.
-//! All others are rejected, with instructions for setting the password again.
+//! A stolen file must not reveal passwords, which people often reuse. Therefore `phalanx passwd` writes a slow,
+//! memory-hard hash. The weaker hashes of mosquitto are accepted for migrations, and reported at the start. All others
+//! are rejected, with instructions for setting the password again.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub struct Users {
     hashes: HashMap<Box<str>, StoredHash>,
     /// A hash that matches no password, with the highest cost of all: verified for unknown users.
     nobody: StoredHash,
-    /// For the mechanisms that users have keys for.
+    /// One for each mechanism for which users have keys.
     decoys: Vec<Decoys>,
 }
 
@@ -110,13 +110,13 @@ impl Users {
         self.hashes.values().filter(|hash| hash.is_weak()).count()
     }
 
-    /// Whether this is the user's password. Deliberately takes tens of milliseconds, for an unknown user as
-    /// long as for the most expensive hash; [`Passwords`](crate::Passwords) runs it on threads.
+    /// Whether this is the user's password. Deliberately takes tens of milliseconds, and for an unknown user as long as
+    /// for the most expensive hash; [`Passwords`](crate::Passwords) runs it on separate threads.
     pub fn verify(&self, name: &str, password: &[u8]) -> bool {
         self.verify_in(name, password, &mut Memory::default())
     }
 
-    /// As [`verify`](Self::verify), in memory that may have been used before.
+    /// As [`verify`](Self::verify), with reused working memory.
     pub(crate) fn verify_in(&self, name: &str, password: &[u8], memory: &mut Memory) -> bool {
         let known = self.hashes.get(name);
         let is_right = known.unwrap_or(&self.nobody).is_of(password, memory);

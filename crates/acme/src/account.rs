@@ -19,12 +19,13 @@ struct Stored {
 #[derive(Default)]
 pub(crate) struct PlanAccount {
     account: Option<Account>,
-    /// The account that could not be stored yet. It is kept, because authorities limit the number of new ones.
+    /// An account that could not be stored yet. It is kept in memory, because authorities limit the number of new
+    /// accounts.
     unsaved: Option<Stored>,
 }
 
 impl PlanAccount {
-    /// The account: the stored one, or a new one. Its contacts are those of the plan.
+    /// Opens the stored account or creates one, and updates its contacts to those of the plan.
     pub(crate) fn open(
         &mut self,
         plan: &Plan,
@@ -43,7 +44,7 @@ impl PlanAccount {
         Ok(account)
     }
 
-    /// Forgets an account that the authority does not know.
+    /// Removes an account that the authority does not know.
     pub(crate) fn forget(&mut self, storage: &Storage) {
         storage.remove_account();
         *self = Self::default();

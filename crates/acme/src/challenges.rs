@@ -26,7 +26,7 @@ struct Inner {
 }
 
 impl Challenges {
-    /// The body of the response to a request for `path`. `None` if this is no request of a challenge in progress.
+    /// The body of the response to a request for `path`. `None` if the path does not belong to a challenge in progress.
     #[inline]
     pub fn find(&self, path: &str) -> Option<String> {
         if self.0.count.load(Ordering::Relaxed) == 0 { None } else { self.find_token(path) }

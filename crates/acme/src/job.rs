@@ -13,37 +13,37 @@ pub(crate) struct Issued {
     /// The chain and the key.
     pub(crate) pem: String,
     pub(crate) kind: ChallengeKind,
-    /// Whether the reason was reported why it cannot be stored.
+    /// Whether the reason why it cannot be stored was reported.
     pub(crate) is_reported: bool,
 }
 
 /// A certificate of the plan.
 pub(crate) struct Job {
-    /// Its names, as [`name_set`] has them.
+    /// Its names, normalized by [`name_set`].
     pub(crate) names: Vec<String>,
     pub(crate) validity: Option<Validity>,
     /// Time of the next step.
     pub(crate) next: SystemTime,
     /// Time of the last attempt to get a certificate.
     last: SystemTime,
-    /// The time before which the authority wants no attempt.
+    /// The time before which the authority does not accept an attempt.
     asked: SystemTime,
-    /// A certificate that was just issued is not due before, even if the clock is wrong.
+    /// The certificate is not due before this time. Set when it is issued, in case the clock is wrong.
     pub(crate) not_before: SystemTime,
     /// Failures in a row.
     pub(crate) failures: u32,
-    /// Attempts that the authority refused or did not complete, each of which leads to the next challenge.
+    /// Number of attempts that the authority refused or did not complete; it selects the next challenge.
     pub(crate) refused: usize,
     pub(crate) issued: Option<Issued>,
 }
 
 impl Job {
-    /// The stored state. After failures, the next attempt is at the planned time.
+    /// Loads the stored state. After failures, the next attempt stays at its planned time.
     pub(crate) fn load(storage: &Storage, names: &[String], now: SystemTime) -> Self {
         let names = name_set(names);
         let failures = storage.load_failures(&names);
         let today = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // Bounded, because the clock may have been wrong.
+        // Bounded, because the clock may have been wrong when the time was stored.
         let left = |then| Duration::from_secs(then).saturating_sub(today).min(MAX_ASKED);
         let last = SystemTime::UNIX_EPOCH + Duration::from_secs(failures.last).min(today);
         let mut job = Self {
@@ -72,13 +72,13 @@ impl Job {
         self.validity.is_some_and(|validity| validity.is_for_all && now < validity.until)
     }
 
-    /// Whether it is for `names`.
+    /// Whether the certificate has these `names`.
     pub(crate) fn has(&self, names: &[String]) -> bool {
         self.names == name_set(names)
     }
 
-    /// Brings the next attempt forward, because the operator has reloaded the configuration, but not to a time before
-    /// that for which the authority has asked. If the authority or the account has changed, earlier failures say nothing.
+    /// Brings the next attempt forward, because the operator has reloaded the configuration, but not before the time
+    /// that the authority asked for. If the authority or the account has changed, earlier failures are ignored.
     pub(crate) fn reloaded(&mut self, has_changed: bool, now: SystemTime) {
         if has_changed || self.issued.is_some() {
             self.next = now;
@@ -92,7 +92,7 @@ impl Job {
         self.failures <= MAX_AT_RELOAD && self.asked <= now
     }
 
-    /// Plans the next attempt after a failure, in `delay`, of which the authority has `asked` for a part.
+    /// Plans the next attempt after a failure, in `delay`; `asked` is the delay that the authority asked for.
     pub(crate) fn failed(
         &mut self,
         delay: Duration,
@@ -122,7 +122,7 @@ impl Job {
 mod tests {
     use super::*;
 
-    /// The authority's delay holds at a reload and after a restart, but not for another authority.
+    /// The authority's delay applies at a reload and after a restart, but not to another authority.
     #[test]
     fn a_reload_respects_the_authority() {
         const MINUTE: Duration = Duration::from_secs(60);

@@ -1,6 +1,7 @@
 //! Certificates from an ACME authority (RFC 8555), such as Let's Encrypt, for a server with [`Certificates`].
 //!
-//! A thread of its own orders and renews them, so no request waits for an authority. It sleeps until the next renewal.
+//! A separate thread orders and renews them, so no request waits for an authority. The thread sleeps until the next
+//! renewal.
 //!
 //! | file | idea |
 //! |---|---|

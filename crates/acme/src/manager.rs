@@ -15,15 +15,16 @@ use crate::plan::Plan;
 use crate::plan_task::{Carried, PlanTask};
 use crate::shared::{MAX_SLEEP, Shared};
 
-/// Time after a panic at which the work begins again.
+/// Delay after a panic until the work begins again.
 const RESTART_DELAY: Duration = Duration::from_secs(60 * 60);
 
-/// Keeps the certificates of a [`Plan`]. Its thread begins with the first plan, and ends after the manager is dropped.
+/// Maintains the certificates of a [`Plan`]. Its thread starts with the first plan, and ends after the manager is
+/// dropped.
 #[derive(Debug)]
 pub struct Manager(Arc<Shared>);
 
 impl Manager {
-    /// A manager without a plan, which renews files of `certificates`.
+    /// A manager without a plan, for `certificates`.
     pub fn new(certificates: Arc<Certificates>, challenges: Challenges) -> Self {
         let (state, changed) = Default::default();
         let metrics = Metrics::new();
@@ -35,9 +36,9 @@ impl Manager {
         self.0.metrics.clone()
     }
 
-    /// Replaces the plan. An order in progress continues if the new plan has its certificate. Certificates that could not
-    /// be issued are tried again at once, unless several attempts have failed, or this is the first plan: so a program
-    /// that restarts or reloads again and again respects the limits of the authority.
+    /// Replaces the plan. An order in progress continues if the new plan has its certificate. Certificates that could
+    /// not be issued are tried again at once, unless several attempts have failed or this is the first plan. So a
+    /// program that restarts or reloads repeatedly respects the limits of the authority.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -57,13 +58,13 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // A request to the authority may be in progress, so the thread is not joined.
+        // The thread is not joined, because a request to the authority may be in progress.
         self.0.lock().is_stopped = true;
         self.0.changed.notify_all();
     }
 }
 
-/// Keeps the certificates of one plan after another, until the manager is dropped.
+/// Maintains the certificates of one plan after another, until the manager is dropped.
 fn run(shared: &Shared) {
     let mut carried = Carried::default();
     loop {
@@ -81,10 +82,10 @@ fn run(shared: &Shared) {
         let before = take(&mut carried);
         match guarded(|| PlanTask::new(shared, plan, version, before).run()) {
             Ok(after) => carried = after,
-            // The stored state prevents that this repeats attempts at once.
+            // The stored state prevents immediate new attempts.
             Err(panic) => {
                 report(format_args!(
-                    "acme: the work on certificates panicked: {panic}; it begins again in an hour, or at SIGHUP"
+                    "acme: managing certificates panicked: {panic}; next attempt in an hour, or at SIGHUP"
                 ));
                 shared.waits_for_change(version, RESTART_DELAY);
             }
@@ -94,7 +95,7 @@ fn run(shared: &Shared) {
 
 /// Runs `work`. A panic is an error with its message.
 fn guarded<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    // The state of the work is not used after a panic; that of others is consistent at all times.
+    // The state of the work is not used after a panic, and shared state is always consistent.
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()

@@ -38,7 +38,8 @@ impl Metrics {
         }
     }
 
-    /// Sets the gauges: the certificates, those that are unusable, and the end of the first one to expire, since 1970.
+    /// Sets the gauges: the numbers of certificates and of unusable ones, and when the first one expires, as a time
+    /// since 1970.
     pub(crate) fn set_certificates(&self, managed: usize, missing: usize, expiry: Duration) {
         self.managed.set(managed as i64);
         self.missing.set(missing as i64);

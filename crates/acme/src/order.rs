@@ -14,20 +14,20 @@ use crate::challenges::{Challenges, Responses};
 use crate::plan::ChallengeKind;
 use crate::storage::{PendingOrder, Storage};
 
-/// First and longest delay between two questions for the state of an order.
+/// First and longest delay between two polls for the state of an order.
 const DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
-/// Number of questions for the state of an order, which take about four minutes.
+/// Maximum number of polls for the state of an order, which take about four minutes.
 const MAX_QUESTIONS: u32 = 30;
 
 /// Why an order failed.
 pub(crate) enum Failed {
-    /// The program ends, or has another plan.
+    /// The program is shutting down, or the plan has changed.
     Stopped,
     /// The authority does not know the account.
     NoAccount,
     /// The authority has refused the order, usually because of a challenge.
     Refused(String),
-    /// The authority does not offer the challenge, or has not completed the order in time. The order stays.
+    /// The authority does not offer the challenge, or has not completed the order in time. The order is kept.
     Unproven(String),
     /// Anything else.
     Error(String),
@@ -50,13 +50,13 @@ impl From<String> for Failed {
     }
 }
 
-/// The parts of an order that are the same for all.
+/// Context shared by all orders.
 pub(crate) struct Context<'a> {
     pub(crate) account: &'a Account,
     pub(crate) challenges: &'a Challenges,
     pub(crate) certificates: &'a Certificates,
     pub(crate) storage: &'a Storage,
-    /// Waits, and returns false if the order must end.
+    /// Waits. Returns false if the order must be aborted.
     pub(crate) wait: &'a dyn Fn(Duration) -> bool,
 }
 
@@ -72,8 +72,8 @@ pub(crate) fn prepare(storage: &Storage, names: &[String]) -> Result<PendingOrde
     Ok(pending)
 }
 
-/// Continues or makes the order `pending` of a certificate, which replaces another one. Returns the chain and the key in
-/// PEM.
+/// Continues the order `pending` or makes a new one, perhaps for a certificate that replaces another. Returns the chain
+/// and the key in PEM.
 pub(crate) async fn order(
     context: &Context<'_>,
     pending: PendingOrder,
@@ -118,7 +118,7 @@ async fn open(
                     return Ok(order);
                 }
             }
-            // It is forgotten, or belongs to an earlier account.
+            // The authority no longer knows the order, or it belongs to an earlier account.
             Err(Error::Api(_)) => (),
             Err(error) => return Err(error.into()),
         }
@@ -126,15 +126,15 @@ async fn open(
     let identifiers: Vec<_> = pending.names.iter().cloned().map(Identifier::Dns).collect();
     let order = begin(context.account, &identifiers, replaced).await?;
     pending.url = Some(order.url().to_owned());
-    // Without the URL, a restart makes another order.
+    // If this fails, a restart makes another order.
     if let Err(error) = context.storage.save_order(&pending) {
         report(&error);
     }
     Ok(order)
 }
 
-/// Begins an order. An authority may refuse that it replaces a certificate, which is only advice. Then another order does
-/// not replace one.
+/// Begins an order. If the authority rejects the identifier of the replaced certificate, which is optional, begins
+/// another order without it.
 async fn begin(
     account: &Account,
     identifiers: &[Identifier],
@@ -150,8 +150,8 @@ async fn begin(
     account.new_order(&order()).await
 }
 
-/// Whether an order may have failed because it replaces a certificate. After a limit, an error of the authority, or a
-/// connection that failed, another request would only be one more.
+/// Whether an order may have failed because it replaces a certificate. After a rate limit, an error of the authority,
+/// or a failed connection, another request would not help.
 fn may_concern_replacement(error: &Error) -> bool {
     match error {
         Error::Api(problem) => {
@@ -159,7 +159,7 @@ fn may_concern_replacement(error: &Error) -> bool {
                 && problem.status.is_none_or(|status| status != 429 && status < 500)
         }
         Error::Other(error) => !error.is::<ureq::Error>(),
-        // The response is not that of an authority.
+        // The response does not come from an ACME authority.
         Error::Json(_) => false,
         _ => true,
     }
@@ -196,7 +196,7 @@ async fn respond(
     Ok(())
 }
 
-/// Waits until the order has a state.
+/// Waits until the order reaches a state.
 async fn until(
     context: &Context<'_>,
     order: &mut Order,

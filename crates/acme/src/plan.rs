@@ -14,7 +14,7 @@ use crate::transport::Transport;
 /// The directory of Let's Encrypt.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// A way to prove the control of a name.
+/// A way to prove control of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChallengeKind {
     /// The authority requests a file by HTTP at port 80 (RFC 8555 §8.3).
@@ -53,28 +53,28 @@ impl ExternalAccount {
     }
 }
 
-/// The certificates to keep, and where they come from. Making an account accepts the authority's terms of service.
+/// The certificates to maintain, and their authority. Creating an account accepts the authority's terms of service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// URL of the authority's directory.
     pub directory: String,
     /// Contacts of the account, such as `mailto:admin@example.org`.
     pub contact: Vec<String>,
-    /// An account at the authority that the ACME account belongs to.
+    /// An existing account at the authority, to which the ACME account is bound.
     pub external: Option<ExternalAccount>,
     /// PEM file of the authorities that sign the certificate of the directory; `None` for those of the system.
     pub ca: Option<PathBuf>,
     /// Folder of accounts and certificates.
     pub storage: PathBuf,
-    /// Ways to prove the control of names; after an attempt that the authority refused or did not complete, the next one
-    /// uses the next way.
+    /// Ways to prove control of names. After an attempt that the authority refused or did not complete, the next
+    /// attempt uses the next way.
     pub challenges: Vec<ChallengeKind>,
     /// Names of each certificate.
     pub certificates: Vec<Vec<String>>,
 }
 
 impl Plan {
-    /// Whether authority, account and storage are those of `other`.
+    /// Whether authority, account and storage are the same as those of `other`.
     pub(crate) fn has_account_of(&self, other: &Self) -> bool {
         let account = |plan: &Self| {
             let Self { directory, external, ca, storage, .. } = plan.clone();

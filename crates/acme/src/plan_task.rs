@@ -21,14 +21,14 @@ use crate::shared::{MAX_SLEEP, Shared, State};
 use crate::storage::{Storage, Unsaved};
 use crate::transport::{Transport, complete};
 
-/// Time between two questions for the renewal window, if the authority has not answered the last one.
+/// Time between two requests for the renewal window, if the authority has not answered the last one.
 const QUESTION_INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 /// Time between two attempts to lock the folder.
 const LOCK_INTERVAL: Duration = Duration::from_secs(60);
 /// Time between two attempts to store an issued certificate.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The state that the next plan continues with.
+/// State carried over to the next plan.
 #[derive(Default)]
 pub(crate) struct Carried {
     plan: Option<Arc<Plan>>,
@@ -48,7 +48,7 @@ pub(crate) struct PlanTask<'a> {
 }
 
 impl<'a> PlanTask<'a> {
-    /// The work for `plan`. Orders and failures of the plan before count on.
+    /// The work for `plan`. Orders and failures of the previous plan are carried over.
     pub(crate) fn new(shared: &'a Shared, plan: Arc<Plan>, version: u64, carried: Carried) -> Self {
         let (storage, now) = (plan.folder(), SystemTime::now());
         let before = carried.plan.as_ref();
@@ -57,7 +57,7 @@ impl<'a> PlanTask<'a> {
         if !has_changed {
             jobs = carried.jobs;
         }
-        // Otherwise its contacts change when it is read again.
+        // Otherwise the account is read again, which updates its contacts.
         if !has_changed && before.is_some_and(|before| before.contact == plan.contact) {
             account = carried.account;
         }
@@ -77,7 +77,7 @@ impl<'a> PlanTask<'a> {
         Self { shared, plan, version, storage, transport: None, account, jobs }
     }
 
-    /// Keeps the certificates until the plan changes.
+    /// Maintains the certificates until the plan changes.
     pub(crate) fn run(mut self) -> Carried {
         self.update_metrics();
         if let Some(_lock) = self.lock() {
@@ -112,7 +112,9 @@ impl<'a> PlanTask<'a> {
                 Ok(Some(lock)) => return Some(lock),
                 Ok(None) => {
                     let folder = self.plan.storage.display();
-                    format!("another process keeps the certificates in {folder}; waiting for it")
+                    format!(
+                        "another process manages the certificates in {folder}; waiting for it to end"
+                    )
                 }
                 Err(error) => format!("{error}; trying again every minute"),
             };
@@ -123,13 +125,13 @@ impl<'a> PlanTask<'a> {
             if self.shared.waits_for_change(self.version, LOCK_INTERVAL) {
                 return None;
             }
-            // The other process may have renewed them.
+            // Another process may have renewed the certificates.
             self.jobs.iter_mut().for_each(|job| job.refresh(&self.storage));
             self.update_metrics();
         }
     }
 
-    /// Uses stored certificates for hosts whose names have changed.
+    /// Uses stored certificates for hosts whose names have changed, until new ones are issued.
     fn adopt(&mut self) {
         let now = SystemTime::now();
         for job in self.jobs.iter_mut().filter(|job| job.validity.is_none()) {
@@ -150,9 +152,7 @@ impl<'a> PlanTask<'a> {
             let (all, wait) = (job.names.join(", "), in_words(job.next, now));
             let failures = job.failures;
             let end = at_reload(job, now);
-            report(format_args!(
-                "acme: {all}: no attempt after {failures} failures for {wait}{end}"
-            ));
+            report(format_args!("acme: {all}: {failures} failures; next attempt in {wait}{end}"));
         }
     }
 
@@ -189,14 +189,14 @@ impl<'a> PlanTask<'a> {
         self.attempt(n, replaced);
     }
 
-    /// When a certificate is due, and when to ask the authority next.
+    /// The time at which a certificate is due, and the time of the next request to the authority.
     fn due(
         &mut self,
         validity: &Validity,
         id: Option<&CertificateIdentifier<'_>>,
         now: SystemTime,
     ) -> (SystemTime, SystemTime) {
-        // Without an answer, the lifetime decides.
+        // If there is no answer, the lifetime determines the time.
         let answer = id.and_then(|id| {
             let account = self.open_account().ok()?;
             complete(account.renewal_info(id)).ok()
@@ -214,7 +214,7 @@ impl<'a> PlanTask<'a> {
         let names = self.jobs[n].names.clone();
         let kinds = &self.plan.challenges;
         let kind = kinds[self.jobs[n].refused % kinds.len()];
-        // A delay that an earlier response asked for concerns other requests.
+        // Discard a delay requested by an earlier response, which was for another request.
         self.transport.as_ref().and_then(Transport::take_asked);
         let mut made = self.order(&names, kind, replaced.clone());
         if let Err(Failed::NoAccount) = made {
@@ -225,13 +225,16 @@ impl<'a> PlanTask<'a> {
         let why = match made {
             Ok(pem) => {
                 self.shared.metrics.issued.add(1);
-                // If the certificate cannot be stored, a restart gets it once more without a delay.
+                // The failures are cleared first: if the certificate cannot be stored, a restart gets it again without
+                // a delay.
                 self.storage.save_failures(&names, None);
                 self.jobs[n].issued = Some(Issued { pem, kind, is_reported: false });
                 return self.save(n);
             }
             Err(Failed::Stopped) => return,
-            Err(Failed::NoAccount) => "the authority does not know its own account".to_owned(),
+            Err(Failed::NoAccount) => {
+                "the authority does not know the account that it has just created".to_owned()
+            }
             Err(Failed::Refused(why)) => {
                 self.jobs[n].refused += 1;
                 self.storage.remove_order(&names);
@@ -246,7 +249,7 @@ impl<'a> PlanTask<'a> {
         self.fail(n, kind, &why);
     }
 
-    /// Stores an issued certificate, and uses it. If the disk is full, it stays in memory until there is room, because
+    /// Stores an issued certificate, and uses it. If the disk is full, it stays in memory until there is space, because
     /// authorities limit the number of certificates.
     fn save(&mut self, n: usize) {
         let (job, now) = (&mut self.jobs[n], SystemTime::now());
@@ -273,8 +276,9 @@ impl<'a> PlanTask<'a> {
         self.reload(now);
         let job = &mut self.jobs[n];
         let Some(validity) = job.validity.filter(|_| job.is_usable(now)) else {
-            // Another one would be the same, so this is a failure.
-            let why = "the new certificate is not valid now or lacks a name; is the time of this machine right?";
+            // A new certificate would have the same defect, so this counts as a failure.
+            let why =
+                "the new certificate is not valid now or lacks a name; check this machine's clock";
             return self.fail(n, kind, why);
         };
         (job.failures, job.refused) = (0, 0);
@@ -349,7 +353,7 @@ fn in_words(then: SystemTime, now: SystemTime) -> String {
     }
 }
 
-/// Text of an authority without control characters, so that it is neither several lines nor a command for a terminal.
+/// Text of an authority without control characters, so that it is a single line without terminal commands.
 fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {

@@ -11,13 +11,14 @@ const FIRST_DELAY: Duration = Duration::from_secs(5 * 60);
 const MAX_DELAY: Duration = Duration::from_secs(6 * 60 * 60);
 /// Longest delay that an authority can ask for.
 pub(crate) const MAX_ASKED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Bounds of the time between two questions for the authority's renewal window.
+/// Bounds of the time between two requests for the authority's renewal window.
 const QUESTIONS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)];
 
-/// Failures in a row up to which a reload of the configuration leads to an attempt at once. With later ones at least
-/// [`RELOAD_INTERVAL`] after the attempt before, five failures take an hour however often it is reloaded.
+/// Failures in a row up to which a reload of the configuration leads to an attempt at once. Later attempts start at
+/// least [`RELOAD_INTERVAL`] after the previous one, so five failures take an hour, no matter how often the
+/// configuration is reloaded.
 pub(crate) const MAX_AT_RELOAD: u32 = 2;
-/// Time after an attempt at which a reload leads to another one, after more failures.
+/// After more failures, the minimum time from an attempt until a reload leads to another one.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// When a certificate is renewed without advice of the authority: after two thirds of its lifetime.
@@ -26,7 +27,7 @@ pub(crate) fn renewal(validity: &Validity) -> SystemTime {
     validity.from + lifetime * 2 / 3
 }
 
-/// The last time at which a certificate is renewed, if the authority advises a later one.
+/// The latest time of a renewal, even if the authority advises a later one.
 pub(crate) fn latest(validity: &Validity) -> SystemTime {
     let lifetime = validity.until.duration_since(validity.from).unwrap_or_default();
     validity.from + lifetime * 9 / 10
@@ -40,8 +41,8 @@ pub(crate) fn retry_delay(failures: u32, asked: Option<Duration>, drawn: f64) ->
     delay.max(asked.unwrap_or_default().min(MAX_ASKED))
 }
 
-/// The time of the next attempt when the configuration is reloaded after this number of failures in a row, at the `last`
-/// of which the `next` attempt was planned.
+/// The time of the next attempt if the configuration is reloaded after this number of failures in a row. `last` is the
+/// time of the last attempt, and `next` the planned time.
 pub(crate) fn after_reload(
     failures: u32,
     (last, next): (SystemTime, SystemTime),
@@ -55,7 +56,7 @@ pub(crate) fn within(start: SystemTime, end: SystemTime, drawn: f64) -> SystemTi
     start + end.duration_since(start).unwrap_or_default().mul_f64(drawn)
 }
 
-/// The time until the next question for the window, after the authority answered with `asked`.
+/// The time until the next request for the window, if the authority asked for the delay `asked`.
 pub(crate) fn question_delay(asked: Duration) -> Duration {
     asked.clamp(QUESTIONS[0], QUESTIONS[1])
 }
@@ -103,7 +104,7 @@ mod tests {
         let validity = Validity { from, until: from + 90 * MINUTE, is_for_all: true };
         assert_eq!(renewal(&validity), from + 60 * MINUTE);
         assert_eq!(latest(&validity), from + 81 * MINUTE);
-        // A certificate that ends before it begins is due.
+        // A certificate with an invalid validity period is due.
         let validity = Validity { until: from - MINUTE, ..validity };
         assert_eq!(renewal(&validity), from);
         assert_eq!(within(from, from + 4 * MINUTE, 0.25), from + MINUTE);

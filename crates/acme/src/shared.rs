@@ -9,7 +9,7 @@ use crate::challenges::Challenges;
 use crate::metrics::Metrics;
 use crate::plan::Plan;
 
-/// Longest sleep, after which the thread reads the time of day, which may have been set.
+/// Longest sleep. The thread then reads the time of day again, in case the clock was set.
 pub(crate) const MAX_SLEEP: Duration = Duration::from_secs(60 * 60);
 
 /// The state of a manager and its thread.

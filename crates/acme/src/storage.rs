@@ -10,7 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Failures in a row to get a certificate, which limit the attempts also after a restart.
+/// Failures in a row to get a certificate. Stored, so that they delay attempts even after a restart.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Failures {
     pub(crate) names: Vec<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Failures {
     /// Times of the last and the next attempt, in seconds since 1970.
     pub(crate) last: u64,
     pub(crate) next: u64,
-    /// The time before which the authority wants no attempt, in seconds since 1970; zero for none.
+    /// The time before which the authority does not accept an attempt, in seconds since 1970; zero for none.
     #[serde(default)]
     pub(crate) asked: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct PendingOrder {
 pub(crate) struct Storage(PathBuf);
 
 impl Storage {
-    /// The files for the authority with this directory, in a folder of their own.
+    /// The files for the authority with this directory, in a separate folder.
     pub(crate) fn new(storage: &Path, directory: &str) -> Self {
         let (_, name) = directory.split_once("://").unwrap_or(("", directory));
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
@@ -49,8 +49,8 @@ impl Storage {
         Self(storage.join(name.trim_matches(['-', '.'])))
     }
 
-    /// The chain and the key of a certificate: one file, so that they change together. The order of the names has no
-    /// effect. No two certificates of a plan have a common name.
+    /// The chain and the key of a certificate: one file, so that they change together. The order of the names does not
+    /// matter. The certificates of a plan share no names.
     pub(crate) fn certificate(&self, names: &[String]) -> PathBuf {
         self.file(names, "pem")
     }
@@ -65,13 +65,13 @@ impl Storage {
         self.0.join("account.json")
     }
 
-    /// Whether this process could use the folder, or make it. Changes nothing.
+    /// Checks whether this process can use or create the folder. Changes nothing.
     pub(crate) fn check(&self) -> Result<(), String> {
         let existing = self.0.ancestors().find(|path| path.exists());
         let existing = existing.filter(|path| *path != Path::new("")).unwrap_or(Path::new("."));
         let metadata = fs::metadata(existing).map_err(|error| self.error("use", error))?;
         if !metadata.is_dir() {
-            let why = format!("{} is no folder", existing.display());
+            let why = format!("{} is not a folder", existing.display());
             return Err(self.error("use", why));
         }
         let may = |path: &Path, access| {
@@ -142,8 +142,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Copies the stored certificate that is valid for most of these names, if they have none: the names of a host may
-    /// have changed, and until another certificate is issued, handshakes with the others succeed.
+    /// If there is no certificate for exactly these names, copies the stored one that covers most of them. So
+    /// handshakes for unchanged names of a host succeed until a new certificate is issued.
     pub(crate) fn adopt(&self, names: &[String], now: SystemTime) {
         let own = self.certificate(names);
         let Ok(files) = fs::read_dir(&self.0) else { return };
@@ -167,7 +167,7 @@ impl Storage {
         }
     }
 
-    /// The order in progress for these names. A damaged file counts as none.
+    /// The order in progress for these names. A damaged file is ignored.
     pub(crate) fn load_order(&self, names: &[String]) -> Option<PendingOrder> {
         let text = fs::read(self.file(names, "order")).ok()?;
         let order: PendingOrder = serde_json::from_slice(&text).ok()?;
@@ -183,7 +183,7 @@ impl Storage {
         let _ = fs::remove_file(self.file(names, "order"));
     }
 
-    /// The failures for these names. A damaged file counts as none.
+    /// The failures for these names. A damaged file is ignored.
     pub(crate) fn load_failures(&self, names: &[String]) -> Failures {
         let text = fs::read(self.file(names, "failures")).unwrap_or_default();
         let failures: Failures = serde_json::from_slice(&text).unwrap_or_default();
@@ -223,7 +223,7 @@ impl From<String> for Unsaved {
     }
 }
 
-/// Replaces a file at once, if `check` accepts the new one.
+/// Replaces a file atomically, if `check` accepts the new one.
 fn save<E: From<String>>(
     path: &Path,
     bytes: &[u8],
@@ -231,7 +231,7 @@ fn save<E: From<String>>(
 ) -> Result<(), E> {
     let new = path.with_extension("new");
     let error = |error: io::Error| E::from(format!("cannot write {}: {error}", path.display()));
-    // Its mode counts only for a new file.
+    // Removed first, because the mode applies only to a new file.
     let _ = fs::remove_file(&new);
     let mut file =
         OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new).map_err(error)?;
@@ -239,11 +239,11 @@ fn save<E: From<String>>(
     let replaced = written.and_then(|()| check(&new));
     let replaced = replaced.and_then(|()| fs::rename(&new, path).map_err(error));
     if replaced.is_err() {
-        // It would take space on a disk that may be full.
+        // The partial file would occupy space on a disk that may be full.
         let _ = fs::remove_file(&new);
     }
     replaced?;
-    // The new name is on disk when the folder is.
+    // The rename is durable once the folder is synced.
     let folder = path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all());
     folder.map_err(error)
 }
@@ -315,11 +315,7 @@ mod tests {
         };
         let read = |names: &str| fs::read_to_string(storage.certificate(&list(names))).ok();
         let (one, other) = (issue("b.test www.b.test c.test"), issue("x.test"));
-        assert_eq!(
-            read("C.test www.b.test b.test"),
-            Some(one.clone()),
-            "the order is of no effect"
-        );
+        assert_eq!(read("C.test www.b.test b.test"), Some(one.clone()), "the order has no effect");
         // (new names, the certificate that is valid for most of them)
         for (names, wanted) in [
             ("a.test www.b.test", Some(&one)),

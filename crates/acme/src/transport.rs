@@ -1,4 +1,4 @@
-//! HTTPS requests to the authority. They block, because the manager has a thread of its own.
+//! HTTPS requests to the authority. They may block, because the manager has a separate thread.
 
 use std::future::Future;
 use std::path::Path;
@@ -45,7 +45,7 @@ impl Transport {
         if found.is_empty() {
             return Err(match ca {
                 Some(path) => format!("{} has no certificate", path.display()),
-                None => "this system has no certificates of authorities; set acme.ca, or install the package \
+                None => "this system has no CA certificates; set acme.ca, or install the package \
                          ca-certificates"
                     .to_owned(),
             });
@@ -110,7 +110,7 @@ impl HttpClient for Transport {
     }
 }
 
-/// The output of a future of the ACME client, which waits only for [`Transport`], so it is ready at once.
+/// The output of a future of the ACME client. It waits only for [`Transport`], which blocks, so it is ready at once.
 pub(crate) fn complete<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

@@ -1,8 +1,7 @@
 //! The handshake stage.
 //!
-//! A handshake costs as much as ten to some hundred responses, nearly all of it for one signature. It has a
-//! stage of its own with small cohorts, so that requests on established connections wait for a few signatures
-//! at most.
+//! A handshake costs as much as ten to several hundred responses, nearly all of it for one signature. Handshakes have a
+//! separate stage with small cohorts, so that requests on established connections wait for a few signatures at most.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,8 +23,8 @@ use crate::stream::session::{Failed, TlsStream};
 
 /// Largest cohort of handshakes: some milliseconds of work with RSA keys.
 const MAX_COHORT: usize = 4;
-/// Connections per processor that may wait for a handshake. More would wait longer than clients do; they are
-/// closed.
+/// Connections per processor that may wait for a handshake. Further ones are closed, because they would wait longer
+/// than clients do.
 const MAX_WAITING: usize = 1024;
 /// Handles to the TLS stages.
 #[derive(Clone, Copy, Handles)]
@@ -43,7 +42,8 @@ pub enum HandshakeError {
     Call(CallError),
 }
 
-/// The certificates of some addresses, and the authorities of their clients. Both are reloaded when their files change.
+/// The certificates used at some addresses, and the authorities of their clients. Both are reloaded when their files
+/// change.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// The certificates.
@@ -52,7 +52,7 @@ pub struct Profile {
     pub clients: Option<Clients>,
 }
 
-/// A TLS configuration, and the number of the change of the authorities that it includes.
+/// A TLS configuration, and the change number of its authorities.
 type Made = (u32, Arc<ServerConfig>);
 
 /// State shared by handshakes.
@@ -127,10 +127,10 @@ impl TlsStages {
         call.await.map_err(HandshakeError::Call)?.map_err(HandshakeError::Failed)
     }
 
-    /// Checks whether certificates have changed, if the last check is old enough, without waiting. For handshakes that
-    /// these stages do not perform.
+    /// Starts a check whether certificates have changed, if the last check is old enough. For handshakes that these
+    /// stages do not perform.
     pub fn check_if_due(self) {
-        // If the stage is full, its own handshakes check.
+        // If the stage is full, its handshakes request the check.
         let _ = self.handshakes.dispatch(move |handshakes| async move {
             if handshakes.is_check_due(now()) {
                 self.check_files().await;
@@ -146,8 +146,8 @@ impl TlsStages {
     }
 }
 
-/// Reloads changed files, and reports changes and errors. The caller may have stopped waiting, and each error is returned
-/// only once, so the report is made here.
+/// Reloads changed files, and reports changes and errors. Reported here, because each error is returned only once, and
+/// the caller may have stopped waiting.
 fn reload_changed(profiles: &[Profile], now: SystemTime) {
     for Profile { certificates, clients } in profiles {
         certificates.reload_changed(now).into_iter().for_each(report);
@@ -175,7 +175,7 @@ impl Handshakes {
         new.1
     }
 
-    /// True for one caller per [`CHECK_INTERVAL`] interval.
+    /// Returns true to one caller per [`CHECK_INTERVAL`].
     fn is_check_due(&self, now: Duration) -> bool {
         let (now, checked) = (now.as_millis() as u64, self.checked.load(Ordering::Relaxed));
         now.saturating_sub(checked) >= CHECK_INTERVAL.as_millis() as u64
@@ -198,8 +198,8 @@ fn config(files: &Profile, protocols: &[Vec<u8>]) -> Made {
     let mut config = builder.with_cert_resolver(files.certificates.clone());
     config.alpn_protocols = protocols.to_vec();
     if files.clients.is_some() {
-        // rustls does not verify a client's certificate again when a session is resumed. It could then be used beyond
-        // its end, and without a valid revocation list.
+        // Sessions are not resumed, because rustls would not verify the client's certificate again. An expired or
+        // revoked certificate could then still be used.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     } else if let Ok(tickets) = ring::Ticketer::new() {
@@ -235,7 +235,7 @@ mod tests {
         std::fs::write(folder.join(name).with_extension("key"), key.serialize_pem()).unwrap();
     }
 
-    /// The kind of the handshake of a client that may have sessions of earlier ones.
+    /// The kind of handshake that the client and the server perform.
     fn handshake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Option<HandshakeKind> {
         let name = ServerName::try_from("localhost").unwrap();
         let mut client = ClientConnection::new(client.clone(), name).unwrap();
@@ -261,7 +261,7 @@ mod tests {
         server.handshake_kind()
     }
 
-    /// A resumed session would keep a certificate valid beyond its end, and without its revocation list.
+    /// With a resumed session, a certificate could be used after its expiry or revocation.
     #[test]
     fn certificates_of_clients_are_verified_in_each_handshake() {
         let folder = tempfile::tempdir().unwrap();

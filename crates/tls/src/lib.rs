@@ -7,7 +7,7 @@
 //! | `handshake.rs` | the handshake stage |
 //! | `outgoing` | connections to other servers |
 //!
-//! The server chooses the protocols offered over ALPN, and learns which one was negotiated.
+//! The caller chooses the protocols offered over ALPN, and can query the negotiated one.
 
 #![forbid(unsafe_code)]
 

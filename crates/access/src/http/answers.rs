@@ -1,23 +1,23 @@
-//! Answers of a service that are used again.
+//! Cache of answers of a service.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::pool::CallOutOptions;
 
-/// The kept answers by a keyed hash of the credentials, with the time of their end.
+/// The cached answers by a keyed hash of the credentials, with their expiry times.
 #[derive(Default)]
 pub(super) struct Answers {
     by_login: HashMap<u64, (bool, Duration)>,
 }
 
 impl Answers {
-    /// The answer for this hash, if one is valid, and its end.
+    /// The answer for this hash and its expiry time, if there is a valid one.
     pub(super) fn get(&self, login: u64, at: Duration) -> Option<(bool, Duration)> {
         self.by_login.get(&login).filter(|(_, end)| at < *end).copied()
     }
 
-    /// Keeps an answer for its lifetime.
+    /// Caches an answer for its lifetime.
     pub(super) fn keep_for(
         &mut self,
         login: u64,
@@ -29,8 +29,7 @@ impl Answers {
         self.keep(login, (allowed, end), (at, options.max_answers));
     }
 
-    /// Keeps an answer. If there are too many, drops those that have ended, and an eighth of the others: those that end
-    /// next.
+    /// Caches an answer. If there are too many, drops expired ones, and the eighth of the others that expires first.
     fn keep(
         &mut self,
         login: u64,

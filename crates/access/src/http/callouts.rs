@@ -1,4 +1,4 @@
-//! Logins that an HTTP service decides. They wait in a fair queue ([`Logins`]).
+//! Logins decided by an HTTP service. They wait in a fair queue ([`Logins`]).
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use super::answers::Answers;
 use super::pool::{CallOutOptions, Job, Pool, Queue, Undecided, lock};
 use super::{Endpoint, Fetcher};
 
-/// A service that decides about logins. Clones share queue, workers and answers.
+/// A service that decides about logins. Clones share the queue, the workers and the cache.
 #[derive(Clone)]
 pub struct CallOuts(Arc<Pool<WaitingLogins>>);
 
@@ -23,7 +23,7 @@ struct WaitingLogins {
     answers: Mutex<Answers>,
 }
 
-/// The credentials of a login, as the service gets them.
+/// The credentials of a login, as sent to the service.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
     /// The user name.
@@ -32,8 +32,7 @@ pub struct Candidate<'a> {
     pub password: &'a [u8],
     /// The client identifier.
     pub client_id: &'a str,
-    /// Whether the broker has chosen the client identifier. It is another one at each login, so it does not distinguish
-    /// logins.
+    /// Whether the broker has assigned the client identifier. It then differs at each login, so the cache ignores it.
     pub is_assigned: bool,
     /// The client's address.
     pub address: Option<IpAddr>,
@@ -45,11 +44,11 @@ impl CallOuts {
         Self(Pool::new(endpoint, options, WaitingLogins::default()))
     }
 
-    /// Whether a client may log in. Wrong logins lock out, as those of the password file do. `client` is the address as
+    /// Whether a client may log in. Wrong logins cause lockouts, as with the password file. `client` is the address as
     /// a key: see [`phalanx_guard::client`].
     ///
     /// # Errors
-    /// The reason why that is unknown.
+    /// The reason why the service has not decided.
     pub async fn verify(
         &self,
         candidate: Candidate<'_>,
@@ -58,7 +57,7 @@ impl CallOuts {
     ) -> Result<bool, Undecided> {
         let (pool, own, at) = (&self.0, &self.0.queue, now());
         let Candidate { user, password, client_id, is_assigned, address } = candidate;
-        // The password is a text.
+        // The request contains the password as text, so it must be UTF-8.
         let Ok(text) = str::from_utf8(password) else { return Ok(false) };
         let host = address.map(|address| address.to_canonical().to_string()).unwrap_or_default();
         let fields =

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::exchange::Answer;
 
-/// The decision in an answer: a status, a JSON object with `result` or `ok`, or a word. If the request had the
-/// broker's own `Authorization`, 401 is about that, and not about the login.
+/// The decision in an answer: a status, a JSON object with `result` or `ok`, or a word. If the request contained the
+/// broker's `Authorization`, 401 rejects that, and does not decide about the login.
 pub(super) fn decision(answer: &Answer, has_authorization: bool) -> Result<bool, String> {
     let Answer { status, body, is_until_close, .. } = answer;
     match status {
@@ -15,7 +15,7 @@ pub(super) fn decision(answer: &Answer, has_authorization: bool) -> Result<bool,
         _ => return Err(format!("status {status}")),
     }
     if body.is_empty() && *is_until_close {
-        return Err("an empty body without Content-Length: 0, which may be cut off".into());
+        return Err("the body is empty without Content-Length: 0, so it may be truncated".into());
     }
     let text = str::from_utf8(body).unwrap_or_default().trim();
     let word = match serde_json::from_str::<Value>(text) {
@@ -83,9 +83,9 @@ mod tests {
             let decided = decision(&answer(status, body, false), false).ok();
             assert_eq!(decided, wanted, "{status} {body}");
         }
-        // The service refuses the broker's own credentials.
+        // The service rejects the broker's own credentials.
         assert!(decision(&answer(401, "", false), true).is_err());
-        // The end of the connection is no answer.
+        // An empty body that ends with the connection is no answer.
         assert!(decision(&answer(200, "", true), false).is_err());
         assert_eq!(decision(&answer(200, "ok", true), false), Ok(true));
         assert_eq!(decision(&answer(403, "", true), false), Ok(false));

@@ -42,7 +42,7 @@ impl Endpoint {
         parse(url).map(drop)
     }
 
-    /// Whether answers come from the same URL, signed by the same authorities.
+    /// Whether both have the same URL and trust the same authorities.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         let trusts_as = match (&self.connector, &other.connector) {
             (Some(own), Some(other)) => own.trusts_as(other),
@@ -77,7 +77,7 @@ fn parse(url: &str) -> Result<(bool, Authority, String), String> {
     let (is_tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
         (_, Some(rest)) => (false, rest),
-        _ => return Err(wrong("it has another scheme")),
+        _ => return Err(wrong("the scheme is not supported")),
     };
     let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let authority = Authority::parse(host, if is_tls { 443 } else { 80 });
@@ -101,7 +101,7 @@ fn parse(url: &str) -> Result<(bool, Authority, String), String> {
 /// The URL without what may be secret: query, fragment, user name and password.
 fn shown(url: &str) -> &str {
     match url.contains('@') {
-        // Where a password ends is ambiguous.
+        // The end of the password is ambiguous, so everything after the scheme is omitted.
         true => url.find("://").map_or("", |at| &url[..at + 3]),
         false => url.split(['?', '#']).next().unwrap_or_default(),
     }
@@ -150,8 +150,8 @@ mod tests {
             assert_eq!((own, &*authority.to_string(), &*path), (is_tls, host, target), "{url}");
         }
         for (url, what) in [
-            ("", "another scheme"),
-            ("ftp://a", "another scheme"),
+            ("", "the scheme"),
+            ("ftp://a", "the scheme"),
             ("https://", "no host"),
             ("https://a:0", "not a port"),
             ("https://user:password@a", "not supported"),

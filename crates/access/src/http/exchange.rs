@@ -28,10 +28,10 @@ pub(crate) struct Request<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// How long the answer may be used, if it says that (`Cache-Control`); zero for `no-store` and `no-cache`.
+    /// How long the answer may be cached, if it has `Cache-Control`; zero for `no-store` and `no-cache`.
     pub(crate) max_age: Option<Duration>,
     pub(crate) body: Vec<u8>,
-    /// Whether the end of the connection is the end of the body, so that the body may be cut off.
+    /// Whether the body ends with the connection, so that it may be truncated.
     pub(crate) is_until_close: bool,
     /// Whether the connection accepts another request.
     pub(crate) keep_alive: bool,
@@ -84,7 +84,7 @@ pub(crate) async fn exchange(
             body = std::mem::take(&mut rest);
         }
     }
-    // Bytes after the answer would be taken for the next one.
+    // Extra bytes would be taken for the next answer.
     let keep_alive = response.keep_alive && rest.is_empty();
     let is_until_close = response.content == Content::UntilClose;
     Ok(Answer { status: response.status, max_age, body, is_until_close, keep_alive })

@@ -9,7 +9,7 @@
 //! | `callouts.rs` | logins that a service decides |
 //! | `permissions.rs` | access to topics that a service decides |
 //! | `decision.rs` | the decision in its answer |
-//! | `answers.rs` | answers that are used again |
+//! | `answers.rs` | the cache of answers |
 
 mod answers;
 mod callouts;

@@ -16,7 +16,7 @@ use super::{Endpoint, Fetcher};
 /// Requests that wait, beyond those that are being sent. Each client waits for at most one.
 const MAX_WAITING: usize = 2000;
 
-/// A service that decides about access to topics. Clones share queue, workers and answers.
+/// A service that decides about access to topics. Clones share the queue, the workers and the cache.
 #[derive(Clone)]
 pub struct Permissions(Arc<Pool<Waiting>>);
 
@@ -36,7 +36,7 @@ pub enum Action {
     Subscribe,
 }
 
-/// Access to a topic, as the service gets it.
+/// Access to a topic, as sent to the service.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Permission<'a> {
     /// The user name, if the client has one.
@@ -57,10 +57,10 @@ impl Permissions {
         Self(Pool::new(endpoint, options, Waiting::default()))
     }
 
-    /// Whether the access is allowed, and until when this answer may be used.
+    /// Whether the access is allowed, and until when this answer may be cached.
     ///
     /// # Errors
-    /// The reason why that is unknown.
+    /// The reason why the service has not decided.
     pub async fn ask(
         &self,
         permission: Permission<'_>,
@@ -74,7 +74,7 @@ impl Permissions {
         }
         let Permission { user, client_id, address, action, topic } = permission;
         let host = address.map(|address| address.to_canonical().to_string()).unwrap_or_default();
-        // `acc` is the form of mosquitto's plugins.
+        // `acc` is the number that mosquitto's plugins use.
         let (action, acc) = match action {
             Action::Publish => ("publish", "2"),
             Action::Subscribe => ("subscribe", "4"),

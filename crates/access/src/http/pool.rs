@@ -1,7 +1,7 @@
 //! Workers that send requests to a service.
 //!
-//! Requests wait in a queue, and workers take them. A worker is an operation with a connection of its own; it starts when
-//! requests wait, and ends when none has come for a few seconds.
+//! Requests wait in a queue, and workers take them. A worker is an operation with its own connection; it starts when
+//! requests wait, and ends after a few seconds without a request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,7 +32,7 @@ const IDLE: Duration = Duration::from_secs(4);
 /// Minimum time between two lines of the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How the service is asked, and how long its answers are used.
+/// How to send requests to the service, and how long to cache its answers.
 #[derive(Clone)]
 pub struct CallOutOptions {
     /// Whether the body of a request is a form; otherwise it is JSON.
@@ -47,7 +47,7 @@ pub struct CallOutOptions {
     pub allowed: Duration,
     /// Lifetime of an answer that denies.
     pub denied: Duration,
-    /// Answers that are kept; beyond, those that end next are dropped.
+    /// Maximum number of cached answers; beyond it, those that expire first are dropped.
     pub max_answers: usize,
 }
 
@@ -70,7 +70,7 @@ pub enum Undecided {
 /// A waiting request.
 pub(super) struct Job {
     pub(super) body: Vec<u8>,
-    /// The key of its answer.
+    /// The cache key of its answer.
     pub(super) answer: u64,
     pub(super) deadline: Duration,
     pub(super) reply: oneshot::Sender<Result<bool, Undecided>>,
@@ -85,7 +85,7 @@ pub(super) trait Queue: Send + Sync + 'static {
 
     fn is_empty(&self) -> bool;
 
-    /// Counts and keeps the service's answer.
+    /// Counts and caches the service's answer.
     fn decided(&self, tag: Self::Tag, answer: u64, allowed: bool, options: &CallOutOptions);
 }
 
@@ -121,7 +121,8 @@ impl<Q: Queue> Pool<Q> {
         let deadline = now() + self.options.timeout;
         enter(&self.queue, Job { body, answer, deadline, reply });
         self.wake(fetcher);
-        // The wait in the queue and the request, with the same limit. A worker may be missing.
+        // The wait in the queue and the request have the same limit. This timeout also ends the wait if no worker could
+        // be started.
         let decided = timeout(2 * self.options.timeout, received).await;
         decided.ok().flatten().unwrap_or(Err(Undecided::Unavailable))
     }
@@ -159,8 +160,8 @@ impl<Q: Queue> Pool<Q> {
         }
     }
 
-    /// Logs the first failure after a success, and the first success after a failure, at most every ten seconds. A shutdown
-    /// ends requests, which is no failure of the service.
+    /// Logs the first failure after a success, and the first success after a failure, at most every ten seconds.
+    /// Requests ended by a shutdown are not failures of the service.
     fn log(&self, failure: Option<&str>) {
         let (mut log, at) = (lock(&self.log), now());
         let is_news = log.is_failing != failure.is_some();
@@ -191,7 +192,7 @@ struct Worker<Q: Queue> {
     pool: Arc<Pool<Q>>,
     fetcher: Fetcher,
     wire: Option<Wire>,
-    /// Whether it is not counted as running any more.
+    /// Whether it is no longer counted as running.
     has_left: bool,
 }
 
@@ -209,8 +210,8 @@ impl<Q: Queue> Worker<Q> {
         }
     }
 
-    /// Waits for the next request, unless one waits already. `None` for a worker that ends, because none waits and it
-    /// has waited long enough.
+    /// Registers to wait for the next request, unless one is waiting already. Returns `None` if the worker ends,
+    /// because it has waited long enough.
     fn rest(&mut self, is_over: bool) -> Option<oneshot::Receiver<()>> {
         let mut workers = lock(&self.pool.workers);
         let (sender, woken) = oneshot::shared();
@@ -245,7 +246,7 @@ impl<Q: Queue> Worker<Q> {
         job.reply.send(asked.map_err(|_| Undecided::Unavailable));
     }
 
-    /// Sends a request, on the connection of the last one if that is open.
+    /// Sends a request, on the connection of the last one if it is open.
     async fn ask(&mut self, body: &[u8]) -> Result<bool, String> {
         let Pool { endpoint, options, .. } = &*self.pool;
         let (begun, limit) = (now(), IoTimeout::after(options.timeout).until_shutdown());
@@ -267,7 +268,7 @@ impl<Q: Queue> Worker<Q> {
             };
             match exchange(&wire, endpoint, &request, left()).await {
                 Ok(answer) => break (answer, wire),
-                // The server may close a connection while it is unused.
+                // The server may have closed the unused connection; try again on a new one.
                 Err(error) if was_kept && is_closed(&error) => (),
                 Err(error) => return Err(error.to_string()),
             }

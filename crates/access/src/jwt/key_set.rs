@@ -21,7 +21,7 @@ const ED25519_BYTES: usize = 32;
 /// Minimum length of a secret, in bytes: that of the shortest signature made with it (RFC 7518 §3.2).
 const MIN_SECRET: usize = 32;
 
-/// The reason for a refusal that other keys could change.
+/// The reason for a refusal that fetching the keys again could resolve.
 pub(crate) const UNKNOWN_KEY: &str = "no key for the token's key identifier and algorithm";
 
 /// A set of keys.
@@ -50,7 +50,7 @@ struct JsonSet {
     keys: Vec<Value>,
 }
 
-/// A key as the file has it.
+/// A key as stored in the file.
 #[derive(Deserialize)]
 struct JsonKey {
     kty: String,
@@ -79,11 +79,11 @@ impl KeySet {
         })
     }
 
-    /// Parses a set. Keys that cannot be used are left out, as the standard requires (RFC 7517 §5): malformed ones,
-    /// those of unknown types or other uses, and secrets unless they are allowed.
+    /// Parses a set. Unusable keys are ignored, as the standard requires (RFC 7517 §5): malformed keys, keys of unknown
+    /// types or other uses, and secrets unless they are allowed.
     ///
     /// # Errors
-    /// If the text is no set, has too many keys, or none that can be used.
+    /// If the text is not a key set, has too many keys, or has no usable one.
     pub(crate) fn parse(text: &[u8], secrets: bool) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
             return Err(format!("the key set is longer than {MAX_BYTES} bytes"));
@@ -107,11 +107,11 @@ impl KeySet {
         }
     }
 
-    /// Whether the signature of `message` is one of this set's keys: the one named `id`, or else the only one
-    /// for the algorithm. At most one signature is computed.
+    /// Verifies the signature of `message` with a key of this set: the one named `id`, or else the only one for the
+    /// algorithm. At most one signature is computed.
     ///
     /// # Errors
-    /// The reason why it is not.
+    /// The reason why the signature is not accepted.
     pub(crate) fn verify(
         &self,
         (id, algorithm): (Option<&str>, &str),

@@ -1,4 +1,5 @@
-//! JSON Web Tokens (RFC 7519) as passwords: a service that knows the users signs them, and the broker has its keys.
+//! JSON Web Tokens (RFC 7519) as passwords: a service that authenticates users signs them, and the broker has the keys
+//! of the service.
 //!
 //! | file | idea |
 //! |---|---|
@@ -23,8 +24,8 @@ pub use remote_keys::RemoteKeys;
 
 /// Maximum length of a token, in bytes.
 const MAX_BYTES: usize = 16 * 1024;
-/// The reason for a refusal while no fetch of the keys has succeeded: the client should try again later.
-pub const KEYS_MISSING: &str = "the keys of tokens were not fetched";
+/// The reason for a refusal if the keys were never fetched successfully; the client should try again later.
+pub const KEYS_MISSING: &str = "the keys for tokens could not be fetched";
 /// How far the clocks of the broker and of the issuer may differ, in seconds.
 const TOLERANCE: f64 = 30.0;
 
@@ -74,7 +75,7 @@ impl Jwt {
         Self { keys: Keys::Remote(keys), claims }
     }
 
-    /// The keys at a URL, if these are used.
+    /// The keys fetched from a URL, if they are configured that way.
     pub fn remote_keys(&self) -> Option<&RemoteKeys> {
         match &self.keys {
             Keys::OfFile(_) => None,
@@ -114,7 +115,7 @@ impl Jwt {
     /// Whether a password has the form of a token.
     #[must_use]
     pub fn is_token(password: &[u8]) -> bool {
-        // The text `{"` in base64, and three parts.
+        // Three parts, of which the first is base64 of a text that starts with `{"`.
         password.starts_with(b"eyJ") && password.iter().filter(|byte| **byte == b'.').count() == 2
     }
 
@@ -267,7 +268,8 @@ mod tests {
         }
         assert_eq!(said(json!({ "alg": "ES256" }), &by_ec).as_deref(), Ok("eve"), "the only one");
         assert!(said(json!({ "alg": "HS256" }), &by_secret).unwrap_err().contains("several"));
-        // A public key is no secret, a key has one algorithm, and a token without signature is refused.
+        // A public key is not accepted as a secret, a key has one algorithm, and a token without a signature is
+        // refused.
         let confused = with_secret(point);
         for header in [
             json!({ "alg": "HS256", "kid": "1" }),
@@ -345,7 +347,7 @@ mod tests {
                 assert!(KeySet::parse(text.as_bytes(), false).is_ok(), "{text}");
             }
         }
-        // Secrets are for files.
+        // Secrets are accepted only from files.
         let only = json!({ "keys": [secret] }).to_string();
         assert!(KeySet::parse(only.as_bytes(), true).is_ok());
         assert!(KeySet::parse(only.as_bytes(), false).unwrap_err().contains("file only"));

@@ -1,7 +1,7 @@
 //! A JSON Web Key Set at a URL.
 //!
-//! A login that finds the keys too old starts a fetch and waits for it; others join. One fetch at a time is in progress.
-//! If it fails, the keys of the last one stay in use, up to a maximum age.
+//! If the keys are too old, a login starts a fetch and waits for it, and further logins wait for the same fetch. At
+//! most one fetch is in progress. If it fails, the keys of the last successful one stay in use, up to a maximum age.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::http::{Endpoint, Fetcher, Request, exchange};
 /// Time limit of a fetch.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Lifetime of keys whose server states none (`Cache-Control`), and limits of a stated one.
+/// Default lifetime of keys, and limits of the lifetime that a server states in `Cache-Control`.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 const MIN_LIFETIME: Duration = Duration::from_secs(60);
 const MAX_LIFETIME: Duration = Duration::from_secs(86_400);
@@ -31,7 +31,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// Logins that wait for a fetch. Further ones use the keys at hand.
+/// Maximum number of logins that wait for a fetch. Further ones use the current keys.
 const MAX_WAITING: usize = 1000;
 
 /// The keys at a URL. Clones share them.
@@ -45,11 +45,11 @@ pub struct RemoteKeys {
 #[derive(Default)]
 struct State {
     keys: Option<Arc<KeySet>>,
-    /// The begin of the fetch of the keys, by the runtime's clock.
+    /// Start time of the fetch that returned the keys, by the runtime's clock.
     fetched: Duration,
     /// The end of the keys' lifetime, by the runtime's clock.
     due: Duration,
-    /// No fetch begins before.
+    /// The time before which no fetch begins.
     not_before: Duration,
     /// Failures since the last success.
     failures: u32,
@@ -60,9 +60,9 @@ struct State {
 /// The reason for a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The lifetime of the keys has ended, if it has.
+    /// The keys must be current: fetch if their lifetime has ended.
     Current,
-    /// A token has a key that is not in the set.
+    /// A token names a key that is not in the set.
     Unknown,
 }
 
@@ -73,8 +73,9 @@ impl fmt::Debug for RemoteKeys {
 }
 
 impl RemoteKeys {
-    /// The keys at the URL of `endpoint`: those of `earlier`, if it has the same URL and authorities, until the next fetch,
-    /// which may begin at once. If fetches fail, keys are used up to `max_age` after their own fetch.
+    /// The keys at the URL of `endpoint`. Starts with the keys of `earlier`, if it has the same URL and authorities,
+    /// until the next fetch, which may begin at once. If fetches fail, keys are used up to `max_age` after their own
+    /// fetch.
     pub fn new(endpoint: Endpoint, max_age: Duration, earlier: Option<&Self>) -> Self {
         let same = earlier.filter(|earlier| earlier.endpoint.is_as(&endpoint));
         let state = same.map(|earlier| earlier.state.clone()).unwrap_or_default();
@@ -104,8 +105,8 @@ impl RemoteKeys {
         }
     }
 
-    /// Fetches the keys if they are needed, and waits for the result; after a failure, only a login that needs other keys
-    /// than those at hand waits. Returns whether a fetch has ended.
+    /// Fetches the keys if necessary, and waits for the result. After a failure, a login waits only if it needs a key
+    /// that is missing. Returns whether a fetch has ended.
     pub(crate) async fn fetch_if(&self, need: Need, fetcher: &Fetcher) -> bool {
         let (answer, starts, waits) = {
             let mut state = self.state();
@@ -125,10 +126,10 @@ impl RemoteKeys {
             (answer, !std::mem::replace(&mut state.is_fetching, true), waits)
         };
         if starts {
-            let result = Err(Some("no fetch could start".into()));
+            let result = Err(Some("the fetch could not be started".into()));
             let guard = Fetching { keys: self.clone(), result, begun: now(), at: now() };
             let own = fetcher.clone();
-            // If the stage is full, the guard is dropped and answers.
+            // If the stage is full, the dropped guard answers those that wait.
             let _ = fetcher.stage.dispatch(move |_| guard.run(own));
         }
         waits && answer.await.is_some()
@@ -186,15 +187,16 @@ impl RemoteKeys {
     }
 }
 
-/// The result of a fetch: the keys and their lifetime, or an error. There is none if a shutdown has ended the fetch.
+/// The result of a fetch: the keys and their lifetime, or an error. The error is `None` if a shutdown has ended the
+/// fetch.
 type Fetched = Result<(KeySet, Duration), Option<String>>;
 
-/// A fetch in progress, which ends also if its operation is dropped.
+/// A fetch in progress. Dropping it ends the fetch.
 struct Fetching {
     keys: RemoteKeys,
     result: Fetched,
     begun: Duration,
-    /// The time of its begin, and then of its end.
+    /// Start time of the fetch, later its end time.
     at: Duration,
 }
 
@@ -213,9 +215,9 @@ impl Drop for Fetching {
     fn drop(&mut self) {
         let mut result = std::mem::replace(&mut self.result, Err(None));
         if matches!(result, Err(None)) && !is_draining() {
-            (result, self.at) = (Err(Some("the fetch has ended early".into())), now());
+            (result, self.at) = (Err(Some("the fetch was aborted".into())), now());
         }
-        // The processor may have ended, and with it the clock.
+        // Stored times are used, because the processor's clock may no longer exist.
         self.keys.ended(result, (self.begun, self.at));
     }
 }
@@ -227,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// As if its operation had panicked.
+    /// Simulates a panic of the operation.
     #[test]
     fn a_fetch_that_is_dropped_has_failed() {
         let endpoint = Endpoint::open("https://a.example/keys", None).unwrap();
@@ -255,7 +257,7 @@ mod tests {
         assert!(state.not_before >= FIRST_DELAY);
     }
 
-    /// Keys of a server that other authorities sign are not those of this one.
+    /// Keys from a server trusted by other authorities are not reused.
     #[test]
     fn keys_belong_to_a_url_and_its_authorities() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
 //! Salts for users without keys. An exchange begins with the user's salt and iterations, so an error at this point would
 //! reveal whether a user exists.
 //!
-//! A decoy is the same at each attempt and after each restart, as the salt of a user is: a secret in the password file
-//! determines it. `phalanx passwd` writes the secret with the first keys, as a comment, which other programs ignore. In
-//! a file without it the server key of the first user with keys takes its place; that user knows the key.
+//! Like the salt of a user, a decoy is the same at each attempt and after each restart: it is derived from a secret in
+//! the password file. `phalanx passwd` writes the secret with the first keys, as a comment, which other programs
+//! ignore. In a file without the secret, the server key of the first user with keys is used instead, which that user
+//! knows.
 
 use std::num::NonZeroU32;
 
@@ -39,11 +40,11 @@ impl DecoySecret {
     /// A line with a new secret.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// If the system returns no random numbers.
     pub(crate) fn new_line() -> Result<String, String> {
         let mut secret = [0; SECRET_BYTES];
         let random = SystemRandom::new().fill(&mut secret);
-        random.map_err(|_| "the system has no random numbers")?;
+        random.map_err(|_| "the system returned no random numbers")?;
         Ok(format!("{LINE}{}", Base64::encode_string(&secret)))
     }
 }
@@ -53,7 +54,7 @@ impl DecoySecret {
 pub(crate) struct Decoys {
     mechanism: Mechanism,
     secret: hmac::Key,
-    /// The iterations and salt lengths of users, each once, in the order of the file.
+    /// The distinct iterations and salt lengths of users, in the order of the file.
     shapes: Vec<(NonZeroU32, usize)>,
 }
 
@@ -83,7 +84,7 @@ impl Decoys {
 
     /// The decoy of a user: keys that match no proof.
     pub(crate) fn of(&self, user: &str) -> Keys {
-        // Otherwise the salts of both mechanisms would be equal, except for users.
+        // The name of the mechanism is included, because equal salts for both mechanisms would reveal a decoy.
         let text = [self.mechanism.name().as_bytes(), b"\0", user.as_bytes()].concat();
         let tag = hmac::sign(&self.secret, &text);
         let (choice, salt) = tag.as_ref().split_at(1);

@@ -42,7 +42,7 @@ impl Exchange {
     pub fn begin(users: &Users, mechanism: Mechanism, first: &[u8]) -> Result<Self, &'static str> {
         let mut nonce = [0; NONCE_BYTES];
         let random = SystemRandom::new().fill(&mut nonce);
-        random.map_err(|_| "the system has no random numbers")?;
+        random.map_err(|_| "the system returned no random numbers")?;
         Self::with_nonce(users, mechanism, (first, &Base64::encode_string(&nonce)))
     }
 

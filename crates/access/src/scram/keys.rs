@@ -81,7 +81,7 @@ impl Keys {
     /// The keys of a new password, with a random salt.
     ///
     /// # Errors
-    /// If the iterations are out of bounds, or the system has no random numbers.
+    /// If the iterations are out of bounds, or the system returns no random numbers.
     pub(crate) fn new(
         mechanism: Mechanism,
         iterations: u32,
@@ -95,7 +95,7 @@ impl Keys {
         let iterations = NonZeroU32::new(iterations).ok_or("the iterations are 0")?;
         let mut salt = vec![0; SALT_BYTES];
         let random = SystemRandom::new();
-        random.fill(&mut salt).map_err(|_| "the system has no random numbers")?;
+        random.fill(&mut salt).map_err(|_| "the system returned no random numbers")?;
         let (stored, server) = derive(mechanism, (iterations, &salt), password);
         Ok(Self { mechanism, iterations, salt, stored, server })
     }
@@ -124,7 +124,7 @@ impl Keys {
         format!("{}${}:{salt}${stored}:{server}", self.mechanism.name(), self.iterations)
     }
 
-    /// Keys that no password has.
+    /// Keys that match no password.
     pub(crate) fn of_nobody(mechanism: Mechanism, iterations: NonZeroU32, salt: Vec<u8>) -> Self {
         let server = vec![0; mechanism.hash().output_len()];
         let stored = Output::new(&server).expect("a hash has an allowed length");
@@ -138,8 +138,8 @@ impl Keys {
         stored == self.stored
     }
 
-    /// The client key that a proof reveals, and whether it is the right one: `proof` is the key, combined with its
-    /// signature of the exchange.
+    /// The client key that a proof reveals, and whether it is the right one. `proof` is the key XOR its signature of
+    /// the exchange.
     pub(crate) fn open(&self, proof: &[u8], exchange: &[u8]) -> (Vec<u8>, bool) {
         let signature = self.mechanism.hmac(self.stored.as_bytes(), exchange);
         let key: Vec<u8> = proof.iter().zip(signature.as_ref()).map(|(a, b)| a ^ b).collect();
@@ -164,8 +164,8 @@ fn derive(
     (Output::new(stored.as_ref()).expect("a hash has an allowed length"), server)
 }
 
-/// The password as clients prepare it (SASLprep, RFC 4013). Clients use a text that SASLprep prohibits unchanged, as
-/// those of PostgreSQL do.
+/// The password as clients prepare it (SASLprep, RFC 4013). If SASLprep prohibits a text, clients use it unchanged, as
+/// PostgreSQL's do.
 fn prepared(password: &[u8]) -> Vec<u8> {
     let text = str::from_utf8(password).ok().and_then(|text| stringprep::saslprep(text).ok());
     text.map_or_else(|| password.to_vec(), |text| text.as_bytes().to_vec())

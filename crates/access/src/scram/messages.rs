@@ -48,7 +48,7 @@ impl<'a> First<'a> {
             None if acts_as.is_empty() => (),
             Some(Some(other)) if other == user => (),
             None | Some(None) => return Err(FORM),
-            Some(Some(_)) => return Err("SCRAM asks to act as another user"),
+            Some(Some(_)) => return Err("acting as another user is not supported"),
         }
         let header = &text[..text.len() - bare.len()];
         Ok(Self { header, bare, user, nonce })

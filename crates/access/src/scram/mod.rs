@@ -1,4 +1,4 @@
-//! SCRAM (RFC 5802, RFC 7677): a client proves that it knows a password, and does not send it.
+//! SCRAM (RFC 5802, RFC 7677): a client proves that it knows a password without sending it.
 //!
 //! | file | idea |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! A certificate with its key, loaded from PEM files and validated, so that errors are reported at startup
-//! with the name of the file.
+//! Loading a certificate with its key from PEM files. Both are validated, so that errors are reported at startup with
+//! the name of the file.
 
 use std::fs;
 use std::io;
@@ -82,7 +82,7 @@ pub enum CertificateError {
     },
     /// The system has no authorities.
     #[error(
-        "this system has no certificates of authorities; give a file of them, or install the package ca-certificates"
+        "this system has no CA certificates; set a file with them, or install the package ca-certificates"
     )]
     NoSystemAuthorities,
     /// The certificate or its key has an unsupported type, or is invalid.
@@ -172,12 +172,12 @@ pub struct Validity {
     pub from: SystemTime,
     /// Its last second.
     pub until: SystemTime,
-    /// Whether the certificate is for all requested names.
+    /// Whether the certificate covers all requested names.
     pub is_for_all: bool,
 }
 
-/// The validity of the certificate in `certificate`, and whether it is for all `names`. `None` if there is no usable
-/// certificate with its key in these files. May block.
+/// The validity of the certificate in `certificate`, and whether it covers all `names`. `None` if the files do not
+/// contain a usable certificate and its key. May block.
 pub fn validity(certificate: &Path, key: &Path, names: &[String]) -> Option<Validity> {
     let loaded = load(certificate, key).ok()?;
     let (_, parsed) = X509Certificate::from_der(loaded.cert.first()?).ok()?;

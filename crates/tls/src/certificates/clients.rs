@@ -24,7 +24,7 @@ pub struct Clients(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Number of changes of `held`; readers compare it instead of locking.
+    /// Number of changes of `held`. Readers compare it to avoid locking.
     number: AtomicU32,
     held: Mutex<Held>,
 }
@@ -44,10 +44,9 @@ struct Held {
 }
 
 impl Clients {
-    /// Trusts certificates signed by an authority in a PEM file, directly or through intermediate
-    /// certificates. `revoked` is a PEM file with the current revocation list of each issuer, including those of
-    /// intermediate certificates; a certificate that a list contains is rejected, and so is one without a list. May
-    /// block.
+    /// Trusts certificates signed by an authority in a PEM file, directly or through intermediate certificates.
+    /// `revoked` is a PEM file with the current revocation list of each issuer, including those of intermediate
+    /// certificates; a certificate is rejected if a list contains it, or if its issuer has no list. May block.
     ///
     /// # Errors
     /// If a file cannot be read, or contains no usable authority or list.
@@ -94,7 +93,7 @@ impl Clients {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of the latest change. A reader that sees a new number gets at least that change from
+    /// Number of the latest change. A reader that sees a new number gets that change or a later one from
     /// [`verifier`](Self::verifier).
     pub(crate) fn number(&self) -> u32 {
         self.0.number.load(Ordering::Relaxed)
@@ -102,7 +101,7 @@ impl Clients {
 
     /// The current verifier, and the number of its change.
     pub(crate) fn verifier(&self) -> (u32, Arc<dyn ClientCertVerifier>) {
-        // Read both under the lock, so that they belong together.
+        // Read both under the lock, so that they are consistent.
         let held = self.held();
         (self.number(), held.verifier.clone())
     }
@@ -114,14 +113,14 @@ impl Files {
     }
 
     fn load(&self) -> Result<Held, CertificateError> {
-        // Take the stamps before reading the files, so that the next check detects a change in between.
+        // The stamps are taken before the files are read, so that the next check detects a change in between.
         let watched = Watched::read(self.stamps());
         let provider = Arc::new(ring::default_provider());
         let roots = authorities(&self.authorities)?.into();
         let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
         let mut last = &self.authorities;
         if let Some(revoked) = &self.revoked {
-            // A list that expired does not say whether a certificate was revoked since.
+            // An expired list is rejected, because it lacks later revocations.
             builder = builder.with_crls(lists(revoked)?).enforce_revocation_expiration();
             last = revoked;
         }
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!(clients.reload_changed(), None);
         std::fs::write(&path, "").unwrap();
         assert!(clients.reload_changed().unwrap().contains("no certificate"));
-        // Two certificates, so that the length of the file changes.
+        // Two certificates, to change the length of the file.
         std::fs::write(&path, authority() + &authority()).unwrap();
         assert!(clients.reload_changed().unwrap().contains("were reloaded"));
         let (second, renewed) = clients.verifier();

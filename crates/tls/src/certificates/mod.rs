@@ -1,9 +1,8 @@
 //! A server's certificates and their reload. Changed files are reloaded without dropping connections; an
 //! invalid new file leaves the previous certificate in use.
 //!
-//! Files are not watched. A handshake after a period without a check first requests one, on a thread of its
-//! own. An idle server therefore does not wake up, and the first client after a change gets the new
-//! certificate.
+//! Files are not watched. If the last check is some seconds ago, a handshake first requests one, on a separate thread.
+//! An idle server therefore does not wake up, and the first client after a change gets the new certificate.
 
 pub(crate) mod certificate;
 pub(crate) mod clients;
@@ -56,7 +55,7 @@ impl Source {
 struct Held {
     source: Source,
     watched: Watched,
-    /// `None` until an awaited one exists.
+    /// `None` while an awaited certificate does not exist.
     certificate: Option<Arc<CertifiedKey>>,
 }
 
@@ -112,7 +111,7 @@ impl Certificates {
         Ok((Self { current, held: Mutex::new(held), challenges: RwLock::default() }, told))
     }
 
-    /// Replaces all certificates with those of another configuration, or none if one of them is unusable.
+    /// Replaces all certificates with those of another configuration; if one of them is unusable, replaces none.
     /// Returns warnings, one line each. May block.
     ///
     /// # Errors
@@ -125,8 +124,8 @@ impl Certificates {
         self.prepare(sources, now).map(Replacement::apply)
     }
 
-    /// Loads the certificates of another configuration, without using them yet. Changed files are not reloaded meanwhile.
-    /// May block.
+    /// Loads the certificates of another configuration, without using them yet. Until they are used or dropped, changed
+    /// files are not reloaded. May block.
     ///
     /// # Errors
     /// If one of them is unusable.
@@ -135,7 +134,7 @@ impl Certificates {
         sources: Vec<Source>,
         now: SystemTime,
     ) -> Result<Replacement<'_>, CertificateError> {
-        // Before the files are read, so that no concurrent check restores the old ones.
+        // Locked before the files are read, so that no concurrent check restores the old certificates.
         let current = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, told) = hold(sources, now, &current)?;
         Ok(Replacement { certificates: self, current, held, told })
@@ -213,7 +212,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Loads certificates. An awaited one that cannot be loaded is that of `before` with the same files, if there is one.
+/// Loads certificates. If an awaited one cannot be loaded, the one of `before` with the same files is used, if any.
 fn hold(
     sources: Vec<Source>,
     now: SystemTime,
@@ -221,7 +220,7 @@ fn hold(
 ) -> Result<(Vec<Held>, Vec<String>), CertificateError> {
     let (mut held, mut told) = (Vec::new(), Vec::new());
     for source in sources {
-        // Before reading the files, so that the next check notices a change in between.
+        // Taken before the files are read, so that the next check notices a change in between.
         let stamps = source.stamps();
         match load(&source.certificate, &source.key) {
             Ok(certificate) => {
@@ -234,7 +233,8 @@ fn hold(
                 let certificate = same.and_then(|same| same.certificate.clone());
                 let mut new = Held { source, watched: Watched::default(), certificate };
                 let line = new.failed(stamps, &error);
-                // The authority issues another one. Only the first one may be missing.
+                // No error, because the authority will issue the certificate. Only a certificate that was never issued
+                // may be missing.
                 let is_expected = stamps[0].is_none() && new.certificate.is_none();
                 told.extend(line.filter(|_| !is_expected));
                 held.push(new);
@@ -289,9 +289,9 @@ mod tests {
         let source = Source { is_awaited: false, ..awaited(&file, "a") };
         let (certificates, told) = Certificates::load(vec![source], now).unwrap();
         assert_eq!((told, certificates.reload_changed(now)), (Vec::new(), Vec::new()));
-        // A folder cannot be read.
+        // The path is a folder, which cannot be read.
         write(&aside, "a");
-        // The clock of files may not have advanced.
+        // Set explicitly, because the file system's clock may not have advanced.
         let renewed = fs::File::options().append(true).open(&aside).unwrap();
         renewed.set_modified(now + 60 * CHECK_INTERVAL).unwrap();
         fs::remove_file(&file).unwrap();
@@ -330,7 +330,7 @@ mod tests {
         write(&file, "a");
         assert!(certificates.reload_changed(now)[0].contains("was reloaded"));
         assert!(!Arc::ptr_eq(&find().unwrap(), &first));
-        // Another host has no certificate yet.
+        // Another host, whose certificate is not issued yet.
         let other = folder.path().join("b.pem");
         assert_eq!(certificates.replace(vec![awaited(&other, "b")], now).unwrap(), [""; 0]);
         assert!(certificates.current.read().unwrap().find(Some("b")).is_none());

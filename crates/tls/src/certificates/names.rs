@@ -1,4 +1,4 @@
-//! Selection of a certificate by server name (SNI, RFC 6066 §3), which precedes any request with a host.
+//! Selection of a certificate by server name (SNI, RFC 6066 §3). The handshake precedes any request with a host.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ impl Names {
         }
     }
 
-    /// The certificate for a client that requests `name`, or none. For an unknown name it is the default
-    /// certificate, with which the client reports the mismatch more clearly than the server could.
+    /// The certificate for a client that requests `name`, or none. For an unknown name it is the default certificate,
+    /// because the client reports a mismatch more clearly than the server could.
     pub(crate) fn find(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
         let Some(name) = name else { return self.default.clone() };
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-        // At any depth and the longest match first, like hosts (`site/names.rs`).
+        // Matches at any depth, the longest first, like the selection of hosts (`site/names.rs`).
         let rests = std::iter::successors(Some(&*name), |name| Some(name.split_once('.')?.1));
         let wildcard = || rests.skip(1).find_map(|rest| self.wildcard.get(rest));
         self.exact.get(&name).or_else(wildcard).or(self.default.as_ref()).cloned()

@@ -17,19 +17,19 @@ pub(crate) fn stamp(path: &Path) -> Stamp {
 /// The state of two files at the last attempt to load them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
-    /// Those of the contents that were read last.
+    /// Stamps of the contents that were last read.
     stamps: [Stamp; 2],
-    /// The reported error of files that could not be read since.
+    /// The error reported since then, if the files could not be read.
     unread: Option<String>,
 }
 
 impl Watched {
-    /// Files with these stamps, whose contents were read.
+    /// The state of files that were read and have these stamps.
     pub(crate) fn read(stamps: [Stamp; 2]) -> Self {
         Self { stamps, unread: None }
     }
 
-    /// Whether files that have these stamps now must be loaded.
+    /// Whether the files, which now have these stamps, must be loaded.
     pub(crate) fn has_changed(&mut self, stamps: [Stamp; 2]) -> bool {
         let has_changed = stamps != self.stamps;
         if !has_changed {
@@ -38,9 +38,9 @@ impl Watched {
         has_changed
     }
 
-    /// Records that files with these stamps are unusable. They are loaded again after the next change, or at the next
-    /// check if they could not be read: a change of permissions, or a free descriptor, changes no stamp. Returns whether
-    /// the error is a new one.
+    /// Records that files with these stamps are unusable. They are loaded again after the next change. If they could
+    /// not be read, they are loaded at the next check, because a change of permissions or a free descriptor does not
+    /// change the stamps. Returns whether the error is a new one.
     pub(crate) fn failed(&mut self, stamps: [Stamp; 2], error: &CertificateError) -> bool {
         if !matches!(error, CertificateError::Read { .. }) {
             *self = Self::read(stamps);

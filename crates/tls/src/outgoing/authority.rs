@@ -47,7 +47,7 @@ impl Authority {
             return Err("no host".into());
         }
         if !is_host {
-            let what = "is neither a host name nor an IP address, which needs brackets if it is one of IPv6";
+            let what = "is neither a host name nor an IP address; an IPv6 address needs brackets";
             return Err(format!("{host:?} {what}"));
         }
         let port = match port.map(str::parse) {

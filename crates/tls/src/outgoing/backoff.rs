@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Backoff {
     least: Duration,
     most: Duration,
-    /// Distinguishes clients, so that those that lost their connections together do not return together.
+    /// Seed of the jitter, so that clients that lost their connections together do not reconnect together.
     seed: String,
     failures: u32,
 }
@@ -18,7 +18,7 @@ impl Backoff {
         Self { least, most, seed, failures: 0 }
     }
 
-    /// A connection lasted this long. After a long one, the delays start from the least.
+    /// Records that a connection lasted this long. After a long one, the delays start from the shortest again.
     pub fn lasted(&mut self, duration: Duration) {
         if duration >= self.most {
             self.failures = 0;

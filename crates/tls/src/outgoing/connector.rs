@@ -40,7 +40,7 @@ impl Connector {
         let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
-                // Also checks that they belong together.
+                // Also checks that certificate and key match.
                 crate::certificates::certificate::check(certificate, key)?;
                 let unusable = |error: rustls::Error| CertificateError::Unusable {
                     certificate: certificate.into(),
@@ -90,7 +90,7 @@ pub fn is_server_name(host: &str) -> bool {
 /// The authorities that every program of the system trusts.
 fn of_system() -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();
-    // A system may have single unusable certificates.
+    // Individual unusable certificates of the system are ignored.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() { Err(CertificateError::NoSystemAuthorities) } else { Ok(roots) }
 }

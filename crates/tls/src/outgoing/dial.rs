@@ -9,8 +9,8 @@ use phalanx::time::now;
 use crate::outgoing::connector::Connector;
 use crate::stream::wire::Wire;
 
-/// Connects to one of the addresses of a host, which `resolver` finds; encrypted, if there is a connector. The limit is
-/// that of all steps together: each attempt at an address, with its handshake, gets an equal part of the rest.
+/// Connects to one of the addresses of a host, which `resolver` finds; with TLS, if there is a connector. The limit
+/// applies to all steps together: each attempt, including its handshake, gets an equal part of the remaining time.
 ///
 /// # Errors
 /// The error at the last address.
@@ -23,12 +23,12 @@ pub async fn dial(
     let begun = now();
     let found = resolver.resolve(host, port, limit).await?;
     let left = limit.remaining(now().saturating_sub(begun));
-    // Boxed, so that its callers do not reserve the memory of a handshake all the time.
+    // Boxed, so that the callers' futures do not always reserve the memory of a handshake.
     Box::pin(dial_any(&found, host, connector, left)).await
 }
 
-/// As [`dial`], with the addresses of the host. Another program may listen on one of them, so a failed handshake is a
-/// reason to try the next.
+/// As [`dial`], with the addresses of the host. If a handshake fails, the next address is tried, because another
+/// program may listen on this one.
 async fn dial_any(
     addresses: &[SocketAddr],
     host: &str,
@@ -87,7 +87,7 @@ mod tests {
         let pair = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(authority.path(), pair.cert.pem()).unwrap();
         let connector = Connector::load(Some(authority.path()), None, &[]).unwrap();
-        // Neither speaks TLS: both close the first connection, and report whether it has sent anything.
+        // Neither server uses TLS: both close the first connection, and report whether the client has sent anything.
         let servers = listeners.map(|listener| {
             std::thread::spawn(move || {
                 let (mut client, _) = listener.accept().unwrap();
@@ -103,7 +103,7 @@ mod tests {
         let runtime = Runtime::new().processors(1).signals(false);
         let error = runtime.block_on(|_| (), main).unwrap();
         assert!(error.as_ref().is_some_and(|error| error.starts_with("TLS: ")), "{error:?}");
-        // A server without a connection still waits for one, which sends nothing.
+        // A server that has not got a connection still waits for one; connect without sending anything.
         for address in addresses {
             drop(std::net::TcpStream::connect(address));
         }

@@ -7,30 +7,30 @@ use std::task::{Context, Poll, ready};
 use phalanx::net::{PollStream, Polled, Stream};
 use rustls::Connection;
 
-/// The most encrypted bytes that one read takes.
+/// Maximum number of encrypted bytes that one read takes.
 const MAX_READ: usize = 16 * 1024;
 
 /// The socket is taken only by the destructor.
 const OPEN: &str = "the socket is open";
 
-/// A [`TlsStream`](crate::TlsStream) for poll functions, made by [`into_polled`](crate::TlsStream::into_polled). If it is
-/// dropped, the bytes that it has taken are sent, for at most 10 seconds, without an end of the encrypted stream.
+/// A [`TlsStream`](crate::TlsStream) for poll functions, made by [`into_polled`](crate::TlsStream::into_polled). If it
+/// is dropped, the bytes that it has accepted are sent, for at most 10 seconds, but no close_notify.
 ///
-/// A write, flush or shutdown that is pending must be polled again, also if its bytes are not needed any more: until then a
-/// read does not send the answers of the protocol, such as that to a key update.
+/// A pending write, flush or shutdown must be polled again, even if its result is no longer needed: until then, reads
+/// do not send protocol messages, such as the response to a key update.
 pub struct PolledTls {
     /// Taken when this is dropped.
     socket: Option<Polled>,
     session: Connection,
-    /// Plaintext before that of the session: what arrived with the end of the handshake, and what the session had no
-    /// room for.
+    /// Plaintext to be read before that of the session: bytes that arrived with the end of the handshake, or did not
+    /// fit in the session's buffer.
     opened: Vec<u8>,
-    /// Encrypted bytes, and how many of them the socket has taken.
+    /// Encrypted bytes to send; the socket has accepted the first `sent` of them.
     sealed: Vec<u8>,
     sent: usize,
-    /// A task waits until they are sent. A reader must not replace its waker.
+    /// Whether a task waits until they are sent, whose waker a reader must not replace.
     is_awaited: bool,
-    /// The end of the sending direction is among the encrypted bytes.
+    /// Whether close_notify is among the encrypted bytes.
     is_closed: bool,
 }
 
@@ -45,7 +45,7 @@ impl PolledTls {
         self.socket.as_ref().expect(OPEN).stream()
     }
 
-    /// Whether the kernel had not taken all encrypted bytes at the last poll.
+    /// Whether the kernel had not accepted all encrypted bytes at the last poll.
     pub fn is_sending(&self) -> bool {
         self.sent < self.sealed.len() || self.socket.as_ref().expect(OPEN).is_sending()
     }
@@ -80,8 +80,8 @@ impl PolledTls {
         sent
     }
 
-    /// Sends messages of the protocol that answer received ones, such as a key update, or the alert of an error. A task
-    /// that waits for the socket to send sends them as well.
+    /// Sends protocol messages in response to received ones, such as a key update, or the alert for an error. If a task
+    /// waits to send, that task sends them.
     fn respond(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let is_idle = self.sent == self.sealed.len() && !self.session.wants_write();
         if is_idle || self.is_awaited {
@@ -93,7 +93,7 @@ impl PolledTls {
         }
     }
 
-    /// Passes decrypted bytes to `put`. None if there are none yet.
+    /// Passes decrypted bytes to `put`. Returns `None` if there are none yet.
     fn read_opened(
         &mut self,
         room: usize,
@@ -122,8 +122,8 @@ impl PolledTls {
     }
 }
 
-/// Processes received bytes; an empty slice is the end. Moves plaintext to `opened` while the session has no room for
-/// more: about one record.
+/// Processes received bytes; an empty slice is the end. Moves plaintext to `opened` when the buffer of the session is
+/// full: about one record.
 fn open(session: &mut Connection, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
     loop {
         session.read_tls(&mut raw)?;
@@ -178,7 +178,7 @@ impl PollStream for PolledTls {
         ready!(self.poll_sent(context))?;
         // As much as rustls buffers at a time.
         let taken = self.session.writer().write_vectored(parts)?;
-        // Pending is fine: the bytes are taken.
+        // The bytes are accepted, even if the socket is not ready.
         match self.poll_sealed(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(taken)),

@@ -29,15 +29,15 @@ const HERE: &str = "the connection has moved to another processor";
 /// One side of a TLS connection.
 pub struct TlsStream {
     stream: Stream,
-    /// None once it has moved to another processor.
+    /// `None` after the connection has moved to another processor.
     session: RefCell<Option<Connection>>,
     /// Plaintext that arrived with the end of the handshake and was not read yet.
     early: RefCell<Vec<u8>>,
     /// Position in the received records.
     records: RefCell<Records>,
-    /// An operation is sending, and will also send records encrypted meanwhile.
+    /// Whether an operation is sending. It also sends records that are encrypted while it does so.
     writing: Cell<bool>,
-    /// The state that another processor has passed on.
+    /// The state passed with the connection by another processor.
     passed: Option<Box<dyn Any + Send>>,
 }
 
@@ -46,7 +46,7 @@ struct Moving {
     session: Connection,
     early: Vec<u8>,
     records: Records,
-    /// The state of the program.
+    /// The state of the caller.
     passed: Option<Box<dyn Any + Send>>,
 }
 
@@ -63,7 +63,7 @@ pub struct Failed {
 pub enum Reason {
     /// The client sent a plain HTTP request instead of TLS.
     PlainHttp,
-    /// No byte arrived: a health check of TCP, or a connection that a browser opened in advance and did not use.
+    /// No byte arrived: a TCP health check, or a connection that a browser opened in advance and did not use.
     NoBytes,
     /// Everything else.
     Invalid,
@@ -111,7 +111,7 @@ impl TlsStream {
     async fn handshake(&self, timeout: IoTimeout) -> Result<(), (Reason, io::Error)> {
         let begun = now();
         let mut raw = Vec::new();
-        // Of a failure at this point.
+        // The reason if the handshake fails now.
         let mut reason = Reason::NoBytes;
         while self.session().is_handshaking() {
             raw.clear();
@@ -120,14 +120,14 @@ impl TlsStream {
             if read == 0 {
                 return Err((reason, io::ErrorKind::UnexpectedEof.into()));
             }
-            // A handshake record starts with 22 (RFC 8446 §5.1), a request with a letter.
+            // A TLS handshake starts with the byte 22 (RFC 8446 §5.1), an HTTP request with a letter.
             if reason == Reason::NoBytes && raw[0].is_ascii_uppercase() {
                 let why = "the server does not speak TLS";
                 return Err((Reason::PlainHttp, io::Error::new(io::ErrorKind::InvalidData, why)));
             }
             reason = Reason::Invalid;
             let fed = self.feed(&raw, &mut self.early.borrow_mut());
-            // On failure this sends the alert.
+            // If processing failed, this sends the alert.
             let flushed = self.flush(timeout.remaining(now() - begun)).await;
             flushed.and(fed).map_err(|error| (reason, error))?;
         }
@@ -210,9 +210,9 @@ impl TlsStream {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// [Offers](Stream::offer) the connection to the other processors. True if it has moved, with its keys, all bytes
-    /// that have arrived, and `state`; then only [`finish`](Self::finish) may be called, and fails. It stays while records
-    /// wait to be sent.
+    /// [Offers](Stream::offer) the connection to the other processors. Returns true if it has moved, with its keys, all
+    /// received bytes, and `state`. Then only [`finish`](Self::finish) may be called, which fails. A connection with
+    /// unsent records does not move.
     pub(crate) fn offer(&self, state: impl FnOnce() -> Box<dyn Any + Send>) -> bool {
         let is_quiet = !self.writing.get() && !self.session().wants_write();
         is_quiet
@@ -236,7 +236,7 @@ impl TlsStream {
         Ok(Self { early, records, passed, ..Self::new(stream, session) })
     }
 
-    /// The state with which another processor has [offered](Self::offer) the connection, once, if it is of this type.
+    /// Takes the state with which another processor has [offered](Self::offer) the connection, if it has this type.
     pub(crate) fn take_state<S: 'static>(&mut self) -> Option<S> {
         self.passed.take()?.downcast().ok().map(|state| *state)
     }
@@ -245,7 +245,7 @@ impl TlsStream {
         RefMut::map(self.session.borrow_mut(), |session| session.as_mut().expect(HERE))
     }
 
-    /// Whether nothing has arrived that was not read: no data, no part of a record, no end and no error.
+    /// Whether there is nothing to read: no data, no part of a record, no end and no error.
     pub fn is_quiet(&self) -> bool {
         let has_data = |session: &mut Connection| match session.reader().fill_buf() {
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
@@ -262,7 +262,7 @@ impl TlsStream {
         &self.stream
     }
 
-    /// The stream for poll functions. No read or write is in progress.
+    /// Converts to a stream for poll functions. No read or write may be in progress.
     pub fn into_polled(self) -> PolledTls {
         PolledTls::new(self.stream, self.session.into_inner().expect(HERE), self.early.into_inner())
     }

@@ -20,7 +20,8 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// A connection that was accepted: encrypted if another processor has [offered](Self::offer_with) it as such.
+    /// An accepted connection, which is encrypted if another processor has [offered](Self::offer_with) an encrypted
+    /// one.
     pub fn accepted(stream: Stream) -> Self {
         match TlsStream::resume(stream) {
             Ok(stream) => Self::Tls(Box::new(stream)),
@@ -54,8 +55,8 @@ impl Wire {
         }
     }
 
-    /// Sends all of `head` and the part of a file that is in the page cache, given as offset and maximum
-    /// length. Over TLS no file bytes are sent, because they need encryption first.
+    /// Sends all of `head` and the part of a file that is in the page cache, given as offset and maximum length. Over
+    /// TLS no file bytes are sent, because they must be encrypted first.
     ///
     /// # Errors
     /// As [`Stream::send_file`].
@@ -82,8 +83,8 @@ impl Wire {
         }
     }
 
-    /// [Offers](Stream::offer_with) the connection to the other processors, with a state that the one which accepts it
-    /// takes. True if it has moved.
+    /// [Offers](Stream::offer_with) the connection to the other processors, with a state for the accepting processor.
+    /// Returns true if it has moved.
     #[must_use = "the operation of a connection that has moved must end"]
     pub fn offer_with<S: Send + 'static>(&self, state: impl FnOnce() -> S) -> bool {
         match self {
@@ -92,7 +93,8 @@ impl Wire {
         }
     }
 
-    /// The state with which another processor has [offered](Self::offer_with) the connection, once, if it is of this type.
+    /// Takes the state with which another processor has [offered](Self::offer_with) the connection, if it has this
+    /// type.
     pub fn take_state<S: 'static>(&mut self) -> Option<S> {
         match self {
             Self::Plain(stream) => stream.take_state(),
@@ -100,7 +102,7 @@ impl Wire {
         }
     }
 
-    /// Whether nothing has [arrived](Stream::is_quiet) that was not read.
+    /// Whether there is nothing to read ([`Stream::is_quiet`]).
     pub fn is_quiet(&self) -> bool {
         match self {
             Self::Plain(stream) => stream.is_quiet(),
@@ -108,8 +110,8 @@ impl Wire {
         }
     }
 
-    /// Whether this is a TLS stream, which must be closed with [`finish`](Self::finish) so that the client
-    /// can detect truncation. A plain socket signals the end when it is closed.
+    /// Whether this is a TLS stream, which must be closed with [`finish`](Self::finish) so that the client can detect
+    /// truncation. For a plain socket, closing it is sufficient.
     pub fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }

@@ -284,7 +284,7 @@ fn two_processes(driver: &'static str) {
     setting.logged("certificate issued");
     let second = Server::launch(setting.command(driver));
     let _first = std::mem::replace(&mut setting.server, second);
-    setting.logged("another process keeps the certificates in");
+    setting.logged("another process manages the certificates in");
     assert_eq!(setting.metric("acme_certificates"), "1");
     assert_eq!(setting.metric("acme_certificates_missing"), "0");
     assert!(setting.shown("a.test").contains("BEGIN CERTIFICATE"));
