@@ -1,4 +1,4 @@
-//! Counters of connections that ended because the client exceeded a limit for costly frames, by the limit.
+//! Counters of connections closed because the client exceeded a limit for costly frames, by limit.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 //! | stage | file | an operation |
 //! |---|---|---|
 //! | network | `conn/accept.rs`, `socket/network.rs` | accepts, receives or sends once |
-//! | refusals | `conn/reject.rs` | rejects a connection above a limit |
+//! | refusals | `conn/reject.rs` | rejects a connection beyond a limit |
 //! | handshakes | `crates/tls` | performs a TLS handshake, where TLS is configured |
 //! | streams | `http2/connection.rs` | drives one HTTP/2 connection |
 //! | control | `http1/connection.rs`, `respond/` | serves one connection, request after request |
@@ -18,7 +18,7 @@
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large file |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file, or performs a merged read |
-//! | upstream | `proxy/exchange.rs`, `upstream/` | passes a request to another server, and its response back |
+//! | upstream | `proxy/exchange.rs`, `upstream/` | forwards a request to another server, and its response to the client |
 //! | slow | `files/list.rs` | reads a directory on a thread that may block |
 //! | names | `upstream/lease.rs` | resolves a host name on a thread that may block |
 //! | compression | `files/encodings/make.rs` | compresses a file on a thread that may block |

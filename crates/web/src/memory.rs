@@ -1,8 +1,8 @@
 //! Memory limits for content: file bytes in the cache, and bytes held for clients.
 //!
-//! Every buffer of content counts from its allocation until its last reference is dropped. The cache has a
-//! limit of its own; other content uses the rest. A slow client holds content that the cache has already
-//! evicted, so only this total bounds what many slow clients hold.
+//! Every buffer of content counts from its allocation until its last reference is dropped. The cache and all other
+//! content have separate limits. Slow clients hold content that the cache has already evicted, so only the second limit
+//! bounds the memory of many slow clients.
 //!
 //! At the limit the server degrades instead of failing: it does not compress files, reads large files in
 //! small pieces without read-ahead, and refuses only new directory listings. Files of up to 64 KiB are always
@@ -16,10 +16,10 @@ use phalanx::net::Bytes;
 
 /// Minimum memory for content outside the cache, in bytes.
 const MIN_SPARE: usize = 32 << 20;
-/// File bytes in the queue of the compression or being compressed: some seconds of work.
+/// Limit on file bytes that wait for compression or are being compressed: some seconds of work.
 const MAX_COMPRESSING: usize = 64 << 20;
 
-/// Size of a read of a large file at the limit, in bytes.
+/// Size of a read of a large file when the limit is reached, in bytes.
 const SMALL_READ: usize = 16 << 10;
 
 /// A limit on bytes, shared by threads.
@@ -72,7 +72,7 @@ impl Reservation {
         self.bytes = bytes;
     }
 
-    /// Wraps `content`, which stays reserved until its last slice is dropped.
+    /// Wraps `content`; the bytes stay reserved until the last slice is dropped.
     pub(crate) fn hold(mut self, content: Vec<u8>) -> Bytes {
         self.resize(content.capacity());
         Bytes::from_owner(Held { content, _reservation: self })
@@ -102,7 +102,7 @@ impl AsRef<[u8]> for Held {
 pub(crate) struct Memory {
     /// All content.
     pub(crate) content: Budget,
-    /// File bytes in the queue of the compression or being compressed.
+    /// File bytes that wait for compression or are being compressed.
     pub(crate) compressing: Budget,
     /// Files sent uncompressed because of a limit.
     pub(crate) uncompressed: Counter,

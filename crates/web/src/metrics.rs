@@ -1,7 +1,7 @@
 //! Metrics for operators: requests by status, bytes, cache hits and connections.
 //!
-//! The names follow the conventions of Prometheus, and do not contain the name of the server, so that dashboards
-//! for several servers work.
+//! The names follow the conventions of Prometheus. They do not contain the name of the server, so that one dashboard
+//! can show several kinds of servers.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use phalanx_http::Status;
 /// One more than the highest status code.
 const CODES: usize = 600;
 
-/// The status of a request whose client has left before its response began, as in nginx. No client receives it.
+/// Status logged for a request whose client has disconnected before the response began, as in nginx. It is never sent.
 pub(crate) const CLIENT_CLOSED: u16 = 499;
 
-/// Index of the counter of each status, by code: that in [`Status::ALL`], and [`CLIENT_CLOSED`] behind them. Other codes,
-/// which only a proxy relays, count as the first of their class: 418 as 400.
+/// Index of the counter for each status code: its index in [`Status::ALL`], followed by [`CLIENT_CLOSED`]. Other codes,
+/// which only a proxy relays, count as the first code of their class: 418 as 400.
 const INDEX: [u8; CODES] = {
     let (mut index, mut n, mut first, mut code) = ([0; CODES], 0, 0, 0);
     while code < CODES {
@@ -36,17 +36,17 @@ const INDEX: [u8; CODES] = {
 /// Why a connection is refused.
 #[derive(Clone, Copy)]
 pub(crate) enum Refused {
-    /// The rules about addresses.
+    /// The rules `allow` and `deny`.
     Address,
-    /// The header of a load balancer: missing, late or malformed, or from one that is not trusted.
+    /// A PROXY header that is missing, late, malformed, or from a load balancer that is not trusted.
     ProxyProtocol,
-    /// The limit of all connections.
+    /// The limit on connections.
     MaxConnections,
-    /// The limit of connections per address.
+    /// The limit on connections per address.
     MaxConnectionsPerAddress,
     /// Too many connections of a processor wait for their TLS handshake.
     MaxHandshakes,
-    /// The limit of operations of a processor.
+    /// The limit on operations of a processor.
     MaxOperations,
 }
 
@@ -152,12 +152,12 @@ impl HttpMetrics {
         hot.counters().iter().chain([handshakes_failed]).chain(refused)
     }
 
-    /// The latency of requests, which the network stage counts.
+    /// Latency of requests, measured by the network stage.
     pub(crate) fn latency(&self) -> &Times {
         &self.0.latency
     }
 
-    /// The number of open connections, which the limit of connections maintains.
+    /// Number of open connections, maintained by the connection limit.
     pub(crate) fn open(&self) -> &Gauge {
         &self.0.open
     }

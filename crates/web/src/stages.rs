@@ -20,9 +20,9 @@ use crate::site::{BlockingStages, CurrentSite};
 /// exceed the cache.
 const SOCKET_COHORT: usize = 64;
 
-/// Connections queued for the control stage on one processor: some tens of milliseconds of work. Above this,
-/// the processor stops accepting; new connections wait in the kernel, where waiting is cheaper and another
-/// processor may accept them.
+/// Connections queued for the control stage on one processor: some tens of milliseconds of work. At this length, the
+/// processor stops accepting. New connections then wait in the kernel, where waiting is cheaper and another processor
+/// may accept them.
 const CONTROL_QUEUE: usize = 4096;
 
 /// ALPN protocols in order of preference. The last one is only for challenges of an ACME authority.
@@ -61,7 +61,7 @@ pub(crate) struct Stages {
 pub(crate) struct AcceptStages {
     /// Rejects connections above a limit.
     pub(crate) refusals: SharedStage<()>,
-    /// Requests that are passed to other servers.
+    /// Requests that are forwarded to upstream servers.
     pub(crate) upstream: SharedStage<()>,
     /// `None` without certificates.
     pub(crate) tls: Option<TlsStages>,
@@ -104,10 +104,12 @@ impl Stages {
         let stages = Self { network, streams, control, files, log };
         let accept_stages = AcceptStages { refusals, upstream, tls };
         let blocking_stages = BlockingStages { slow, resolver, compression, passwords };
-        // Listeners and their manager are network operations. A connection that ends in one submits its log.
+        // Listeners and their manager are network operations. A connection that ends in one of them submits its log
+        // records.
         graph.calls(network, (network, control, refusals, log));
         graph.calls(refusals, ());
-        // The endpoint of QUIC is one of these operations. It checks the certificates, whose handshakes it performs itself.
+        // A QUIC endpoint is one of these operations. It checks certificates for changes, because it performs the
+        // handshakes itself.
         graph.calls(streams, (network, streams, control, log, tls));
         graph.calls(control, (network, streams, control, log, accept_stages, passwords));
         graph.calls(control, (files.index, files.cache, files.aggregator));

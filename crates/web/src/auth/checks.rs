@@ -1,4 +1,4 @@
-//! Password checks of requests, in the queue that both servers have.
+//! Password checks of requests, in the check queue that the broker uses too.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use phalanx_guard::{Login, client};
 use crate::auth::credentials::Credentials;
 use crate::auth::passwords::Passwords;
 
-/// Credentials that a client claims.
+/// Credentials that a client has sent, to be verified.
 pub(crate) struct Attempt {
     pub(crate) passwords: Arc<Passwords>,
     pub(crate) credentials: Credentials,
@@ -18,7 +18,7 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     pub(crate) fn login(&self, queue: &CheckQueue<Self>) -> Login {
-        // A user of one file is not that of another.
+        // The same name in two files means two users.
         let user = (self.passwords.id(), self.credentials.name());
         queue.login(client(self.client), user, self.credentials.as_bytes())
     }

@@ -7,8 +7,8 @@
 //! | `checks` | the verification of a request's credentials, in the queue of `phalanx_access` |
 //! | `files` | loading the files named in a configuration |
 //!
-//! A strong password hash takes tens of milliseconds to compute. The blocking stage `passwords` computes it
-//! on threads of its own. Verified credentials are cached for some minutes.
+//! A strong password hash takes tens of milliseconds to compute. The blocking stage `passwords` computes it on separate
+//! threads. Verified credentials are cached for some minutes.
 
 pub(crate) mod checks;
 pub(crate) mod credentials;

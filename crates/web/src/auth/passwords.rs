@@ -24,7 +24,7 @@ const CACHE_ENTRIES: usize = 1024;
 
 /// The passwords of one file.
 pub(crate) struct Passwords {
-    /// Differs from that of all others, also of those that were dropped.
+    /// Unique among all values, including dropped ones.
     id: u64,
     users: Htpasswd,
     /// Key of the cache; `None` if the system has no randomness, which disables the cache.
@@ -47,7 +47,7 @@ impl Passwords {
         self.id
     }
 
-    /// Whether both have the same users.
+    /// Whether both files have the same users.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.users == other.users
     }
@@ -61,7 +61,7 @@ impl Passwords {
 
     /// Verifies the credentials. Takes tens of milliseconds unless they are cached.
     pub(crate) fn verify(&self, credentials: &Credentials, now: Duration) -> bool {
-        // Another thread may have verified them meanwhile: browsers send several requests at once.
+        // Another thread may just have verified them, because browsers send several requests at once.
         if self.is_cached(credentials, now) {
             return true;
         }

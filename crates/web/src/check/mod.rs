@@ -14,7 +14,7 @@ use crate::config::{
 };
 use crate::site::rules::Rules;
 
-/// Most names of a certificate of Let's Encrypt.
+/// Maximum number of names in a certificate of Let's Encrypt.
 const MAX_ACME_NAMES: usize = 100;
 
 impl Config {
@@ -61,7 +61,7 @@ impl Config {
             });
         }
         errors.extend(self.runtime.check());
-        // The rules of hosts repeat errors about missing values.
+        // Compiling the rules of hosts would repeat errors about missing values.
         if !errors.iter().any(|error| error.key().starts_with("host")) {
             self.check_hosts(&mut |key, what| errors.push(ConfigError::of(key, what)));
         }
@@ -191,7 +191,7 @@ fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        // The requested name is compared without the dot of the root.
+        // Requested names are compared without a trailing dot.
         None => {
             !name.is_empty()
                 && !name.starts_with('.')

@@ -20,7 +20,7 @@ impl Config {
         let mut missing: Vec<String> = self.hosts.iter().flat_map(of_host).collect();
         for log in self.access_logs() {
             let LogTarget::File(path) = &log.target else { continue };
-            // The file itself is created if it does not exist.
+            // Only the directory must exist, because the server creates the file.
             let directory = match path.parent() {
                 Some(parent) if parent != Path::new("") => parent,
                 _ => Path::new("."),
@@ -54,7 +54,7 @@ impl Config {
 
 fn of_host(host: &HostConfig) -> Vec<String> {
     let mut missing = Vec::new();
-    // The root directory and the password files.
+    // Opens the root directory and the password files.
     match Root::open(host) {
         Err(error) => missing.extend(error.to_string().lines().map(str::to_owned)),
         Ok(_) => {

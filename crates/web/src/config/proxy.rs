@@ -11,7 +11,7 @@ use phalanx_tls::Authority;
 const MILLISECOND: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Paths whose requests are passed to other servers.
+/// Paths whose requests are forwarded to other servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
     /// The paths: this one, and all below it. `/` stands for all paths.
@@ -182,12 +182,12 @@ impl Keys for Proxy {
     }
 }
 
-/// The path and a server: `/api=http://127.0.0.1:3000`, or the server alone for all paths.
+/// Short form: a path and a server, such as `/api=http://127.0.0.1:3000`, or the server alone for all paths.
 impl Short for Proxy {
     const KIND: &'static str = "path=url";
     const EXPECTED: &'static str = "a path and a URL such as \"/api=http://127.0.0.1:3000\"";
 
-    /// A path that the list contains gets one more server.
+    /// If the list contains the path already, the server is added to its rule.
     fn add(list: &mut Vec<Self>, text: &str) -> Result<(), String> {
         let (prefix, url) = match text.rsplit_once('=') {
             Some(parts) => parts,
@@ -208,7 +208,7 @@ impl Short for Proxy {
     }
 }
 
-/// Description of a path that requests can be passed on for.
+/// Description of a valid prefix, for error messages.
 pub(crate) const EXPECTED_PREFIX: &str =
     "expected a path such as \"/api\", without a slash at its end";
 
@@ -217,7 +217,7 @@ pub(crate) fn is_target(path: &str) -> bool {
     path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
-/// Whether `prefix` is a path that requests can have, without a slash at its end.
+/// Whether `prefix` is a valid request path without a trailing slash.
 pub(crate) fn is_prefix(prefix: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~!$&'()+,;=:@".contains(c);
     let has_dots = prefix.split('/').any(|segment| matches!(segment, "." | ".."));
@@ -225,18 +225,18 @@ pub(crate) fn is_prefix(prefix: &str) -> bool {
     prefix == "/" || is_path && !has_dots && prefix.chars().all(is_plain)
 }
 
-/// A server that requests are passed to.
+/// A server to which requests are forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     /// Host name, or an IP address without brackets.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Whether it speaks TLS, with a certificate for the host.
+    /// Whether to use TLS and verify the certificate for the host.
     pub is_tls: bool,
 }
 
-/// Schemes with their default ports; the second is that with TLS.
+/// Schemes with their default ports; the second one uses TLS.
 const SCHEMES: [(&str, u16); 2] = [("http://", 80), ("https://", 443)];
 
 impl FromStr for Upstream {

@@ -21,7 +21,7 @@ pub(crate) async fn accept(
         // Do not accept while the queue is full.
         context.stages.control.wait_for_capacity().await;
         let Some(stream) = control.next(&listener).await else { return };
-        // None is held while waiting: a version that a reload has replaced is freed even if nobody connects.
+        // Loaded after the wait, so that a version that a reload has replaced is freed even if no client connects.
         let site = context.current.load();
         if stream.has_moved() {
             context.resume(stream, &site);
@@ -30,8 +30,9 @@ pub(crate) async fn accept(
         let Arrival { kind, proxied: is_proxied } = control.kind();
         let Some(address) = peer::address(&stream, &site, context.stages) else { continue };
         let is_trusted = site.trusts(address);
-        // The clients that a trusted proxy names are admitted or refused later, one by one. A client that is refused gets
-        // no response, so that a flood of them costs little and does not displace responses to others.
+        // Connections of a trusted proxy are accepted here; the clients that it names are admitted or refused later,
+        // one by one. A refused client gets no response, so that a flood of them costs little and does not displace
+        // responses to other clients.
         let refusal = match is_proxied {
             true => (!is_trusted).then_some(Refused::ProxyProtocol),
             false => (!is_trusted && !site.admits(address)).then_some(Refused::Address),
@@ -50,7 +51,7 @@ pub(crate) async fn accept(
         match is_proxied {
             true => {
                 let (control, context) = (context.stages.control, context.clone());
-                // If the operation limit is reached, the connection closes; a later one may fit.
+                // At the operation limit, the connection closes.
                 if control.dispatch(move |_| proxied(arrived, context)).is_err() {
                     site.metrics.refused(Refused::MaxOperations);
                 }

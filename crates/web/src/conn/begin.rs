@@ -40,12 +40,12 @@ pub(crate) struct AcceptContext {
 pub(super) struct Arrived {
     pub(super) stream: Stream,
     pub(super) kind: ListenerKind,
-    /// The address of its client, as far as known.
+    /// The address of the client, or of the load balancer until its PROXY header is read.
     pub(super) address: IpAddr,
     pub(super) permit: ConnectionPermit,
     /// Whether the connection began with a PROXY header.
     pub(super) is_named: bool,
-    /// Whether that has named nobody. Then the client may be anyone, so it is not trusted to name others.
+    /// Whether the PROXY header names no client. Then the client is unknown and not trusted to name others.
     pub(super) is_anonymous: bool,
     /// Whether the header says that the client has used TLS to reach the load balancer.
     pub(super) is_tls: bool,
@@ -71,12 +71,12 @@ impl AcceptContext {
         }
     }
 
-    /// Starts the operation that serves a connection of another processor. It was admitted there, and needs no handshake.
-    /// It stays as it is if a reload has changed its listener.
+    /// Starts the operation that serves a connection moved from another processor, which has admitted it and completed
+    /// its handshake. A reload of its listener has no effect on it.
     pub(super) fn resume(&self, stream: Stream, site: &Site) {
         let stages = self.stages;
         let Some(address) = peer::address(&stream, site, stages) else { return };
-        // It may use TLS.
+        // Resolved for every connection, because it may use TLS.
         let alt_svc = site.alt_svc().place(|| stream.local_addr().ok());
         let mut wire = Wire::accepted(stream);
         let admission = wire.take_state().expect("connections move with their admission");
@@ -102,7 +102,7 @@ impl AcceptContext {
             false => self.pools.clone(),
         };
         let proxy = peer.proxy.filter(|_| !is_anonymous);
-        // It has no effect without TLS.
+        // Without TLS, HTTP/3 is not announced.
         let alt_svc = match kind {
             // Behind a load balancer, the local address is not the one that the client uses.
             ListenerKind::Tls => {
@@ -149,13 +149,13 @@ async fn handshake(
             let transport = Rc::new(Wire::Tls(stream));
             http2::connection::dispatch(transport, stages, current, peer, Vec::new());
         }
-        // An authority has checked a challenge.
+        // The handshake was the check of a challenge by an ACME authority; there is nothing to serve.
         Ok(stream) if stream.speaks(ACME_TLS) => (),
         Ok(stream) => {
             let transport = Wire::Tls(stream);
             Connection::new(transport, stages, current, peer).serve().await;
         }
-        // A browser displays this to a user who typed `http`.
+        // A browser shows this response to a user who typed `http://`.
         Err(HandshakeError::Failed(Failed { stream, reason: Reason::PlainHttp })) => {
             site.metrics.handshake_failed();
             // Boxed, so that not every TLS connection reserves its memory.
@@ -163,7 +163,7 @@ async fn handshake(
                 .await;
         }
         Err(HandshakeError::Failed(Failed { reason: Reason::NoBytes, .. })) => (),
-        // The drain ends handshakes.
+        // A shutdown ends handshakes; these are not failures.
         Err(HandshakeError::Failed(_)) if is_draining() => (),
         Err(HandshakeError::Failed(_)) => site.metrics.handshake_failed(),
         Err(HandshakeError::Call(error)) => {
@@ -174,7 +174,7 @@ async fn handshake(
     }
 }
 
-/// The limit that a call has reached; `None` if the program ends.
+/// The limit that has rejected a call; `None` if the program is shutting down.
 fn refused(error: &CallError) -> Option<Refused> {
     match error {
         CallError::Full { stage: Some(_), .. } => Some(Refused::MaxHandshakes),

@@ -35,11 +35,12 @@ pub(super) async fn proxied(arrived: Arrived, context: AcceptContext) {
 enum Bad {
     /// It is malformed, or did not arrive in time.
     Header,
-    /// The load balancer has closed the connection at once, as some do to see whether the server is alive.
+    /// The load balancer has closed the connection without sending anything, as some do to check whether the server is
+    /// alive.
     Left,
 }
 
-/// The client that the header names, if it names one, and whether the header says that the client uses TLS.
+/// Reads the header. Returns the client, if the header names one, and whether the client uses TLS.
 async fn read(stream: &Stream, limit: Duration) -> Result<(Option<IpAddr>, bool), Bad> {
     let (mut header, began) = (Vec::new(), now());
     while let more @ 1.. = missing(&header).map_err(|_| Bad::Header)? {

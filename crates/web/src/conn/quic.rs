@@ -21,7 +21,7 @@ pub(crate) async fn serve_quic(
 ) {
     let accept = |incoming: Incoming<'_>| {
         if is_open.load(Ordering::Relaxed) {
-            // None is held while waiting: a version that a reload has replaced is freed even if nobody connects.
+            // Loaded after the wait, so that a version that a reload has replaced is freed even if no client connects.
             context.accept_quic(incoming, local, &context.current.load());
         }
     };
@@ -29,13 +29,13 @@ pub(crate) async fn serve_quic(
 }
 
 impl AcceptContext {
-    /// Begins a connection within the limits. An incoming connection that is dropped is refused.
+    /// Accepts a connection if the limits permit it. Dropping `incoming` refuses the connection.
     fn accept_quic(&self, incoming: Incoming<'_>, local: SocketAddr, site: &Arc<Site>) {
         let address = incoming.remote_address().ip().to_canonical();
         if !site.trusts(address) && !site.admits(address) {
             return site.metrics.refused(Refused::Address);
         }
-        // Anyone could use up what an address may have that is not proven.
+        // Without a proof of the address, a client that forges it could use up the limit of another client.
         if site.limits(address) && !incoming.is_validated() {
             return incoming.retry();
         }
@@ -46,7 +46,8 @@ impl AcceptContext {
             return site.metrics.refused(Refused::MaxConnectionsPerAddress);
         };
         if let Some(tls) = self.accept_stages.tls {
-            // This handshake does not wait for a changed certificate; later ones get it.
+            // Loading a changed certificate may block, so this handshake still uses the old one, and later ones use the
+            // new one.
             tls.check_if_due();
         }
         // A reload may have changed the limit.

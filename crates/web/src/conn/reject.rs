@@ -14,10 +14,10 @@ use crate::respond::refusal::refuse;
 use crate::socket::gauge_guard::GaugeGuard;
 use crate::socket::linger::Linger;
 
-/// Time for the response to a rejected connection, and for reading on after it.
+/// Time limit for the response to a rejected connection, and for draining its input afterwards.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// Rejects a connection above a limit: 503 for the server's limit, 429 for that of the address. While `most`
+/// Rejects a connection above a limit: 503 for the server's limit, 429 for the limit of the address. While `most`
 /// connections of this processor are being rejected, further ones are closed without a response.
 pub(crate) fn reject(
     stream: Stream,

@@ -46,7 +46,7 @@ struct Part {
 /// Handles a cohort: each run becomes one operation of the disk stage.
 pub(crate) fn gather(disk: SharedStage<()>, cohort: &mut Cohort<Read, Answer>) {
     for run in merge(cohort) {
-        // If a run is refused, its replies are dropped, and the callers get an error.
+        // If the dispatch fails, the run's replies are dropped, and its callers get an error.
         let _ = disk.dispatch(move |_| run.read());
     }
 }
@@ -75,7 +75,8 @@ impl Run {
         self.offset + self.length as u64
     }
 
-    /// Whether a read that starts at or after this run's start is adjacent and fits into one read with it.
+    /// Whether a read can be merged into this run: it is adjacent, and the result is not too large. The read must start
+    /// at or after the start of the run.
     fn takes(&self, offset: u64, length: usize) -> bool {
         offset <= self.end() && offset + length as u64 - self.offset <= MAX_RUN as u64
     }
@@ -157,7 +158,7 @@ mod tests {
             (1, &[(0, 100), (100, 50), (120, 200)], (0, 320)),
             (1, &[(321, 10)], (321, 10)),
             (1, &[(5000, 9), (5000, 9), (5003, 2)], (5000, 9)),
-            // The largest read, and one that no longer fits.
+            // The largest merged read, and one that is too large to merge.
             (2, &[(0, HALF), (half, HALF)], (0, MAX_RUN)),
             (2, &[(2 * half, 1)], (2 * half, 1)),
         ];
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    /// A truncated file, a failing read, and a run that nobody reads.
+    /// A truncated file, a failing read, and a run whose callers have gone.
     async fn falls_short(gather: Gather, merged: &Merged, file: &File) {
         let asked = [(1, (0, 10)), (1, (10, 10)), (1, (20, 10))];
         let (_, answers) =

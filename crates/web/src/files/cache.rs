@@ -20,7 +20,7 @@ pub(crate) enum Value {
     File {
         /// Removes the file from all processors when it is dropped.
         published: Published<CachedFile>,
-        /// For requests on this processor.
+        /// Reference for requests on this processor.
         local: FileRef,
     },
     Block {
@@ -49,9 +49,9 @@ impl Value {
 struct Record {
     value: Value,
     bytes: usize,
-    /// Files that it keeps open.
+    /// Number of files that the value keeps open.
     open_files: usize,
-    /// Whether the block was used since the hand passed it; a file has a mark of its own.
+    /// Whether the block was used since the hand passed it. Files are marked in [`CachedFile`] instead.
     used: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct FileCache {
     budget: usize,
     /// Keys of values that keep files open, oldest first. Descriptors are scarcer than memory.
     open: VecDeque<u64>,
-    /// Files that they keep open.
+    /// Number of files that these values keep open.
     open_files: usize,
     max_open: usize,
     pub(crate) loads: Loads,
@@ -91,7 +91,7 @@ pub(crate) struct FileCache {
 /// A cache hit.
 pub(crate) struct Hit {
     pub(crate) file: Offer<CachedFile>,
-    /// The file should be checked for changes; set for one caller only.
+    /// Whether this caller should check the file for changes; only one caller at a time does.
     pub(crate) stale: bool,
 }
 
@@ -214,7 +214,7 @@ impl FileCache {
         self.used = self.used - record.bytes + bytes;
         record.bytes = bytes;
         let more = open_files - std::mem::replace(&mut record.open_files, open_files);
-        // It was just requested.
+        // The file was just requested, so it must not be evicted at once.
         if let Value::File { local, .. } = &record.value {
             local.touch();
         }
@@ -254,7 +254,7 @@ impl FileCache {
     }
 }
 
-/// Identity hasher: keys already are hashes.
+/// Identity hasher: the keys are already hashes.
 #[derive(Default)]
 pub(crate) struct Hashed(u64);
 

@@ -1,9 +1,9 @@
-//! A file in the cache, as all processors share it.
+//! A cached file, shared by all processors.
 //!
-//! Each file belongs to one partition of the cache, which publishes it in the file index. Requests on other
-//! processors find a replica there, so a hit is no message to the owner. Two fields change while a file is cached:
-//! the owner records each check for changes, and the first hit after the hand of the clock has passed marks the file
-//! as used. All other hits only read.
+//! Each file belongs to one partition of the cache, which publishes it in the file index. Requests on other processors
+//! find a replica there, so a hit needs no message to the owner. Two fields change while a file is cached: the owner
+//! records each check for changes, and the first hit after the clock hand has passed marks the file as used. All other
+//! hits only read the file.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use crate::site::HostId;
 /// Files by the key of their path, on every processor.
 pub(crate) type FileIndex = ReplicatedStage<CachedFile>;
 
-/// A file as requests of one processor share it.
+/// A processor's reference to a cached file, shared by its requests.
 pub(crate) type FileRef = Replica<CachedFile>;
 
 /// A cached file and its path.

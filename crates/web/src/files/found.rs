@@ -8,7 +8,7 @@ use crate::files::cached::{CachedFile, FileRef};
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 
-/// Target of a path.
+/// What a path leads to.
 pub(crate) enum Found {
     File(FileRef),
     Directory,

@@ -18,9 +18,9 @@ struct Load {
     host: HostId,
     path: Box<[u8]>,
     waiting: Vec<oneshot::LocalSender<LoadResult>>,
-    /// Operations that have stopped waiting, although their senders are in `waiting`.
+    /// Number of senders in `waiting` whose operations have stopped waiting.
     left: usize,
-    /// Used when no operation waits any more.
+    /// Signals that no operation waits any more.
     unwanted: Option<oneshot::LocalSender<()>>,
 }
 
@@ -50,7 +50,7 @@ impl Loads {
         }
     }
 
-    /// An event that occurs when all operations that waited for a load have left. It has occurred if none waits.
+    /// An event that occurs when the last operation stops waiting for a load. If none waits, it has already occurred.
     pub(crate) fn unwanted(&mut self, key: u64) -> oneshot::LocalReceiver<()> {
         let (sender, unwanted) = oneshot::local();
         if let Some(load) = self.0.get_mut(&key).filter(|load| load.left < load.waiting.len()) {
@@ -72,7 +72,8 @@ impl Loads {
     }
 }
 
-/// Ends a load when it is dropped, also if the operation is terminated. The waiting operations then retry.
+/// Guard of a load in progress. Dropping it ends the load, even if the operation is terminated; waiting operations then
+/// retry.
 pub(crate) struct Loading<'a> {
     pub(crate) cache: &'a Partition<FileCache>,
     pub(crate) key: u64,
@@ -92,7 +93,7 @@ impl Drop for Loading<'_> {
     }
 }
 
-/// An operation that waits for a load, and leaves when it is dropped.
+/// An operation that waits for a load. Dropping it stops waiting.
 pub(crate) struct Waiting<'a> {
     pub(crate) cache: &'a Partition<FileCache>,
     pub(crate) key: u64,

@@ -27,7 +27,7 @@ use crate::files::read::read;
 use crate::files::stages::FileStages;
 use crate::site::{Host, HostId, HostIndex, Site};
 
-/// Attempts to read a file that changes meanwhile: slow disks and busy writers may collide a few times.
+/// Attempts to read a file that changes while it is read: with slow disks and busy writers, a few attempts may fail.
 const ATTEMPTS: usize = 5;
 
 /// Looks up a host's `path` in the partition that owns it. Also returns the memory of the path.
@@ -99,7 +99,7 @@ async fn load_or_revalidate(lookup: Lookup) -> (Vec<u8>, LookupResult) {
         }
         Ok(Loaded::File(file)) => Ok(Found::File(stages.index.keep(file))),
         Ok(Loaded::Directory) => Ok(Found::Directory),
-        // The name of an encoding is no path.
+        // A client cannot request the internal name of an encoding.
         Ok(Loaded::Variant(_)) => Err(Failure::Missing),
         Err(failure) => Err(failure),
     };
@@ -195,7 +195,7 @@ impl Lookup {
         result
     }
 
-    /// Publishes a file. The result refers to it, and stays valid if the value is not cached.
+    /// Publishes a file. The returned reference stays valid even if the value is not cached.
     fn published(&self, entry: Option<Entry>) -> (Option<Value>, Loaded) {
         let Some(entry) = entry else { return (None, Loaded::Directory) };
         let file = CachedFile::new(self.id(), &self.path, entry, now());
@@ -233,7 +233,7 @@ impl Lookup {
                 return Ok(Some(self.entry(metadata, Content::Whole(bytes)).await));
             }
         }
-        // The writer may stop later.
+        // A later request may find the file unchanged.
         Err(Failure::Busy)
     }
 

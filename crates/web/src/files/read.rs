@@ -21,7 +21,7 @@ pub(crate) async fn read(
     offset: u64,
     length: usize,
 ) -> Answer {
-    // Reserve before the read, so that concurrent reads count each other's bytes.
+    // Reserved before the read, so that concurrent reads see each other's memory.
     let reserved = site.memory.content.reserve(length);
     let item = Read { file: file.clone(), id, offset, length, reserved };
     let call = stages.aggregator.call(site.cache_key((id, 0_u64)), item);

@@ -8,7 +8,8 @@ use crate::files::aggregator;
 use crate::files::cache::FileCache;
 use crate::files::cached::FileIndex;
 
-/// Cache bytes for each replica of a file that a processor may have: most files of a site are larger.
+/// Cache bytes per replica that a processor may keep. Most files of a site are larger, so replicas suffice for a full
+/// cache.
 const BYTES_PER_REPLICA: usize = 4096;
 /// Cache bytes of a partition; smaller caches have fewer partitions. No value is larger than its partition, and a
 /// compressed file may take half of one.

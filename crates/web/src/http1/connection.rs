@@ -51,7 +51,7 @@ pub(crate) struct Connection {
     /// Buffer for the decoded path, reused between requests.
     pub(super) path: Vec<u8>,
     pub(super) peer: Peer,
-    /// If set, every request is redirected to this TLS port.
+    /// The TLS port to which every request is redirected, if any.
     pub(super) https: Option<u16>,
 }
 
@@ -61,7 +61,7 @@ pub(super) enum Next {
     Close,
     /// Continue as HTTP/2: the client sent its preface.
     Http2,
-    /// Close after the client had time to read the response.
+    /// Close after the client has had time to read the response.
     Linger,
 }
 
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// A connection on which requests were received on another processor.
+    /// Marks a connection that has received requests on another processor.
     pub(crate) fn resumed(self) -> Self {
         Self { has_begun: true, ..self }
     }
@@ -174,7 +174,7 @@ impl Connection {
             Err(_) if site.h2c && https.is_none() && !*has_begun && is_http2(input) => {
                 return Ok(Next::Http2);
             }
-            // The rest of the preface is on its way.
+            // Wait for the rest of the preface.
             Err(_) if site.h2c && https.is_none() && !*has_begun && is_start_of_http2(input) => {
                 *scan = Scan::default();
                 begun.get_or_insert_with(now);
@@ -233,8 +233,7 @@ impl Connection {
             Body::None => None,
             body => match BodyParser::new(body, &site.limits) {
                 Ok(discard) => Some(discard),
-                // The body is too large to discard. Report it now: a response to the request may not precede
-                // it.
+                // The body is too large to discard. Send the error instead of a response to the request.
                 Err(reject) => {
                     let (host, site) = (site.host(request.host), site.clone());
                     let page = move |out: &mut ResponseBuffer, status, reply| {
@@ -279,7 +278,7 @@ impl Connection {
         }
     }
 
-    /// Sends the last response. `has_body` means that a part of its request may not have been read.
+    /// Sends the last response. `has_body` means that part of the request's body may be unread.
     pub(super) async fn last(&mut self, has_body: bool) -> io::Result<Next> {
         self.out.send_last().await?;
         std::mem::take(&mut self.answered).sent(self.site.metrics.latency());

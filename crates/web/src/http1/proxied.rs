@@ -1,4 +1,4 @@
-//! Requests on an HTTP/1.1 connection that other servers answer.
+//! Requests on an HTTP/1.1 connection that are forwarded to other servers.
 
 use std::io;
 use std::time::Duration;
@@ -35,12 +35,12 @@ impl Connection {
         }
     }
 
-    /// Passes a request, whose body begins at `taken`, to a server. Writer and input are lent to the operation that does
-    /// it.
+    /// Forwards a request, whose body begins at `taken`, to a server. The operation that does this borrows the writer
+    /// and the input.
     async fn proxied(&mut self, job: Box<Job>, reply: Reply, began: Duration) -> io::Result<Next> {
-        // Waiting for a server is no work of this one.
+        // While it waits for the server, the request causes no load here, so it does not keep its permit.
         self.permit = None;
-        // Nor must the responses to earlier requests wait for it.
+        // Responses to earlier requests must not wait for the server.
         if let Err(error) = self.out.send().await {
             self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
             return Err(error);
@@ -63,7 +63,7 @@ impl Connection {
         };
         let Finished { out, body, end } = match exchange.start().await {
             Ok(finished) => finished,
-            // The operation limit is reached: the exchange has not begun, and its input is gone.
+            // The operation limit is reached. The exchange has not begun, but its input is lost with it.
             Err(CallError::Full { .. }) => {
                 self.taken = 0;
                 self.out.buffer.begin();
@@ -89,7 +89,7 @@ impl Connection {
         self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
         match end? {
             End::KeepAlive => Ok(Next::Request),
-            // A client that does not expect the close may be sending its next request.
+            // A client that expects a persistent connection may already be sending its next request.
             End::Close => self.last(!is_read || reply.keep_alive).await,
             End::Tunnel => Ok(Next::Close),
         }

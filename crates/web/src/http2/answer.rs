@@ -92,10 +92,10 @@ impl ResponseStream for StreamAnswer {
         match (self.state, result) {
             (State::Content(None), Ok(())) => {
                 self.state = State::Done;
-                // If the stream has ended, there is nothing to do.
+                // An error means that the stream has ended.
                 let _ = self.connection.borrow_mut().send(self.stream, &[], true);
             }
-            // The client did not open its window in time. This is no server error (RFC 9113 §7).
+            // The client did not open its window in time. This is not a server error (RFC 9113 §7).
             (_, Err(error)) if error.kind() == io::ErrorKind::TimedOut => self.reset(Code::CANCEL),
             _ => self.reset(Code::INTERNAL_ERROR),
         }

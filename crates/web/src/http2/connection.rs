@@ -24,13 +24,13 @@ use crate::stages::Stages;
 
 /// Concurrent requests per connection.
 const MAX_CONCURRENT_STREAMS: u32 = 128;
-/// Output above which no more input is processed, in bytes: a client that does not read its responses does
-/// not get more.
+/// Bytes of pending output above which no more input is processed, so that a client that does not read its responses
+/// cannot request more.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 /// Time for the client to close the connection after GOAWAY.
 const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves a connection with HTTP/2, as an operation of its own. `early` contains bytes already received.
+/// Starts a separate operation that serves a connection with HTTP/2. `early` contains bytes already received.
 pub(crate) fn dispatch(
     transport: Rc<Wire>,
     stages: Stages,
@@ -96,7 +96,7 @@ async fn serve(
             // frames.
             driver.io.linger().await;
         }
-        // Its requests are of no more use.
+        // Its requests are cancelled.
         Ended::Theirs => driver.connection.borrow_mut().disconnect(),
     }
 }
@@ -116,9 +116,9 @@ struct Driver {
     streams: Streams,
     /// Received bytes that are not processed: the beginning of a frame.
     input: Vec<u8>,
-    /// A graceful shutdown has begun.
+    /// Whether a graceful shutdown has begun.
     is_leaving: bool,
-    /// There were streams at the previous turn.
+    /// Whether there were streams at the previous turn.
     had_streams: bool,
     /// The last turn with a stream.
     active: Duration,
@@ -140,8 +140,8 @@ impl Driver {
                 }
             }
             if accepted && self.connection.borrow().output_len() > 0 {
-                // The output so far does not answer the requests. Send it with the responses of those that
-                // are answered in this turn of the processor.
+                // The pending output contains no responses to these requests. Send it together with the responses that
+                // are ready in this turn of the processor.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -150,7 +150,7 @@ impl Driver {
                     return Poll::Ready(Ended::Ours);
                 }
                 Poll::Ready(Ok(())) => {
-                    // Nothing is left to send; a stream wakes the connection when there is.
+                    // Nothing is left to send. Register to be woken when a stream has output.
                     let _ = self.connection.borrow_mut().poll_output(context);
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Ended::Theirs),
@@ -175,13 +175,13 @@ impl Driver {
             drop(connection);
             let Some(request) = next else { break };
             accept(&mut self.streams, request);
-            // A reload may have changed it.
+            // A reload may have changed the limit.
             self.connection.borrow_mut().set_body_limit(self.streams.body_limit());
             any = true;
         }
         self.input.drain(..taken);
         if any {
-            // A reload may have changed them.
+            // A reload may have changed the timeouts.
             let timeouts = self.streams.timeouts();
             self.io.set_timeout(IoTimeout::after(timeouts.send));
             self.limits = (timeouts.request, timeouts.idle);

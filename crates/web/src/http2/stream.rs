@@ -38,7 +38,7 @@ struct Shared {
     connection: SharedConnection,
     stages: Stages,
     peer: Peer,
-    /// Weak, since the connection closes also while requests are in progress.
+    /// Weak, because the connection may close while requests are in progress.
     transport: Weak<Wire>,
     is_tls: bool,
     /// Requests with responses in the connection's output.
@@ -78,8 +78,8 @@ impl Streams {
 /// Starts a request as an operation of the control stage.
 pub(super) fn accept(streams: &mut Streams, request: phalanx_http2::Request) {
     let shared = streams.shared.clone();
-    // A client that resets its requests immediately has no open streams by its own count, but the server is
-    // still working on them.
+    // If a client resets requests immediately, it has no open streams, but the server is still working on the requests.
+    // So they are counted here.
     if streams.open.get() >= streams.bound {
         shared.connection.borrow_mut().reset(request.stream, Code::REFUSED_STREAM);
         return;
@@ -137,7 +137,7 @@ impl RequestStream for Http2Stream<'_> {
     }
 }
 
-/// The content of a request, for another server.
+/// The content of a request that is forwarded to another server.
 struct Content {
     connection: SharedConnection,
     stream: u32,

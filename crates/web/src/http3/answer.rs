@@ -10,8 +10,8 @@ use phalanx_http3::Code;
 use crate::http3::outgoing::Outgoing;
 use crate::respond::writer::ResponseStream;
 
-/// Complete responses whose ends wait for the client's window. The connection sends them. Each belongs to a stream that is
-/// open, so their number is bounded.
+/// Complete responses whose last bytes wait for the client's window; the connection sends them. Their number is bounded
+/// by the number of open streams.
 pub(super) type Tails = Rc<RefCell<Vec<Rc<RefCell<Outgoing>>>>>;
 
 /// The response of one stream. Dropping it resets the stream, unless the response is complete.
@@ -27,9 +27,9 @@ pub(super) struct StreamAnswer {
 enum State {
     /// Nothing was sent.
     Head,
-    /// The head was sent, and this much content is left to be sent, in one frame.
+    /// The head was sent. The number is the bytes of content left to send, in one frame.
     Content(u64),
-    /// The head was sent, and content of unknown length follows; this much of a frame is left.
+    /// The head was sent, and content of unknown length follows. The number is the bytes left in the current frame.
     Pieces(u64),
     Done,
 }
@@ -52,7 +52,7 @@ impl StreamAnswer {
         }
     }
 
-    /// Ends the stream behind a complete response.
+    /// Ends the stream after a complete response.
     fn finish(&mut self) {
         self.state = State::Done;
         if !self.outgoing.borrow_mut().finish() {
@@ -133,7 +133,7 @@ impl ResponseStream for StreamAnswer {
     fn end(&mut self, result: io::Result<()>) {
         match (self.state, result) {
             (State::Pieces(0), Ok(())) => self.finish(),
-            // The client did not open its window in time. This is no server error.
+            // The client did not open its window in time. This is not a server error.
             (_, Err(error)) if error.kind() == io::ErrorKind::TimedOut => {
                 self.reset(Code::REQUEST_CANCELLED);
             }

@@ -21,7 +21,7 @@ use crate::site::CurrentSite;
 use crate::socket::peer::Peer;
 use crate::stages::Stages;
 
-/// Serves a connection with HTTP/3, as an operation of its own.
+/// Starts a separate operation that serves a connection with HTTP/3.
 pub(crate) fn dispatch(connection: Connection, stages: Stages, current: CurrentSite, peer: Peer) {
     let site = current.clone();
     let serve = move |_| serve(connection, stages, current, peer);
@@ -57,7 +57,7 @@ async fn serve(connection: Connection, stages: Stages, current: CurrentSite, pee
             is_draining = true;
             driver.leave();
         }
-        // The program does not wait until lost datagrams were repeated.
+        // A shutdown does not wait for lost datagrams to be sent again.
         let is_over = |driver: &Driver| is_draining && driver.connection.has_sent_close();
         match driver.poll(context) {
             Poll::Pending if !is_over(&driver) => Poll::Pending,
@@ -75,12 +75,12 @@ struct Driver {
     flood: SharedFlood,
     /// The limit that the client has exceeded.
     excess: Option<Excess>,
-    /// Those of the version of the site at the begin of the connection.
+    /// The timeouts of the configuration that was current when the connection began.
     timeouts: Timeouts,
     max_head: usize,
     metrics: HttpMetrics,
     floods: Floods,
-    /// The number of the next request's stream.
+    /// Number of the next request's stream.
     next: u64,
     /// After GOAWAY, the number of the first stream that is refused.
     refused: Option<u64>,

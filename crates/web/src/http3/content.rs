@@ -26,9 +26,9 @@ pub(super) struct Incoming {
     receiver: Receiver,
     /// Received bytes that are not processed.
     input: Bytes,
-    /// The first piece of the content, if it is still to be taken.
+    /// The first piece of the content, until it is taken.
     first: Vec<u8>,
-    /// The request is complete, or nobody reads the rest.
+    /// Whether the request is complete, or the rest is not read.
     is_done: bool,
     /// Content that was read and discarded, in bytes.
     discarded: u64,
@@ -62,9 +62,9 @@ impl Incoming {
                 break head;
             }
             ready!(self.poll_input(context))?;
-            // Without a head, the end of the stream is an error.
+            // The stream ended before the head, which is an error.
         };
-        // The end usually arrives with the head.
+        // The end of the stream usually arrives with the head.
         while !self.is_done && self.input.is_empty() {
             match self.poll_input(context) {
                 Poll::Ready(Ok(())) => (),
@@ -75,7 +75,7 @@ impl Incoming {
         Poll::Ready(Ok((head, !self.is_done)))
     }
 
-    /// Processes input until `take` takes something; `None` if there is none.
+    /// Processes input until `take` returns something; `None` if the input does not suffice.
     fn process<T>(
         &mut self,
         mut take: impl FnMut(Received<'_>) -> Option<T>,
@@ -202,7 +202,7 @@ impl Drop for Incoming {
     }
 }
 
-/// The content of a request, for another server.
+/// The content of a request that is forwarded to another server.
 pub(super) struct Content {
     pub(super) incoming: Rc<RefCell<Incoming>>,
     pub(super) outgoing: Rc<RefCell<Outgoing>>,

@@ -13,10 +13,10 @@ const MAX_READ_BYTES: usize = 4096;
 #[derive(Default)]
 pub(super) struct Control {
     own: Option<SendStream>,
-    /// Bytes of the own control stream that are not sent yet.
+    /// Unsent bytes of the server's control stream.
     queue: Vec<u8>,
     peer: Peer,
-    /// Streams of the client, of which QUIC bounds the number.
+    /// The client's streams; QUIC bounds their number.
     streams: Vec<(ReceiveStream, PeerStream)>,
 }
 
@@ -32,8 +32,8 @@ impl Control {
         encoder::goaway(&mut self.queue, first);
     }
 
-    /// Sends what is queued, as far as the client's window permits. Without a control stream, because the client permits
-    /// none, the queue is discarded.
+    /// Sends the queue, as far as the client's window permits. Discards the queue if the client permits no control
+    /// stream.
     pub(super) fn flush(&mut self, context: &mut Context<'_>) {
         let Some(own) = &mut self.own else { return self.queue.clear() };
         while !self.queue.is_empty() {
@@ -67,7 +67,7 @@ impl Control {
     /// If the client violates the protocol.
     pub(super) fn read(&mut self, id: u64, flood: &mut Flood) -> Result<(), Error> {
         let place = self.streams.iter().position(|(stream, _)| stream.id() == id);
-        // The rest of an unknown stream was refused.
+        // A stream of unknown type, whose rest was refused.
         let Some(place) = place else { return Ok(()) };
         let (stream, receiver) = &mut self.streams[place];
         let is_needed = loop {

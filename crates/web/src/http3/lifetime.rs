@@ -23,9 +23,9 @@ pub(super) enum Phase {
 
 /// The time limits of a connection without requests.
 pub(super) struct Lifetime {
-    /// The last time with a request, or with progress of responses.
+    /// The last time at which a request was in progress or a response made progress.
     active: Duration,
-    /// Requests in progress and responses that were not acknowledged, at the previous turn.
+    /// Requests in progress and unacknowledged responses at the previous turn.
     responses: usize,
     timer: Deadline,
 }
@@ -36,7 +36,7 @@ impl Lifetime {
         Self { active: now(), responses: 0, timer }
     }
 
-    /// The handshake is complete, a request has begun, or GOAWAY was sent.
+    /// Restarts the time limit: the handshake is complete, a request has begun, or GOAWAY was sent.
     pub(super) fn restart(&mut self) {
         self.active = now();
     }

@@ -16,7 +16,7 @@ pub(super) struct Outgoing {
     stream: SendStream,
     /// Heads, and starts of frames.
     queue: Vec<u8>,
-    /// The stream ends behind the queue.
+    /// Whether the stream ends after the queue.
     ends: bool,
     /// The stream was reset.
     is_reset: bool,
@@ -31,8 +31,8 @@ impl Outgoing {
         Self { stream, queue: Vec::new(), ends, is_reset, stop_code, flood }
     }
 
-    /// Whether the request may have had an effect. Until then, it is rejected if it is dropped; afterwards, the client need
-    /// not send the rest of a request that is answered (RFC 9114 §4.1). The code of a reset stays.
+    /// Sets whether the request may have had an effect. If not, dropping it rejects the request; otherwise, it asks the
+    /// client not to send the rest of an answered request (RFC 9114 §4.1). The code of an earlier reset is kept.
     pub(super) fn set_begun(&mut self, has_begun: bool) {
         if self.is_reset {
             return;
@@ -40,8 +40,8 @@ impl Outgoing {
         self.stop_code = if has_begun { Code::NO_ERROR } else { Code::REQUEST_REJECTED };
     }
 
-    /// The code with which the client is asked to stop sending: that of a reset, so that both directions end alike (RFC 9114
-    /// §4.1.1).
+    /// The code with which the client is asked to stop sending. After a reset it is the code of the reset, so that both
+    /// directions end alike (RFC 9114 §4.1.1).
     pub(super) fn stop_code(&self) -> Code {
         self.stop_code
     }
@@ -65,7 +65,7 @@ impl Outgoing {
     /// Sends the queue, as far as possible without waiting.
     pub(super) fn flush(&mut self) {
         let mut context = Context::from_waker(std::task::Waker::noop());
-        // An error occurs again when more is sent.
+        // An error is reported again by the next send.
         let _ = self.poll_flush(&mut context);
     }
 
@@ -92,7 +92,7 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends content behind the queue. Returns how many bytes, at least one.
+    /// Sends content after the queue. Returns the number of bytes sent, at least one.
     pub(super) fn poll_content(
         &mut self,
         context: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl Outgoing {
         Poll::Ready(Ok(sent))
     }
 
-    /// Ends the stream behind the queue. Returns whether the queue was sent.
+    /// Ends the stream after the queue. Returns whether the queue was sent.
     pub(super) fn finish(&mut self) -> bool {
         (self.ends, self.stop_code) = (true, Code::NO_ERROR);
         self.flush();

@@ -30,7 +30,7 @@ pub(super) struct Streams {
     current: CurrentSite,
     /// Version of the site for the next request.
     site: Arc<Site>,
-    /// Requests in progress, of which QUIC bounds the number.
+    /// Requests in progress; QUIC bounds their number.
     open: Rc<Cell<usize>>,
 }
 
@@ -103,7 +103,7 @@ impl Streams {
 /// Handles one request.
 async fn serve(shared: Rc<Shared>, site: Arc<Site>, mut incoming: Incoming, answer: StreamAnswer) {
     let head = poll_fn(|context| incoming.poll_head(context));
-    // Boxed: nearly all heads have arrived when their stream opens.
+    // Boxed because it is rare: nearly all heads have arrived when their stream opens.
     let Ok(Ok((head, has_body))) = Box::pin(timeout(site.timeouts.request, head)).await else {
         return;
     };

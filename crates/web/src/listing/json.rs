@@ -46,7 +46,7 @@ pub(super) fn write(path: &[u8], names: &[DirEntry], cut: bool) -> Vec<u8> {
         }
     });
     let listing = Listing { path, cut, entries: entries.collect() };
-    // Serialization cannot fail: there are no maps with other keys than strings.
+    // Serialization cannot fail: all keys are strings.
     let mut out = serde_json::to_vec(&listing).unwrap_or_default();
     out.push(b'\n');
     out

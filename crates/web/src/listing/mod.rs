@@ -63,7 +63,7 @@ impl View {
     }
 }
 
-/// Whether a name is listed. Hidden files are not served either.
+/// Whether a name is listed. Hidden files are neither listed nor served.
 pub(crate) fn is_shown(name: &[u8]) -> bool {
     !name.starts_with(b".") && !name.contains(&b'\\') && !name.iter().any(u8::is_ascii_control)
 }

@@ -80,7 +80,7 @@ fn row(out: &mut String, named: &DirEntry) {
         DirEntryKind::File => ("f", ""),
         DirEntryKind::Link | DirEntryKind::Other => ("l", ""),
     };
-    // The prefix `./` prevents that a name is parsed as a scheme or an absolute path.
+    // Without the prefix `./`, a browser could read a name as a scheme or an absolute path.
     let _ = write!(out, "<tr class=\"{class}\"><td><a href=\"./{}{slash}\">", segment(&named.name));
     escape(out, &named.name);
     let _ = write!(out, "{slash}</a></td><td>");

@@ -133,7 +133,7 @@ async fn write_all(lines: Rc<Lines>) {
     }
 }
 
-/// Resets a value when the operation ends, also if it is dropped.
+/// Resets a value when the operation ends or is dropped.
 struct Reset<'a, T: Default>(&'a Cell<T>);
 
 impl<T: Default> Drop for Reset<'_, T> {
@@ -151,7 +151,7 @@ mod tests {
     use crate::config::{AccessLog, Config};
     use crate::log::outputs::Logs;
 
-    /// Lines that a slow file has not taken yet count as well.
+    /// Lines that a slow file has not accepted yet count towards the limit.
     #[test]
     fn lines_that_are_being_written_are_buffered() {
         let mut graph = Graph::new();

@@ -1,9 +1,9 @@
 //! The access logs.
 //!
-//! A connection records its requests (`records.rs`) and submits the records once the responses were sent. The
-//! log stage's cohort operation formats the lines of a whole cohort into its processor's buffers, one for each log
+//! A connection records its requests (`records.rs`) and submits the records once the responses were sent. The log
+//! stage's cohort operation formats the lines of a whole cohort into its processor's buffers, one for each log
 //! (`lines.rs`), and a thread that may block appends each buffer to its file with one write (`sink.rs`). No processor
-//! waits for a log: if its file is too slow, lines are dropped and counted. The records name the log of their
+//! waits for a log: if a file is too slow, lines are dropped and counted. The records name the log of their
 //! configuration (`outputs.rs`), so that a reload can add, change and remove logs.
 
 mod lines;
@@ -61,13 +61,13 @@ impl AccessRecorder {
         Self { log, address, records: None, is_open: false }
     }
 
-    /// A recorder for another request of the same client whose response is sent separately.
+    /// A recorder for another stream of the same client, whose response is sent separately.
     pub(crate) fn for_stream(&self) -> Self {
         Self::new(self.log, self.address)
     }
 
-    /// Records a request before it is answered, if its host has a log. Its first byte arrived at `began`. A trusted proxy
-    /// has `named` its client.
+    /// Records a request before it is answered, if its host has a log. `began` is the arrival time of its first byte,
+    /// `named` the client that a trusted proxy has named.
     pub(crate) fn request(
         &mut self,
         (logs, host): (&Arc<Logs>, Option<usize>),
@@ -97,8 +97,8 @@ impl AccessRecorder {
         }
     }
 
-    /// Records the response to the last request, if that is logged: its authenticated user, its status and the bytes of
-    /// its content.
+    /// Records the response to the last request, if it is logged: the authenticated user, the status and the bytes of
+    /// content.
     pub(crate) fn finish(&mut self, user: Option<&[u8]>, status: u16, bytes: u64) {
         if std::mem::take(&mut self.is_open)
             && let Some(records) = &mut self.records
@@ -117,7 +117,7 @@ impl AccessRecorder {
 
     fn records(&mut self, logs: &Arc<Logs>) -> &mut LogRecords {
         if self.records.as_ref().is_some_and(|records| !records.is_of(logs)) {
-            // Requests from before a reload: they have their responses.
+            // The earlier requests belong to the configuration before a reload, and are already answered.
             Flush::submit(self.take());
         }
         self.records.get_or_insert_with(|| LogRecords::pooled(logs))
@@ -135,7 +135,7 @@ impl Flush {
     pub(crate) fn submit(flush: Option<Self>) {
         let Some(Self { log, mut records }) = flush else { return };
         records.left = now();
-        // If the operation limit is reached, losing log lines is the smaller problem.
+        // At the operation limit, log lines are lost rather than requests.
         let _ = log.0.dispatch(records);
     }
 }

@@ -1,4 +1,4 @@
-//! The logs of a configuration: which log has the lines of each host.
+//! The logs of a configuration, and which host uses which log.
 
 use std::io;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub(crate) type Unopened = (LogTarget, io::Error);
 /// The logs of a configuration.
 pub(crate) struct Logs {
     outputs: Vec<Arc<Output>>,
-    /// The log of each host.
+    /// Index of each host's log.
     hosts: Vec<Option<usize>>,
-    /// The log of requests without a host.
+    /// Index of the log for requests without a host.
     server: Option<usize>,
     lost: Counter,
 }
@@ -69,12 +69,12 @@ impl Logs {
         Ok(Arc::new(Self { outputs, hosts, server, lost }))
     }
 
-    /// The number of the log of a host, or of requests without a host; `None` if they are not logged.
+    /// The index of the log of a host, or of requests without a host; `None` if they are not logged.
     pub(super) fn of(&self, host: Option<usize>) -> Option<usize> {
         host.map_or(self.server, |host| self.hosts[host])
     }
 
-    /// The log with this number.
+    /// The log with this index.
     pub(super) fn output(&self, number: usize) -> &Arc<Output> {
         &self.outputs[number]
     }
@@ -84,7 +84,7 @@ impl Logs {
         self.outputs.iter().for_each(|output| output.sink.reopen());
     }
 
-    /// Counter of lost lines: a file was too slow, or a write failed.
+    /// Counter of lines lost because a file was too slow or a write failed.
     pub(crate) fn lost(&self) -> &Counter {
         &self.lost
     }

@@ -18,7 +18,7 @@ const MAX_POOLED_TEXT_BYTES: usize = 8 * 1024;
 
 /// Records of a connection's requests.
 pub(crate) struct LogRecords {
-    /// Those of the configuration that serves the requests; `None` in the pool, where they would keep files open.
+    /// The logs of the configuration that serves the requests; `None` in the pool, because they would keep files open.
     logs: Option<Arc<Logs>>,
     requests: Vec<LogRecord>,
     text: Vec<u8>,
@@ -53,7 +53,7 @@ impl LogRecords {
         records
     }
 
-    /// Whether these are records for these logs.
+    /// Whether the records belong to these logs.
     pub(super) fn is_of(&self, logs: &Arc<Logs>) -> bool {
         self.logs.as_ref().is_some_and(|own| Arc::ptr_eq(own, logs))
     }
@@ -70,7 +70,8 @@ impl LogRecords {
         });
     }
 
-    /// Adds a request from `address` for log number `log`, with the pieces of its line, and the other texts.
+    /// Adds a request from `address` to the log with index `log`, with the pieces of its request line and the other
+    /// texts.
     pub(super) fn push(
         &mut self,
         log: usize,

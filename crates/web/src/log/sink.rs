@@ -1,8 +1,8 @@
 //! Destination of an access log: a file or the standard output.
 //!
-//! Runs on a thread that may block. A renamed or removed file is reopened before the next write, so log
-//! rotation requires no signal; a signal forces it. A pipe without a reader is given one second, then its
-//! lines are lost: a stalled log never prevents the server from stopping.
+//! Runs on a thread that may block. A renamed or removed file is reopened before the next write, so log rotation
+//! requires no signal; a signal forces it. A write to a pipe that nobody reads waits for one second, then its lines are
+//! lost. So a stalled log never prevents the server from stopping.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -43,11 +43,11 @@ pub(crate) struct Sink {
 
 struct State {
     target: Target,
-    /// Lost lines that no message on stderr has counted.
+    /// Lost lines not yet reported on stderr.
     unreported: u64,
     /// Time of the last report.
     reported: Option<Instant>,
-    /// Why the file was not reopened, if the last attempt has failed.
+    /// Error of the last attempt to reopen the file, if it failed.
     unopened: Option<io::ErrorKind>,
 }
 
@@ -61,8 +61,8 @@ struct Stream {
     file: File,
     /// Whether writes may have to wait for a reader.
     waits: bool,
-    /// Whether the last write has waited for a reader in vain. The next one does not wait, so that a stalled reader does
-    /// not hold up other logs.
+    /// Whether the last write has timed out waiting for a reader. The next one does not wait, so that a stalled reader
+    /// does not delay other logs.
     stalled: bool,
     /// Whether the last line is incomplete.
     cut: bool,
@@ -84,13 +84,13 @@ impl Sink {
         };
         let reopen = Arc::default();
         let register = || signal_hook::flag::register(SIGUSR1, Arc::clone(&reopen));
-        // Registration fails only for signals that cannot be handled, which this is not.
+        // Registration fails only for signals that cannot be handled.
         let signal = if signals { register().ok() } else { None };
         let state = State { target, unreported: 0, reported: None, unopened: None };
         Ok(Self { state: Mutex::new(state), reopen, signal, lost })
     }
 
-    /// Whether this log has this destination.
+    /// Whether the log is written to this destination.
     pub(super) fn leads_to(&self, target: &LogTarget) -> bool {
         match (&self.locked().target, target) {
             (Target::Stdout(_), LogTarget::Stdout) => true,
@@ -108,7 +108,7 @@ impl Sink {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts lines that never reach [`append`](Self::append).
+    /// Counts lines that were lost before [`append`](Self::append).
     pub(super) fn lose(&self, lines: u64) {
         self.lost.add(lines);
     }
@@ -153,9 +153,10 @@ impl Sink {
     }
 }
 
-/// Handles SIGUSR1 from now on, also without a log. Scripts that rotate logs may send it, and it would end the process.
+/// Handles SIGUSR1 from now on, even without a log, because log rotation may send it, and by default the signal ends
+/// the process.
 pub(crate) fn handle_reopen_signal() {
-    // It fails only for signals that cannot be handled, which this is not.
+    // Registration fails only for signals that cannot be handled.
     let _ = signal_hook::flag::register(SIGUSR1, Arc::default());
 }
 
@@ -243,7 +244,7 @@ impl Stream {
 fn writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     let mut polled = [PollFd::new(&fd, PollFlags::OUT)];
-    // The write reports errors.
+    // Errors of the descriptor are reported by the write.
     !matches!(poll(&mut polled, Some(&limit)), Ok(0))
 }
 

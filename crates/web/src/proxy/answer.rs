@@ -17,18 +17,18 @@ use crate::upstream::Failure;
 /// Size of a response's head and of the interim responses before it, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Receives the head of a response into `input`, which holds at most a piece of the body behind it. Interim responses
-/// are dropped: 100 has been sent to the client already. If there is no response, they stay in `input`, which is empty
-/// only if nothing has arrived. The caller limits the time.
+/// Receives the head of a response into `input`, perhaps followed by a piece of the body. Interim responses are
+/// removed, since the client has already got a 100. They stay in `input` if no final response follows, so an empty
+/// `input` means that nothing has arrived. The caller limits the time.
 pub(super) async fn receive_head(
     wire: &Wire,
     input: &mut Vec<u8>,
     job: &Job,
 ) -> Result<Response, Failure> {
-    // The length of the interim responses.
+    // Length of the interim responses so far.
     let mut start = 0;
-    // Only a line end can complete a head, and a head has few lines. So a server that sends single bytes costs no more
-    // than another.
+    // The head is parsed only after a line end, which alone can complete it. So a server that sends single bytes costs
+    // no more than another.
     let mut has_line = false;
     loop {
         if has_line {
@@ -61,7 +61,7 @@ pub(super) async fn receive_head(
 fn is_final(response: &Response, input: &[u8], job: &Job) -> Result<bool, Failure> {
     match response.status {
         101 if job.protocols.allow(response.fields(input)) => Ok(true),
-        // The request has not proposed this protocol.
+        // The request has not proposed the protocol.
         101 => Err(Failure::Malformed),
         100..200 => Ok(false),
         200..600 => Ok(true),
@@ -69,8 +69,8 @@ fn is_final(response: &Response, input: &[u8], job: &Job) -> Result<bool, Failur
     }
 }
 
-/// The form of the response to the client. A client with HTTP/1.0 finds the end of content of unknown length by the
-/// close of the connection.
+/// How to frame the response to the client. For an HTTP/1.0 client, the end of content of unknown length is the close
+/// of the connection.
 pub(super) fn form(response: &Response, reply: Reply) -> Reply {
     let is_unknown =
         matches!(response.content, Content::UntilClose | Content::Framed(Body::Chunked));
@@ -80,7 +80,7 @@ pub(super) fn form(response: &Response, reply: Reply) -> Reply {
     }
 }
 
-/// Writes the head for the client. `input` starts with that of the server.
+/// Writes the head for the client. `input` starts with the server's head.
 pub(super) fn relay_head(
     out: &mut ResponseWriter,
     (site, job): (&Site, &Job),
@@ -113,7 +113,7 @@ pub(super) fn relay_head(
     if let Some(alt_svc) = alt_svc {
         head = head.fields(alt_svc.all());
     }
-    // A client of HTTP/1.1 learns which protocol the server requires (RFC 9110 §15.5.22).
+    // An HTTP/1.1 client must get the protocol that the server requires (RFC 9110 §15.5.22).
     let requires = response.status == 426 && reply.version == Version::Http11;
     if response.status == 101 || requires {
         head = head.field("Connection", b"upgrade");
@@ -136,7 +136,7 @@ pub(super) fn relay_head(
     head.finish();
 }
 
-/// `Cache-Control` for a protected path, from that of the server.
+/// `Cache-Control` for a protected path, derived from the server's value.
 fn private_cache(response: &Response, input: &[u8]) -> String {
     let fields = response.fields(input);
     let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
@@ -151,7 +151,7 @@ fn upgrade<'a>(
     response.fields(input).filter(|(name, _)| name.eq_ignore_ascii_case("upgrade"))
 }
 
-/// The length of the content that a response to HEAD describes. The parser has checked it.
+/// The content length in a response to HEAD, which the parser has validated.
 fn declared(response: &Response, input: &[u8]) -> Option<u64> {
     let mut fields = response.fields(input);
     let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"))?;

@@ -1,7 +1,7 @@
 //! One attempt to get a response: the request is sent while the response is received.
 //!
-//! A server may answer before it has read all of the request, and may wait for its answer to be read before it reads on.
-//! Therefore neither direction waits for the other.
+//! A server may answer before it has read all of the request, and may not read on until its answer is read. Therefore
+//! neither direction waits for the other.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -30,17 +30,17 @@ use crate::upstream::{Failure, Lease};
 pub(super) enum Outcome {
     /// The response was relayed. The server's connection may be used again if `is_reusable`.
     Relayed { is_reusable: bool, keep_alive: bool },
-    /// The server has changed the protocol. `received` follows its response.
+    /// The server has switched the protocol. `received` are the bytes after its response.
     Upgraded { received: Vec<u8> },
     /// There is no response.
     Failed(Failure),
-    /// There is no response, because the server has waited too long for the body of the client.
+    /// There is no response, because the client has kept the server waiting for the body for too long.
     GivenUp,
     /// The server has closed the connection before it sent anything.
     Stale,
-    /// The client's body is at fault; it gets this response.
+    /// The client's body is invalid or too slow; the client gets this response.
     Refused(Status),
-    /// A response was begun and cannot be completed.
+    /// The response has begun and cannot be completed.
     Broken(Option<Failure>, io::Error),
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn attempt(
         }
     };
     lease.member().health.responded(now());
-    // If the client is still sending, the start of its next request will not be found.
+    // If the body is not read completely, the start of the client's next request cannot be found.
     let reply = if uploading.is_complete() { reply } else { reply.closing() };
     let reply = form(&response, reply);
     let reply = Reply { keep_alive: reply.keep_alive || response.status == 101, ..reply };
@@ -122,10 +122,10 @@ async fn relay(
         },
         Err(Broken::Client(error)) => Outcome::Broken(None, error),
         Err(Broken::Server(failure)) => {
-            // The client gets the received part, also without its end.
+            // The client gets the received part, even if the end is missing.
             let sent = out.send().await;
             let error = sent.err().unwrap_or(io::ErrorKind::UnexpectedEof.into());
-            // Nothing follows a request that its client has not completed.
+            // The server is not at fault if the client has not completed its request.
             Outcome::Broken(Some(failure).filter(|_| !uploading.has_failed()), error)
         }
     }
@@ -134,12 +134,12 @@ async fn relay(
 /// How sending the body has ended.
 enum Upload {
     Complete,
-    /// The server accepts no more. Its response may say why.
+    /// The server accepts no more of the body. Its response may give the reason.
     Stopped,
     Client(BodyError),
 }
 
-/// Sends the body to the server. `waiting` is since when it waits for the client.
+/// Sends the body to the server. `waiting` is the time since which it waits for the client.
 async fn upload(
     body: &mut RequestBody,
     wire: &Wire,
@@ -187,7 +187,7 @@ async fn upload(
 struct Uploading<'a, F> {
     upload: Pin<&'a mut F>,
     result: Option<Upload>,
-    /// Since when it waits for the client.
+    /// Time since which it waits for the client; `None` if it does not.
     waiting: &'a Cell<Option<Duration>>,
 }
 
@@ -215,15 +215,15 @@ impl<F: Future<Output = Upload>> Uploading<'_, F> {
         matches!(self.result, Some(Upload::Client(_)))
     }
 
-    /// Whether a server may close its connection without a response because of the client: it has failed, or the server
-    /// waits for the rest of its request.
+    /// Whether the client may be the reason that a server closes its connection without a response: the client has
+    /// failed, or the server waits for the rest of its request.
     fn excuses_close(&self) -> bool {
         let waits = |since: Duration| now().saturating_sub(since) >= SLOW_CLIENT;
         self.has_failed() || self.result.is_none() && self.waiting.get().is_some_and(waits)
     }
 
-    /// Sends the body, and receives the head of the response at the same time. The time limit begins when the body is
-    /// sent.
+    /// Sends the body and receives the head of the response concurrently. The time limit for the head begins when the
+    /// body is sent.
     async fn receive(
         &mut self,
         mut head: Pin<&mut impl Future<Output = Result<Response, Failure>>>,

@@ -33,7 +33,7 @@ pub(super) enum BodyError {
 /// A body on an HTTP/1.1 connection.
 pub(crate) struct ConnectionBody {
     pub(crate) transport: Rc<Wire>,
-    /// Received bytes; those before `taken` were processed.
+    /// Received bytes, of which the first `taken` have been processed.
     pub(crate) input: Vec<u8>,
     pub(crate) taken: usize,
     parser: BodyParser,
@@ -82,14 +82,14 @@ impl ConnectionBody {
 
 /// The content of a request on a stream.
 pub(crate) trait StreamContent {
-    /// Waits for content without taking any, so that the client cannot send more than it may before it is taken. Returns
-    /// false at the end of a request without content.
+    /// Waits for content without taking any, so that the client's window stays closed until the content is taken.
+    /// Returns false if the request ends without content.
     ///
     /// # Errors
     /// As [`poll_content`](Self::poll_content).
     fn poll_arrival(&self, context: &mut Context<'_>) -> Poll<Result<bool, StreamClosed>>;
 
-    /// Waits for content and appends it to `out`. Returns whether more may follow; nothing is appended at the end only.
+    /// Waits for content and appends it to `out`. Returns whether more may follow. Appends nothing only at the end.
     ///
     /// # Errors
     /// If the client has reset the stream, or the request is malformed.
@@ -138,7 +138,7 @@ impl StreamBody {
             self.arrival.waited(begun, out.len());
             match polled {
                 Ok(Ok(more)) => self.is_done = !more,
-                // It has reset the stream, or the length is not the declared one.
+                // The client has reset the stream, or the content does not have the declared length.
                 Ok(Err(StreamClosed)) => return Err(BodyError::Gone),
                 Err(_) => return Err(BodyError::Refused(Status::RequestTimeout)),
             }
@@ -152,7 +152,7 @@ impl StreamBody {
 
 /// How a body arrives.
 struct Arrival {
-    /// The least rate at which the client sends it, on average, in bytes per second; zero for none.
+    /// Minimum average rate at which the client must send the body, in bytes per second; zero for none.
     min_rate: u64,
     /// Bytes.
     received: u64,
@@ -180,8 +180,8 @@ impl Arrival {
         self.received += bytes as u64;
     }
 
-    /// Time for the next bytes. With a least rate, no client can hold a server's slot by sending a byte from time to
-    /// time.
+    /// Time for the next bytes. With a minimum rate, a client cannot hold a server's slot by sending a byte from time
+    /// to time.
     fn allowance(&self, idle: Duration) -> Duration {
         if self.min_rate == 0 {
             return idle;
@@ -208,8 +208,8 @@ impl RequestBody {
         }
     }
 
-    /// Appends the next piece of the content to `out`, which is empty. It stays empty at the end. A client may pause for
-    /// the `idle` time, and must not fall behind the least rate by more than that.
+    /// Appends the next piece of the content to the empty buffer `out`, which stays empty at the end of the content. A
+    /// client may pause for the `idle` time, and must not fall behind the minimum rate by more than that.
     pub(super) async fn next(
         &mut self,
         out: &mut Vec<u8>,
@@ -221,7 +221,7 @@ impl RequestBody {
         }
     }
 
-    /// Discards the rest of a stream, so that the bodies of other streams have its memory.
+    /// Discards the rest of a stream, so that its memory is available to the bodies of other streams.
     pub(super) fn abandon(&self) {
         if let Self::Stream(body) = self {
             body.content.discard();

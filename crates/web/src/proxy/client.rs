@@ -1,4 +1,4 @@
-//! The client of a request that is at a server: whether it still waits.
+//! The client of a forwarded request: whether it still waits.
 
 use std::future::poll_fn;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! One request at a server: obtain a connection, send the request, relay the response; or respond with an error.
+//! One request at a server: obtains a connection, sends the request and relays the response, or responds with an error.
 
 use std::io;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
 use crate::upstream::{Failure, Lease, Pools, Search};
 
-/// A request that is passed to a server, with all that its operation needs.
+/// A request to be forwarded to a server, with everything that its operation needs.
 pub(crate) struct Exchange {
     pub(crate) job: Box<Job>,
     pub(crate) site: Arc<Site>,
@@ -36,7 +36,7 @@ pub(crate) struct Finished {
     pub(crate) end: io::Result<End>,
 }
 
-/// The status to record for a request whose operation has ended with this error. The client gets no response.
+/// The status to log for a request whose operation has ended with this error. The client gets no response.
 pub(crate) fn lost_status(error: &CallError) -> u16 {
     match error {
         CallError::Full { .. } => Status::ServiceUnavailable.code(),
@@ -59,7 +59,7 @@ pub(crate) enum End {
 /// The next step of an exchange.
 enum Step {
     End(End),
-    /// The server has changed the protocol, and has sent these bytes behind its response.
+    /// The server has switched the protocol, and has sent these bytes after its response.
     Tunnel(Lease, Vec<u8>),
 }
 
@@ -94,13 +94,13 @@ impl Exchange {
         &mut self,
         gone: impl Future<Output = ()>,
     ) -> Either<io::Result<Step>, ()> {
-        // Pinned here, so that the future contains each of them once.
+        // Pinned here, so that the future contains each of the two only once.
         select(pin!(self.respond()), pin!(gone)).await
     }
 
     /// Passes bytes between the client and the server of `lease` until their connections end.
     async fn tunnel(&mut self, lease: &Lease, received: Vec<u8>) -> End {
-        // Only such connections can propose it.
+        // Only requests on HTTP/1.1 connections can propose a tunnel.
         let RequestBody::Connection(client) = &mut self.body else { return End::Close };
         let rest = client.input.split_off(client.taken);
         let client = TunnelEnd { wire: &client.transport, received: rest };

@@ -1,9 +1,8 @@
-//! Fields that are not passed on.
+//! Fields that are not forwarded.
 
 use phalanx_http::elements;
 
-/// Fields that concern one connection only (RFC 9110 §7.6.1), and those that the proxy composes: the framing of content
-/// and the host.
+/// Hop-by-hop fields (RFC 9110 §7.6.1), and fields that the proxy writes itself: the framing of content and the host.
 const OF_CONNECTION: [&str; 13] = [
     "connection",
     "content-length",
@@ -20,17 +19,17 @@ const OF_CONNECTION: [&str; 13] = [
     "upgrade",
 ];
 
-/// Fields about the client that servers trust, so that a client must not send them. The proxy writes its own, which
-/// may repeat those of a trusted proxy. CGI programs would read `Proxy` as
-/// the address of a proxy for their own requests.
+/// Fields about the client that servers trust, so they must not come from the client. The proxy writes its own, which
+/// may repeat those of a trusted proxy. `Proxy` is among them because CGI programs would use it as the proxy for their
+/// own requests.
 const OF_PROXY: [&str; 3] = ["forwarded", "proxy", "x-real-ip"];
 const OF_PROXY_PREFIX: &str = "x-forwarded-";
 
-/// Fields of a server that this one writes itself. `Alt-Svc` announces a port of that server, for which clients would look
-/// at this host (RFC 7838 §2.1).
+/// Fields of an upstream server that this server replaces. `Alt-Svc` would announce a port of the upstream server,
+/// which clients would look for at this server (RFC 7838 §2.1).
 const OF_SERVER: [&str; 3] = ["alt-svc", "date", "server"];
 
-/// The fields that `Connection` names, which concern one connection only.
+/// The fields named in `Connection`, which are hop-by-hop fields.
 pub(super) struct Named<'a>(Vec<&'a [u8]>);
 
 impl<'a> Named<'a> {
@@ -46,9 +45,9 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Whether a request's field is passed to a server.
+/// Whether a field of a request is forwarded to a server.
 pub(super) fn is_for_server(name: &str, named: &Named<'_>) -> bool {
-    // CGI programs see hyphens as underscores, so both spellings of a name are the same for them.
+    // CGI programs see hyphens as underscores, so both spellings of a name are equivalent for them.
     let lower = name.to_ascii_lowercase().replace('_', "-");
     !OF_CONNECTION.contains(&&*lower)
         && !OF_PROXY.contains(&&*lower)
@@ -56,7 +55,7 @@ pub(super) fn is_for_server(name: &str, named: &Named<'_>) -> bool {
         && !named.has(name)
 }
 
-/// Whether a response's field is passed to the client.
+/// Whether a field of a response is forwarded to the client.
 pub(super) fn is_for_client(name: &str, named: &Named<'_>) -> bool {
     let is = |other: &&str| name.eq_ignore_ascii_case(other);
     !OF_CONNECTION.iter().any(&is) && !OF_SERVER.iter().any(is) && !named.has(name)

@@ -1,4 +1,4 @@
-//! Requests that are passed to other servers, and their heads.
+//! Forwarded requests, and their heads.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use crate::site::{HostIndex, Site};
 use crate::socket::peer::Claims;
 use crate::upstream::{Group, Member};
 
-/// A request for a server: everything but its body.
+/// A request to forward to a server, except its body.
 pub(crate) struct Job {
     pub(super) group: Arc<Group>,
     /// The host of the request, if known.
     pub(crate) host_index: Option<HostIndex>,
-    /// A rule protects the path, so that shared caches must not store the response.
+    /// Whether a rule protects the path, so that shared caches must not store the response.
     pub(super) is_private: bool,
     /// The request line with its line end.
     line: Vec<u8>,
-    /// Value of `Host`; `None` for the server's own.
+    /// Value of `Host`; `None` for the host of the server's URL.
     host: Option<Vec<u8>>,
     /// The other field lines, and the empty line.
     fields: Vec<u8>,
     pub(super) body: Body,
     pub(super) head_only: bool,
-    /// Sending the request twice has the effect of sending it once (RFC 9110 §9.2.2).
+    /// Whether sending the request twice has the same effect as sending it once (RFC 9110 §9.2.2).
     is_idempotent: bool,
-    /// The client waits for 100 (Continue).
+    /// Whether the client waits for 100 (Continue).
     pub(super) expects: bool,
     /// The protocols that the client proposes.
     pub(super) protocols: Protocols,
@@ -41,12 +41,12 @@ pub(crate) struct Job {
 pub(crate) struct Origin {
     pub(crate) address: Option<IpAddr>,
     pub(crate) is_tls: bool,
-    /// Set if a trusted proxy that names the requested host has sent the request: the kind of its fields.
+    /// The kind of its fields, if the request comes from a trusted proxy that names the requested host.
     pub(crate) field: Option<ForwardedField>,
 }
 
 impl Origin {
-    /// The client of a connection, of which a proxy may have claimed something.
+    /// The client of a connection, with the claims that a proxy may have made about it.
     pub(crate) fn of(transport: &Wire, claims: Claims) -> Self {
         // The call fails if the client has disconnected, and for a Unix socket.
         let own = || transport.stream().peer_addr().ok().map(|address| address.ip());
@@ -65,10 +65,10 @@ impl Job {
         host.upstreams.iter().find(|group| group.path(request.path).is_some())
     }
 
-    /// The job of passing `request`, which has this body, to `group`.
+    /// The job of forwarding `request`, which has this body, to `group`.
     ///
     /// # Errors
-    /// The status of the response to a request that no server gets.
+    /// The status of the response if the request must not be forwarded.
     pub(crate) fn new(
         group: &Arc<Group>,
         request: &Request<'_>,
@@ -76,12 +76,12 @@ impl Job {
         origin: Origin,
     ) -> Result<Box<Self>, Status> {
         let method = request.method.as_str();
-        // A client must not see what servers and this one have added (RFC 9110 §9.3.8).
+        // The response would show the client the fields that this proxy adds (RFC 9110 §9.3.8).
         if method == "TRACE" {
             return Err(Status::NotImplemented);
         }
         let path = group.path(request.path).ok_or(Status::NotFound)?;
-        // Some servers read a backslash as a slash, and two slashes in front as a host.
+        // Some servers read a backslash as a slash, and two leading slashes as the start of a host.
         if has_dots(request.path) || path.starts_with("/\\") {
             return Err(Status::BadRequest);
         }
@@ -199,7 +199,7 @@ fn fields(
     out
 }
 
-/// The number of servers that may pass an OPTIONS request on (RFC 9110 §7.6.2).
+/// The value of `Max-Forwards` of an OPTIONS request (RFC 9110 §7.6.2).
 pub(super) fn max_forwards(request: &Request<'_>) -> Option<u64> {
     if request.method != Method::Options {
         return None;
@@ -224,8 +224,8 @@ fn has_dots(path: &str) -> bool {
     })
 }
 
-/// Whether servers read a host as one name or address with or without a port. They may read others as several, such as
-/// `evil.example,example.org` in X-Forwarded-Host.
+/// Whether every server reads the host as a single name or address, with or without a port. A server may read
+/// `evil.example,example.org` in X-Forwarded-Host as two hosts.
 fn is_single_host(host: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     !host.is_empty() && host.bytes().all(is_plain)
@@ -278,7 +278,7 @@ mod tests {
         assert!(head.contains("Host: 10.0.0.2:3000\n") && !head.contains("pgrade"), "{head}");
     }
 
-    /// Only a trusted proxy says which host and port its client has requested.
+    /// The requested host and port are taken only from a trusted proxy.
     #[test]
     fn hosts_of_trusted_proxies() {
         let text = "GET /api HTTP/1.1\nHost: inner\nX-Forwarded-Host: evil, a.example\n\

@@ -1,12 +1,12 @@
-//! Targets of the redirects that servers send.
+//! Targets of redirects sent by upstream servers.
 
 use std::borrow::Cow;
 
 use crate::config::Upstream;
 use crate::upstream::Group;
 
-/// The value of `Location` for a client: a URL of a server of the group becomes the path that is passed to it. Other URLs,
-/// and paths, stay as they are.
+/// The value of `Location` for a client: a URL of a server of the group becomes the path under which the client reaches
+/// it. Other URLs, and paths, are unchanged.
 pub(super) fn location<'a>(group: &Group, value: &'a [u8]) -> Cow<'a, [u8]> {
     let path = group.members.iter().find_map(|member| without(value, &member.upstream));
     let prefix = match group.rule.strip_prefix && group.rule.prefix != "/" {
@@ -14,7 +14,7 @@ pub(super) fn location<'a>(group: &Group, value: &'a [u8]) -> Cow<'a, [u8]> {
         false => b"",
     };
     match path {
-        // Clients would read the path as a host and another path.
+        // Clients would read the path as a host followed by a path.
         Some([b'/', b'/' | b'\\', ..]) => value.into(),
         Some(path @ [b'/', ..]) => [prefix, path].concat().into(),
         Some(rest) => [prefix, b"/", rest].concat().into(),
@@ -22,11 +22,11 @@ pub(super) fn location<'a>(group: &Group, value: &'a [u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// The part of a URL behind that of a server; `None` if it is not a URL of this server.
+/// The part of a URL after the server's scheme, host and port; `None` if it is not a URL of this server.
 fn without<'a>(value: &'a [u8], server: &Upstream) -> Option<&'a [u8]> {
     let url = server.to_string();
     let (start, path) = value.split_at_checked(url.len())?;
-    // Otherwise it is another port or host, whose text begins with the server's.
+    // Otherwise the URL has another host or port that begins with the server's.
     let is_whole = matches!(path, [] | [b'/' | b'?' | b'#', ..]);
     (is_whole && start.eq_ignore_ascii_case(url.as_bytes())).then_some(path)
 }

@@ -1,7 +1,7 @@
-//! The reverse proxy: passes requests for some paths to other servers, and their responses back.
+//! The reverse proxy: forwards requests for some paths to other servers, and their responses to the clients.
 //!
-//! A [`Job`] is everything that a server gets of a request's head. It is written anew from the parsed request, so no byte
-//! sequence of a client reaches a server unchecked, and two recipients cannot disagree on where a request ends. The
+//! A [`Job`] is everything that a server gets of a request's head. It is composed from the parsed request, so no byte
+//! sequence of a client reaches a server unchecked, and proxy and server cannot disagree on where a request ends. The
 //! [`Exchange`] is an operation of the stage `upstream`: it obtains a connection, sends head and body while it receives
 //! the response, and passes that to the client's [`ResponseWriter`](crate::respond::writer::ResponseWriter) piece by
 //! piece. Each direction holds at most one piece of a body, so a slow recipient slows the sender down.
@@ -23,10 +23,10 @@
 //!
 //! # Failures
 //!
-//! Before the head of the response, a failure is an error response: 502, 503 or 504. Later the response cannot be changed,
-//! so the client's connection closes, or its stream is reset. If the client disconnects, so does the request's connection
-//! to the server, in every state before a tunnel. A server's unused connection may close at any time; a
-//! request without a body that may be repeated (RFC 9110 §9.2.2) is then sent once more, on a new connection.
+//! Before the head of the response, a failure is an error response: 502, 503 or 504. Later the response cannot be
+//! changed, so the client's connection closes, or its stream is reset. If the client disconnects, the request's
+//! connection to the server is closed as well, except for tunnels. A server's unused connection may close at any time;
+//! a request without a body that may be repeated (RFC 9110 §9.2.2) is then sent once more, on a new connection.
 
 mod answer;
 mod attempt;

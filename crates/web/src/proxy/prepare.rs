@@ -1,4 +1,4 @@
-//! The first steps of a request that is passed to a server: the same limits and passwords as for files.
+//! The first steps of a request that is to be forwarded: the same limits and passwords as for files.
 
 use std::io;
 use std::pin::Pin;
@@ -47,7 +47,7 @@ pub(crate) fn prepare<'a>(
         {
             let host = context.site.host(request.host);
             match Job::new(group, request, request.body, origin) {
-                // No other server may get the request, so this one answers for its own part.
+                // `Max-Forwards` does not permit to forward the request, so this server answers it.
                 Ok(_) if max_forwards(request) == Some(0) => {
                     let is_tls = out.is_tls();
                     let fields = host.and_then(|host| context.site.transport_fields(host, is_tls));

@@ -4,15 +4,15 @@ use phalanx_http::{Body, Request, Version, elements};
 
 use crate::proxy::fields::Named;
 
-/// Protocols that concern one connection only: a server that changed to them would speak to this proxy, not to the
-/// client, or would escape its checks of requests.
+/// Protocols that must not be proposed to servers: they apply to a single connection, so the server would speak them
+/// with this proxy instead of the client, or its requests would bypass the proxy's checks.
 const OF_CONNECTION: [&[u8]; 4] = [b"h2", b"h2c", b"http", b"tls"];
 
 /// The proposed protocols that a server may change to.
 pub(super) struct Protocols(Vec<Vec<u8>>);
 
 impl Protocols {
-    /// Those of a request with this body.
+    /// The protocols that a request with this body proposes.
     pub(super) fn of(request: &Request<'_>, body: Body) -> Self {
         let may_change = request.version == Version::Http11
             && body == Body::None

@@ -12,7 +12,7 @@ use phalanx_tls::Wire;
 use crate::respond::writer::ResponseWriter;
 use crate::upstream::Failure;
 
-/// Time for which a client has kept the server waiting if it is the client's fault that the server gives up.
+/// If a client has kept the server waiting for this long, it is the client's fault if the server gives up.
 pub(super) const SLOW_CLIENT: Duration = Duration::from_secs(1);
 
 /// Why a body was not relayed as a whole.
@@ -23,8 +23,8 @@ pub(super) enum Broken {
     Client(io::Error),
 }
 
-/// Passes the content in `input`, and then what the server sends, to the client. Removes the body from `input`. The
-/// last piece stays in the writer's buffer.
+/// Relays the content in `input`, and then that received from the server, to the client. Removes the body from `input`.
+/// The last piece stays in the writer's buffer.
 pub(super) async fn relay_body(
     out: &mut ResponseWriter,
     wire: &Wire,
@@ -32,7 +32,7 @@ pub(super) async fn relay_body(
     content: Content,
     timeout: IoTimeout,
 ) -> Result<(), Broken> {
-    // A response may last for days, with extensions in each of its chunks.
+    // No limit on extensions: a response may last for days, with extensions in each chunk.
     let limits = Limits { body: u64::MAX, chunk_extensions: usize::MAX, ..Limits::default() };
     let truncated = || Broken::Server(Failure::Truncated);
     let mut parser = match content {
@@ -71,7 +71,8 @@ pub(super) async fn relay_body(
             (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(Broken::Server(Failure::IdleTimeout));
             }
-            // A server that could not send for so long has given up. The read returns its earlier bytes first.
+            // The server could not send for so long that it has given up. The read returns the bytes that it sent
+            // before.
             _ if slow_until.is_some_and(|at| now().saturating_sub(at) < timeout.duration()) => {
                 return Err(Broken::Client(io::ErrorKind::UnexpectedEof.into()));
             }

@@ -1,4 +1,4 @@
-//! Bytes in both directions after a change of protocol, as of a WebSocket.
+//! Relaying in both directions after a change of protocol, for example of a WebSocket.
 
 use std::cell::Cell;
 use std::io;
@@ -27,13 +27,13 @@ pub(super) async fn tunnel(client: TunnelEnd<'_>, server: TunnelEnd<'_>, idle: D
     match select(up.as_mut(), down.as_mut()).await {
         Either::Left(Ok(())) => drop(down.await),
         Either::Right(Ok(())) => drop(up.await),
-        // One direction is broken, so the tunnel is of no more use.
+        // One direction is broken, so the whole tunnel ends.
         Either::Left(Err(_)) | Either::Right(Err(_)) => (),
     }
     sent.get()
 }
 
-/// Passes bytes in one direction until its end, which it passes on as well.
+/// Relays bytes in one direction until the end of the stream, and then the end.
 async fn pump(
     mut bytes: Vec<u8>,
     from: &Wire,
@@ -56,7 +56,7 @@ async fn pump(
                 return Ok(());
             }
             Ok(_) => active.set(now()),
-            // The other direction may have been active meanwhile.
+            // The other direction may have been active during this time.
             Err(error)
                 if error.kind() == io::ErrorKind::TimedOut && active.get() + idle > now() => {}
             Err(error) => return Err(error),

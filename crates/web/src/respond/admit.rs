@@ -21,7 +21,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) admission: Option<&'a Admission>,
     /// The client that a trusted proxy has named.
     pub(crate) named: Option<IpAddr>,
-    /// The client's own address, if its connection [was opened under other limits](Admission::recounted).
+    /// The client's address, if its connection [was opened under other limits](Admission::recounted).
     pub(crate) recounted: Option<IpAddr>,
     /// If set, every request is redirected to this TLS port.
     pub(crate) https: Option<u16>,
@@ -45,7 +45,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether the connection is that of a trusted gateway, which may have received the request over TLS.
+    /// Whether the connection comes from a trusted gateway, which may have received the request over TLS.
     fn is_of_gateway(&self) -> bool {
         self.named.is_some() || self.is_named
     }
@@ -93,7 +93,8 @@ pub(crate) fn admit(
         return false;
     }
     if let Some(body) = context.site.challenges.find(request.path) {
-        // Authorities follow redirects, but not to a host whose certificate is missing.
+        // Challenges are answered before the redirect to TLS: an authority would follow it, but fail at a host without
+        // a certificate.
         clock::head(out, Status::Ok, reply).whole("application/octet-stream", &[&body]);
         return false;
     }

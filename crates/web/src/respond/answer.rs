@@ -20,7 +20,7 @@ use crate::site::rules::Route;
 use crate::site::{Site, is_preflight};
 use crate::stages::Stages;
 
-/// Whether the client may access the path of a request that another server answers. If not, the response is already
+/// Whether the client may access the path of a request that is to be forwarded. If not, the response is already
 /// written.
 ///
 /// # Errors
@@ -38,12 +38,12 @@ pub(crate) async fn is_permitted(
         return Ok(true);
     };
     let ask = Ask::new(stages, site, host, request, reply);
-    // Browsers send no password along with it.
+    // Browsers send preflight requests without a password.
     let is_preflight = request.method == Method::Options && is_preflight(request);
     match path::resolve(request.path.as_bytes(), path) {
         Ok(resolved) if is_preflight => check_address(out, ask, path, resolved.directory).await,
         Ok(resolved) => check_access(out, ask, path, resolved.directory).await,
-        // No rule applies to the path, however the other server reads it.
+        // No rule applies to the path, no matter how the other server interprets it.
         Err(_) if !ask.host().rules.may_protect(request.path) => Ok(true),
         Err(refused) => fail(out, ask, refused.status(), None).await.map(|()| false),
     }
@@ -63,8 +63,8 @@ fn options(out: &mut ResponseWriter, ask: Ask<'_>) {
     }
 }
 
-/// Responds to a request with a method that files do not support. Redirects apply to it: with 307 and 308 the client
-/// repeats it at the target.
+/// Responds to a request with a method that files do not support. Redirects apply nevertheless: after a 307 or 308 the
+/// client repeats the request at the target.
 async fn respond_to_other(
     out: &mut ResponseWriter,
     ask: Ask<'_>,
@@ -124,7 +124,7 @@ pub(crate) async fn respond(
     };
     // Only `ask` is used from here on: a value held across an await enlarges every connection.
     match route {
-        // A client may have chosen the rest of the path. The files of such a path are not for it, such as scripts.
+        // The client may have chosen the rest of the path. It must not get files below a proxied path, such as scripts.
         Route::Rewritten if here.is_passed_on(path) => {
             // Boxed, as above.
             return Box::pin(fail(out, ask, Status::NotFound, None)).await;
@@ -158,7 +158,7 @@ pub(crate) async fn respond(
         }
         Err(failure) => Err(fail::status(failure)),
     };
-    // The configuration may name a file for a path that leads below such a path, too.
+    // A fallback in the configuration may also lead below a proxied path.
     let found = found.and_then(|entry| match here.is_passed_on(path) {
         true => Err(Status::NotFound),
         false => Ok(entry),

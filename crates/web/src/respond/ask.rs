@@ -21,8 +21,8 @@ pub(super) struct Ask<'a> {
     pub(super) caching: Caching,
 }
 
-/// Facts about a response that caches must know and its entity does not contain. In one byte, since a connection reserves
-/// memory for several requests.
+/// Properties of a response that affect caching and are not in the file's entry. Stored in one byte, because a
+/// connection reserves memory for several requests.
 #[derive(Clone, Copy)]
 pub(super) struct Caching(u8);
 
@@ -51,7 +51,7 @@ impl Caching {
 }
 
 impl<'a> Ask<'a> {
-    /// The request at the host.
+    /// Routes a request to the host.
     pub(super) fn new(
         stages: Stages,
         site: &'a Arc<Site>,
@@ -87,7 +87,7 @@ impl<'a> Ask<'a> {
         self.file_head(out, status).fields(fields.as_ref().unwrap_or(&rules.security).all())
     }
 
-    /// Starts the head of a file's response. Its entity contains the host's fields, except those that depend on
+    /// Starts the head of a file's response. The file's entry contains the host's fields, except those that depend on
     /// the request or on TLS.
     #[inline]
     pub(super) fn file_head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {

@@ -37,8 +37,9 @@ const MIN_ZERO_COPY_BYTES: u64 = 32 * 1024;
 /// [`Timeouts::send`]: crate::config::Timeouts::send
 const MAX_SEND_BYTES: u64 = 4 * BLOCK;
 
-/// How a part of a file is sent over a plain connection. A part that needs several operations waits longer for its
-/// client, so that a change of the file is more likely meanwhile, and gains nothing: copies of large parts are fast.
+/// How a part of a file is sent over a plain connection. A part that needs several operations is always copied: it
+/// takes longer to send, so the file is more likely to change, and zero-copy gains nothing, because copies of large
+/// parts are fast.
 fn transfer(site: &Site, entry: &Entry, part: Part) -> FileTransfer {
     let fits = (MIN_ZERO_COPY_BYTES..=MAX_SEND_BYTES).contains(&part.length());
     if fits && site.send == SendMode::ZeroCopy && entry.is_settled() {
@@ -121,7 +122,8 @@ impl ResponseWriter {
                         FileTransfer::ZeroCopy => {
                             self.cached_file(&transport, site, (file, entry), part).await
                         }
-                        // With a copy, the server's cache costs one system call less than the page cache.
+                        // If the data is copied anyway, the server's cache saves a system call compared to the page
+                        // cache.
                         FileTransfer::Copy => self.blocks(site, (file, entry), part).await,
                     }
                 }
@@ -173,7 +175,7 @@ impl ResponseWriter {
                 }
             };
             if bytes.len() < range.end {
-                // The file was truncated. The head has promised more bytes, so the connection must close.
+                // The file was truncated. The head has announced more bytes, so the connection must close.
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             at += range.len() as u64;
@@ -185,8 +187,8 @@ impl ResponseWriter {
     /// Sends part of a file, after the gathered bytes, from the page cache.
     ///
     /// # Errors
-    /// As [`send_with`](Self::send_with); `UnexpectedEof` if the file was truncated meanwhile. The head has
-    /// promised more bytes, so the connection must close.
+    /// As [`send_with`](Self::send_with); `UnexpectedEof` if the file was truncated. The head has announced more bytes,
+    /// so the connection must close.
     async fn file(
         &mut self,
         transport: &Rc<Wire>,

@@ -60,8 +60,7 @@ async fn own_page(
     Ok(true)
 }
 
-/// Responds with an error to a request that another server should have answered. Of the host's rules only its error
-/// pages apply.
+/// Responds with an error to a request that could not be forwarded. Of the host's rules, only the error pages apply.
 ///
 /// # Errors
 /// If the response cannot be sent.

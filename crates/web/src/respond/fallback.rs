@@ -12,8 +12,8 @@ use crate::listing::{Form, Order, View};
 use crate::respond::ask::Ask;
 use crate::respond::fail;
 
-/// Finds the file to serve instead, and replaces `path` by its path. `directory` means that the request named
-/// a directory whose first index file does not exist. Notes in `asked` whether the result depends on `Accept`.
+/// Finds the file to serve instead, and replaces `path` by its path. `directory` means that the request named a
+/// directory whose first index file does not exist. Sets in `asked` whether the result depends on `Accept`.
 ///
 /// # Errors
 /// The status of the error response.

@@ -1,5 +1,4 @@
-//! Health check for load balancers. It is answered before any limit applies, because a busy server is
-//! healthy.
+//! Health check for load balancers. It is answered before limits on requests apply, because a busy server is healthy.
 
 use phalanx::shutdown::is_draining;
 use phalanx_http::{Method, Reply, Request, ResponseBuffer, Status};

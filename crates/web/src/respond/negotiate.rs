@@ -39,7 +39,7 @@ pub(super) async fn negotiate(
                         other = obtained;
                         &other
                     }
-                    // The encoding is not available after all.
+                    // The encoding turned out to be unavailable.
                     Err(_) if Accepted::by(request).takes(Coding::Identity) => entry,
                     Err(failure) => {
                         let status = match failure {
@@ -53,7 +53,7 @@ pub(super) async fn negotiate(
             Chosen::Refused => return fail(out, ask, Status::NotAcceptable, None).await,
         },
     };
-    // Not in a variable, which would enlarge every connection.
+    // Matched directly, because a variable would enlarge every connection's future.
     match write_head(out, of_file(ask, path), chosen) {
         Ok(Follows::Part(part)) => out.content(site, chosen, part).await,
         Ok(Follows::Parts(parts)) => {
@@ -63,8 +63,8 @@ pub(super) async fn negotiate(
     }
 }
 
-/// The request, for the head of the file at `path`: the fields of a protected file already forbid shared caches to store
-/// it.
+/// The request for the head of the file at `path`. If the file is protected, its own fields already forbid shared
+/// caches to store it.
 fn of_file<'a>(ask: Ask<'a>, path: &[u8]) -> Ask<'a> {
     if !ask.caching.is_private() {
         return ask;

@@ -14,8 +14,8 @@ use crate::files::blocks::BLOCK;
 
 /// Time by which a client may fall behind the minimum rate.
 const GRACE: Duration = Duration::from_secs(5);
-/// Bytes of a stream that have the time limit of a block. A client may open its window byte by byte, and gets no other time
-/// limit for each byte.
+/// Bytes of a stream that have the time limit of a block. They count even if the client opens its window byte by byte,
+/// so that it cannot restart the limit with each byte.
 const STEP_BYTES: u64 = 8 * 1024;
 
 /// Send progress of one response.
@@ -37,7 +37,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Records that `bytes` were sent after a wait.
+    /// Records that `bytes` were sent after waiting.
     pub(crate) fn sent(&mut self, bytes: u64, waited: Duration) {
         self.sent += bytes;
         self.waited += waited;
@@ -53,7 +53,7 @@ impl Pace {
         Self { piece: timeouts.send, rate, sent: 0, spent: Duration::ZERO }
     }
 
-    /// Applies other time limits. The progress stays.
+    /// Applies other time limits and keeps the progress.
     pub(crate) fn change(&mut self, timeouts: &Timeouts) {
         let Self { sent, spent, .. } = *self;
         *self = Self { sent, spent, ..Self::new(timeouts) };

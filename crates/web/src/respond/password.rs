@@ -1,7 +1,7 @@
 //! Access control for paths that require a password or an address.
 //!
-//! The rules are checked against every path that a request takes: the requested path, the rewritten path, and
-//! the path of the file that is served. Otherwise another name for the same file would bypass a rule.
+//! The rules are checked against every path that a request takes: the requested path, the rewritten path, and the path
+//! of the file that is served. Otherwise a rule could be bypassed by another path to the same file.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -107,7 +107,7 @@ enum Denial {
     Wrong,
     /// No password can be checked.
     Unavailable,
-    /// The queue of checks is full, or the client is locked out; it may try again after this time.
+    /// The queue of checks is full, or the client is locked out; the client may try again after this time.
     Later(Status, Duration),
 }
 

@@ -9,9 +9,9 @@ use phalanx_http::{FieldBlock, Head, Reply, ResponseBuffer, Status, error_fields
 
 use crate::clock;
 
-/// Appends a response without content that refuses a request, or a connection, for a second: overload outlasts
-/// an instant, and `Retry-After` takes whole seconds (RFC 9110 §10.2.3). `reply` decides whether the connection
-/// persists. `fields` are those of the host, if it is known.
+/// Appends a response without content that refuses a request or a connection. The client may retry after a second, the
+/// shortest time that `Retry-After` can express (RFC 9110 §10.2.3). `reply` determines whether the connection persists.
+/// `fields` are the host's fields, if the host is known.
 pub(crate) fn refuse(
     out: &mut ResponseBuffer,
     status: Status,
@@ -69,7 +69,7 @@ pub(crate) fn head<'a>(
     }
 }
 
-/// Appends the response to plain HTTP on a TLS port. The client is mostly a user with a browser.
+/// Appends the response to plain HTTP on a TLS port. The client is usually a browser.
 #[cold]
 pub(crate) fn plain_http_page(out: &mut ResponseBuffer, status: Status, reply: Reply) {
     const TEXT: &str = "This port requires TLS. Use https:// instead of http://.\n";

@@ -34,8 +34,8 @@ pub(crate) trait ResponseStream {
     /// Whether the connection uses TLS.
     fn is_tls(&self) -> bool;
 
-    /// Sets whether an operation has begun with the request. A response that is dropped before tells the client that it
-    /// may repeat the request.
+    /// Sets whether processing of the request has begun. Dropping the response before that tells the client that it may
+    /// repeat the request.
     fn set_begun(&mut self, has_begun: bool);
 
     /// Starts the response. `block` is the field block of its head; `content` is the length of its content, if
@@ -124,7 +124,7 @@ impl ResponseWriter {
     /// Waits for `work`, which may take long, before the response begins.
     ///
     /// # Errors
-    /// If the client disconnects or resets its stream meanwhile; `work` is dropped.
+    /// If the client disconnects or resets its stream first; `work` is dropped.
     pub(super) async fn unless_left<T>(&mut self, work: impl Future<Output = T>) -> io::Result<T> {
         let left = async {
             match &mut self.to {
@@ -138,7 +138,8 @@ impl ResponseWriter {
         }
     }
 
-    /// Counts the latest response, and records it if requests are logged. Without a response, the client has left before.
+    /// Counts the latest response, and records it if requests are logged. If there is no response, the client has
+    /// disconnected.
     pub(crate) fn log(&mut self, recorder: Option<&mut AccessRecorder>, metrics: &HttpMetrics) {
         let status = match self.buffer.status() {
             0 => CLIENT_CLOSED,
@@ -167,14 +168,14 @@ impl ResponseWriter {
         if self.buffer.is_empty() { Ok(()) } else { self.send_with(Bytes::new()).await }
     }
 
-    /// Sends the gathered bytes of a connection that closes next. The last bytes leave together with the end of the
-    /// stream: a segment less for both sides.
+    /// Sends the gathered bytes of a connection that is then closed. The last bytes are sent in one segment with the
+    /// end of the stream, which saves a segment.
     pub(crate) async fn send_last(&mut self) -> io::Result<()> {
         if let To::Connection(transport) = &self.to
             && let Wire::Plain(stream) = &**transport
             && !self.buffer.is_empty()
         {
-            // Fails if the connection has ended, as the write does.
+            // This fails only if the connection has ended; the write then reports it.
             drop(stream.set_cork(true));
         }
         self.send().await?;
@@ -187,8 +188,8 @@ impl ResponseWriter {
         if self.buffer.bytes().len() >= FLUSH_THRESHOLD { self.send().await } else { Ok(()) }
     }
 
-    /// Sends the head of a stream's response, and as much of its `content` as the client's windows permit now.
-    /// Returns how much, in bytes: zero if something else is gathered.
+    /// Sends the head of a stream's response, and as much of its `content` as the client's windows permit now. Returns
+    /// the number of bytes sent; zero if other bytes are gathered.
     pub(super) fn send_now(
         &mut self,
         content: &[u8],
@@ -255,8 +256,8 @@ impl ResponseWriter {
         Ok(())
     }
 
-    /// Ends the response of a stream, of which everything is written unless `result` is an error. Returns the
-    /// memory of the buffer.
+    /// Ends the response of a stream, which is completely written unless `result` is an error. Returns the buffer's
+    /// memory for reuse.
     pub(crate) async fn end(mut self, result: io::Result<()>) -> Vec<u8> {
         let sent = match result {
             Ok(()) => self.send().await,
@@ -269,11 +270,11 @@ impl ResponseWriter {
     }
 }
 
-/// Sends the start of `content` when the client's windows permit it. Returns the number of bytes, and the time that the
-/// client took.
+/// Sends the start of `content` when the client's windows permit it. Returns the number of bytes and the time spent
+/// waiting for the client.
 ///
 /// # Errors
-/// If that exceeds `limit`, or if the stream has ended.
+/// If the wait exceeds `limit`, or if the stream has ended.
 async fn wait_and_send(
     stream: &mut dyn ResponseStream,
     content: &[u8],

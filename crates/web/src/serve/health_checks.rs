@@ -13,7 +13,7 @@ use phalanx::{Session, SharedStage, select, sleep};
 use crate::site::CurrentSite;
 use crate::upstream::{Group, check};
 
-/// Time after which checks begin that the operation limit has prevented.
+/// Time after which to start checks again that the operation limit has rejected.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A group with checks. Dropping it ends them.
@@ -21,7 +21,7 @@ struct Checked {
     group: Weak<Group>,
     /// The checks.
     session: Session,
-    /// Its first servers, whose checks have begun.
+    /// Number of servers whose checks have begun, in order.
     begun: usize,
 }
 
@@ -37,13 +37,13 @@ impl Checked {
 
 impl Drop for Checked {
     fn drop(&mut self) {
-        // Their resources are released without a wait.
+        // Their resources are released in the background.
         drop(self.session.end());
     }
 }
 
-/// Starts the checks of all servers that have some, as operations of `stage`, and those of each later version of the
-/// configuration, until the program drains.
+/// Starts the health checks of the current and of each later version of the configuration, as operations of `stage`,
+/// until the program drains.
 pub(super) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
     let (mut checked, mut draining) = (Vec::<Checked>::new(), draining());
     let mut has_reported = false;

@@ -50,7 +50,7 @@ pub(super) fn quic_config(config: &Config, certificates: Arc<Certificates>) -> Q
 }
 
 impl QuicSockets {
-    /// Binds the UDP ports of the addresses with TLS, of which `bound` are the actual ones of the network, in order.
+    /// Binds the UDP ports of the addresses with TLS. `bound` contains the bound TCP addresses, in order. Returns
     /// `None` if HTTP/3 is off.
     ///
     /// # Errors
@@ -96,8 +96,8 @@ impl QuicSockets {
         self.groups.iter().filter_map(take).collect()
     }
 
-    /// Opens and closes the addresses according to another configuration. Returns a warning for each address that would
-    /// need a restart.
+    /// Opens and closes the addresses according to a new configuration. Returns a warning for each address that needs a
+    /// restart.
     pub(super) fn reload(&self, config: &Config) -> Vec<String> {
         for group in &self.groups {
             let is_listed = config
@@ -115,7 +115,7 @@ impl QuicSockets {
     }
 }
 
-/// Binds the UDP port with the number of a TCP port. If the system has chosen that, any UDP port will do.
+/// Binds the UDP port with the number of a TCP port, or any UDP port if the system has chosen the TCP port.
 fn bind_near(
     address: SocketAddr,
     listen: &Listen,

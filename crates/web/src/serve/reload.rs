@@ -28,7 +28,7 @@ pub struct Reloader {
     pub(super) listeners: Listeners<Scheme>,
     /// `None` without HTTP/3.
     pub(super) quic: Option<Arc<QuicSockets>>,
-    /// Keeps the certificates that come from an authority; `None` without TLS.
+    /// Manages certificates from an ACME authority; `None` without TLS.
     pub(super) acme: Option<Arc<Manager>>,
 }
 

@@ -9,13 +9,13 @@ use crate::config::Config;
 /// The fields that announce HTTP/3 for a day. Each address with TLS announces its own UDP port.
 #[derive(Clone, Default)]
 pub(crate) struct AltSvc {
-    /// By announced port; the last is empty.
+    /// One block for each announced port; the last block is empty.
     fields: Vec<FieldBlock>,
-    /// Listen addresses with the places of their fields. Empty if all addresses have the first field.
+    /// Listen addresses with the indices of their fields. Empty if all addresses have the first field.
     places: Vec<(SocketAddr, Place)>,
 }
 
-/// The place of a field.
+/// Index of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place(u8);
 
@@ -29,7 +29,7 @@ impl AltSvc {
         };
         announced.sort_unstable();
         announced.dedup();
-        // The place has one byte. Connections at further ports announce nothing.
+        // The index has one byte. Connections at further ports announce nothing.
         announced.truncate(usize::from(u8::MAX));
         let field = |port: &u16| {
             let mut field = FieldBlock::default();
@@ -46,7 +46,7 @@ impl AltSvc {
         Self { fields, places }
     }
 
-    /// The place of the field for a connection at a `local` address, which is asked for only if it matters.
+    /// The index of the field for a connection at a `local` address, which is determined only if needed.
     pub(crate) fn place(&self, local: impl FnOnce() -> Option<SocketAddr>) -> Place {
         if self.places.is_empty() {
             return Place::default();
@@ -55,13 +55,13 @@ impl AltSvc {
             let (ip, port) = (local.ip().to_canonical(), local.port());
             let here = || self.places.iter().filter(|(address, _)| address.port() == port);
             let own = here().find(|(address, _)| address.ip().to_canonical() == ip);
-            // A listener at all addresses gets the connections that no other one does.
+            // A wildcard listener gets the connections that no specific listener gets.
             own.or_else(|| here().find(|(address, _)| address.ip().is_unspecified()))
         });
         found.map_or(Place((self.fields.len() - 1) as u8), |(_, place)| *place)
     }
 
-    /// The field at `place`, if there is one.
+    /// The field with index `place`, if there is one.
     #[inline]
     pub(crate) fn field(&self, place: Place) -> Option<&FieldBlock> {
         self.fields.get(usize::from(place.0))

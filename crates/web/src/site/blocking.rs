@@ -3,8 +3,8 @@
 use phalanx::blocking::BlockingStage;
 use phalanx::net::Resolver;
 
-/// Handles to the stages that have threads of their own. They are part of the site, because few
-/// requests need them, and every request holds the handles to the other stages.
+/// Handles to the stages that have separate threads. They are part of the site instead of `Stages`, which every request
+/// holds, because few requests need them.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockingStages {
     /// Slow operations: reading directories.

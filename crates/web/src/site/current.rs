@@ -35,7 +35,7 @@ impl CurrentSite {
         let generation = site.generation;
         let mut newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *newest, site);
-        // After the site itself: a reader of the number finds at least this version.
+        // Stored after the site, so that a reader of this number finds at least this version.
         self.0.generation.store(generation, Ordering::Release);
         drop(newest);
         drop(before);
@@ -48,7 +48,7 @@ impl CurrentSite {
     /// Waits for a version other than `generation`. One operation may wait.
     pub(crate) async fn changed(&self, generation: u64) {
         poll_fn(|context| {
-            // Before the number is read: a version that is stored later wakes the operation.
+            // Set before the number is read, so that a version stored later wakes the operation.
             let waker = Some(context.waker().clone());
             *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waker;
             match self.0.generation.load(Ordering::Acquire) == generation {

@@ -45,7 +45,7 @@ pub(crate) struct Root {
     /// In the order of the configuration.
     aliases: Vec<Folder>,
     passwords: Vec<Arc<Passwords>>,
-    /// For the rules of the reverse proxy, in their order.
+    /// One for each rule of the reverse proxy, in order.
     trusts: Vec<Option<Trust>>,
 }
 
@@ -74,11 +74,12 @@ impl From<Dir> for Root {
     }
 }
 
-/// Loads the authorities of servers with TLS. They choose HTTP/1.1. May block.
+/// Loads the authorities of servers with TLS, with which the proxy negotiates HTTP/1.1. May block.
 fn trust(proxy: &Proxy) -> Result<Option<Trust>, CertificateError> {
     let load = || {
         let path = proxy.authorities.as_deref();
-        // Before they are loaded: if the file changes meanwhile, the next reload notices. An error is that of loading.
+        // Read before the authorities are loaded, so that the next reload notices a change between the two. An error is
+        // reported by the loading.
         let authorities = path.and_then(|path| std::fs::read(path).ok());
         let connector = Connector::load(path, None, &[b"http/1.1"])?;
         Ok(Trust { connector, authorities })
@@ -102,8 +103,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Compiles a host whose configuration was checked. Takes the groups of servers that have not changed from `old`, so
-    /// that their health and their connections stay.
+    /// Compiles a host whose configuration was checked. Takes unchanged groups of servers from `old`, with their health
+    /// and connections.
     ///
     /// # Panics
     /// If the configuration contains an error.
@@ -129,7 +130,7 @@ impl Host {
         Self { id, root, aliases, config, rules, passwords, upstreams }
     }
 
-    /// Whether other servers answer the requests for a resolved path.
+    /// Whether requests for a resolved path are forwarded to other servers.
     pub(crate) fn is_passed_on(&self, resolved: &[u8]) -> bool {
         self.upstreams.iter().any(|group| group.covers(resolved))
     }
@@ -144,14 +145,14 @@ impl Host {
         (&folder.dir, if path.is_empty() { b"." } else { path })
     }
 
-    /// Whether the groups have the authorities of `root`.
+    /// Whether the groups use the same authorities as `root`.
     fn has_groups(&self, root: &Root) -> bool {
         let trusts = root.trusts.iter().map(Option::as_ref);
         self.upstreams.iter().zip(trusts).all(|(group, trust)| group.is(&group.rule, trust))
     }
 
-    /// Whether this host equals one compiled from `config` and `root`. A path that now leads to another
-    /// directory is another root.
+    /// Whether this host equals one compiled from `config` and `root`. If the path of the root now leads to another
+    /// directory, the hosts differ.
     pub(crate) fn is(&self, config: &HostConfig, root: &Root) -> bool {
         let own = self.passwords.iter();
         self.config == *config

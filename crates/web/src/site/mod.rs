@@ -65,7 +65,7 @@ pub(crate) struct Site {
     pub(crate) h2c: bool,
     /// Announces HTTP/3 in every response over TLS; the same in all versions.
     alt_svc: OnceLock<AltSvc>,
-    /// The port of redirects to TLS; `None` for that of an address.
+    /// The port of redirects to TLS; `None` for the port of a TLS address.
     pub(crate) https_port: Option<u16>,
     /// How large files are sent.
     pub(crate) send: SendMode,
@@ -81,7 +81,7 @@ pub(crate) struct Site {
     pub(crate) address_rules: Option<AddressRules>,
     /// Proxies that name their clients; `None` if none is trusted.
     pub(crate) proxies: Option<TrustedProxies>,
-    /// Whether they also name the host and port that their clients have requested.
+    /// Whether these proxies also name the host and port that their clients have requested.
     pub(crate) proxies_name_host: bool,
     /// Challenges of an ACME authority; the same in all versions.
     pub(crate) challenges: Challenges,
@@ -98,13 +98,13 @@ pub(crate) struct Site {
     pub(crate) http3_floods: Floods,
     /// Metrics of requests and connections; the same in all versions.
     pub(crate) metrics: HttpMetrics,
-    /// Whether any host passes requests to other servers.
+    /// Whether any host forwards requests to other servers.
     pub(crate) has_upstreams: bool,
     /// Whether any host has rules about addresses or passwords, so that the addresses of clients are needed.
     pub(crate) has_protected: bool,
-    /// Metrics of these; the same in all versions.
+    /// Metrics of upstream servers; the same in all versions.
     pub(crate) upstreams: UpstreamCounters,
-    /// Larger files are streamed in blocks that are not cached, in bytes.
+    /// Size in bytes above which files are streamed in blocks that are not cached.
     pub(crate) streamed: u64,
     hashing: Hashing,
     /// Hash of path keys. A fast hash is sufficient: only keys of existing files stay in the table, so
@@ -259,7 +259,7 @@ impl Site {
         self.blocking.get()
     }
 
-    /// The groups of servers that requests are passed to.
+    /// The groups of servers to which requests are forwarded.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Arc<Group>> {
         self.hosts.iter().flat_map(|host| &host.upstreams)
     }
@@ -319,12 +319,12 @@ impl Site {
         self.proxies.as_ref().is_some_and(|proxies| proxies.trusts(address))
     }
 
-    /// Whether this address has a limit. That of a trusted proxy has none.
+    /// Whether this address is limited. Addresses of trusted proxies are not.
     pub(crate) fn limits(&self, address: IpAddr) -> bool {
         self.addresses.is_some() && !self.trusts(address)
     }
 
-    /// Whether the address of a connection has an effect, apart from the log.
+    /// Whether addresses of connections are needed for anything but the log.
     pub(crate) fn needs_addresses(&self) -> bool {
         self.addresses.is_some() || self.address_rules.is_some() || self.proxies.is_some()
     }
@@ -339,8 +339,8 @@ impl Site {
         self.hashing.hash(bytes)
     }
 
-    /// A multipart boundary for the content with this tag. It is a keyed hash, so nobody without the key can
-    /// have written it into the file.
+    /// A multipart boundary for the content with this tag. It is a keyed hash, so the content cannot contain it on
+    /// purpose.
     pub(crate) fn boundary(&self, etag: &str) -> u128 {
         let half = |half: u8| u128::from(self.hashing.hash((half, etag)));
         half(0) << 64 | half(1)

@@ -12,7 +12,7 @@ pub(crate) struct Names {
     unknown: Option<usize>,
 }
 
-/// Longest name in the DNS (RFC 1035 §2.3.4), and the longest that is looked up.
+/// Longest name in the DNS (RFC 1035 §2.3.4); longer names are not looked up.
 const MAX_NAME_BYTES: usize = 255;
 
 impl Names {

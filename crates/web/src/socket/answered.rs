@@ -5,8 +5,9 @@ use std::time::Duration;
 use phalanx::metrics::Times;
 use phalanx::time::clock;
 
-/// Requests with responses that are not sent yet. In one word, because each connection reserves memory for several: their
-/// number in the lowest 16 bits, and above it the time at which the first byte of the first one was received.
+/// Requests with responses that are not sent yet. Stored in one word, because each connection reserves memory for
+/// several: the lowest 16 bits are their number, the others the time at which the first byte of the first request was
+/// received.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Answered(u64);
 
@@ -31,7 +32,8 @@ impl Answered {
         let count = self.0 & COUNT;
         if count > 0 {
             let began = Duration::from_nanos(self.0 >> 16 << UNIT_BITS);
-            // A response that is written at once belongs to the cohort that received its request.
+            // The cached time would be the time at which the request was received, if the response is written in the
+            // same cohort.
             latency.add(count, clock().saturating_sub(began));
         }
     }

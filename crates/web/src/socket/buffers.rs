@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 /// Buffers kept in each processor's pool.
 const POOL_CAP: usize = 256;
-/// Larger buffers are freed, in bytes. Gathered responses fit.
+/// Size in bytes above which buffers are freed instead of pooled. Gathered responses fit.
 const MAX_POOLED_BYTES: usize = 128 * 1024;
 /// Input buffer that an idle connection may keep, in bytes: the head of an ordinary request.
 const MAX_IDLE_BYTES: usize = 1024;

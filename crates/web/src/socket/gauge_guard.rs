@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Counts as one until it is dropped.
+/// An object that is counted until it is dropped.
 pub(crate) struct GaugeGuard(Rc<Cell<usize>>);
 
 impl GaugeGuard {

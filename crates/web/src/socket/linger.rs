@@ -1,4 +1,4 @@
-//! Reading on after the last response of a connection.
+//! Lingering close: reading on after the last response of a connection.
 //!
 //! If a socket is closed before the client has sent everything, the kernel resets the connection, and the client may lose
 //! the response (RFC 9112 §9.6). So the server shuts down its side of the connection, and reads and discards input.
@@ -26,7 +26,7 @@ impl Linger {
         bytes: 64 * 1024 * 1024,
     };
 
-    /// The bounds for clients that have been too slow, or may be a flood.
+    /// The bounds for clients that were too slow or may be part of a flood.
     pub(crate) const BRIEF: Self =
         Self { pause: Duration::from_secs(1), total: Duration::from_secs(1), bytes: 256 * 1024 };
 

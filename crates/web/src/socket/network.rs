@@ -23,7 +23,7 @@ pub(crate) enum Received {
     Bytes(usize),
     /// The time limit expired.
     TimedOut,
-    /// The connection broke, or the program is shutting down, or another processor serves the connection now.
+    /// The connection broke, the program is shutting down, or another processor now serves the connection.
     Ended,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Buffers {
     pub(crate) input: Vec<u8>,
     /// Admission permit of the requests that `out` answers; `None` if they were refused.
     pub(crate) permit: Option<Permit>,
-    /// Moves with the connection, if that may move.
+    /// Moves with the connection to another processor.
     pub(crate) admission: Option<Box<Admission>>,
     /// Log records to submit once `out` is sent.
     pub(crate) records: Option<Flush>,
@@ -44,11 +44,11 @@ pub(crate) struct Buffers {
     pub(crate) answered: Answered,
 }
 
-/// Sends the responses in `buffers`, if any, and then appends received bytes. It is one call because nearly
+/// Sends the responses in `buffers`, if any, and then appends received bytes. Combined in one call, because nearly
 /// every response is followed by a wait for the next request.
 ///
-/// If `MAY_MOVE`, the connection has no state but its socket once the responses are sent, and it is offered to the other
-/// processors. A constant, because a value would enlarge the future of every connection.
+/// If `MAY_MOVE`, the connection has no state but its socket once the responses are sent, and it is offered to the
+/// other processors. It is a constant, because a variable would enlarge the future of every connection.
 pub(crate) async fn send_and_receive<const MAY_MOVE: bool>(
     stages: Stages,
     transport: &Rc<Wire>,

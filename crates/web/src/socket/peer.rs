@@ -1,5 +1,5 @@
-//! Information about a connection's client, for the access log and for limits per address. Without
-//! need, the address is not requested from the kernel.
+//! Information about a connection's client, for the access log and for limits per address. The kernel is asked for the
+//! address only if it is needed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -28,14 +28,15 @@ pub(crate) struct Peer {
     pub(crate) pools: Option<Rc<NamedPools>>,
     /// The address of a trusted proxy, which names the client of each request.
     pub(crate) proxy: Option<Box<IpAddr>>,
-    /// Whether a PROXY header has named the client. Another processor could not know it, so the connection stays.
+    /// Whether a PROXY header has named the client. Such a connection stays on its processor, because another one would
+    /// not know the client.
     pub(crate) is_named: bool,
     /// The announcement of HTTP/3 at the address that the client has used.
     pub(crate) alt_svc: Place,
 }
 
-/// The counts of a connection among all of the server and among those of its address. It moves to another processor with
-/// the connection, so that the limits hold at every moment.
+/// Counts a connection towards the limit of the server and the limit of its address. It moves to another processor with
+/// the connection, so that the limits always hold.
 pub(crate) struct Admission {
     /// None without limits per address.
     open: Option<Open>,
@@ -53,8 +54,8 @@ impl Admission {
         open.map_or(Ok(()), |open| open.request(now()))
     }
 
-    /// The address for which requests are counted if the connection was opened under other limits, before a reload. `own` is
-    /// that of the client.
+    /// The address under which requests are counted if the connection was opened before a reload changed the limits.
+    /// `own` is the client's address.
     pub(crate) fn recounted(
         &self,
         site: &Site,
@@ -69,8 +70,8 @@ impl Admission {
 /// The client's address has reached its connection limit.
 pub(crate) struct TooMany;
 
-/// The address of a connection's client, or of the proxy that has opened it; none if it has disconnected. A process that
-/// connects to a Unix socket counts as one of this machine. Without need the kernel is not asked.
+/// The address of a connection's client, or of the proxy that has opened it; `None` if it has disconnected or no
+/// address is needed. Clients of Unix sockets have a loopback address.
 pub(crate) fn address(stream: &Stream, site: &Site, stages: Stages) -> Option<IpAddr> {
     if !site.needs_addresses() && stages.log.is_none() {
         return Some(Ipv4Addr::UNSPECIFIED.into());
@@ -78,7 +79,7 @@ pub(crate) fn address(stream: &Stream, site: &Site, stages: Stages) -> Option<Ip
     own_address(stream)
 }
 
-/// As [`address`], also without need.
+/// As [`address`], even if no address is needed.
 pub(crate) fn own_address(stream: &Stream) -> Option<IpAddr> {
     match stream.peer_addr() {
         Ok(address) => Some(address.ip()),
@@ -95,19 +96,19 @@ pub(crate) fn named(proxy: Option<&IpAddr>, request: &Request<'_>, site: &Site) 
     Some(proxies.client(*proxy, request.values(proxies.field.name())))
 }
 
-/// Facts about a request that trusted proxies and load balancers claim, for the servers that it is passed to.
+/// What trusted proxies and load balancers claim about a request, to be forwarded to upstream servers.
 #[derive(Clone, Copy)]
 pub(crate) struct Claims {
     /// The client's address.
     pub(crate) address: Option<IpAddr>,
-    /// Whether the client uses TLS; `None` if nobody says so.
+    /// Whether the client uses TLS; `None` if unknown.
     pub(crate) is_tls: Option<bool>,
-    /// Set if the request comes from a trusted proxy that names the requested host: the kind of its fields.
+    /// The kind of its fields, if the request comes from a trusted proxy that names the requested host.
     pub(crate) field: Option<ForwardedField>,
 }
 
 impl Claims {
-    /// Those about a request of the trusted `proxy`, if there is one, which has `named` its client.
+    /// The claims about a request of the trusted `proxy`, if there is one, which has `named` its client.
     pub(crate) fn of(
         (proxy, named): (Option<&IpAddr>, Option<IpAddr>),
         pools: Option<&NamedPools>,
@@ -127,8 +128,8 @@ impl Claims {
 }
 
 impl Peer {
-    /// Admits a new connection from `address`. The connections of a trusted proxy are not limited, since they are those of
-    /// many clients.
+    /// Admits a new connection from `address`. Connections of a trusted proxy are not limited, because each carries
+    /// requests of many clients.
     pub(crate) fn admit(
         address: IpAddr,
         permit: ConnectionPermit,

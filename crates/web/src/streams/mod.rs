@@ -1,4 +1,4 @@
-//! Requests on streams, which HTTP/2 and HTTP/3 have in common: the path of a request from its head to its response.
+//! The path of a request on a stream from its head to its response, shared by HTTP/2 and HTTP/3.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -32,7 +32,7 @@ use crate::socket::peer::{Claims, Peer, named};
 use crate::stages::Stages;
 use crate::upstream::{Failure, Group};
 
-/// Time for the end of a request without content, after its head.
+/// Time to wait after the head of a request for the end of its stream, if it probably has no content.
 const MAX_END_DELAY: Duration = Duration::from_millis(50);
 
 /// The protocol's side of the stream of one request.
@@ -46,13 +46,13 @@ pub(crate) trait RequestStream {
     /// If the client has reset the stream, or its request is malformed.
     fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Result<Body, StreamClosed>>;
 
-    /// The content of the request, for another server.
+    /// The content of a request that is forwarded to another server.
     fn content(&self) -> Rc<dyn StreamContent>;
 
-    /// Address of the client of the connection, unless that has ended.
+    /// Address of the connection's client; `None` if the connection has ended.
     fn address(&self) -> Option<IpAddr>;
 
-    /// The client of the connection, unless that has ended.
+    /// The connection's client; `None` if the connection has ended.
     fn origin(&self, claims: Claims) -> Option<Origin>;
 }
 
@@ -80,14 +80,14 @@ pub(crate) async fn serve<S: RequestStream>(
         _ => None,
     };
     let mut has_left = false;
-    // A CONNECT request is followed by tunnel data without an end. A request that is passed to another server takes its
-    // body along.
+    // The body is not awaited for CONNECT, which is followed by endless tunnel data, and for a request that is
+    // forwarded with its body.
     let refused = if head.is_large() {
         Some(Status::FieldsTooLarge)
     } else if !has_body || head.method() == "CONNECT" || group.is_some() {
         None
     } else if parsed.is_ok_and(|request| request.expect_continue) {
-        // The client sends the body only if it is asked to, or after a while.
+        // The client waits for 100 (Continue) before it sends the body.
         None
     } else {
         let body = poll_fn(|context| stream.poll_body(context));
@@ -103,7 +103,7 @@ pub(crate) async fn serve<S: RequestStream>(
             Err(_) => Some(Status::RequestTimeout),
         }
     };
-    // A request that is not refused finds its host later.
+    // The host of an admitted request is looked up later.
     let request = parsed.as_ref().ok();
     let host = refused.and_then(|_| site.host(request?.host));
     let named = request.and_then(|request| named(peer.proxy.as_deref(), request, site));
@@ -112,7 +112,7 @@ pub(crate) async fn serve<S: RequestStream>(
     out.set_begun(true);
     out.alt_svc = peer.alt_svc;
     let mut recorder = peer.recorder.as_deref().map(AccessRecorder::for_stream);
-    // Held until the connection has all of the response.
+    // Held until the connection has the whole response.
     let (mut permit, mut path) = (None, Vec::new());
     let own = || {
         let named = peer.pools.as_ref().and_then(|pools| pools.named);
@@ -192,7 +192,7 @@ pub(crate) async fn serve<S: RequestStream>(
     Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
 }
 
-/// Passes a request to another server. Returns the writer.
+/// Forwards a request to another server. Returns the writer.
 ///
 /// # Errors
 /// The status to record if the writer is lost, and with it the response.
@@ -222,11 +222,11 @@ async fn proxied<S: RequestStream>(
         Ok(_) => return Ok((out, Ok(()))),
         Err(error) => return Ok((out, Err(error))),
     };
-    // Waiting for a server is no work of this one.
+    // While it waits for the server, the request causes no load here, so it does not keep its permit.
     *permit = None;
     let (counters, site, pools) = (&site.upstreams, site.clone(), pools.pools.clone());
     let body = RequestBody::Stream(StreamBody::new(content, &job));
-    // Until its operation begins, no server gets the request.
+    // No server gets the request before its operation begins.
     out.set_begun(false);
     let exchange = Exchange { job, site, pools, out, body, reply };
     match exchange.start().await {
@@ -241,8 +241,9 @@ async fn proxied<S: RequestStream>(
     }
 }
 
-/// Waits briefly for the first content of a request whose method usually has none. Returns whether it has none: its end
-/// may arrive in a frame of its own. A server would get an empty body otherwise, and the request could not be repeated.
+/// Waits briefly for the first content of a request whose method usually has none. Returns whether it has none. The end
+/// of the stream may arrive in a separate frame; without this wait, the server would get an empty body, and the request
+/// could not be repeated.
 async fn has_ended(content: &dyn StreamContent) -> bool {
     let arrival = poll_fn(|context| content.poll_arrival(context));
     matches!(timeout(MAX_END_DELAY, arrival).await, Ok(Ok(false)))

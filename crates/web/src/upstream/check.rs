@@ -1,4 +1,4 @@
-//! Health checks: regular requests to a server, so that it gets no requests of clients while it is down.
+//! Health checks: regular requests to a server, which gets no requests of clients while the checks fail.
 
 use std::io::{self, Error};
 use std::sync::Weak;
@@ -35,14 +35,14 @@ pub(crate) async fn check(
             let Some(check) = &group.rule.health else { return };
             let member = &group.members[number];
             let gauge = gauge.get_or_insert_with(|| counters.check(&member.upstream));
-            // Boxed, so that the operation has no memory for it between two checks.
+            // Boxed, so that the operation does not reserve its memory between two checks.
             let probed = Box::pin(timeout(check.timeout, probe(member, check, &resolver)));
             let Either::Right(found) = select(&mut draining, probed).await else { return };
             let failure = match found {
                 Ok(found) => found.err(),
                 Err(_) => Some(Error::other(format!("no response within {:?}", check.timeout))),
             };
-            // A check that this machine cannot make has no result.
+            // A check that fails because this machine lacks resources says nothing about the server.
             let is_result = !failure.as_ref().is_some_and(is_exhausted);
             if is_result && let Some(is_up) = results.add(failure.is_none(), check) {
                 member.health.checked(is_up);
@@ -99,15 +99,15 @@ async fn probe(member: &Member, check: &HealthCheck, resolver: &Resolver) -> io:
 #[derive(Default)]
 struct Results {
     is_up: Option<bool>,
-    /// The current result is that of the first check.
+    /// Whether the current result is that of the first check.
     is_first: bool,
-    /// Checks in a row with the other result.
+    /// Number of checks in a row with the opposite result.
     others: u32,
 }
 
 impl Results {
-    /// Adds a result. Returns whether the server is up, if that has changed. The first result decides alone, because
-    /// nothing is known about the server before it.
+    /// Adds a result. Returns whether the server is up, if that has changed. The first result takes effect at once,
+    /// because nothing is known about the server before it.
     fn add(&mut self, is_up: bool, check: &HealthCheck) -> Option<bool> {
         let Some(before) = self.is_up else {
             (self.is_up, self.is_first) = (Some(is_up), true);

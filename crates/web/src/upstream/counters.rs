@@ -5,7 +5,7 @@ use phalanx::metrics::{Counter, CounterBlock, Family, Gauge};
 use crate::config::Upstream;
 use crate::upstream::up::{CheckGauge, UpGauges};
 
-/// Why a request got no response of a server.
+/// Why a request got no complete response from a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// All servers are busy, and so is the queue: 503.
@@ -20,11 +20,12 @@ pub(crate) enum Failure {
     Closed,
     /// No head of the response in time: 504.
     ResponseTimeout,
-    /// The head is not one of HTTP/1, or is too large: 502.
+    /// The head is not valid HTTP/1, or too large: 502.
     Malformed,
     /// The body of the response ended early. The client's connection closes, since the head has been sent.
     Truncated,
-    /// The server has paused for too long in the body of its response. It may have nothing to say, so it stays good.
+    /// The server has paused for too long in the body of its response. It may just have nothing to send, so this does
+    /// not count as a failure of the server.
     IdleTimeout,
     /// The client has disconnected, has reset its stream, or reads its response too slowly.
     ClientClosed,
@@ -67,7 +68,7 @@ const FAILURES: usize = 4;
 impl UpstreamCounters {
     pub(crate) fn new() -> Self {
         let first = [
-            Counter::new("http_upstream_requests", "Requests passed to other servers."),
+            Counter::new("http_upstream_requests", "Requests forwarded to other servers."),
             Counter::new("http_upstream_connections", "Connections opened to other servers."),
             Counter::new(
                 "http_upstream_retries",

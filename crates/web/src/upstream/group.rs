@@ -33,9 +33,9 @@ pub(crate) struct Member {
     pub(crate) health: Health,
     /// Requests in progress.
     pub(super) in_use: SharedLimit,
-    /// Tunnels that are no requests in progress.
+    /// Tunnels that do not count as requests in progress.
     pub(super) tunnels: SharedLimit,
-    /// Set if it speaks TLS.
+    /// Set if the server uses TLS.
     pub(crate) connector: Option<Connector>,
 }
 
@@ -71,19 +71,19 @@ impl Group {
             && self.authorities.as_ref() == trust.and_then(|trust| trust.authorities.as_ref())
     }
 
-    /// Whether the rule applies to a resolved path, which has no slash in front.
+    /// Whether the rule applies to a resolved path without a leading slash.
     pub(crate) fn covers(&self, resolved: &[u8]) -> bool {
         let prefix = self.rule.prefix.trim_matches('/').as_bytes();
         let rest = resolved.strip_prefix(prefix);
         rest.is_some_and(|rest| prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"))
     }
 
-    /// The path for the servers of a request for `path`, as the client sends it, but with one slash in front. `None` if the
+    /// The path to forward for a request for `path`: as the client sends it, but with one leading slash. `None` if the
     /// rule does not apply.
     pub(crate) fn path<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path::below(path, &self.rule.prefix)?;
         let own = if self.rule.strip_prefix { rest } else { path };
-        // A server could read a path that begins with two slashes as a host and another path.
+        // A server could read a path that begins with two slashes as a host followed by a path.
         Some(match own.bytes().take_while(|byte| *byte == b'/').count() {
             0 => "/",
             slashes => &own[slashes - 1..],

@@ -1,9 +1,10 @@
-//! Health of a server: one that fails repeatedly gets no requests for a while, and none while its checks fail.
+//! Health of a server. A server that fails repeatedly gets no requests for a while (it is ejected), and none while its
+//! checks fail.
 //!
-//! The time doubles with each further failure. The first request after it is a trial: until the server has responded, it
-//! gets one request in a second. The head of a response resets the count of failures, because a response may last for
-//! hours. Responses that end early have a count of their own, which a complete response resets, and a few minutes without
-//! another one.
+//! The time doubles with each further failure. The first request afterwards is a trial: until the server responds, it
+//! gets one request per second. The head of a response resets the count of failures, because a response may last for
+//! hours. Responses that end early are counted separately; a complete response, or a few minutes without another
+//! truncated one, resets that count.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -11,16 +12,16 @@ use std::time::Duration;
 
 /// Failures in a row that eject a server.
 const MAX_FAILURES: u32 = 3;
-/// Time of the first ejection, and of all from the seventh on.
+/// Duration of the first ejection, and of all from the seventh on.
 const MIN_EJECTION: Duration = Duration::from_secs(1);
 const MAX_EJECTION: Duration = Duration::from_secs(60);
 /// Time after which responses that ended early are forgotten.
 const TRUNCATIONS_KEPT: Duration = Duration::from_secs(300);
-/// Time between two trials. The first one may be without a result, because its client has disconnected.
+/// Time between two trials. A trial may end without a result, if its client disconnects.
 const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether an attempt to connect has failed because this process or machine has no descriptor, port or memory left. It
-/// says nothing about the server.
+/// Whether an attempt to connect has failed because this process or machine has no descriptor, port or memory left.
+/// Such an error says nothing about the server.
 pub(super) fn is_exhausted(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let codes = [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM];
@@ -34,11 +35,11 @@ pub(crate) struct Health {
     failures: AtomicU32,
     /// Responses that ended early since the last complete one.
     truncations: AtomicU32,
-    /// Time of the program of the last of them, in milliseconds.
+    /// Time of the last truncated response, in milliseconds since the start of the program.
     truncated: AtomicU64,
-    /// Time of the program at which the server gets requests again, in milliseconds.
+    /// Time at which the server gets requests again, in milliseconds since the start of the program.
     until: AtomicU64,
-    /// Time of the program until which no further trial begins, in milliseconds.
+    /// Time until which no further trial begins, in milliseconds since the start of the program.
     trial: AtomicU64,
     /// Its checks fail.
     is_down: AtomicBool,
@@ -53,14 +54,14 @@ impl Health {
         !self.is_down.load(Relaxed) && (until == 0 || !is_ejected())
     }
 
-    /// The server gets a request. After an ejection this is a trial.
+    /// Records that the server gets a request, which is a trial after an ejection.
     pub(super) fn chosen(&self, now: Duration) {
         if self.until.load(Relaxed) != 0 {
             self.trial.store(millis(now + TRIAL_INTERVAL), Relaxed);
         }
     }
 
-    /// The checks of the server have changed their result. Failures of requests before it was down do not count.
+    /// Records a new result of the health checks. Earlier failures of requests are forgotten.
     pub(crate) fn checked(&self, is_up: bool) {
         if is_up {
             self.failures.store(0, Relaxed);
@@ -70,34 +71,35 @@ impl Health {
         self.is_down.store(!is_up, Relaxed);
     }
 
-    /// The head of a response has arrived.
+    /// Records that the head of a response has arrived.
     pub(crate) fn responded(&self, now: Duration) {
         let failures = self.failures.load(Relaxed);
         if failures > 0 {
             self.failures.store(0, Relaxed);
         }
         let until = self.until.load(Relaxed);
-        // After truncated responses the server stays ejected for the whole time: a head says nothing new.
+        // If truncated responses have ejected the server, a head does not end the ejection early, because truncated
+        // responses have heads, too.
         if until > 0 && (failures >= MAX_FAILURES || until <= millis(now)) {
             self.until.store(0, Relaxed);
         }
     }
 
-    /// A response is complete.
+    /// Records that a response is complete.
     pub(crate) fn completed(&self) {
         if self.truncations.load(Relaxed) > 0 {
             self.truncations.store(0, Relaxed);
         }
     }
 
-    /// The server could not be reached, or has not responded. Returns whether this ejects it.
+    /// Records that the server could not be reached or has not responded. Returns whether this ejects it.
     pub(crate) fn failed(&self, now: Duration) -> bool {
         self.count(&self.failures, now)
     }
 
-    /// A response has ended early. Returns whether this ejects the server.
+    /// Records that a response has ended early. Returns whether this ejects the server.
     pub(crate) fn truncated(&self, now: Duration) -> bool {
-        // A restart cuts all responses at once, which is one failure of the server.
+        // A restart of the server truncates all responses at once; this counts as one failure.
         if self.is_ejected(now) {
             return false;
         }
@@ -114,7 +116,7 @@ impl Health {
 
     fn count(&self, failures: &AtomicU32, now: Duration) -> bool {
         let failures = failures.fetch_add(1, Relaxed).saturating_add(1);
-        // Requests that were in progress at the time of the ejection fail, too, and say nothing new.
+        // Failures of requests that were in progress at the ejection are not counted again.
         if failures < MAX_FAILURES || self.is_ejected(now) {
             return false;
         }

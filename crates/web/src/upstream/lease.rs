@@ -16,7 +16,7 @@ use crate::upstream::local::{Busy, Slot};
 use crate::upstream::pools::Pools;
 use crate::upstream::tried::Tried;
 
-/// Time for which a connection may be unused before a request that must not be sent twice. Servers keep unused
+/// Longest time for which a connection may have been unused if the request must not be sent twice. Servers keep unused
 /// connections for several seconds.
 const MAX_UNSAFE_IDLE: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ pub(crate) struct Search<'a> {
     pub(crate) counters: &'a UpstreamCounters,
     /// Threads that resolve host names.
     pub(crate) resolver: Resolver,
-    /// The servers that could not be reached.
+    /// The servers that this request could not reach.
     tried: Tried,
 }
 
@@ -48,10 +48,11 @@ impl<'a> Search<'a> {
         Self { pools, counters, resolver, tried: Tried::default() }
     }
 
-    /// Obtains a connection: an unused one, unless `is_fresh`. Nothing is sent yet, so each server is tried until one
-    /// accepts a connection. A request that cannot be sent twice (`may_repeat` is false) gets only a connection that
-    /// has just been used, since the server may be closing it otherwise. The time limit applies to all waits for a slot
-    /// together, and to all attempts to connect together: each attempt gets an equal part of the rest.
+    /// Obtains a connection: an unused one if possible, unless `is_fresh`. Nothing is sent yet, so the servers are
+    /// tried until one accepts a connection. A request that cannot be sent twice (`may_repeat` is false) gets only a
+    /// connection that has just been used, because the server may be closing an older one. The time limit applies to
+    /// all waits for a slot together, and to all attempts to connect together: each attempt gets an equal part of the
+    /// rest.
     ///
     /// # Errors
     /// Why there is none.
@@ -117,7 +118,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The server of this lease has not responded, or not completely.
+    /// Records that the server of this lease has not responded, or not completely.
     pub(crate) fn failed_at(&self, lease: &Lease, failure: Failure) {
         let member = lease.member();
         match failure {
@@ -135,7 +136,7 @@ impl Lease {
         &self.group.members[self.slot.member]
     }
 
-    /// Continues as a tunnel: if there are not too many, another request gets the slot.
+    /// Continues as a tunnel. Unless there are too many tunnels, another request gets the slot.
     pub(crate) fn begin_tunnel(&mut self) {
         self.slot.begin_tunnel(&self.group);
     }

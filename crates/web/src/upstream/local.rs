@@ -19,9 +19,9 @@ pub(crate) struct Local {
     group: Weak<Group>,
     members: Vec<Slots>,
     queue: Queue,
-    /// Requests that wait, and those that were given a slot and do not know it yet.
+    /// Requests that wait, including those that were given a slot and have not resumed yet.
     waiting: Cell<usize>,
-    /// Where the search for a server begins next, so that equal ones take turns.
+    /// Where the next search for a server begins, so that equally loaded servers take turns.
     turn: Cell<usize>,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Local {
 #[derive(Default)]
 struct Slots {
     in_use: Cell<usize>,
-    /// Tunnels that are not among those in use.
+    /// Tunnels that do not count towards `in_use`.
     tunnels: Cell<usize>,
-    /// Unused connections with the times since when, the latest last.
+    /// Unused connections, with the time since which they are unused; the latest is last.
     idle: RefCell<Vec<(Wire, Duration)>>,
 }
 
-/// No server has room for another request, and no request may wait any longer.
+/// No server has a free slot, and the request may not wait, or not longer.
 pub(crate) struct Busy;
 
 impl Local {
@@ -66,7 +66,7 @@ impl Local {
         tried: Tried,
         limit: Duration,
     ) -> Result<Slot, Busy> {
-        // A server may have recovered meanwhile; those that wait are first.
+        // A server may have recovered; requests that already wait come first.
         self.serve_waiting(group);
         if let Some(member) = self.occupy(group, tried) {
             return Ok(Slot::new(self, member));
@@ -80,8 +80,8 @@ impl Local {
         }
     }
 
-    /// The server for the next request; `None` if all candidates are full. If none is in good health, all are
-    /// candidates: a request that fails is no worse than one that is not sent.
+    /// The server for the next request; `None` if all candidates are full. If no server is healthy, all are candidates,
+    /// because a failed request is no worse than one that is not sent.
     fn choose(&self, group: &Group, tried: Tried) -> Option<usize> {
         let (count, begin, now) = (self.members.len(), self.turn.get(), now());
         let is_good = |member: usize| group.members[member].health.is_good(now);
@@ -99,7 +99,7 @@ impl Local {
         loop {
             let member = self.choose(group, tried)?;
             let slots = &self.members[member];
-            // Another worker may have taken the last slot since.
+            // Another worker may have taken the last slot in the meantime.
             if take(&group.members[member].in_use, &slots.in_use) {
                 self.turn.set(member + 1);
                 group.members[member].health.chosen(now());
@@ -135,8 +135,9 @@ impl Local {
         while has_room() && self.queue.grant(|tried| self.occupy(group, tried)) {}
     }
 
-    /// Takes the connection that was used last, if any is unused for less than `limit`. Closes those on which something
-    /// has arrived: the server has closed them, or has sent what would be taken for the response to the next request.
+    /// Takes the connection that was used last, if any is unused for less than `limit`. Closes connections on which
+    /// something has arrived: the server has closed them, or has sent bytes that would be taken for the response to the
+    /// next request.
     pub(super) fn take_idle(&self, member: usize, limit: Duration) -> Option<Wire> {
         let mut idle = self.members[member].idle.borrow_mut();
         // All below the last one are older.
@@ -174,14 +175,14 @@ impl Local {
     }
 }
 
-/// Takes one of `limit` for a processor that uses `count`. Returns false if the limit is reached.
+/// Takes one unit of `limit` for a processor that uses `count`. Returns false if the limit is reached.
 fn take(limit: &SharedLimit, count: &Cell<usize>) -> bool {
     let is_taken = limit.try_take(count.get());
     count.set(count.get() + usize::from(is_taken));
     is_taken
 }
 
-/// Gives one back, to `limit` unless the group is gone.
+/// Returns one unit to `limit`, unless the group is gone.
 fn give_back(limit: Option<&SharedLimit>, count: &Cell<usize>) {
     let before = count.replace(count.get() - 1);
     if let Some(limit) = limit {
@@ -196,7 +197,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// `None` if as many wait as may.
+    /// Returns `None` if the maximum number of requests wait.
     fn take(local: &'a Local, group: &'a Group) -> Option<Self> {
         take(&group.waiting, &local.waiting).then(|| Self { local, group })
     }
@@ -212,7 +213,7 @@ impl Drop for Place<'_> {
 pub(super) struct Slot {
     pub(super) local: Rc<Local>,
     pub(super) member: usize,
-    /// It has become a tunnel's, and another request may have the slot.
+    /// Whether it belongs to a tunnel, so that another request may have the slot.
     is_tunnel: bool,
 }
 
@@ -221,7 +222,7 @@ impl Slot {
         Self { local: local.clone(), member, is_tunnel: false }
     }
 
-    /// Frees the slot if `group` may have another tunnel.
+    /// Frees the slot if `group` permits another tunnel.
     pub(super) fn begin_tunnel(&mut self, group: &Group) {
         let tunnels = &self.local.members[self.member].tunnels;
         if !self.is_tunnel && take(&group.members[self.member].tunnels, tunnels) {
@@ -252,7 +253,7 @@ mod tests {
     use crate::config::Proxy;
     use crate::upstream::queue::RECOVERY_INTERVAL;
 
-    /// Whether a request that waits has got a slot, and of which server.
+    /// The slot that a waiting request was given, if any.
     async fn granted(
         mut request: std::pin::Pin<&mut impl Future<Output = Result<Slot, Busy>>>,
     ) -> Option<Slot> {
@@ -386,7 +387,7 @@ mod tests {
                 let down = one.member;
                 drop(one);
                 assert!(granted(waiting.as_mut()).await.is_none(), "it is down");
-                // It recovers. The next request is behind the first.
+                // The server recovers. The next request waits behind the first.
                 group.members[down].health.checked(true);
                 let mut next = pin!(take());
                 assert!(granted(next.as_mut()).await.is_none());

@@ -19,8 +19,9 @@
 //!
 //! # Bounds
 //!
-//! All workers together have `max-requests` connections in use to each server, but each at least one, and `max-queue`
-//! waiting requests. Each worker has `max-idle-connections` unused ones to each server. Each wait has a time limit.
+//! All workers together have at most `max-requests` connections in use to each server, but each worker may have one,
+//! and at most `max-queue` waiting requests. Each worker has at most `max-idle-connections` unused connections to each
+//! server. Each wait has a time limit.
 
 mod check;
 mod counters;

@@ -21,16 +21,17 @@ pub(crate) struct Pools {
     /// The stage of the requests, and of the operation that closes unused connections.
     stage: SharedStage<()>,
     all: RefCell<Vec<Rc<Local>>>,
-    /// Whether that operation runs.
+    /// Whether the operation that closes unused connections runs.
     is_watched: Cell<bool>,
 }
 
-/// A processor's connections to other servers, for one client or for all whose sockets tell their addresses.
+/// A processor's connections to upstream servers, for one client named by a PROXY header, or for all clients whose
+/// addresses are known from their sockets.
 pub(crate) struct NamedPools {
     pub(crate) pools: Rc<Pools>,
     /// The client that a PROXY header has named.
     pub(crate) named: Option<IpAddr>,
-    /// Whether that header says that the client uses TLS.
+    /// Whether the PROXY header says that the client uses TLS.
     pub(crate) is_tls: bool,
 }
 
@@ -39,7 +40,7 @@ impl NamedPools {
         Rc::new(Self { pools: Pools::new(stage), named: None, is_tls: false })
     }
 
-    /// The same pools for this client, which uses TLS or may do so.
+    /// The same pools for this client, which uses TLS if `is_tls`.
     pub(crate) fn of(&self, client: IpAddr, is_tls: bool) -> Rc<Self> {
         Rc::new(Self { pools: self.pools.clone(), named: Some(client), is_tls })
     }
@@ -100,7 +101,7 @@ async fn sweep(pools: Rc<Pools>) {
     }
 }
 
-/// Clears the flag when the operation ends, also if it is dropped.
+/// Clears the flag when the operation ends or is dropped.
 struct Watching<'a>(&'a Cell<bool>);
 
 impl Drop for Watching<'_> {

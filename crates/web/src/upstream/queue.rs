@@ -19,9 +19,9 @@ pub(super) const RECOVERY_INTERVAL: Duration = Duration::from_millis(100);
 /// One waiting request.
 #[derive(Default)]
 struct Waiter {
-    /// Servers whose slots are of no use to it.
+    /// Servers that the request has already tried.
     tried: Tried,
-    /// The server whose slot it was given.
+    /// The server whose slot the request was given.
     granted: Cell<Option<usize>>,
     changed: Notify,
 }
@@ -31,8 +31,8 @@ struct Waiter {
 pub(super) struct Queue(RefCell<VecDeque<Rc<Waiter>>>);
 
 impl Queue {
-    /// Gives a slot to the first request for which `occupy` finds one. It gets the servers whose slots are of no use to
-    /// the request. Returns false if there is none.
+    /// Gives a slot to the first request for which `occupy` finds one. `occupy` receives the servers that the request
+    /// has already tried. Returns false if there is no such request.
     pub(super) fn grant(&self, occupy: impl Fn(Tried) -> Option<usize>) -> bool {
         let mut waiting = self.0.borrow_mut();
         let found = waiting.iter().enumerate();

@@ -1,17 +1,17 @@
-//! A limit that the workers share: each has a part of its own, and the rest is for whoever needs it.
+//! A limit that the workers share: each worker has a reserved part, and any worker may use the rest.
 //!
-//! With its own part, a worker never depends on the others: if it has to wait, requests of its own are in progress, and
-//! the end of one is its turn. The rest lets the clients of one busy worker use nearly all of an idle server.
+//! With a reserved part, a worker never depends on the others: if it has to wait, it has requests in progress, and
+//! continues when one of them ends. The rest lets the clients of one busy worker use nearly all of an idle server.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A limit on things in use by all workers together.
+/// A limit on units in use by all workers together.
 pub(crate) struct SharedLimit {
     /// The part of each worker.
     own: usize,
     /// The part that all share.
     common: usize,
-    /// Things in use of that part.
+    /// Units in use of that part.
     taken: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ impl SharedLimit {
         Self { own, common, taken: AtomicUsize::new(0) }
     }
 
-    /// Whether a worker that uses `count` may use one more at this moment.
+    /// Whether a worker that uses `count` units may currently take one more.
     pub(super) fn has_room(&self, count: usize) -> bool {
         count < self.own || self.taken.load(Relaxed) < self.common
     }

@@ -13,7 +13,7 @@ impl Tried {
         self.0 |= 1 << (member % 64);
     }
 
-    /// The number of servers that are left in a group of `count`.
+    /// The number of servers not tried yet in a group of `count`.
     pub(super) fn left(self, count: usize) -> usize {
         count.min(64).saturating_sub(self.0.count_ones() as usize)
     }

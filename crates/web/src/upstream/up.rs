@@ -1,6 +1,7 @@
 //! The results of health checks in the metrics.
 //!
-//! Several rules may check the same server. Its gauge is 1 if all of them reach it, and disappears with the last of them.
+//! Several rules may check the same server. Its gauge is 1 if all of these checks succeed, and disappears with the last
+//! rule.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,7 @@ pub(super) struct UpGauges {
     checks: Arc<Mutex<HashMap<String, Checks>>>,
 }
 
-/// Checks of one server with a result, and those of them that have failed.
+/// Number of checks of one server that have a result, and number of those that have failed.
 #[derive(Default)]
 struct Checks {
     all: usize,
@@ -34,7 +35,7 @@ impl UpGauges {
         CheckGauge { gauges: self.clone(), server: server.to_string(), is_up: None }
     }
 
-    /// Replaces the result of one check.
+    /// Replaces the result of one check in the gauge.
     fn change(&self, server: &str, before: Option<bool>, after: Option<bool>) {
         let mut all = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
         let checks = all.entry(server.to_owned()).or_default();

@@ -10,15 +10,16 @@ pub(crate) const MIN_BYTES: u64 = 1024;
 /// ([`HostConfig::precompressed`](crate::HostConfig::precompressed)).
 pub(crate) const MAX_BYTES: u64 = 4 << 20;
 
-/// The best level that compresses tens of megabytes per second on one core. The result is sent many times,
-/// but the first clients wait for it.
+/// The highest level that still compresses tens of megabytes per second on one core. The result is sent many times, but
+/// the first clients may wait for it.
 const BROTLI_QUALITY: i32 = 6;
 const ZSTD_LEVEL: i32 = 10;
 const GZIP_LEVEL: u32 = 7;
-/// 4 MiB: no file here is larger.
+/// A window of 4 MiB, because larger files are not compressed.
 const BROTLI_WINDOW: i32 = 22;
 
-/// Compresses `content` while `is_wanted`, which is asked before each block. Returns `None` if that saves less than 5 %.
+/// Compresses `content`. Calls `is_wanted` before each block, and stops if it returns false. Returns `None` if
+/// compression saves less than 5 %.
 ///
 /// # Errors
 /// If the result was no longer wanted.
@@ -38,7 +39,7 @@ pub(crate) fn encode(
     Ok((encoded.len() <= content.len() - content.len() / 20).then_some(encoded))
 }
 
-/// Content that is read in blocks, whose size the reader chooses.
+/// A reader over content that stops when the result is no longer wanted.
 struct Blocks<'a> {
     rest: &'a [u8],
     is_wanted: &'a dyn Fn() -> bool,
@@ -74,7 +75,7 @@ fn brotli(mut content: Blocks<'_>) -> io::Result<Vec<u8>> {
 
 fn zstd(mut content: Blocks<'_>) -> io::Result<Vec<u8>> {
     let mut encoder = zstd::stream::Encoder::new(content.out(), ZSTD_LEVEL)?;
-    // The parameters of the level depend on the length, which the frame then contains.
+    // The encoder tunes its parameters to the length, and stores it in the frame.
     encoder.set_pledged_src_size(Some(content.rest.len() as u64))?;
     io::copy(&mut content, &mut encoder)?;
     encoder.finish()

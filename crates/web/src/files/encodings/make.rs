@@ -28,8 +28,8 @@ use crate::files::stages::FileStages;
 use crate::memory::Budget;
 use crate::site::{HostIndex, Site};
 
-/// Returns `file`, which is at `path`, in this encoding, waiting for it if necessary. If the future is dropped, and no other
-/// request waits, the encoding is not created.
+/// Returns `file`, which is at `path`, in this encoding; waits until it is created if necessary. If the future is
+/// dropped and no other request waits, the creation is cancelled.
 ///
 /// # Errors
 /// [`Failure::Busy`] if too much is being compressed; others if the encoding is unavailable.
@@ -70,7 +70,7 @@ pub(crate) fn begin(
 ) {
     let lookup = Lookup::new(stages, site, host, path.to_vec());
     let attempt = AttemptGuard { file: file.offer(), coding };
-    // If it is refused, dropping the operation allows another attempt.
+    // If the dispatch fails, the dropped guard allows another attempt.
     let _ = stages.cache.dispatch(lookup.key, move |cache| async move {
         let _ = make(&lookup, &cache, &attempt.file, coding, false).await;
     });
@@ -90,8 +90,8 @@ impl Drop for AttemptGuard {
     }
 }
 
-/// Returns an encoding. If nobody creates it yet, starts an operation that does. With `waited_for`, a client needs it now; it
-/// is then created even if it cannot be cached.
+/// Returns an encoding. If no operation is creating it, starts one. `waited_for` means that a client waits; the
+/// encoding is then created even if it cannot be cached.
 async fn make(
     lookup: &Lookup,
     cache: &Partition<FileCache>,
@@ -111,7 +111,7 @@ async fn make(
         variants.pending_source(coding).ok_or(Failure::Missing)?;
         if cache.with(|cache| cache.loads.begin(key, host, &path)) {
             let (stages, lookup, file) = (lookup.stages, lookup.clone(), file.clone());
-            // An operation of its own, as several clients may wait for it, each of which may leave.
+            // A separate operation, because several clients may wait for the result, and each may disconnect.
             let begun = stages.cache.dispatch(lookup.key, move |cache| async move {
                 let loading = Loading { cache: &cache, key };
                 let made = create(&lookup, &cache, &file, (coding, key), waited_for).await;
@@ -136,7 +136,7 @@ async fn make(
     }
 }
 
-/// Creates an encoding, whose key among the loads is given.
+/// Creates an encoding; `key` identifies it among the loads in progress.
 async fn create(
     lookup: &Lookup,
     cache: &Partition<FileCache>,
@@ -179,7 +179,7 @@ async fn read_precompressed(
     let path = precompressed_path(&lookup.path, coding);
     let Opened { file, metadata } = disk::open(lookup.stages, lookup.host(), &path).await?;
     if metadata.kind != FileKind::File || FileId::from(metadata) != id {
-        // The next check of the file will notice.
+        // The next check of the file will notice the change.
         return Err(Failure::Missing);
     }
     let content = if metadata.length > MAX_WHOLE_BYTES {
@@ -198,8 +198,8 @@ async fn read_precompressed(
     Ok(Some(Arc::new(entry.precompressed(coding, metadata, content))))
 }
 
-/// Compresses the file, unless it becomes `unwanted` or the program shuts down. Returns `None` if that is not worthwhile. The
-/// thread that compresses the file also reads it, so a file in the queue takes no memory.
+/// Compresses the file, unless the result becomes `unwanted` or the program shuts down. Returns `None` if compression
+/// saves too little. The thread that compresses the file also reads it, so files in the queue occupy no memory.
 async fn compress(
     lookup: &Lookup,
     entry: &Entry,
@@ -245,7 +245,7 @@ fn read_and_encode(
     budget: &Budget,
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Bytes>, Failure> {
-    // For the file and its compressed form.
+    // Memory for the file and its compressed form.
     let room = budget.try_reserve(2 * length).ok_or(Failure::Busy)?;
     let bytes = match content {
         Content::Whole(bytes) => bytes,

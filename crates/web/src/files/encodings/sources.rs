@@ -15,7 +15,7 @@ use crate::site::Host;
 /// Finds the sources for the file at `path` with this `metadata`.
 ///
 /// A precompressed file that is older than the file is ignored: it was made from another version. `known` is the result
-/// of the last check. It remains for a file that cannot be opened because descriptors or memory have run out.
+/// of the last check. It is kept for a file that cannot be opened because descriptors or memory have run out.
 pub(crate) async fn find(
     stages: FileStages,
     host: &Arc<Host>,
@@ -56,7 +56,7 @@ pub(crate) fn precompressed_path(path: &[u8], coding: Coding) -> Vec<u8> {
     [path, coding.suffix().as_bytes()].concat()
 }
 
-/// Whether the path names a precompressed file itself.
+/// Whether the path is that of a precompressed file.
 fn is_encoded(path: &[u8]) -> bool {
     Coding::ENCODED.iter().any(|coding| path.ends_with(coding.suffix().as_bytes()))
 }

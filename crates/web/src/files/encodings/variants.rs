@@ -1,7 +1,7 @@
 //! Other encodings of a file: precompressed files next to it, or compressed once for all requests.
 //!
-//! They belong to the file's entry in the cache, so that one lookup finds any of them, and they are evicted
-//! together when the file changes. Files without other encodings have no overhead.
+//! They are stored in the file's cache entry, so that one lookup finds all of them, and they are evicted with the file.
+//! Files without other encodings have no overhead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,9 +17,9 @@ pub(crate) struct Variants([Variant; Coding::ENCODED.len()]);
 #[derive(Default)]
 struct Variant {
     source: Source,
-    /// The entry once it was created; `None` inside if it is unavailable.
+    /// The entry, once creation has ended; the inner `None` means that the encoding is unavailable.
     made: OnceLock<Option<Arc<Entry>>>,
-    /// An operation is creating it.
+    /// Whether an operation is creating the entry.
     begun: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) type Sources = [Source; Coding::ENCODED.len()];
 
 /// The representation to send.
 pub(crate) enum Choice<'a> {
-    /// The file as it is. `begin` is an encoding that should be created for later requests.
+    /// The unencoded file. `begin` is an encoding to create for later requests.
     Own { begin: Option<Coding> },
     /// An encoding that is available. `begin` as above.
     Ready { entry: &'a Entry, begin: Option<Coding> },
@@ -69,8 +69,8 @@ impl Variants {
 
     /// Chooses the representation for a client that accepts `accepted`.
     ///
-    /// While the best encoding is being compressed, the client gets the next best. Precompressed files are
-    /// waited for, as any file is.
+    /// While the best encoding is being compressed, the client gets the next best. A precompressed file is only read,
+    /// so the client waits for it.
     pub(crate) fn choose(&self, accepted: &Accepted) -> Choice<'_> {
         let mut begin = None;
         let mut wait = None;
@@ -88,7 +88,7 @@ impl Variants {
                 }
             }
         }
-        // The client does not accept the file as it is, so it must wait.
+        // The client does not accept the unencoded file, so it must wait.
         match wait {
             Some(coding) => self.wait(coding, begin),
             None => Choice::Refused,
@@ -96,7 +96,7 @@ impl Variants {
     }
 
     fn wait(&self, coding: Coding, begin: Option<Coding>) -> Choice<'_> {
-        // The client waits for one encoding only.
+        // A client waits for at most one encoding.
         if let Some(begun) = begin {
             self.abandon(begun);
         }
@@ -117,7 +117,7 @@ impl Variants {
     /// Records the result of creating an encoding.
     pub(crate) fn set(&self, coding: Coding, made: Option<Arc<Entry>>) {
         if let Some(variant) = self.get(coding) {
-            // An earlier result is the same.
+            // If there is an earlier result, it is the same.
             let _ = variant.made.set(made);
         }
     }

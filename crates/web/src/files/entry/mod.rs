@@ -19,8 +19,8 @@ pub(crate) const MAX_WHOLE_BYTES: u64 = 64 * 1024;
 /// Age at which generated content expires, in seconds.
 const GENERATED_TTL: u64 = 10;
 
-/// Age, in seconds, at which a file is no longer expected to change at any moment. A log or a download in progress
-/// changes more often.
+/// Age in seconds from which a file is not expected to change while it is sent. A log or a download in progress changes
+/// more often.
 const SETTLED_AGE: u64 = 10;
 
 /// Identity of one version of a file.
@@ -83,7 +83,7 @@ impl Content {
 }
 
 impl Entry {
-    /// An entry for a file as it is, with the sources of its other encodings.
+    /// An entry for an unencoded file, with the sources of its other encodings.
     pub(crate) fn new(
         content_type: Kind,
         metadata: Metadata,
@@ -100,8 +100,8 @@ impl Entry {
         Self { variants, ..parts.build(Coding::Identity, metadata.into(), content) }
     }
 
-    /// An entry for generated content with its hash, such as a listing of `id`. It depends on more of the
-    /// request than its path, and its age is that of `metadata`.
+    /// An entry for generated content and its hash, such as a listing of `id`. The content depends on more than the
+    /// path of the request, and its age is that of `metadata`.
     pub(crate) fn generated(
         content_type: impl Into<Kind>,
         id: FileId,
@@ -136,7 +136,7 @@ impl Entry {
         parts.build(coding, metadata.into(), content)
     }
 
-    /// An entry for another encoding, compressed here.
+    /// An entry for another encoding, compressed by the server.
     pub(crate) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
         let length = bytes.len() as u64;
         let etag = with_coding(&self.etag, length, coding);
@@ -150,7 +150,7 @@ impl Entry {
         Validators { etag: &self.etag, modified: self.stated }
     }
 
-    /// Whether the entry's header lines are still right for an unchanged file.
+    /// Whether the entry's header lines are still valid for an unchanged file.
     pub(crate) fn is_current(&self) -> bool {
         (!self.etag.starts_with("W/") || is_fresh(self.modified))
             && (self.until == u64::MAX || unix_seconds() <= self.until)
@@ -167,14 +167,14 @@ impl Entry {
         self.variants.iter().flat_map(|variants| variants.made())
     }
 
-    /// Whether a file whose content is still to be read was written to, or one of its precompressed files; the content
-    /// would not match its tag. Whether the path names another file by now is checked elsewhere.
+    /// Whether the file or one of its precompressed files was written to since it was opened, so that the content to be
+    /// read would not match its tag. Whether the path now names another file is checked elsewhere.
     #[inline]
     pub(crate) fn has_changed(&self) -> bool {
         self.is_overwritten() || self.variants.is_some() && self.is_other_overwritten()
     }
 
-    /// Whether the entry keeps a file open that was written to.
+    /// Whether the entry keeps a file open that was written to after it was loaded.
     #[inline]
     fn is_overwritten(&self) -> bool {
         match &self.content {

@@ -1,7 +1,7 @@
 //! Validators of files: entity tags (RFC 9110 §8.8.3) and times of modification.
 //!
-//! Two contents do not share a strong tag, even if one file replaces another with the same length and modification
-//! time, as reproducible builds set them.
+//! Two different contents never have the same strong tag, even if a file replaces another one with the same length and
+//! modification time, as reproducible builds produce them.
 
 use phalanx::fs::Metadata;
 use phalanx_http::Coding;
@@ -16,11 +16,12 @@ const SECOND_NS: i128 = 1_000_000_000;
 ///
 /// The tag of a content in memory is its hash, which is the same on all servers and after a restart.
 ///
-/// Larger files are not read until they are sent. Their tag is the modification time. Tools that set this time set
-/// whole seconds, which a clock very rarely reads. Then the tag has the change time, too, which no tool can set.
+/// Larger files are not read until they are sent, so their tag consists of length and modification time. Tools that set
+/// this time use whole seconds, which the clock very rarely produces. The tag for such a time also contains the change
+/// time, which no tool can set.
 pub(super) fn file_tag(metadata: Metadata, bytes: Option<&[u8]>) -> String {
-    // A file changed within this second may change again with the same time and length. Until then its tag is
-    // weak (RFC 9110 §8.8.1).
+    // A file that was changed within the current second may change again without a change of time and length. Until the
+    // second has passed, its tag is weak (RFC 9110 §8.8.1).
     let weak = if is_fresh(seconds(metadata)) { "W/" } else { "" };
     let Metadata { length, modified_ns, changed_ns, .. } = metadata;
     match bytes {
@@ -55,7 +56,7 @@ pub(super) fn stated(modified: u64) -> u64 {
     modified.min(unix_seconds())
 }
 
-/// Whether a file that was modified at this time may change again without another time.
+/// Whether a file with this modification time may change again and keep the time.
 pub(super) fn is_fresh(modified: u64) -> bool {
     unix_seconds() <= modified + 1
 }

@@ -7,7 +7,7 @@ use phalanx_guard::AddressRules;
 use crate::config::HostConfig;
 use crate::site::rules::pattern::Pattern;
 
-/// The rules of a host about addresses.
+/// A host's rules about client addresses.
 #[derive(Default)]
 pub(super) struct AccessRules(Vec<(Pattern, AddressRules)>);
 
@@ -36,12 +36,13 @@ impl AccessRules {
         self.0.iter().any(|(pattern, _)| pattern.matches(path).is_some())
     }
 
-    /// As [`concerns`](Self::concerns), for a path in which it is not clear where segments end.
+    /// As [`concerns`](Self::concerns), for a path whose segment boundaries are ambiguous.
     pub(super) fn may_concern(&self, path: &[u8]) -> bool {
         self.0.iter().any(|(pattern, _)| pattern.may_match(path))
     }
 
-    /// Whether all rules for the path, which begins with a slash, admit the client. An unknown one is not admitted.
+    /// Whether all rules for the path, which begins with a slash, admit the client. They do not admit an unknown
+    /// client.
     pub(super) fn admits(&self, path: &[u8], client: Option<IpAddr>) -> bool {
         let mut rules = self.0.iter().filter(|(pattern, _)| pattern.matches(path).is_some());
         rules.all(|(_, rule)| client.is_some_and(|client| rule.admits(client)))

@@ -12,7 +12,7 @@ pub(super) fn check(host: &HostConfig, note: &mut impl FnMut(String, String)) {
             alias.path.starts_with('/') && !path.is_empty() && !path.contains(['*', '%', '?', '#']);
         let mut resolved = Vec::new();
         let is_path = path::resolve(alias.path.as_bytes(), &mut resolved).is_ok();
-        // Requests have no empty segments and dots any more when they are compared.
+        // Request paths are compared after empty segments and dots were removed.
         if !is_plain || !is_path || resolved != path.as_bytes() {
             let expected = "expected a path such as \"/images\", without a pattern, empty segments and names that begin with a dot";
             note(format!("alias[{n}].path"), format!("found {:?}, {expected}", alias.path));

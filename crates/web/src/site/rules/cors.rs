@@ -59,7 +59,7 @@ impl CrossOrigin {
     pub(crate) fn fields<'h>(&self, request: &Request<'_>, head: Head<'h>) -> Head<'h> {
         const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
         let asked = request.values("origin").next();
-        // Caches must keep responses for different origins apart, also those for requests without an origin.
+        // `Vary` is sent even without an origin, so that caches distinguish responses for different origins.
         let vary = |head: Head<'h>| head.field("Vary", b"Origin");
         match (&self.origins, asked) {
             (None, _) => head.field(ALLOW_ORIGIN, b"*").fields(self.allowed.all()),
@@ -77,7 +77,8 @@ impl CrossOrigin {
     }
 }
 
-/// Whether a browser asks with this `OPTIONS` request which requests a script may send. It never contains a password.
+/// Whether this is a preflight request, with which a browser asks which requests a script may send. It never contains a
+/// password.
 pub(crate) fn is_preflight(request: &Request<'_>) -> bool {
     let asks = |name| request.values(name).next().is_some();
     asks("origin") && asks("access-control-request-method")

@@ -13,7 +13,7 @@ pub(super) struct Header {
     pub(super) pattern: Pattern,
     pub(super) name: String,
     pub(super) value: String,
-    /// Whether error responses have it, too.
+    /// Whether error responses have the field, too.
     pub(super) errors: bool,
 }
 
@@ -34,8 +34,8 @@ pub(super) fn add<'a>(
 /// unless `public`, `s-maxage` or `must-revalidate` allows it (RFC 9111 §3.5); the first two are removed, and `private`
 /// has priority over the last.
 pub(crate) fn private(value: &str) -> String {
-    // Of a value with quotes only the names of the directives that forbid more stay: parsing quoted commas is not worth
-    // it, and without their values these forbid even more.
+    // If the value contains quotes, only the names of restrictive directives are kept. Parsing quoted commas is not
+    // worth it, and without their values these directives are even more restrictive.
     let has_quotes = value.contains('"');
     let kept = value.split(',').map(str::trim).filter(|directive| match has_quotes {
         true => is_one_of(directive, &["no-store", "no-cache"]),

@@ -35,7 +35,7 @@ pub(crate) struct Rules {
     access: AccessRules,
     /// Paths that require a password, with the challenge of each.
     auth: Vec<(Pattern, FieldBlock)>,
-    /// Fields of every response, which those of a file contain.
+    /// Fields of every response. Entries of files contain them.
     security_headers: Vec<(&'static str, String)>,
     /// The same fields, prepared.
     pub(crate) security: FieldBlock,
@@ -51,7 +51,7 @@ pub(crate) struct Rules {
 pub(crate) enum Route {
     /// The path itself.
     Here,
-    /// Another path of this host, which has replaced the path.
+    /// The path was replaced by another path of this host.
     Rewritten,
     /// A redirect to another URL.
     Redirect(Status, Vec<u8>),
@@ -63,18 +63,18 @@ pub(crate) enum Route {
 #[derive(Clone, Copy)]
 pub(crate) enum Page {
     Error,
-    /// The response to a browser's question which requests a script may send.
+    /// The response to a preflight request.
     Preflight,
     Other,
 }
 
 impl Page {
-    /// Whether the response has a field that a rule adds, although not to errors.
+    /// Whether the response gets a field of a rule without `errors = true`.
     fn has(self, name: &str) -> bool {
         match self {
             Self::Error => false,
             Self::Preflight => name.to_ascii_lowercase().starts_with("access-control-"),
-            // Caching by path is for files.
+            // Rules about caching apply to files only.
             Self::Other => !name.eq_ignore_ascii_case("cache-control"),
         }
     }
@@ -290,8 +290,8 @@ impl Rules {
         }
     }
 
-    /// Whether a password or an address may be required for a path that cannot be resolved, in a reading of another
-    /// server.
+    /// Whether a password or an address may be required for a path that this server cannot resolve, but an upstream
+    /// server might.
     pub(crate) fn may_protect(&self, path: &str) -> bool {
         let mut loose = Vec::new();
         match path::resolve_loosely(path.as_bytes(), &mut loose) {
@@ -326,8 +326,7 @@ impl Rules {
         &self.auth[rule].1
     }
 
-    /// Additional header fields of a file's responses; or of a listing (`made`), whose
-    /// age caches must not guess.
+    /// Additional header fields of a file, or of a listing (`made`), for which caches must not guess a lifetime.
     pub(crate) fn fields(&self, path: &[u8], made: bool) -> Vec<(&str, Cow<'_, str>)> {
         let mut fields: Vec<(&str, Cow<'_, str>)> = Vec::new();
         let nothing = self.headers.is_empty() && self.cache_control.is_empty();
@@ -357,7 +356,7 @@ impl Rules {
         let applies = |own: &&Header| own.errors || page.has(&own.name);
         let mut headers = self.headers.iter().filter(applies).peekable();
         headers.peek()?;
-        // A path that cannot be resolved has only the fields of all paths.
+        // A path that cannot be resolved gets only the fields of rules for all paths.
         let mut resolved = Vec::new();
         let path = match path::resolve(path.as_bytes(), &mut resolved) {
             Ok(target) => absolute(&resolved, target.directory),

@@ -49,11 +49,12 @@ impl Pattern {
         }
     }
 
-    /// Whether a path may match in which each slash either separates segments or belongs to one.
+    /// Whether a path may match if each of its slashes may be a separator or part of a segment.
     pub(super) fn may_match(&self, path: &[u8]) -> bool {
         match self {
             Self::Exact(_) | Self::Beneath(_) => self.matches(path).is_some(),
-            // A star matches within a segment only, so where segments end matters behind the plain part.
+            // After the literal part, a match depends on where segments end, because a star matches only within a
+            // segment.
             Self::Glob(glob) => {
                 let plain = glob.find(['*', '?', '[', '{', '\\', '!']).unwrap_or(glob.len());
                 path.starts_with(glob[..plain].as_bytes())
@@ -67,7 +68,7 @@ impl Pattern {
     }
 }
 
-/// A resolved path with its slashes, as a client would request it.
+/// A resolved path with its leading and trailing slashes, as a client would request it.
 pub(super) fn absolute(path: &[u8], directory: bool) -> Vec<u8> {
     let mut absolute = Vec::with_capacity(path.len() + 2);
     absolute.push(b'/');

@@ -61,7 +61,7 @@ pub(super) fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Ref
 pub(super) fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), Refused> {
     let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
     let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
-    // A client must not reach a hidden file by appending its name to a dot in the target.
+    // Otherwise a client could reach a hidden file, if `$rest` follows a dot in the target.
     let plain = rule.to.replacen(REST_PLACEHOLDER, "rest", 1);
     let splits = target.behind.is_some() && !target.before.ends_with('/');
     let encoded = plain.contains(['%', '?', '#']);

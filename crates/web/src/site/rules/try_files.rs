@@ -1,4 +1,4 @@
-//! Files for paths that lead to no file, and redirects from the names of pages to clean URLs.
+//! Files to try for paths that match no file, and redirects from names of pages to clean URLs.
 
 use phalanx_http::path;
 
@@ -7,21 +7,21 @@ use crate::site::rules::pattern::{Pattern, absolute};
 
 /// Placeholder in a file name for the requested path.
 const PATH_PLACEHOLDER: &str = "$path";
-/// Suffix that clean URLs leave out.
+/// Suffix that clean URLs omit.
 const PAGE_SUFFIX: &[u8] = b".html";
 
 /// The files to try for paths of a host.
 #[derive(Default)]
 pub(crate) struct TryFiles {
-    /// Whether the URLs of pages have no suffix.
+    /// Whether the URLs of pages omit the suffix.
     pub(crate) clean_urls: bool,
-    /// Names of index files, which clean URLs leave out, too.
+    /// Names of index files, which clean URLs omit, too.
     index: Vec<String>,
     /// The first matching rule applies.
     rules: Vec<(Pattern, Vec<Template>)>,
 }
 
-/// A file below the root, without a slash in front: the text before and after the requested path, if it contains it.
+/// A file below the root, without a leading slash: the text before and after `$path`, if it contains that.
 struct Template {
     before: String,
     behind: Option<String>,
@@ -71,8 +71,8 @@ impl TryFiles {
         Some(location)
     }
 
-    /// The files to try, in order, for a `path` without slashes around it that leads to no file. A path with a
-    /// trailing slash names a `directory`: files whose names contain the path are not tried.
+    /// The files to try, in order, for a `path` that matches no file, given without leading and trailing slashes.
+    /// `directory` means that it had a trailing slash; then files whose names contain the path are not tried.
     pub(crate) fn files(&self, path: &[u8], directory: bool) -> Vec<Vec<u8>> {
         let mut files = Vec::new();
         if self.clean_urls && !directory {
