@@ -1,7 +1,7 @@
 //! Formatting of access log lines.
 //!
-//! The text formats are those that all log tools support: Common (NCSA) and Combined, which adds the referer
-//! and the user agent. Data from clients is escaped so that it can neither end its field nor its line.
+//! The text formats are those that all log tools support: Common (NCSA) and Combined, which adds the referer and the
+//! user agent. Data from clients is escaped, so that it can end neither its field nor its line.
 
 mod template;
 
@@ -248,8 +248,8 @@ fn hex(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// Appends a JSON string without control characters, also not those of Unicode (C1), which JSON allows unescaped but
-/// terminals may interpret. Invalid UTF-8 is interpreted as Latin-1.
+/// Appends a JSON string without control characters. This includes the C1 controls of Unicode, which JSON allows
+/// unescaped but terminals may interpret. Invalid UTF-8 is interpreted as Latin-1.
 fn json(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.extend_from_slice(b"null");
@@ -265,7 +265,7 @@ fn json(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
         let mut rest = chunk.valid().as_bytes();
-        // U+0080 to U+009F are the byte 0xc2 and that of their number.
+        // U+0080 to U+009F are encoded as the byte 0xc2 and the byte of their number.
         while let Some(at) = rest.windows(2).position(|pair| pair[0] == 0xc2 && pair[1] < 0xa0) {
             escaped(out, &rest[..at], plain, unicode);
             unicode(out, rest[at + 1]);

@@ -1,4 +1,4 @@
-//! The client side: for load generators and tests, and for a proxy.
+//! The client side, for load generators, tests and the reverse proxy.
 
 mod repair;
 

@@ -1,6 +1,6 @@
 //! Limits on the size of requests.
 
-/// Maximum number of field lines in a head, whatever [`Limits::headers`] is.
+/// Maximum number of field lines in a head, regardless of [`Limits::headers`].
 pub const MAX_FIELDS: usize = 128;
 
 /// Limits per request. Each field documents the response to a request that exceeds it.

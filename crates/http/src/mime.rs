@@ -42,8 +42,8 @@ impl fmt::Display for ContentType {
     }
 }
 
-/// Types that `mime_guess` lacks, or has outdated or wrong. `ts` is an MPEG transport stream to the registry,
-/// to players and to nginx; browsers do not run TypeScript.
+/// Types that are missing, outdated or wrong in `mime_guess`. `ts` is an MPEG transport stream according to the
+/// registry, players and nginx; browsers do not run TypeScript.
 const OVERRIDES: &[(&str, &str)] = &[
     ("mjs", "text/javascript"),
     ("cjs", "text/javascript"),
@@ -70,8 +70,8 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("usdz", "model/vnd.usdz+zip"),
 ];
 
-/// The content type for a file of this name. Text is declared as UTF-8, because it nearly always is, and
-/// browsers that have to guess guess wrong.
+/// The content type for a file of this name. Text is declared as UTF-8, because it nearly always is, and browsers that
+/// have to guess often guess wrong.
 ///
 /// ```
 /// use phalanx_http::content_type;

@@ -57,7 +57,7 @@ pub(crate) fn is_scheme(scheme: &[u8]) -> bool {
             && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
-/// Whether HTTP/2 forbids a field, because it concerns the connection (RFC 9113 §8.2.2).
+/// Whether a field is connection-specific, which HTTP/2 forbids (RFC 9113 §8.2.2).
 pub(crate) fn is_connection_specific(name: &[u8], value: &[u8]) -> bool {
     match name {
         b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {

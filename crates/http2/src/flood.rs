@@ -4,8 +4,8 @@
 //! CVE-2019-9518; CVE-2023-44487, "rapid reset"; CVE-2025-8671). Its connection ends with ENHANCE_YOUR_CALM, over HTTP/3
 //! with H3_EXCESSIVE_LOAD.
 //!
-//! - Resets, pings, settings, priorities and GOAWAY: a number within a time is allowed. The same number of
-//!   streams may be reset by the server, for errors of the client's.
+//! - Resets, pings, settings, priorities and GOAWAY: [`MAX_PER_WINDOW`] are allowed within ten seconds. The server may
+//!   reset the same number of streams because of client errors.
 //! - Window updates, continuations, frames of unknown kinds and small pieces of content come with useful
 //!   work. Each takes a credit. Frames that the server sends, and content that an operation takes, earn credits.
 
@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use crate::frame::{Frame, kind};
 
-/// Costly frames allowed within 10 seconds, and resets by the server. Also the credits of a new connection,
-/// and the least credits when the counts start again.
+/// Costly frames allowed within 10 seconds, and resets by the server. Also the credits of a new connection, and the
+/// minimum to which credits are refilled every 10 seconds.
 pub const MAX_PER_WINDOW: u32 = 1000;
-/// The counts start again after this long.
+/// Time after which the counts start at zero again.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Largest number of credits. A client that updates two windows for each 16 KiB needs that many for 80 MB.
 const MAX_CREDITS: u32 = 10_000;
 /// Credits earned by a response of any size.
 const PER_ANSWER: u32 = 4;
-/// Bytes of content that earn a credit. A frame with fewer takes one.
+/// Bytes of content that earn a credit. A frame with fewer bytes takes one.
 const PER_CREDIT: usize = 256;
 /// Bytes of a request's content that earn a credit when an operation takes them. Any piece earns another one.
 const PER_CREDIT_TAKEN: usize = 16;
@@ -101,7 +101,7 @@ impl Flood {
             kind::PRIORITY | kind::SETTINGS | kind::PING | kind::GOAWAY => {
                 self.costly(1, Excess::ControlFrames);
             }
-            // The limit of concurrent streams and the admission bound requests.
+            // Requests are bounded by the limit on concurrent streams and by admission.
             kind::HEADERS => (),
             kind::DATA => self.content(frame.length as u64),
             _ => self.idle(1),
@@ -121,7 +121,7 @@ impl Flood {
         }
     }
 
-    /// Counts `frames` of which [`MAX_PER_WINDOW`] are allowed within a time. `excess` is reported if there are more.
+    /// Counts `frames` of which [`MAX_PER_WINDOW`] are allowed within ten seconds. Reports `excess` if there are more.
     pub fn costly(&mut self, frames: u32, excess: Excess) {
         self.costly = self.costly.saturating_add(frames);
         if self.costly > MAX_PER_WINDOW {
@@ -142,8 +142,8 @@ impl Flood {
         self.credits = self.credits.saturating_add(earned).min(MAX_CREDITS);
     }
 
-    /// Counts content of a request that an operation has taken, such as that for another server. Frames of a client
-    /// that streams small messages are no idle ones, but empty ones are.
+    /// Counts content of a request that an operation has taken, for example to forward it. So small messages of a
+    /// streaming client do not count as idle frames, but empty frames do.
     pub fn passed_on(&mut self, length: usize) {
         if length > 0 {
             let earned = u32::try_from(length / PER_CREDIT_TAKEN).unwrap_or(u32::MAX);
@@ -182,7 +182,7 @@ mod tests {
             let mut flood = Flood::default();
             for n in 0..MAX_PER_WINDOW as usize {
                 flood.received(&frame(costly[n % costly.len()], 8));
-                // No response earns credits for these.
+                // Responses earn no credits for resets.
                 flood.answered();
             }
             assert_eq!(flood.excess(), None);

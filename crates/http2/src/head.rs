@@ -69,7 +69,7 @@ impl Head {
         &self.bytes[self.lines..]
     }
 
-    /// Whether the field list is larger than the server's limit. Then fields are missing.
+    /// Whether the field list is larger than the server's limit, so that fields are missing.
     pub fn is_large(&self) -> bool {
         self.is_large
     }
@@ -116,12 +116,12 @@ impl Head {
         Some(())
     }
 
-    /// Whether the field list is larger than any that is decoded as a whole, for a server with this `limit`.
+    /// Whether the field list is too large to be decoded completely by a server with this `limit`.
     pub(crate) fn is_excessive(&self, limit: usize) -> bool {
         is_excessive(self.size, limit)
     }
 
-    /// Returns `None` if the field is unknown, repeated, invalid, or behind another field (RFC 9113 §8.3).
+    /// Returns `None` if the field is unknown, repeated, invalid, or follows a regular field (RFC 9113 §8.3).
     fn add_pseudo(&mut self, Field { name, value, .. }: Field<'_>) -> Option<()> {
         let start = self.bytes.len();
         let range = start..start + value.len();
@@ -238,7 +238,7 @@ impl Trailers {
     }
 }
 
-/// Whether a field list of `size` bytes is not decoded to its end by a server with this `limit`.
+/// Whether a field list of `size` bytes is too large to be decoded completely by a server with this `limit`.
 fn is_excessive(size: usize, limit: usize) -> bool {
     size > limit.max(MAX_DECODED_BYTES)
 }

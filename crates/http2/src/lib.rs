@@ -48,7 +48,7 @@
 //! | head of a request | [`Limits::head`] |
 //! | a field block that spans several frames | 128 KiB, or [`Limits::head`] if that is more |
 //! | dynamic table of the decoder | 4 KiB, and as much for evicted entries |
-//! | content of requests that was not taken | 64 KiB for each stream, 256 KiB once something was taken |
+//! | buffered content of requests | 64 KiB for each stream, 256 KiB once something was taken |
 //! | output | 64 KiB of content, the response heads of all streams, and the responses to the frames of one read |
 //!
 //! A client that exceeds the limits of `flood.rs`, or the size of a field block, is disconnected with

@@ -1,11 +1,11 @@
-//! Parts of header compression that HTTP/3 shares: QPACK has the integers and the strings of HPACK (RFC 9204 §4.1).
+//! Parts of header compression shared with HTTP/3: QPACK encodes integers and strings like HPACK (RFC 9204 §4.1).
 
 /// Integers with a prefix (RFC 7541 §5.1).
 pub mod integer {
     pub use crate::hpack::integer::{decode, encode};
 }
 
-/// Strings behind a prefix (RFC 7541 §5.2).
+/// Strings after a prefix (RFC 7541 §5.2).
 pub mod string {
     pub use crate::hpack::string::decode;
 }

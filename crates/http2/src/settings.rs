@@ -44,7 +44,7 @@ impl Limits {
     }
 }
 
-/// The client's settings that concern the server.
+/// The client's settings that affect the server.
 pub(crate) struct PeerSettings {
     /// Window of each new stream.
     pub(crate) initial_window: i32,

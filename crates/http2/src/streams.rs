@@ -12,11 +12,11 @@ pub(crate) struct Stream {
     pub(crate) id: u32,
     pub(crate) send_window: SendWindow,
     pub(crate) receive_window: ReceiveWindow,
-    /// The client may send more content: it has not sent END_STREAM.
+    /// Whether the client may send more content: it has not sent END_STREAM.
     pub(crate) is_receiving: bool,
-    /// The response head was sent.
+    /// Whether the response head was sent.
     pub(crate) is_answered: bool,
-    /// The stream waits in the queue for the connection's window or output buffer.
+    /// Whether the stream waits in the queue for the connection's window or output buffer.
     pub(crate) is_queued: bool,
     /// Content received so far, in bytes.
     pub(crate) received: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Stream {
     pub(crate) expected: Option<u64>,
     /// Received content that the request's operation has not taken.
     pub(crate) content: Vec<u8>,
-    /// Content is discarded when it arrives.
+    /// Whether content is discarded when it arrives.
     pub(crate) discards: bool,
     /// The operation that waits for the stream.
     pub(crate) waker: Option<Waker>,
@@ -44,11 +44,11 @@ pub(crate) enum Absent {
     Idle,
     /// A later stream was opened before it, so it can no longer be opened (RFC 9113 §5.1.1).
     Skipped,
-    /// The server has reset it; the client may not know yet.
+    /// The server has reset it; the reset may not have reached the client yet.
     Reset,
     /// It has ended, or the client has reset it.
     Closed,
-    /// It was closed long ago.
+    /// It was closed so long ago that its state is no longer known.
     Forgotten,
 }
 

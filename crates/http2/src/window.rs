@@ -25,8 +25,8 @@ impl SendWindow {
     }
 }
 
-/// The server's window: the bytes that the client may send. It opens again when half of it was used, unless received
-/// content is kept.
+/// The server's window: the bytes that the client may send. It is reopened when half of it was used, unless received
+/// content is buffered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiveWindow {
     available: i32,
@@ -44,7 +44,7 @@ impl ReceiveWindow {
         (self.available >= 0).then_some(())
     }
 
-    /// Opens further from now on: to `size`, which is not below the size before.
+    /// Increases the size of the window to `size`, which is not less than before.
     pub(crate) fn enlarge(&mut self, size: i32) {
         self.size = size;
     }

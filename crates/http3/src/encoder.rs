@@ -13,7 +13,7 @@ pub fn control_stream(out: &mut Vec<u8>, max_head: usize) {
     let mut payload = Vec::new();
     Settings { max_field_section_size: Some(max_head as u64) }.encode(&mut payload);
     frame(out, kind::SETTINGS, &payload);
-    // A frame of an unknown type, which clients must ignore, so that they do not forget to (RFC 9114 §7.2.8).
+    // A frame of a reserved type, to ensure that clients ignore unknown frames (RFC 9114 §7.2.8).
     frame(out, settings::GREASE, &[]);
 }
 
@@ -37,7 +37,7 @@ pub fn head(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 /// # Panics
 /// If the block was not written by `phalanx_http2::encoder`.
 pub fn head_of(out: &mut Vec<u8>, block: &[u8]) {
-    // A section is hardly longer than its block, so its length usually needs two bytes, and is inserted.
+    // The length precedes the section and is only known afterwards, so it is inserted; it usually needs two bytes.
     let start = out.len();
     let converted = qpack::encoder::convert(block, out);
     assert!(converted.is_some(), "a field block that refers to a dynamic table");
@@ -47,7 +47,7 @@ pub fn head_of(out: &mut Vec<u8>, block: &[u8]) {
     out.splice(start..start, header);
 }
 
-/// Appends the start of a frame of content; `length` bytes of it follow.
+/// Appends the header of a frame with `length` bytes of content.
 pub fn content(out: &mut Vec<u8>, length: u64) {
     varint::encode(out, kind::DATA);
     varint::encode(out, length);

@@ -19,7 +19,7 @@ impl Code {
     pub const FRAME_ERROR: Self = Self(0x106);
     /// The peer causes excessive load.
     pub const EXCESSIVE_LOAD: Self = Self(0x107);
-    /// An identifier that is reduced, or was never issued.
+    /// An identifier that was reduced or never issued.
     pub const ID_ERROR: Self = Self(0x108);
     /// An invalid setting.
     pub const SETTINGS_ERROR: Self = Self(0x109);

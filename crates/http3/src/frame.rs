@@ -19,7 +19,7 @@ pub(crate) fn is_reserved(kind: u64) -> bool {
     matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
 }
 
-/// The start of a frame: its type and the length of its payload, of which bytes may be missing.
+/// The header of a frame: type and payload length, possibly incomplete.
 #[derive(Debug, Default)]
 pub(crate) struct FrameHeader {
     bytes: [u8; 2 * varint::MAX_BYTES],
@@ -61,7 +61,7 @@ impl Payload {
     /// A payload of `length` bytes.
     ///
     /// # Errors
-    /// If that is more than `limit`.
+    /// If `length` exceeds `limit`.
     pub(crate) fn new(length: u64, limit: usize) -> Result<Self, Error> {
         match usize::try_from(length) {
             Ok(left) if left <= limit => Ok(Self { bytes: Vec::new(), left }),

@@ -1,9 +1,9 @@
 //! HTTP/3 (RFC 9114) for a server, as functions on bytes.
 //!
-//! The crate performs no I/O and knows no QUIC. QUIC has streams and flow control, so a connection of HTTP/3 has little
-//! state: a [`Receiver`] reads the frames of a request's stream, a [`PeerStream`] reads a stream of the client that
-//! carries no request, and [`encoder`] writes frames. Heads of requests are those of HTTP/2, which has the same rules for
-//! fields.
+//! The crate performs no I/O and does not depend on QUIC. QUIC provides streams and flow control, so an HTTP/3
+//! connection has little state: a [`Receiver`] reads the frames of a request's stream, a [`PeerStream`] reads a stream
+//! of the client that carries no request, and [`encoder`] writes frames. Heads of requests are those of HTTP/2, which
+//! has the same rules for fields.
 //!
 //! Header compression (QPACK, RFC 9204) uses the static table and literals only, in both directions: the server
 //! announces a dynamic table without capacity. So streams do not wait for each other, and a connection stores no fields.

@@ -11,7 +11,7 @@ use crate::varint;
 /// The largest payload of a frame on a control stream that is not ignored, in bytes.
 pub const MAX_CONTROL_FRAME_BYTES: usize = 1024;
 
-/// The state that a client's streams share, one for each connection.
+/// State shared by a client's streams; one for each connection.
 #[derive(Debug, Default)]
 pub struct Peer {
     /// Streams that exist at most once, by their type.
@@ -21,7 +21,7 @@ pub struct Peer {
     goaway: Option<u64>,
 }
 
-/// Reads a stream of the client, however its bytes are divided.
+/// Reads a stream of the client, in pieces of any size.
 #[derive(Debug, Default)]
 pub struct PeerStream {
     state: State,
@@ -58,8 +58,8 @@ impl Default for State {
 }
 
 impl PeerStream {
-    /// Processes all of `input`, and counts frames. Returns whether the rest of the stream has a meaning; if not, the caller
-    /// stops it with [`Code::STREAM_CREATION_ERROR`].
+    /// Processes all of `input`, and counts frames. Returns whether the rest of the stream is needed; if not, the
+    /// caller stops it with [`Code::STREAM_CREATION_ERROR`].
     ///
     /// # Errors
     /// If the client violates the protocol.
@@ -97,7 +97,7 @@ impl PeerStream {
         Ok(true)
     }
 
-    /// The stream ended, or the client has reset it.
+    /// Records that the stream has ended, or that the client has reset it.
     ///
     /// # Errors
     /// If it must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2).
@@ -185,7 +185,8 @@ impl Peer {
 
     fn control_frame(&mut self, kind: u64, mut payload: &[u8]) -> Result<(), Error> {
         if kind == kind::SETTINGS {
-            // The server compresses without a table, and the heads of its responses are small.
+            // The settings have no effect, because the server compresses without a dynamic table, and its response
+            // heads are small.
             return Settings::decode(payload).map(drop);
         }
         let id = varint::decode(&mut payload).filter(|_| payload.is_empty());

@@ -9,21 +9,21 @@ use crate::qpack::decoder;
 /// Limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The largest field list, in bytes (RFC 9114 §4.2.2), and the largest encoded one. A larger list
-    /// [is large](Head::is_large); a larger encoded one is not stored either.
+    /// The largest field list, in bytes (RFC 9114 §4.2.2), and the largest encoded one. For a larger list,
+    /// [`Head::is_large`] is true; a larger encoded list is not stored.
     pub head: usize,
 }
 
-/// Something received on the stream of a request.
+/// A part of a request, as received on its stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// The head of the request; the first.
+    /// The head of the request, always the first part.
     Head(Head),
-    /// Content, which may be divided anywhere.
+    /// A piece of content of any size.
     Content(&'a [u8]),
 }
 
-/// Reads the stream of a request, however its bytes are divided.
+/// Reads the stream of a request, in pieces of any size.
 #[derive(Debug)]
 pub struct Receiver {
     limits: Limits,
@@ -63,11 +63,11 @@ impl Receiver {
         Self { limits, header, frame, phase, content: 0, declared: None }
     }
 
-    /// Takes bytes from `input`, which follow those of the previous call, and counts frames. Returns `None` once they are
-    /// processed.
+    /// Processes bytes from `input`, which follow those of the previous call, and counts frames. Returns `None` once
+    /// all are processed.
     ///
     /// # Errors
-    /// If they violate the protocol. The receiver must not be used afterwards.
+    /// If the bytes violate the protocol. The receiver must not be used afterwards.
     pub fn receive<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -155,7 +155,7 @@ impl Receiver {
         Ok(None)
     }
 
-    /// The stream ended here.
+    /// Records the end of the stream.
     ///
     /// # Errors
     /// If the request is not complete.

@@ -5,9 +5,9 @@ use crate::varint;
 
 /// The largest field list that the sender accepts, in bytes (RFC 9114 §7.2.4.1).
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
-/// An identifier without a meaning, also as the type of a frame.
+/// A reserved identifier without meaning, also used as a frame type.
 pub(crate) const GREASE: u64 = 0x1f * 7 + 0x21;
-/// Settings that are compared to find repeated ones. More are an error; implementations send about five.
+/// Maximum number of settings, which are compared to find repeated ones. Implementations send about five.
 const MAX_SETTINGS: usize = 64;
 
 /// The settings of one side.

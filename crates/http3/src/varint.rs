@@ -3,7 +3,7 @@
 /// The longest encoding, in bytes.
 pub(crate) const MAX_BYTES: usize = 8;
 
-/// Decodes an integer and advances `rest` behind it. Returns `None` if it is incomplete.
+/// Decodes an integer and advances `rest` past it. Returns `None` if it is incomplete.
 pub(crate) fn decode(rest: &mut &[u8]) -> Option<u64> {
     let length = 1 << (rest.first()? >> 6);
     let (bytes, after) = rest.split_at_checked(length)?;

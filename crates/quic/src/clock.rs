@@ -1,8 +1,8 @@
-//! The processor's time for `quinn-proto`, which takes the standard library's.
+//! The processor's time for `quinn-proto`, which uses `Instant` of the standard library.
 
 use std::time::{Duration, Instant};
 
-/// Converts the time of a processor. Only differences have a meaning, so a simulation stays deterministic.
+/// Converts the time of a processor. Only differences matter, so simulations stay deterministic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     zero: Instant,

@@ -20,8 +20,8 @@ use crate::metrics::QuicMetrics;
 /// The largest idle timeout: a larger one has no encoding.
 const MAX_IDLE: Duration = Duration::from_secs(1 << 31);
 
-/// A silent client is sent a PING at least this often while it waits for a response. Clients often forget connections
-/// after 30 seconds.
+/// Maximum time between two PINGs to a silent client that waits for a response. Clients often drop connections after 30
+/// seconds.
 const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// QUIC version 1 (RFC 9000).
@@ -30,20 +30,20 @@ const VERSION: u32 = 1;
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Concurrent streams that a client may open in both directions.
+    /// Concurrent bidirectional streams that a client may open.
     pub streams: u32,
-    /// Concurrent streams of a client in its direction only.
+    /// Concurrent unidirectional streams of a client.
     pub peer_streams: u32,
     /// Bytes of a stream that a client may send before they are read.
     pub stream_window: u32,
     /// Bytes of all streams of a connection that a client may send before they are read.
     pub receive_window: u32,
-    /// Bytes that a connection keeps until they are acknowledged, at most.
+    /// Maximum number of bytes that a connection buffers until they are acknowledged.
     pub send_window: u32,
-    /// Bytes that a connection may always keep.
+    /// Bytes that every connection may buffer, even if there are many.
     pub min_send_window: u32,
-    /// Bytes that all connections of a processor keep. If they are many, each gets its share, and at least
-    /// [`min_send_window`](Self::min_send_window).
+    /// Bytes that all connections of a processor may buffer together. If there are many connections, each gets an equal
+    /// share, but at least [`min_send_window`](Self::min_send_window).
     pub send_memory: usize,
 }
 
@@ -53,7 +53,7 @@ impl Default for Limits {
             streams: 128,
             peer_streams: 8,
             stream_window: 64 << 10,
-            // Uploads that nobody reads do not stop the others, unless they are many.
+            // Larger than the window of a stream, so that a few unread uploads do not stop the others.
             receive_window: 1 << 20,
             send_window: 1 << 20,
             min_send_window: 64 << 10,
@@ -62,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// Time without a datagram after which the client of a connection with this idle timeout is sent a PING.
+/// Time without a datagram after which a client is sent a PING, if its connection has this idle timeout.
 pub(crate) fn ping_interval(idle: Duration) -> Duration {
     (idle / 3).min(MAX_PING_INTERVAL)
 }
@@ -95,13 +95,14 @@ impl Config {
         let tls =
             QuicServerConfig::try_from(tls).expect("the provider has the initial cipher suite");
         let mut server = ServerConfig::with_crypto(Arc::new(tls));
-        // A token for a later connection would save a round trip only under load, and needs a log of used ones.
+        // A token for a later connection would save a round trip only under load, and would require a log of used
+        // tokens.
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         server.validation_token_config(tokens).time_source(Arc::new(Clock));
         // Connections are accepted or refused at once.
         server.incoming_buffer_size(0).incoming_buffer_size_total(0);
-        // The drafts that `quinn-proto` speaks too are obsolete.
+        // `quinn-proto` also supports drafts, which are obsolete.
         let mut endpoint = EndpointConfig::default();
         endpoint.supported_versions(vec![VERSION]);
         let server = Arc::new(server);

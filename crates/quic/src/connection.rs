@@ -13,21 +13,21 @@ use crate::frames::ReceivedFrames;
 use crate::state::{Shared, State};
 use crate::stream::{ReceiveStream, SendStream};
 
-/// Datagrams that one call of `quinn-proto` may make, and that are sent together.
+/// Maximum number of datagrams that one call of `quinn-proto` produces and one system call sends.
 const MAX_BATCH: usize = 32;
 
 /// The first timer, which is set again once there is an earlier one.
 const FAR: Duration = Duration::from_secs(3600);
 
 /// A connection. One operation drives it: it takes all [events](Self::next_event), then calls
-/// [`poll_drive`](Self::poll_drive), and repeats both when it is woken. If it is dropped, the connection ends at once, and
-/// its client learns it only when it sends something.
+/// [`poll_drive`](Self::poll_drive), and repeats both when it is woken. If it is dropped, the connection ends at once,
+/// and the client notices only when it sends something.
 pub struct Connection {
     shared: Rc<Shared>,
     timer: Deadline,
     /// Streams that the server has opened.
     opened: usize,
-    /// A silent client is sent a PING.
+    /// Whether PINGs are sent to a silent client.
     is_kept_alive: bool,
     /// Counts at the previous [`received`](Self::received).
     seen: ConnectionStats,
@@ -37,11 +37,11 @@ pub struct Connection {
 pub enum Event {
     /// The handshake is complete.
     Connected,
-    /// The client has opened a stream in both directions. Its number is the first value.
+    /// The client has opened a bidirectional stream. The first value is its number.
     Opened(u64, ReceiveStream, SendStream),
-    /// The client has opened a stream in its direction.
+    /// The client has opened a unidirectional stream.
     PeerOpened(ReceiveStream),
-    /// A stream that the client has opened in its direction has data or has ended, and no operation waits for that.
+    /// A unidirectional stream of the client has data or has ended, and no operation waits for it.
     PeerReadable(u64),
     /// The client has stopped reading a stream that the server has opened.
     OwnStopped,
@@ -52,7 +52,7 @@ pub enum Event {
 pub struct Unacknowledged {
     /// Streams that have not ended, or whose end was not acknowledged.
     pub streams: usize,
-    /// Their bytes that were written and not acknowledged, at most.
+    /// Upper bound of their bytes that were written and not acknowledged.
     pub bytes: u64,
 }
 
@@ -125,7 +125,7 @@ impl Connection {
         Some(Event::Opened(id.index(), receive, SendStream::new(self.shared.clone(), id)))
     }
 
-    /// Opens a stream in the server's direction, if the client permits one.
+    /// Opens a unidirectional stream, if the client permits one.
     pub fn open(&mut self) -> Option<SendStream> {
         let id: StreamId = self.shared.state.borrow_mut().quic.streams().open(Dir::Uni)?;
         self.opened += 1;
@@ -165,8 +165,8 @@ impl Connection {
         ReceivedFrames::since(&mut self.seen, now)
     }
 
-    /// Sets whether a silent client is sent a PING from time to time, so that neither side forgets the connection. If the
-    /// client does not acknowledge it, the connection ends after its idle timeout nevertheless.
+    /// Sets whether PINGs are sent to a silent client from time to time, so that neither side drops the connection. If
+    /// the client does not acknowledge it, the connection ends after its idle timeout nevertheless.
     pub fn keep_alive(&mut self, is_kept: bool) {
         self.is_kept_alive = is_kept;
     }
@@ -200,11 +200,11 @@ impl Connection {
             state.quic.ping();
         }
         state.quic.handle_timeout(now);
-        // There may be more to send now, too.
+        // There may also be more to send now.
         Poll::Ready(Driven::Events)
     }
 
-    /// Sends what is ready, as far as there is room. Sent datagrams make room, and wake the operation.
+    /// Sends what is ready, up to `MAX_SENDS` datagrams at a time. The operation is woken when datagrams were sent.
     fn transmit(&self, state: &mut State, context: &mut Context<'_>) {
         state.sends.poll(context);
         state.quic.set_send_window(self.shared.core.send_window());

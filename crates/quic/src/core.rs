@@ -60,7 +60,7 @@ impl Core {
         Sends::new(self.socket.clone(), self.metrics.clone())
     }
 
-    /// Bytes that a connection may keep until they are acknowledged.
+    /// Bytes that a connection may buffer until they are acknowledged.
     pub(crate) fn send_window(&self) -> u64 {
         let limits = &self.limits;
         let share = limits.send_memory / self.connections.borrow().len().max(1);

@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::incoming::Incoming;
 use crate::sends::Sends;
 
-/// The largest received datagram. A transport parameter limits those of clients to 1472 bytes.
+/// Size of the receive buffer for a datagram. A transport parameter limits the datagrams of clients to 1472 bytes.
 const MAX_DATAGRAM_BYTES: usize = 2048;
 
 /// Batches of datagrams that are received before other operations run.
@@ -76,7 +76,7 @@ impl Endpoint {
                     let first = (!truncated).then(|| &buffer[..length]);
                     self.receive(first, from, accept, &mut sends).await;
                     for _ in 0..MAX_BATCHES {
-                        // If the error persists, the next receive returns it.
+                        // If the error persists, the next receive returns it again.
                         if self.core.socket().try_recv_batch(&mut batch).is_err() {
                             break;
                         }
@@ -92,7 +92,7 @@ impl Endpoint {
         }
     }
 
-    /// Processes a datagram; `None` is one of which the end is lost.
+    /// Processes a datagram; `None` is a truncated one.
     async fn receive(
         &self,
         datagram: Option<&[u8]>,

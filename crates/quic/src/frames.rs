@@ -1,4 +1,4 @@
-//! Counts of received frames, for limits on those that cost their receiver more than their sender.
+//! Counts of received frames, for limits on frames that cost their receiver more than their sender.
 
 use quinn_proto::ConnectionStats;
 
@@ -9,13 +9,13 @@ pub struct ReceivedFrames {
     pub datagrams: u64,
     /// Streams that the client has reset or stopped reading. A client that cancels a request does both.
     pub resets: u64,
-    /// Frames that carry no content and acknowledge nothing, such as pings and window updates, and frames with content
-    /// beyond one for each datagram.
+    /// Frames that carry no content and acknowledge nothing, such as pings and window updates, and all but the first
+    /// frame with content in each datagram.
     pub idle: u64,
 }
 
 impl ReceivedFrames {
-    /// The frames received since `before`, whose place the present counts take.
+    /// The frames received since `before`, which is replaced by the current counts.
     pub(crate) fn since(before: &mut ConnectionStats, now: ConnectionStats) -> Self {
         let before = std::mem::replace(before, now);
         let (old, new) = (&before.frame_rx, &now.frame_rx);

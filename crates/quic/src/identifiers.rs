@@ -1,14 +1,15 @@
-//! Connection identifiers that name their processor.
+//! Connection identifiers that contain the number of their processor.
 
 use std::time::Duration;
 
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 
-/// Bytes of an identifier. Of its 64 bits, the processor takes less than its logarithm.
+/// Bytes of an identifier. The number of the processor uses only a few of the 64 bits.
 const BYTES: usize = 8;
 
-/// Makes identifiers whose first two bytes, modulo the number of processors, are the processor's number. They are random
-/// otherwise, so that an observer cannot tell which belong to one connection, except by the processor (RFC 9000 §5.1).
+/// Makes identifiers whose first two bytes, modulo the number of processors, are the processor's number. Otherwise they
+/// are random, so that an observer learns only the processor of a connection, and cannot tell which identifiers belong
+/// together (RFC 9000 §5.1).
 pub(crate) struct Identifiers {
     processor: u16,
     processors: u16,

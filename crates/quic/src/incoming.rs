@@ -12,8 +12,7 @@ use crate::core::Core;
 /// Handshakes in progress on one processor above which clients must prove their address first.
 pub const RETRY_HANDSHAKES: usize = 64;
 
-/// Handshakes in progress on one processor above which datagrams that would begin others are dropped. Clients repeat
-/// them.
+/// Handshakes in progress on one processor above which datagrams that begin new ones are dropped. Clients repeat them.
 pub const MAX_HANDSHAKES: usize = 1024;
 
 /// A client that wants a new connection. Unless it is [accepted](Self::accept), it is refused.
@@ -63,14 +62,14 @@ impl Incoming<'_> {
     }
 
     /// Asks a client that is not [validated](Self::is_validated) to repeat its first message with a token, which proves
-    /// its address. Nothing is stored meanwhile.
+    /// its address. The server stores nothing for it.
     pub fn retry(mut self) {
         let Some(incoming) = self.incoming.take_if(|incoming| incoming.may_retry()) else { return };
         self.core.metrics.retries.add(1);
         *self.transmit = self.core.quic().retry(incoming, self.response).ok();
     }
 
-    /// Begins the handshake of a connection that is forgotten after the time `idle` without a datagram. Returns `None` if
+    /// Begins the handshake of a connection that is dropped after the time `idle` without a datagram. Returns `None` if
     /// the client's first message is invalid.
     pub fn accept(mut self, idle: Duration) -> Option<Connection> {
         let incoming = self.incoming.take()?;

@@ -1,9 +1,9 @@
 //! QUIC (RFC 9000) for servers.
 //!
-//! The protocol is `quinn-proto`, which makes no I/O. This crate moves datagrams between it and a UDP socket, one socket
-//! and one [`Endpoint`] for each processor. An operation of the program drives each [`Connection`]: it takes events,
-//! sends datagrams and waits for timers. Operations of the program read and write the streams. All of it stays on one
-//! processor, so it takes no lock.
+//! The protocol is implemented by `quinn-proto`, which performs no I/O. This crate moves datagrams between it and a UDP
+//! socket, one socket and one [`Endpoint`] for each processor. An operation of the program drives each [`Connection`]:
+//! it takes events, sends datagrams and waits for timers. Operations of the program read and write the streams. A
+//! connection and its operations stay on one processor, so they need no lock.
 //!
 //! ```text
 //!    socket ──► Endpoint ──► Connection ──► streams      received datagrams
@@ -38,7 +38,7 @@
 //! | datagrams being sent | [`MAX_SENDS`] for each connection and for each endpoint; a connection waits, an endpoint drops its response |
 //! | bytes sent to an address that is not validated | three times the received ones (RFC 9000 §8.1) |
 //!
-//! Nothing is accepted from a client before its handshake has ended (0-RTT), because an attacker could repeat it.
+//! Early data (0-RTT) is not accepted, because an attacker could replay it.
 
 #![forbid(unsafe_code)]
 

@@ -16,7 +16,7 @@ use crate::metrics::QuicMetrics;
 /// Datagrams that one connection or one endpoint sends at the same time.
 pub const MAX_SENDS: usize = 64;
 
-/// A datagram that the socket does not take for so long is dropped, as the network might.
+/// Time after which a datagram that the socket does not accept is dropped, as the network might drop it.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 type Sending = Pin<Box<dyn Future<Output = io::Result<()>>>>;
@@ -25,7 +25,7 @@ type Sending = Pin<Box<dyn Future<Output = io::Result<()>>>>;
 pub(crate) struct Sends {
     socket: Rc<UdpSocket>,
     metrics: QuicMetrics,
-    /// With the number of datagrams.
+    /// Each with its number of datagrams.
     sending: Vec<(usize, Sending)>,
 }
 
@@ -61,7 +61,7 @@ impl Sends {
         }
     }
 
-    /// Forgets the datagrams that were sent. An error is a loss: QUIC repeats what is needed.
+    /// Removes the datagrams that were sent. An error is treated as loss; QUIC sends lost data again.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) {
         let mut at = 0;
         while at < self.sending.len() {

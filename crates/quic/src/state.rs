@@ -17,7 +17,7 @@ pub(crate) struct Shared {
     pub(crate) core: Rc<Core>,
     pub(crate) handle: ConnectionHandle,
     pub(crate) remote: SocketAddr,
-    /// Time without a datagram after which the connection is forgotten.
+    /// Time without a datagram after which the connection is dropped.
     pub(crate) idle: Duration,
     pub(crate) state: RefCell<State>,
     /// Wakes the operation that drives the connection.
@@ -26,18 +26,18 @@ pub(crate) struct Shared {
 
 pub(crate) struct State {
     pub(crate) quic: quinn_proto::Connection,
-    /// Operations that wait for a stream. Only streams for which one waits are in it.
+    /// The operations that wait for streams. Contains only streams for which one waits.
     pub(crate) waiting: HashMap<StreamId, Waiting>,
     pub(crate) sends: Sends,
     /// The last time of a datagram from the client, or of a PING to it.
     pub(crate) heard: Instant,
-    /// Bytes written since the client had last acknowledged all of them.
+    /// Bytes written since everything written was last acknowledged.
     pub(crate) written: u64,
-    /// The handshake is in progress.
+    /// Whether the handshake is in progress.
     pub(crate) is_handshaking: bool,
-    /// The connection has ended: its streams are of no more use.
+    /// Whether the connection has ended, so that its streams cannot be used.
     pub(crate) is_lost: bool,
-    /// The endpoint has forgotten the connection.
+    /// Whether the endpoint has removed the connection.
     pub(crate) is_drained: bool,
 }
 
@@ -110,7 +110,7 @@ impl Shared {
         }
     }
 
-    /// Makes the endpoint forget the connection, of which it may still know.
+    /// Removes the connection from the endpoint, if it is still there.
     pub(crate) fn end(&self, state: &mut State) {
         state.is_drained = true;
         state.lose();
@@ -120,7 +120,7 @@ impl Shared {
 }
 
 impl State {
-    /// The connection has ended; operations that wait for streams learn it.
+    /// Records that the connection has ended, and wakes operations that wait for streams.
     pub(crate) fn lose(&mut self) {
         self.is_lost = true;
         for (_, waiting) in self.waiting.drain() {
@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// The handshake has ended: it is complete, or the connection has ended before.
+    /// Records that the handshake has ended: it is complete, or the connection has ended.
     pub(crate) fn end_handshake(&mut self, core: &Core, is_complete: bool) {
         if std::mem::take(&mut self.is_handshaking) {
             core.handshakes.set(core.handshakes.get() - 1);

@@ -9,7 +9,7 @@ use quinn_proto::{FinishError, ReadError, StreamId, VarInt, WriteError};
 
 use crate::state::Shared;
 
-/// Why a stream cannot be used.
+/// Reason why a stream cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamError {
     /// The client has reset the stream or stopped reading it, with this error code of the application.
@@ -108,7 +108,7 @@ impl ReceiveStream {
 }
 
 impl ReceiveStream {
-    /// Asks the client to stop sending; received data are discarded. Reading then returns the end of the stream.
+    /// Asks the client to stop sending, and discards received data. Reading then returns the end of the stream.
     pub fn stop(&mut self) {
         let state = &mut *self.shared.state.borrow_mut();
         if let Some(waiting) = state.waiting.get_mut(&self.id) {
@@ -173,7 +173,7 @@ impl SendStream {
         Poll::Ready(written)
     }
 
-    /// Ends the stream; all that was written is sent.
+    /// Ends the stream after all written bytes.
     ///
     /// # Errors
     /// As [`poll_write`](Self::poll_write).
@@ -199,7 +199,7 @@ impl SendStream {
         if !std::mem::replace(&mut self.is_ended, true) && !state.is_lost {
             let mut stream = state.quic.send_stream(self.id);
             let own = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
-            // A client that has stopped reading gets its own code back (RFC 9000 §3.5).
+            // If the client has stopped reading, the reset repeats the client's code (RFC 9000 §3.5).
             let code = stream.stopped().ok().flatten().unwrap_or(own);
             let _ = stream.reset(code);
             self.shared.wake();

@@ -1,12 +1,13 @@
-//! Response heads of old servers, which a gateway repairs before it passes them on (RFC 9112, 5.1 and 5.2).
+//! Repair of response heads of old servers, which a gateway must do before it forwards them (RFC 9112, 5.1 and 5.2).
 
 use httparse::{EMPTY_HEADER, ParserConfig};
 
 use crate::client::{BadResponse, Response, parse_response};
 use crate::limits::MAX_FIELDS;
 
-/// As [`parse_response`], for a response that is passed on: repairs the head in `bytes`. Spaces replace the end of a line
-/// before one that continues its value, and white space before a colon moves behind it. No length changes.
+/// As [`parse_response`], for a response that is to be forwarded: repairs the head in `bytes`. The line end before a
+/// continuation line is replaced by spaces, and white space before a colon is moved after it. The length does not
+/// change.
 ///
 /// ```
 /// use phalanx_http::client::parse_and_repair;

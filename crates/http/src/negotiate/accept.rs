@@ -1,4 +1,4 @@
-//! Media type negotiation, as far as a file server needs it (RFC 9110, 12.5.1).
+//! Media type negotiation for a file server (RFC 9110, 12.5.1).
 
 use crate::negotiate::encoding::weight;
 use crate::request::head::Request;
@@ -19,8 +19,8 @@ pub fn accepts(request: &Request<'_>, essence: &str) -> u16 {
     weigh(request.values("accept"), essence).map_or(1000, |(weight, _)| weight)
 }
 
-/// Whether a request names a media type, itself or by its kind (`text/*`), and not only by `*/*`. Browsers do
-/// so for pages, but not for the resources of a page.
+/// Whether a request names a media type exactly or by its kind (`text/*`), and not only by `*/*`. Browsers do so for
+/// pages, but not for the resources of a page.
 pub fn names(request: &Request<'_>, essence: &str) -> bool {
     weigh(request.values("accept"), essence).is_some_and(|(weight, named)| weight > 0 && named > 0)
 }
@@ -34,8 +34,8 @@ fn weigh<'a>(lines: impl Iterator<Item = &'a [u8]>, essence: &str) -> Option<(u1
     for element in lines.flat_map(elements) {
         let mut parts = element.split(|&byte| byte == b';').map(trim);
         let Some(range) = parts.next() else { continue };
-        // Ranges with parameters match only types with parameters, of which there are none here. The weight
-        // may follow.
+        // Ranges with parameters match only types with parameters, which this server does not have. Only the weight is
+        // accepted.
         let parts: Vec<_> = parts.collect();
         let is_weight = |part: &&[u8]| matches!(part, [b'q' | b'Q', b'=', ..]);
         let specific = match range {

@@ -22,7 +22,7 @@ impl Coding {
     /// All codings in order of preference, identity last.
     const ALL: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
 
-    /// The name in `Content-Encoding`, or `identity`, which does not occur there.
+    /// The name in `Content-Encoding`; `identity` is never sent in that field.
     pub const fn name(self) -> &'static str {
         match self {
             Coding::Brotli => "br",
@@ -66,15 +66,15 @@ pub struct Accepted {
     weights: [u16; 4],
 }
 
-/// Weight of identity if it is not mentioned: acceptable, but after all that is.
+/// Weight of identity if it is not mentioned: acceptable, but less preferred than any mentioned coding.
 const UNMENTIONED: u16 = 1;
 
 impl Accepted {
     /// The codings that this request accepts.
     ///
-    /// Without the field only identity: any coding would be allowed (12.5.3), but clients that support none
-    /// also omit the field. If a coding occurs twice, the lower weight applies. An element with an invalid
-    /// weight is ignored.
+    /// Without the field, only identity is accepted. Any coding would be allowed (12.5.3), but clients that support
+    /// none also omit the field. If a coding occurs twice, the lower weight applies. An element with an invalid weight
+    /// is ignored.
     pub fn by(request: &Request<'_>) -> Accepted {
         match request.accept_encoding {
             None => Accepted { weights: [0, 0, 0, UNMENTIONED] },
@@ -83,8 +83,8 @@ impl Accepted {
         }
     }
 
-    /// Whether this request rejects identity: by `identity;q=0`, or by `*;q=0` without mentioning identity
-    /// (12.5.3). Cheap if no weights are given, as by browsers.
+    /// Whether this request rejects identity: by `identity;q=0`, or by `*;q=0` without mentioning identity (12.5.3).
+    /// Cheap if there are no weights, as in requests of browsers.
     pub fn refuses_identity(request: &Request<'_>) -> bool {
         let Some(line) = request.accept_encoding else { return false };
         let has_weight = request.repeated || memchr::memchr(b'=', line).is_some();

@@ -127,7 +127,8 @@ fn is_current(if_range: Option<&[u8]>, validators: &Validators<'_>) -> bool {
     match (Tag::whole(value), Tag::whole(validators.etag.as_bytes())) {
         (Some(asked), Some(own)) => asked.matches_strongly(own),
         (Some(_), None) => false,
-        // With a weak tag the content may change again within the second of its date, which is then weak, too (8.8.2.2).
+        // A weak tag means that the content may change again within the second of its date, so the date is weak, too
+        // (8.8.2.2).
         (None, own) => {
             !own.is_some_and(|own| own.weak) && parse_date(value) == Some(validators.modified)
         }

@@ -2,9 +2,9 @@
 
 use percent_encoding::percent_decode_str;
 
-/// The part of `path`, a path as clients send it, behind `prefix`: empty, or with a slash in front. `None` unless
-/// [`resolve`](super::resolve) reads the path as the prefix or as one below it. The prefix is a plain path without a slash
-/// at its end, or `/` for all paths.
+/// The part of `path`, a path as clients send it, after `prefix`: empty, or with a leading slash. `None` unless
+/// [`resolve`](super::resolve) interprets the path as the prefix or as a path below it. The prefix is a plain path
+/// without a trailing slash, or `/` for all paths.
 ///
 /// ```
 /// use phalanx_http::path::below;
@@ -20,7 +20,7 @@ pub fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
             let segment = rest.strip_prefix('/')?;
             let (name, after) = segment.split_at(segment.find('/').unwrap_or(segment.len()));
             rest = after;
-            // Resolving a path removes these.
+            // Resolving a path removes such segments.
             if name.is_empty() || is_encoded(name, ".") {
                 continue;
             }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::path::resolve;
 
-    /// The prefix of a path is found as the path is resolved.
+    /// Checks that the prefix of a path is found in the same way as the path is resolved.
     fn check_below(path: &str) -> Result<(), TestCaseError> {
         let mut out = Vec::new();
         let Ok(_) = resolve(path.as_bytes(), &mut out) else { return Ok(()) };

@@ -1,12 +1,12 @@
-//! Request paths as another server may read them.
+//! Request paths as an upstream server may interpret them.
 
 use crate::path::{PathError, Resolved, decode, is_refused};
 
-/// As [`resolve`](super::resolve), but for a path that another server reads, perhaps differently: encoded slashes and
-/// backslashes separate segments, and a segment may start with a dot.
+/// As [`resolve`](super::resolve), but for a path that an upstream server may interpret more loosely: encoded slashes
+/// and backslashes separate segments, and a segment may start with a dot.
 ///
 /// # Errors
-/// A [`PathError`], but none of these three; the content of `out` is then unspecified.
+/// A [`PathError`], except those for these three cases; the content of `out` is then unspecified.
 ///
 /// ```
 /// use phalanx_http::path::resolve_loosely;
@@ -49,7 +49,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// A path that can be resolved is read in the same way by another server.
+        /// If a path can be resolved, both functions interpret it alike.
         #[test]
         fn loose_resolution_agrees(path in "(/|\\.|a|%2e|%2f|%5c|%00|%25|%2|\\.\\.|\\.git){0,12}") {
             let (mut strict, mut loose) = (Vec::new(), Vec::new());

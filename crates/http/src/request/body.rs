@@ -110,15 +110,14 @@ impl BodyParser {
         self.state == State::Done
     }
 
-    /// Processes bytes of the body. Returns the number of bytes consumed: all of them, or fewer if the body
-    /// ends within.
+    /// Processes bytes of the body. Returns the number of bytes consumed: all of them, or fewer if the body ends before
+    /// the end of `bytes`.
     ///
     /// # Errors
     ///
-    /// 400 if the chunked framing violates RFC 9112, 7.1, including extensions and trailers. 413 if the
-    /// content exceeds the limit, which is known from a chunk's size before its data, or if the extensions
-    /// do. 431 if the trailers are too long. The result does not depend on how the bytes are split. The
-    /// connection must be closed.
+    /// 400 if the chunked framing violates RFC 9112, 7.1, including extensions and trailers. 413 if the content or the
+    /// extensions exceed their limit; for content, this is known from a chunk's size before its data. 431 if the
+    /// trailers are too long. The result does not depend on how the bytes are split. The connection must be closed.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, Reject> {
         self.pieces(bytes, |_| ())
     }
@@ -173,7 +172,7 @@ impl BodyParser {
     fn step(&mut self, state: State, byte: u8) -> Result<State, Reject> {
         match (state, byte) {
             (State::Size { size, digits }, _) if byte.is_ascii_hexdigit() => {
-                // Sixteen digits fill 64 bits; more are an attack, even if they are zeros.
+                // Sixteen digits fill 64 bits; more are treated as an attack, even if they are zeros.
                 if digits == 16 {
                     return Err(Reject::bad("chunk size too long"));
                 }
@@ -212,7 +211,7 @@ impl BodyParser {
             (State::SizeEnd(_) | State::TrailerLf | State::LastLf, _) => {
                 Err(Reject::bad("CR without LF in a chunked body"))
             }
-            // Runs of bytes are skipped as a whole.
+            // These bytes are skipped in runs.
             (State::Length(_) | State::Data(_) | State::Done, _) => Ok(state),
         }
     }

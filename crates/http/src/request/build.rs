@@ -66,7 +66,7 @@ impl<'a> Request<'a> {
     /// The stream frames the content, so the caller sets [`body`](Self::body) and
     /// [`expect_continue`](Self::expect_continue), and for HTTP/3 the [`version`](Self::version).
     ///
-    /// All `cookie` fields count as one, since clients divide what is one field in HTTP/1.1 (RFC 9113, 8.2.3).
+    /// All `cookie` fields count as one, because clients may split the single field of HTTP/1.1 (RFC 9113, 8.2.3).
     ///
     /// # Errors
     /// [`Reject`] if the target or the authority is invalid, or if the head exceeds a limit.

@@ -53,7 +53,7 @@ impl Extension {
         }
     }
 
-    /// Whether this is white space behind a size, a name or a value.
+    /// Whether this is white space after a size, a name or a value.
     pub(crate) fn is_gap(self) -> bool {
         matches!(self, Extension::Gap | Extension::NameGap)
     }

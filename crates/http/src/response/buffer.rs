@@ -43,7 +43,7 @@ pub struct ResponseBuffer {
     pub(super) length: Option<u64>,
     /// Content written or sent so far, in bytes.
     pub(super) content: u64,
-    /// Whether the latest response has its content in chunks.
+    /// Whether the latest response uses chunked coding.
     pub(super) is_chunked: bool,
 }
 
@@ -109,7 +109,7 @@ impl ResponseBuffer {
         self.content += bytes;
     }
 
-    /// Forgets the latest response: the next request has none yet.
+    /// Forgets the latest response before the next request is processed.
     pub fn begin(&mut self) {
         (self.status, self.content) = (0, 0);
     }

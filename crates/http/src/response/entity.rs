@@ -9,8 +9,8 @@ use crate::syntax::date::format_date;
 
 /// Prepared fields of a file, cached with its content.
 ///
-/// The three kinds of responses need different fields; they are ordered such that each set is a prefix of the
-/// next: for 304, for 206, for 200.
+/// Responses with 304, 206 and 200 need different fields. The fields are ordered such that each of these sets is a
+/// prefix of the next.
 ///
 /// ```
 /// use phalanx_http::{DateLine, Entity, Reply, ResponseBuffer, Status, Validators, content_type};
@@ -81,7 +81,7 @@ impl Entity {
         Entity { fields, unchanged, described, partial, length }
     }
 
-    /// Fields for 304: those required by RFC 9110, 15.4.5, without those about the content.
+    /// Fields for 304: those required by RFC 9110, 15.4.5, without fields that describe the content.
     pub fn unchanged(&self) -> Fields<'_> {
         self.fields.between(Position::default(), self.unchanged)
     }
@@ -91,8 +91,8 @@ impl Entity {
         self.fields.between(Position::default(), self.partial)
     }
 
-    /// Fields for 206 with several ranges: without the length, and without the type, which each part contains.
-    /// [`Multipart::head`](crate::Multipart::head) adds those of the whole.
+    /// Fields for 206 with several ranges, without length and type. [`Multipart::head`](crate::Multipart::head) adds
+    /// those of the multipart content; each part contains its own.
     pub fn multipart(&self) -> Fields<'_> {
         self.fields.between(Position::default(), self.described)
     }

@@ -29,7 +29,7 @@ impl ResponseBuffer {
             Some(status) => self.head(status, date, reply),
             None => {
                 let line = format!("HTTP/1.1 {code} \r\n");
-                // Like nearly all statuses, it has content.
+                // `Ok` stands for any status that may have content.
                 self.start(Status::Ok, code, line.as_bytes(), date, reply)
             }
         }
@@ -116,8 +116,8 @@ impl<'a> Head<'a> {
         self.field("Content-Length", itoa::Buffer::new().format(length).as_bytes())
     }
 
-    /// Announces content of unknown length, for [`ResponseBuffer::piece`]: in chunks over HTTP/1.1 (RFC 9112, 7.1). A
-    /// client with HTTP/1.0 finds the end by the close of the connection.
+    /// Announces content of unknown length, for [`ResponseBuffer::piece`]: in chunks over HTTP/1.1 (RFC 9112, 7.1). For
+    /// an HTTP/1.0 client, the end of the content is the close of the connection.
     pub fn streamed(self, version: Version) -> Head<'a> {
         if self.buffer.length.is_some() || version != Version::Http11 {
             return self;
@@ -145,8 +145,8 @@ impl<'a> Head<'a> {
         self.end();
     }
 
-    /// Ends the head and appends all of the content, which consists of `parts`, with this type. A response
-    /// without content, also to HEAD, has only the head.
+    /// Ends the head and appends all of the content, which consists of `parts`, with this type. A response without
+    /// content, such as to HEAD, has only the head.
     pub fn whole(self, content_type: &str, parts: &[&str]) {
         let is_sent = self.buffer.length.is_none();
         let mut head = self;

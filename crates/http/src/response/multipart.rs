@@ -36,9 +36,9 @@ pub struct Multipart<'a> {
 }
 
 impl<'a> Multipart<'a> {
-    /// For a representation of `whole` bytes. The boundary must not occur in it, so `boundary` should be a
-    /// number that nobody can have written into the file, such as its hash with a secret key. It is always
-    /// written with all digits.
+    /// For a representation of `whole` bytes. The boundary must not occur in the representation, so `boundary` should
+    /// be a number that the author of the file cannot know, such as a hash with a secret key. It is always written with
+    /// all digits.
     pub fn new(parts: &'a Parts, entity: &'a Entity, whole: u64, boundary: u128) -> Multipart<'a> {
         let digit = |n: usize| b"0123456789abcdef"[(boundary >> (124 - 4 * n)) as usize & 0xf];
         Multipart { parts, entity, whole, boundary: std::array::from_fn(digit) }

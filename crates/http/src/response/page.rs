@@ -32,8 +32,8 @@ const BETWEEN: &str = "</title>\n\
 const AFTER: &str = "</h1>\n";
 
 impl Head<'_> {
-    /// Ends the head and appends a small page that names the status, readable in dark and light mode. The page
-    /// contains no client data. A response without content, also to HEAD, has only the head.
+    /// Ends the head and appends a small page that names the status, readable in dark and light mode. The page contains
+    /// no client data. A response without content, such as to HEAD, has only the head.
     pub fn page(self) {
         let (mut digits, reason) = (itoa::Buffer::new(), self.status().reason());
         let code = digits.format(self.status().code());

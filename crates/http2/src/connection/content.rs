@@ -1,9 +1,9 @@
-//! DATA (RFC 9113 §6.1): the content of requests, which an operation takes or discards.
+//! DATA frames (RFC 9113 §6.1): the content of requests, which an operation takes or discards.
 //!
-//! Content is kept until then. A stream's window bounds what is kept of its request: it opens again when the content is
-//! taken, so a slow recipient slows the client down. It is larger once something is taken, because a window limits the
-//! rate of an upload to one window per round trip. The connection's window bounds nothing, so a request whose content is
-//! not taken does not stop the others.
+//! Content is buffered until then. A stream's window bounds the buffered content of its request: it is reopened when
+//! the content is taken, so a slow recipient slows the client down. Once content is taken, the window is enlarged,
+//! because it limits the rate of an upload to one window per round trip. The connection's window is unlimited, so a
+//! request whose content is not taken does not stop the others.
 
 use std::task::{Context, Poll};
 
@@ -56,8 +56,8 @@ impl Connection {
         }
     }
 
-    /// Waits for content of a request, and takes none, so its window does not open. Returns false at the end of a request
-    /// without content.
+    /// Waits for content of a request without taking any, so that its window stays closed. Returns false if the request
+    /// ends without content.
     ///
     /// # Errors
     /// As [`poll_content`](Self::poll_content).
@@ -74,8 +74,8 @@ impl Connection {
         Poll::Ready(Ok(!stream.content.is_empty()))
     }
 
-    /// Waits for content of a request and appends it to `out`, at most 256 KiB. Returns whether more may follow; nothing
-    /// is appended at the end only.
+    /// Waits for content of a request and appends it to `out`, at most 256 KiB. Returns whether more may follow.
+    /// Appends nothing only at the end.
     ///
     /// # Errors
     /// If the stream has ended: the client has reset it, or the request is malformed.
@@ -98,7 +98,7 @@ impl Connection {
         Poll::Ready(Ok(is_receiving))
     }
 
-    /// Takes the content that is kept of a request, and opens its window.
+    /// Takes the buffered content of a request, and reopens its window.
     fn take(&mut self, id: u32) -> Vec<u8> {
         let Some(stream) = self.streams.get(id) else { return Vec::new() };
         let content = std::mem::take(&mut stream.content);
@@ -149,7 +149,8 @@ impl Connection {
         if !stream.discards {
             stream.content.extend_from_slice(content);
         }
-        // Otherwise nobody takes anything: padding alone opens the window as well.
+        // Whether an operation has to take the content first. Padding alone gives it nothing to take, so the window is
+        // reopened at once.
         let is_for_operation = match stream.discards {
             true => stream.received > self.limits.body,
             false => !stream.content.is_empty(),
@@ -157,7 +158,7 @@ impl Connection {
         if frame.has(flag::END_STREAM) {
             self.end_content(id)?;
         } else if is_for_operation {
-            // The window stays as it is.
+            // The window is not reopened until an operation takes the content.
             wake(stream.waker.take());
         } else if let Some(by) = stream.receive_window.open() {
             frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, id, &by.to_be_bytes());

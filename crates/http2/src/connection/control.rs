@@ -28,7 +28,7 @@ impl Connection {
         }
         let before = self.peer.initial_window;
         self.peer.apply(payload)?;
-        // Both are at least zero.
+        // Both are at least zero, so this does not overflow.
         let by = self.peer.initial_window - before;
         if by != 0 {
             for stream in self.streams.iter_mut() {

@@ -11,7 +11,7 @@ pub(super) const SHUTDOWN_PING: &[u8; 8] = b"shutdown";
 const ALL_STREAMS: u32 = 0x7fff_ffff;
 
 impl Connection {
-    /// Resets a stream. If it has ended, which includes a reset by the client, there is no effect: RST_STREAM must not
+    /// Resets a stream. Has no effect on a stream that has ended or that the client has reset: RST_STREAM must not
     /// answer RST_STREAM (RFC 9113 §5.4.2).
     pub fn reset(&mut self, stream: u32, code: Code) {
         if self.streams.get(stream).is_some() {
@@ -28,8 +28,9 @@ impl Connection {
         self.wake_sender();
     }
 
-    /// Starts a graceful shutdown (RFC 9113 §6.8): a first GOAWAY announces it, and requests that cross it are
-    /// still answered. When the client has responded to a PING, the last GOAWAY follows.
+    /// Starts a graceful shutdown (RFC 9113 §6.8): a first GOAWAY announces it, and requests that the client sent
+    /// before it received the GOAWAY are still answered. When the client has responded to a PING, the last GOAWAY is
+    /// sent.
     pub fn shut_down(&mut self) {
         if self.end == End::Open {
             self.end = End::Announced;
@@ -39,8 +40,8 @@ impl Connection {
         }
     }
 
-    /// Whether no frame follows the current output: the connection has failed, or all streams of a connection
-    /// that is shutting down have ended.
+    /// Whether the current output is the last: the connection has failed, or it is shutting down and all its streams
+    /// have ended.
     pub fn has_ended(&self) -> bool {
         match self.end {
             End::Failed => true,

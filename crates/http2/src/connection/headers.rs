@@ -9,8 +9,8 @@ use crate::hpack::decoder::Invalid;
 use crate::streams::{Absent, Stream};
 use crate::window::{ReceiveWindow, SendWindow};
 
-/// Largest field block, in bytes, unless the limit for a decoded request is larger. No encoding is longer than the size that
-/// this limit counts.
+/// Largest field block, in bytes, unless the limit for a decoded request is larger. An encoded block is never longer
+/// than the size that this limit counts.
 const MAX_BLOCK_BYTES: usize = 128 * 1024;
 /// Length of the deprecated priority fields of a HEADERS frame.
 const PRIORITY_LENGTH: usize = 5;
@@ -19,7 +19,7 @@ const PRIORITY_LENGTH: usize = 5;
 pub(super) struct Block {
     stream: u32,
     ends_stream: bool,
-    /// The stream depends on itself.
+    /// Whether the stream depends on itself.
     is_circular: bool,
     bytes: Vec<u8>,
 }
@@ -74,8 +74,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Processes a complete field block. It is decoded in any case, because the decoder's table depends on
-    /// it.
+    /// Processes a complete field block. It is decoded even if the request is refused, because the decoder's table
+    /// depends on it.
     fn fields(
         &mut self,
         id: u32,
@@ -132,7 +132,7 @@ impl Connection {
         Ok(Some(Request { stream: id, head, has_body: !ends_stream }))
     }
 
-    /// Processes the fields behind a request's content (RFC 9113 §8.1).
+    /// Processes the fields after a request's content (RFC 9113 §8.1).
     fn trailers(
         &mut self,
         id: u32,
@@ -157,7 +157,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Ends the connection, since its decoder cannot be used any more.
+    /// Ends the connection, because its decoder can no longer be used.
     #[cold]
     fn undecoded(&mut self, is_excessive: bool) -> Result<Option<Request>, Error> {
         if is_excessive {

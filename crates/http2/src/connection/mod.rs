@@ -59,7 +59,7 @@ enum End {
     Open,
     /// The first GOAWAY of a graceful shutdown was sent.
     Announced,
-    /// Later streams are ignored: the last GOAWAY was sent, for streams up to this one.
+    /// The last GOAWAY was sent; streams after this one are ignored.
     Leaving(u32),
     /// A connection error was sent.
     Failed,
@@ -71,7 +71,7 @@ pub struct Connection {
     peer: PeerSettings,
     start: Start,
     end: End,
-    /// The client has sent GOAWAY.
+    /// Whether the client has sent GOAWAY.
     peer_leaves: bool,
     decoder: Decoder,
     /// A field block that is not complete.
@@ -117,8 +117,8 @@ impl Connection {
     /// there is no further request. The caller keeps the remaining bytes, at most one incomplete frame of
     /// 16 KiB, and passes them again with more input.
     ///
-    /// Responses to frames are appended to the output. After a connection error, which is in the output as
-    /// well, all input is ignored. The connection counts frames within times measured by `now`.
+    /// Responses to frames are appended to the output. After a connection error, which is in the output as well, all
+    /// input is ignored. `now` is the time for the flood limits.
     pub fn next_request(
         &mut self,
         input: &[u8],
@@ -197,7 +197,7 @@ impl Connection {
         Ok(Some(Step::Frame))
     }
 
-    /// Changes the [limit of content](Limits::body), also for the streams that are open.
+    /// Changes the [limit of content](Limits::body), including for open streams.
     pub fn set_body_limit(&mut self, limit: u64) {
         self.limits.body = limit;
     }

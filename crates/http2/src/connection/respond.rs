@@ -88,9 +88,9 @@ impl Connection {
         }
     }
 
-    /// Sends content, as much as the windows and the output buffer permit. Returns the number of bytes, which
-    /// may be zero; for the rest, the caller waits with [`poll_room`](Self::poll_room). `end` ends the stream
-    /// behind the last byte of `content`.
+    /// Sends content, as much as the windows and the output buffer permit. Returns the number of bytes, which may be
+    /// zero; for the rest, the caller waits with [`poll_room`](Self::poll_room). `end` ends the stream after the last
+    /// byte of `content`.
     ///
     /// # Errors
     /// If the stream has ended.
@@ -164,7 +164,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Takes the output, which the caller sends. `memory` is used for the next.
+    /// Takes the output, for the caller to send. `memory` is used for further output.
     pub fn take_output(&mut self, mut memory: Vec<u8>) -> Vec<u8> {
         memory.clear();
         let output = std::mem::replace(&mut self.out, memory);
@@ -172,8 +172,8 @@ impl Connection {
         output
     }
 
-    /// Length of the output, in bytes. While it is not sent, the caller should not process more input: the
-    /// responses to received frames have no other bound.
+    /// Length of the output, in bytes. The caller should not process more input while much output is unsent, because
+    /// nothing else bounds the responses to received frames.
     pub fn output_len(&self) -> usize {
         self.out.len()
     }
@@ -196,8 +196,8 @@ impl Connection {
         self.send_window.available().min(buffer)
     }
 
-    /// Takes streams out of the queue whose own windows have closed: nobody would send while they are at its front. They are
-    /// queued again when their windows open.
+    /// Removes streams whose own windows have closed from the queue, because nothing would be sent while they are at
+    /// its front. They are queued again when their windows open.
     pub(super) fn dequeue_closed(&mut self) {
         let streams = &mut self.streams;
         self.queue.retain(|id| {
@@ -222,8 +222,7 @@ impl Connection {
         wake(self.sender.take());
     }
 
-    /// The server has ended its side of a stream. RST_STREAM stops a client that is still sending
-    /// content (RFC 9113 §8.1).
+    /// Ends the server's side of a stream. RST_STREAM stops a client that is still sending content (RFC 9113 §8.1).
     fn end_stream(&mut self, stream: u32) {
         match self.streams.get(stream) {
             Some(state) if state.is_receiving => self.reset(stream, Code::NO_ERROR),

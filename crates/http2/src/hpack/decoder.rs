@@ -9,8 +9,8 @@ use crate::hpack::{integer, static_table, string};
 pub(crate) struct Field<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) value: &'a [u8],
-    /// Whether name and value consist of permitted bytes (RFC 9113 §8.2.1). Known for fields in the tables,
-    /// so that repeated fields are not validated again.
+    /// Whether name and value consist of permitted bytes (RFC 9113 §8.2.1). Stored for fields in the tables, so that
+    /// repeated fields are not validated again.
     pub(crate) valid: bool,
 }
 
@@ -30,10 +30,10 @@ impl Decoder {
         Self { table: DynamicTable::new(), scratch: Vec::new() }
     }
 
-    /// Decodes a complete block and passes its fields in order to `see`, which returns `None` to end this.
+    /// Decodes a complete block and passes its fields in order to `see`, which returns `None` to stop the decoding.
     ///
     /// # Errors
-    /// If the block is invalid, or `see` has ended it. The decoder must not be used afterwards.
+    /// If the block is invalid, or `see` has stopped the decoding. The decoder must not be used afterwards.
     pub(crate) fn decode(
         &mut self,
         block: &[u8],
@@ -149,7 +149,7 @@ pub fn decode_block(block: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
 /// Memory that an idle connection keeps for literals, in bytes.
 const MAX_SCRATCH_BYTES: usize = 256;
 
-/// The field in `bytes`, whose name is not validated again if it is that of a valid field: a block of small literals may
+/// The field in `bytes`. A name taken from a valid field is not validated again, because a block of small literals may
 /// refer to a long name many times.
 fn checked(bytes: &[u8], name: usize, has_valid_name: bool) -> Field<'_> {
     let (name, value) = bytes.split_at(name);

@@ -3,8 +3,8 @@
 /// Largest decoded integer; longer encodings are rejected.
 const MAX_BITS: u32 = 28;
 
-/// Decodes an integer whose first byte has a prefix of `bits` bits, and advances `rest` behind it. Returns
-/// `None` if it is incomplete or has more than 28 bits behind the prefix.
+/// Decodes an integer whose first byte has a prefix of `bits` bits, and advances `rest` past it. Returns `None` if it
+/// is incomplete or has more than 28 bits after the prefix.
 #[inline]
 pub fn decode(rest: &mut &[u8], bits: u32) -> Option<usize> {
     let (first, mut after) = rest.split_first()?;

@@ -1,8 +1,7 @@
 //! Header compression (RFC 7541).
 //!
-//! The decoder keeps the client's dynamic table. The encoder keeps none: it writes literals without indexing,
-//! so that a field block does not depend on the connection, and prepared blocks can be shared by all
-//! connections.
+//! The decoder keeps the client's dynamic table. The encoder has no dynamic table: it writes literals without indexing,
+//! so that field blocks do not depend on the connection, and all connections can share prepared blocks.
 
 pub(crate) mod decoder;
 mod dynamic_table;

@@ -2,8 +2,8 @@
 
 use crate::hpack::{huffman, integer};
 
-/// Decodes a string whose length has a prefix of `bits` bits, behind the bit that announces the Huffman code, and appends
-/// it to `out`.
+/// Decodes a string whose length has a prefix of `bits` bits, after the bit that marks Huffman coding, and appends it
+/// to `out`.
 #[inline]
 pub fn decode(rest: &mut &[u8], bits: u32, out: &mut Vec<u8>) -> Option<()> {
     let is_packed = rest.first()? & 1 << bits != 0;

@@ -25,7 +25,7 @@ pub fn decode_block(section: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 fn decode_fields(mut rest: &[u8], see: &mut impl FnMut(&[u8], &[u8])) -> Option<()> {
-    // Required Insert Count is zero without a dynamic table; then the base has no meaning.
+    // Without a dynamic table, Required Insert Count is zero and the base is meaningless.
     (integer::decode(&mut rest, 8)? == 0).then_some(())?;
     integer::decode(&mut rest, 7)?;
     let (mut names, mut values) = (Vec::new(), Vec::new());
@@ -37,7 +37,7 @@ fn decode_fields(mut rest: &[u8], see: &mut impl FnMut(&[u8], &[u8])) -> Option<
                 let (name, value) = static_table::get(integer::decode(&mut rest, 6)?)?;
                 see(name, value);
             }
-            // A literal with the name of a static entry. The bit N concerns intermediaries.
+            // A literal with the name of a static entry. The bit N is only for intermediaries.
             0x40..0x80 if first & 0x10 != 0 => {
                 let (name, _) = static_table::get(integer::decode(&mut rest, 4)?)?;
                 string::decode(&mut rest, 7, &mut values)?;

@@ -1,4 +1,5 @@
-//! The client's encoder and decoder streams (RFC 9204 §4.3 and §4.4). Without a dynamic table they carry nearly nothing.
+//! The client's encoder and decoder streams (RFC 9204 §4.3 and §4.4). Without a dynamic table they carry few
+//! instructions.
 
 /// The only instruction that an encoder may send: Set Dynamic Table Capacity, to zero (RFC 9204 §4.3.1).
 const CAPACITY_ZERO: u8 = 0x20;
