@@ -74,7 +74,7 @@ impl<'a> Declaring<'a> {
         self.all.last_mut().expect("the key was added")
     }
 
-    /// The same table, whose next keys have no flags.
+    /// The same table, for keys without flags.
     pub(crate) fn without_flags(&mut self) -> Declaring<'_> {
         Declaring { prefix: self.prefix.clone(), flag: None, section: self.section, all: self.all }
     }
@@ -84,7 +84,7 @@ impl<'a> Declaring<'a> {
         Declaring { prefix, flag, section: self.section, all: self.all }
     }
 
-    /// A table whose name is no part of the flags.
+    /// A table whose name is not part of the flags.
     pub(crate) fn table(&mut self, name: &str) -> Declaring<'_> {
         self.within(name, self.flag.clone())
     }

@@ -10,7 +10,7 @@ pub struct ConfigError {
     place: String,
     key: String,
     what: String,
-    /// Keys of the table `key` that correct it.
+    /// Keys of the table `key` that would correct the error.
     keys: Vec<String>,
 }
 
@@ -25,18 +25,18 @@ impl ConfigError {
         Self { place: String::new(), key: key.into(), what: what.into(), keys: Vec::new() }
     }
 
-    /// Names keys of the table [`key`](Self::key) that correct the error.
+    /// Adds the keys of the table [`key`](Self::key) that would correct the error.
     #[must_use]
     pub fn with_keys(mut self, keys: impl IntoIterator<Item: Into<String>>) -> Self {
         self.keys = keys.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Adds the flags of those keys if a flag or an environment variable has caused the error. `flag` returns that of a
-    /// key.
+    /// Adds the flags of those keys if a flag or an environment variable has caused the error. `flag` returns the flag
+    /// of a key.
     #[must_use]
     pub fn with_flags(mut self, flag: impl Fn(&str) -> Option<String>) -> Self {
-        // The position of a text has numbers.
+        // A position in a text contains line and column, and thus a colon.
         let is_given = !self.place.is_empty() && !self.place.contains(':');
         let flags = self.keys.iter().filter_map(|key| flag(&format!("{}.{key}", self.key)));
         let flags: Vec<_> = flags.map(|flag| format!("--{flag}")).collect();
@@ -54,7 +54,7 @@ impl ConfigError {
     /// Adds the position of the key, or else of the table that should contain it.
     #[must_use]
     pub fn located(mut self, origins: &Origins) -> Self {
-        // The element of a list that was given as `[host]` has no number.
+        // The key of a list element that was given as `[host]` has no index.
         if let Some((list, rest)) = self.key.split_once("[0]")
             && !list.contains('[')
             && !origins.places.contains_key(&format!("{list}[0]"))
@@ -119,8 +119,8 @@ impl Origins {
     }
 }
 
-/// The name of `known` that `name` probably means: a similar one, or one that it contains. None for names of less than
-/// three letters, since `no` is similar to `on`.
+/// The name in `known` that is probably meant by `name`: a similar one, or one that it contains. Names of less than
+/// three letters are ignored, because `no` is similar to `on`.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |known: &'a str| match name.contains(known) {
         true => (1, known),

@@ -87,8 +87,7 @@ pub use value::{Size, Value, integer};
 /// in `origins`.
 ///
 /// # Errors
-/// All errors in the text. The values that were read over are then unusable. [`check`] finds missing and
-/// forbidden values.
+/// All errors in the text. `keys` is then unusable. [`check`] finds missing and forbidden values.
 pub fn read(
     keys: &mut impl Keys,
     text: &str,
@@ -99,8 +98,8 @@ pub fn read(
     read_from(keys, text, Source::Text { name, text }, (base, false), origins)
 }
 
-/// As [`read`], for a file that another one includes: its lists of tables continue those of the files before, and a key
-/// that one of them has set is an error.
+/// As [`read`], for a file that another one includes: its lists of tables are appended to those of earlier files, and a
+/// key that an earlier file has set is an error.
 ///
 /// # Errors
 /// As [`read`].
@@ -144,7 +143,7 @@ fn read_from(
                 Source::Text { name, .. } => position(name, text, at),
                 Source::Given(_) => String::new(),
             };
-            // The text of a duplicate key, which the message does not contain.
+            // Add the name of a duplicate key, which the message does not contain.
             let key = error.span().filter(|_| error.message() == "duplicate key");
             let key = key.and_then(|span| text.get(span)).unwrap_or_default();
             ConfigError::new(&place, key, &error.message().trim().replace('\n', "; "))

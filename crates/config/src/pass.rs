@@ -15,7 +15,7 @@ pub trait Keys {
     fn keys(&mut self, pass: &mut Pass<'_, '_>);
 }
 
-/// A table of a list whose most important keys can be written as one text.
+/// A table in a list that has a short form: its most important keys as one text.
 pub trait Short: Keys + Sized {
     /// Form of the texts, for help and reference.
     const KIND: &'static str;
@@ -226,7 +226,7 @@ impl Pass<'_, '_> {
             Kind::Read(reading) => match reading.boolean(name) {
                 Some(on) => *value = on.then(T::default),
                 None if reading.has(name) => {
-                    // A table may be spread over files, but not one that another file sets to `false`.
+                    // A table may be spread over several files, unless one of them sets it to `false`.
                     if value.is_none() {
                         reading.check_unset(name);
                     }
@@ -248,7 +248,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// As [`key`](Self::key), for a key whose flag would have the name of another.
+    /// As [`key`](Self::key), for a key whose flag would have the same name as another flag.
     pub fn key_without_flag<T: Value>(
         &mut self,
         name: &'static str,
@@ -267,7 +267,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// As [`optional`](Self::optional), for a table whose flags would have the names of others.
+    /// As [`optional`](Self::optional), for a table whose flags would have the same names as other flags.
     pub fn optional_without_flag<T: Keys + Default>(
         &mut self,
         name: &'static str,
@@ -282,8 +282,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Declares a list of tables, which replaces the existing list. The list of an included file is appended to those of
-    /// the files before.
+    /// Declares a list of tables, which replaces the existing list. The list of an included file is appended to those
+    /// of earlier files.
     pub fn list<T: Keys>(&mut self, name: &'static str, list: &mut Vec<T>, blank: impl Fn() -> T) {
         match &mut self.0 {
             Kind::Read(reading) => {

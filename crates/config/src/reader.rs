@@ -24,7 +24,7 @@ pub(crate) enum Source<'r> {
 pub(crate) struct Reader<'r> {
     pub(crate) source: Source<'r>,
     pub(crate) base: &'r Path,
-    /// Whether an earlier file includes this one: a key that another file has set is an error.
+    /// Whether this file is included by another one, so that a key that an earlier file has set is an error.
     pub(crate) included: bool,
     pub(crate) origins: &'r mut Origins,
     pub(crate) errors: &'r mut Vec<ConfigError>,
@@ -76,8 +76,8 @@ impl Reader<'_> {
     }
 }
 
-/// A text without what may be a user name and a password, as in `nats://user:password@host`, and without all behind it:
-/// errors are kept in logs.
+/// A text without a possible user name and password, as in `nats://user:password@host`, and without everything after
+/// them, because errors are stored in logs.
 fn without_login(text: &str) -> Cow<'_, str> {
     let Some(before) = text.rfind('@').map(|end| &text[..end]) else { return text.into() };
     match (before.find("://"), before.contains(':')) {
@@ -195,7 +195,7 @@ impl<'a, 'r> Reading<'a, 'r> {
         true
     }
 
-    /// Takes a boolean, which an optional table may be given as.
+    /// Takes a boolean, which may be given instead of an optional table.
     pub(crate) fn boolean(&mut self, name: &'static str) -> Option<bool> {
         let on = match self.table.get(name)?.get_ref() {
             DeValue::String(text) if matches!(self.reader.source, Source::Given(_)) => {
@@ -208,8 +208,8 @@ impl<'a, 'r> Reading<'a, 'r> {
         Some(on)
     }
 
-    /// As [`table`](Self::table), for one that is absent if it is false. Reports a value that is neither a table nor a
-    /// boolean.
+    /// As [`table`](Self::table), for a table that is absent if the value is `false`. Reports a value that is neither a
+    /// table nor a boolean.
     pub(crate) fn optional(
         &mut self,
         name: &'static str,
@@ -233,8 +233,8 @@ impl<'a, 'r> Reading<'a, 'r> {
         self.table_as(name, &key, keys);
     }
 
-    /// As [`table`](Self::table), for the element `at` of a list. An included file uses the keys under which another
-    /// file has given that element.
+    /// As [`table`](Self::table), for the element `at` of a list. If an earlier file contains that element, its keys
+    /// are recorded below the path of that element.
     pub(crate) fn table_of_list(
         &mut self,
         name: &'static str,
@@ -260,7 +260,7 @@ impl<'a, 'r> Reading<'a, 'r> {
         }
     }
 
-    /// How many of the `existing` elements of a list stay before those of this table.
+    /// The number of `existing` elements of a list that stay before those of this table.
     pub(crate) fn kept(&self, name: &str, existing: usize) -> usize {
         let extends = self.reader.included && self.reader.origins.place(&self.path(name)).is_some();
         if extends { existing } else { 0 }
@@ -296,7 +296,7 @@ impl<'a, 'r> Reading<'a, 'r> {
         }
     }
 
-    /// The tables of a list, with the prefixes of their keys, behind the `kept` elements.
+    /// The tables of a list, with the prefixes of their keys, which follow the `kept` elements.
     pub(crate) fn tables(
         &mut self,
         name: &'static str,
@@ -366,7 +366,7 @@ mod tests {
     use crate::pass::Keys;
     use crate::{Given, Written, read};
 
-    /// A value whose errors contain it.
+    /// A value that appears in its error messages.
     #[derive(Debug, Default, PartialEq)]
     struct Talkative;
 
@@ -425,7 +425,7 @@ mod tests {
                 assert!(!error.contains("hidden") && error.contains("found "), "{error}");
             }
         }
-        // Not one of an address.
+        // An `@` that is not part of a URL.
         assert!(error("listen = 'eve@example.org'").contains("found 'eve@example.org'"));
         assert!(error("listen = 'mqtt://a'").contains("found 'mqtt://a'"));
     }

@@ -42,7 +42,7 @@ impl UnixAddress {
         self.mode
     }
 
-    /// Parses a path, and perhaps `?mode=` and an octal number behind it.
+    /// Parses a path, optionally followed by `?mode=` and an octal number.
     fn parse(text: &str) -> Option<Self> {
         let (path, mode) = match text.split_once(MODE) {
             None => (text, DEFAULT_MODE),
@@ -58,8 +58,8 @@ impl UnixAddress {
     }
 }
 
-/// A copy of the path that lives as long as the program. Addresses are therefore small and can be copied; each path that
-/// a configuration names is stored once.
+/// A copy of the path that lives as long as the program, so that addresses are small and `Copy`. Each distinct path is
+/// stored once.
 fn interned(path: &str) -> &'static Path {
     static PATHS: Mutex<BTreeSet<&'static Path>> = Mutex::new(BTreeSet::new());
     let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +106,7 @@ impl ListenAddress {
         self.ip().is_none_or(|address| address.ip().is_loopback())
     }
 
-    /// Whether both cannot be bound at the same time.
+    /// Whether the two cannot be bound at the same time.
     pub(crate) fn collides(self, other: Self) -> bool {
         match (self, other) {
             (Self::Ip(own), Self::Ip(other)) => own == other && own.port() != 0,
@@ -115,8 +115,7 @@ impl ListenAddress {
         }
     }
 
-    /// Whether a socket at one receives connections to the other, although the addresses differ: at all addresses of the
-    /// machine, and at a single one.
+    /// Whether the addresses differ but overlap: one is a wildcard address that includes the other.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         // A socket at `[::]` also receives IPv4.
         let is_within = |own: SocketAddr, all: SocketAddr| {
@@ -130,7 +129,7 @@ impl ListenAddress {
         }
     }
 
-    /// Whether a socket that is bound to one is bound to the other.
+    /// Whether a socket bound to one is also bound to the other.
     pub(crate) fn is_same(self, other: Self) -> bool {
         self == other || self.collides(other)
     }

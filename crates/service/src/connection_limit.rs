@@ -1,4 +1,4 @@
-//! The limit of concurrent connections, over all addresses and processors.
+//! The limit on concurrent connections, over all addresses and processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ impl ConnectionLimit {
     /// Returns a permit if fewer than `most` are in use.
     pub fn try_acquire(self: &Arc<Self>, most: usize) -> Option<ConnectionPermit> {
         let permit = ConnectionPermit(self.clone());
-        // Relaxed: the counter guards no other memory.
+        // Relaxed, because the counter guards no other memory.
         let before = self.open.fetch_add(1, Ordering::Relaxed);
         self.gauge.iter().for_each(|gauge| gauge.add(1));
         (before < most).then_some(permit)

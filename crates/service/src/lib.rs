@@ -4,7 +4,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `runtime` | the table `[runtime]` of a configuration |
-//! | `connection_limit` | the limit of concurrent connections |
+//! | `connection_limit` | the limit on concurrent connections |
 //! | `descriptors` | the number of connections that the descriptor limit allows |
 //! | `address` | addresses of the network and paths of Unix sockets |
 //! | `listen` | listen addresses as URLs |

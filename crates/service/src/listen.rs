@@ -28,8 +28,8 @@ pub trait Scheme: Copy + fmt::Debug + Eq + Send + Sync + 'static {
         self
     }
 
-    /// The protocol of connections at `listen`, which the configuration names `configured`, perhaps with port 0;
-    /// `tls_port` is the [port for redirects](crate::redirect_port) to an address with TLS.
+    /// The protocol of connections at `listen`, whose address in the configuration is `configured`, perhaps with port
+    /// 0; `tls_port` is the [port for redirects](crate::redirect_port) to an address with TLS.
     fn kind(listen: Listen<Self>, configured: ListenAddress, tls_port: Option<u16>) -> Self::Kind;
 }
 
@@ -76,8 +76,8 @@ impl<S: Scheme> fmt::Display for Listen<S> {
     }
 }
 
-/// Parses `SCHEME://ADDR:PORT`, `SCHEME://unix:/PATH`, or an address alone. A bare port is one of 127.0.0.1, as is
-/// `localhost`. Other host names are not resolved.
+/// Parses `SCHEME://ADDR:PORT`, `SCHEME://unix:/PATH`, or an address alone. A port alone is at 127.0.0.1; `localhost`
+/// means 127.0.0.1. Other host names are not resolved.
 impl<S: Scheme> FromStr for Listen<S> {
     type Err = String;
 

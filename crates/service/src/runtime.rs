@@ -15,11 +15,11 @@ use crate::workers::Workers;
 pub struct RuntimeConfig {
     /// Worker threads (processors), each with its own listening sockets: 1 to 1024.
     pub workers: usize,
-    /// The least number of active workers, if `workers` is a range.
+    /// Minimum number of active workers, if `workers` is a range.
     pub min_workers: Option<usize>,
     /// Automatic placement.
     pub placement: PlacementChoice,
-    /// The profile by which automatic placement chooses.
+    /// The profile used by automatic placement.
     pub profile: Option<PathBuf>,
     /// I/O driver.
     pub driver: DriverChoice,
@@ -75,7 +75,7 @@ pub enum PlacementChoice {
     Auto,
     /// No.
     Off,
-    /// It records what it would do.
+    /// Placement only records what it would do.
     Advise,
     /// Yes.
     On,

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::{Handle, Signals};
 
-/// Handles SIGHUP on a thread of its own until dropped.
+/// Handles SIGHUP on a separate thread until dropped.
 #[must_use = "the handler is removed when dropped"]
 pub struct SighupHandler {
     handle: Handle,
@@ -16,8 +16,8 @@ pub struct SighupHandler {
 pub type SighupHandle = Handle;
 
 impl SighupHandler {
-    /// Calls `reload` at each SIGHUP, and finally `stopping`; both may block. A SIGHUP that arrives meanwhile
-    /// is handled after `reload` has returned.
+    /// Calls `reload` at each SIGHUP, and finally `stopping`; both may block. A SIGHUP that arrives during `reload` is
+    /// handled after it has returned.
     ///
     /// Returns `None` if the system cannot create the thread; the server then ignores SIGHUP.
     pub fn spawn(

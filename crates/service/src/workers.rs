@@ -8,7 +8,7 @@ const MAX_WORKERS: usize = 1024;
 /// TOML form of a fixed number or a range of workers.
 pub(crate) struct Workers;
 
-/// The numbers from the least to the largest.
+/// The minimum and the maximum number.
 pub(crate) type Range = (usize, usize);
 
 impl Value<Range> for Workers {

@@ -77,7 +77,8 @@ impl Bound {
         let mut bound = bound.iter().copied().flatten();
         let overlapping = bound.find(|own| own.address.overlaps(address.into()));
         let sockets = open.unwrap_or_else(|| match overlapping {
-            // The kernel refuses a second socket without `SO_REUSEPORT`, and with it both would be in use.
+            // Without `SO_REUSEPORT` the kernel would refuse the second socket; with it, both would receive
+            // connections.
             Some(own) => Err(overlap(own.address)),
             None => bind(address, processors),
         })?;
@@ -126,7 +127,7 @@ impl<S: Scheme> Listeners<S> {
         self.bound_addresses.iter().filter_map(|entry| entry.address.ip()).collect()
     }
 
-    /// Removes the files of Unix sockets, also of those that a change adds, when it is dropped.
+    /// A guard that removes the files of Unix sockets when it is dropped, including files added by later changes.
     pub fn unix_files(&self) -> UnixFilesGuard {
         self.files.guard()
     }
@@ -140,7 +141,8 @@ impl<S: Scheme> Listeners<S> {
     /// protocol changes.
     ///
     /// # Errors
-    /// If an address is unavailable, or overlaps with a bound one, even if that is removed. Then nothing changes.
+    /// If an address is unavailable, or overlaps with a bound one, even if the change removes that one. Then nothing
+    /// changes.
     pub fn prepare(&mut self, listen: &[Listen<S>]) -> Result<ListenerChange<S>, BindError> {
         let mut before = self.bound_addresses.clone();
         let (mut bound_addresses, mut bound) = (Vec::new(), Vec::new());
@@ -224,7 +226,7 @@ mod tests {
         fn kind(_: Listen<Self>, _: ListenAddress, _: Option<u16>) {}
     }
 
-    /// A change that fails, or is not applied, loses no inherited socket: its clients are accepted later.
+    /// A change that fails or is not applied keeps inherited sockets, whose clients are accepted later.
     #[test]
     fn an_inherited_socket_survives_a_failed_change() {
         let (socket, occupied) = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap()).into();

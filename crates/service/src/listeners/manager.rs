@@ -26,7 +26,7 @@ const CLOSE_GRACE: Duration = Duration::from_millis(50);
 /// Controls of one listener on one processor.
 pub struct ListenerControl<K> {
     kind: Rc<Cell<K>>,
-    /// Fires when the listener is to close; `None` if it stays open until shutdown.
+    /// Fires when the listener must close; `None` if it stays open until shutdown.
     close: Option<oneshot::LocalReceiver<()>>,
     /// Time until which a closing listener still accepts.
     last: Option<Duration>,
@@ -91,7 +91,7 @@ where
         Ok(manager)
     }
 
-    /// Executes commands until the program shuts down; then closes `ends`, if given.
+    /// Executes commands until the program shuts down. Then closes `ends`, if given, to end the SIGHUP thread.
     pub async fn run(mut self, ends: Option<SighupHandle>) {
         let mut draining = draining();
         loop {

@@ -10,8 +10,8 @@ use phalanx::runtime::report;
 
 use crate::address::UnixAddress;
 
-/// The files of the bound Unix sockets, by the numbers of their listeners. Dropping any handle removes all files, so the
-/// handle that lives as long as the server decides.
+/// The files of the bound Unix sockets, by the numbers of their listeners. Dropping any guard removes all files, so
+/// there is one guard that lives as long as the server.
 #[derive(Clone, Default)]
 pub(super) struct UnixFiles(Arc<Mutex<HashMap<u64, UnixFile>>>);
 
