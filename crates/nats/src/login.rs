@@ -56,7 +56,7 @@ pub(crate) struct Session {
 /// Maximum length of INFO, which comes before the server's own bound is known.
 const FIRST: Bounds = Bounds { line: 256 * 1024, payload: 0 };
 
-/// Maximum size of a message, in bytes, whatever the server allows: that of NATS itself.
+/// Upper bound of the maximum size of a message, in bytes, even if the server allows more; this is NATS's own limit.
 const MAX_PAYLOAD: usize = 64 << 20;
 
 /// Connects to a server.
@@ -99,7 +99,7 @@ pub(crate) async fn login(
         protocol: 1,
         echo: true,
         headers: info.headers,
-        // Headers are a condition.
+        // This option requires headers.
         no_responders: info.headers,
         user,
         pass,
@@ -175,7 +175,7 @@ impl Stage {
 }
 
 impl Credentials {
-    /// User, password and token for a server; those in its URL come first.
+    /// User, password and token for a server; those in its URL take precedence.
     fn of<'a>(
         &'a self,
         server: &'a ServerAddress,

@@ -17,9 +17,9 @@ pub struct Options {
     pub name: String,
     /// Timeout from the first packet to the server's acceptance.
     pub connect_timeout: Duration,
-    /// Interval of pings while nothing arrives. A server that answers neither of two is lost.
+    /// Interval of pings while nothing arrives. A server that answers neither of two pings is considered lost.
     pub ping_interval: Duration,
-    /// Time in which a server reads all that was sent at once. It is lost otherwise.
+    /// Time limit for a server to read the data of one write; otherwise it is considered lost.
     pub write_timeout: Duration,
     /// Delay after the first failure, and the longest one.
     pub reconnect_delay: (Duration, Duration),
@@ -56,11 +56,11 @@ impl Default for Options {
 /// The servers, and the credentials for them, of each attempt to connect.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// The servers, of one NATS cluster, tried in this order. When one is lost, the next one is tried first.
+    /// The servers of one NATS cluster, tried in this order. After one is lost, the next one is tried first.
     pub servers: Vec<ServerAddress>,
     /// The credentials for servers whose URL has none.
     pub credentials: Credentials,
-    /// Encrypts connections to servers that require it, and those of `tls://` addresses.
+    /// Encrypts connections to `tls://` addresses and to servers that require TLS.
     pub connector: Option<Connector>,
 }
 

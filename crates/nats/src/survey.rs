@@ -43,8 +43,8 @@ pub struct Question {
     pub subjects: String,
 }
 
-/// Logs in at each server, within `limit` for each, and returns their properties or errors in their order. With a question,
-/// it also asks for the use of JetStream. Blocks.
+/// Logs in to each server, with the time limit `limit` for each, and returns properties or errors in the same order.
+/// With a `question`, it also requests the use of JetStream. Blocks.
 pub fn survey(
     access: Access,
     limit: Duration,

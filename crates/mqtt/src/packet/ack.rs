@@ -49,8 +49,8 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// Decodes the reason and the properties, which may be omitted in case of success. The properties alone may
-/// be, too.
+/// Decodes the reason and the properties, which may be omitted in case of success. The properties may also be omitted
+/// alone.
 pub(crate) fn reason_and_properties<'a>(
     reader: &mut Reader<'a>,
     kind: Kind,

@@ -57,7 +57,7 @@ impl<'a> Connect<'a> {
     /// unsupported version. `input` begins with the packet. `None` if it is not a CONNECT of MQTT, or its
     /// protocol level is missing.
     ///
-    /// Levels below 5 are versions 3.x, also with the high bit set, which marks bridges of mosquitto.
+    /// Levels below 5 are versions 3.x, even with the high bit set, which marks mosquitto's bridges.
     ///
     /// ```
     /// use phalanx_mqtt::{Connect, Version};

@@ -84,7 +84,7 @@ mod tests {
             ("t", Property::ResponseTopic("a\u{85}")),
             ("t\u{ffff}", Property::User("k", "v")),
         ] {
-            // With user properties only, and with others, whose bytes are not all UTF-8.
+            // With user properties only, and with other properties, whose bytes are not all UTF-8.
             for other in [Property::User("k", "v"), Property::MessageExpiry(0xffff_ffff)] {
                 assert_eq!(reason(topic, &[property, other], b""), Some(malformed), "{property:?}");
             }

@@ -24,7 +24,7 @@ use crate::subject::{is_filter, is_subject};
 pub struct Message<'a> {
     /// The subject it was published to.
     pub subject: &'a str,
-    /// The subject for answers.
+    /// The reply subject.
     pub reply: Option<&'a str>,
     /// The headers: `NATS/1.0` and lines, up to an empty one.
     pub headers: Option<&'a [u8]>,
@@ -33,7 +33,7 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Whether the server answers that nobody subscribes to the subject of a message.
+    /// Whether this is the server's answer that a message had no subscriber.
     pub fn is_undelivered(&self) -> bool {
         self.headers.is_some_and(|headers| headers.starts_with(b"NATS/1.0 503"))
     }
@@ -93,12 +93,12 @@ pub struct Client(Rc<Shared>);
 
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    /// That of the options, or its replacement.
+    /// The access of the options, or its replacement.
     access: RefCell<Access>,
     resolver: Resolver,
     subscriptions: RefCell<BTreeMap<u64, Subscription>>,
     next_id: Cell<u64>,
-    /// Encoded frames that are not sent, and how many of them are messages.
+    /// Unsent encoded frames, and the number of messages among them.
     out: RefCell<Vec<u8>>,
     out_messages: Cell<u64>,
     /// Bytes that are being written.
@@ -132,12 +132,12 @@ impl Client {
     }
 
     /// Connects to the servers in turn, serves the connection, and connects again, until shutdown or
-    /// [`stop`](Self::stop). A stop sends the rest first. Without a stop, shutdown
-    /// waits for [`Options::linger`].
+    /// [`stop`](Self::stop). A stop sends unsent messages first. Without a stop, the client runs for
+    /// [`Options::linger`] after the start of shutdown.
     pub async fn run(&self) {
         let Options { reconnect_delay: (least, most), name, on_state, .. } = &self.0.options;
         let mut backoff = Backoff::new(*least, *most, name.clone());
-        // Of the server that is tried first.
+        // Index of the server that is tried first.
         let mut first = 0;
         while !self.is_ending() {
             let mut last = "no server is configured".to_owned();
@@ -151,7 +151,7 @@ impl Client {
                         on_state(Ok(server));
                         last = format!("{server}: {}", Box::pin(self.0.serve(session)).await);
                         backoff.lasted(now() - begun);
-                        // The lost server may not refuse connections, but only answer none.
+                        // Try the next server first, because the lost one may accept connections without responding.
                         first = place + 1;
                         break;
                     }
@@ -237,8 +237,8 @@ impl Client {
         }
     }
 
-    /// Publishes a message, without waiting. If it has a subject for answers and nobody subscribes to its own, the
-    /// server answers with headers ([`Message::is_undelivered`]).
+    /// Publishes a message, without waiting. If it has a reply subject and no subscriber, the server sends an answer
+    /// with headers ([`Message::is_undelivered`]).
     ///
     /// # Errors
     /// [`Rejected`]; the message is dropped, and counted.

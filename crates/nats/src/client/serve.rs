@@ -17,7 +17,7 @@ use crate::login::Session;
 /// Capacity that the buffer of unsent frames keeps, in bytes.
 const KEPT_CAPACITY: usize = 256 * 1024;
 
-/// Maximum size of what an answer of JetStream adds to a stored message, in bytes: headers, subject and time.
+/// Maximum number of bytes that a JetStream answer adds to a stored message: headers, subject and time.
 const MAX_ADDED: usize = 64 * 1024;
 
 /// Pings without an answer after which the server is lost.
@@ -39,12 +39,12 @@ impl Shared {
         let served = select(self.read(&wire, rest, bounds), self.send(&wire));
         let why = match select(served, lingered(self.options.linger)).await {
             Either::Left(Either::Left(why) | Either::Right(why)) => why,
-            Either::Right(()) => "the program ends".into(),
+            Either::Right(()) => "the program is shutting down".into(),
         };
         self.max_payload.set(None);
         self.out.borrow_mut().clear();
         self.writing.set(0);
-        // Those in flight are counted as sent: it is unknown how many arrived.
+        // Messages in flight are counted as sent, because it is unknown how many arrived.
         metrics.dropped.add(self.out_messages.take());
         why
     }
@@ -63,7 +63,7 @@ impl Shared {
                             }
                             Frame::Ping => self.append(Frame::Pong),
                             Frame::Error(what) if is_final(what) => return what.to_owned(),
-                            // A subject that is not allowed, for example.
+                            // For example, a subject that is not permitted.
                             Frame::Error(what) => (self.options.on_error)(what),
                             _ => (),
                         }
@@ -78,7 +78,7 @@ impl Shared {
                 Ok(0) => return "the server closed the connection".into(),
                 Ok(_) => pings = 0,
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    // During shutdown, there is no other connection.
+                    // During shutdown the connection is kept, because there will be no other one.
                     if pings >= MAX_PINGS && !is_draining() {
                         return "the server does not answer pings".into();
                     }
@@ -90,12 +90,12 @@ impl Shared {
         }
     }
 
-    /// Passes a message to its subscription, if that exists still.
+    /// Passes a message to its subscription, if it still exists.
     fn receive(&self, id: u64, message: Message<'_>) {
         self.options.metrics.received.add(1);
         let handler = self.subscriptions.borrow().get(&id).map(|own| own.handler.clone());
         if let Some(handler) = handler {
-            // No other operation calls it: there is one reader.
+            // There is only one reader, so the handler is not already borrowed.
             handler.borrow_mut()(message);
         }
     }
@@ -126,13 +126,13 @@ impl Shared {
     }
 }
 
-/// Bounds of received frames. The server applies `max_payload` to what clients publish: an answer of JetStream may have a
-/// stored message in base64.
+/// Bounds of received frames. The server applies `max_payload` to published messages, but a JetStream answer may
+/// contain a stored message in base64.
 fn incoming_bounds(max_payload: usize) -> Bounds {
     Bounds::of_payload(max_payload.div_ceil(3) * 4 + MAX_ADDED)
 }
 
-/// Completes some time after the start of shutdown.
+/// Completes `time` after the start of shutdown.
 async fn lingered(time: Duration) {
     draining().await;
     sleep(time).await;

@@ -118,7 +118,7 @@ impl Sizes {
         what: DecodeError,
         make: impl FnOnce(Option<&'a [u8]>, &'a [u8]) -> Frame<'a>,
     ) -> Result<Option<(Frame<'a>, usize)>, DecodeError> {
-        // Without a sum: the size may be any number.
+        // Not computed as a sum, which could overflow.
         let rest = input[after..].get(self.total..);
         let Some(terminator) = rest.and_then(|rest| rest.get(..CRLF.len())) else {
             return Ok(None);

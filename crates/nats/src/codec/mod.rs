@@ -1,6 +1,6 @@
-//! The frames of the protocol, in both directions: a line, which some frames follow up with a payload.
+//! The frames of the protocol, in both directions: a line, in some frames followed by a payload.
 //!
-//! Available crates decode the server's frames only, so that they cannot model a server, and allocate for each message.
+//! Available crates decode only the server's frames, so they cannot model a server, and they allocate for each message.
 
 mod decode;
 mod encode;
@@ -80,7 +80,7 @@ impl Bounds {
     }
 }
 
-/// The input is not of the protocol, or is too long.
+/// The input violates the protocol or is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// A line exceeds [`Bounds::line`].

@@ -1,4 +1,4 @@
-//! Stores a message, if the stream or its subject is as expected.
+//! Stores a message on condition that the last message of the stream or subject is the expected one.
 
 use serde::Deserialize;
 
@@ -24,11 +24,12 @@ impl JetStream {
     /// Stores a message in the stream of its subject. Returns its number, when a majority of the stream's replicas
     /// has it.
     ///
-    /// The request is sent when the function is called, so that the messages of several calls are stored in their
-    /// order, or fail, whenever the futures are awaited.
+    /// The request is sent when the function is called, not when the future is awaited. So the messages of several
+    /// calls are stored in the order of the calls, or fail.
     ///
     /// # Errors
-    /// [`JetStreamError`]. After [`Timeout`](JetStreamError::Timeout) the message may be stored, even later.
+    /// [`JetStreamError`]. After [`Timeout`](JetStreamError::Timeout) the message may have been stored, or may be
+    /// stored later.
     pub fn append(
         &self,
         subject: &str,

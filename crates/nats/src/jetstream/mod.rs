@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `request` | one request and its answer |
 //! | `stream` | creates, shows, purges and deletes streams |
-//! | `append` | stores a message, if the stream or its subject is as expected |
+//! | `append` | stores a message, if the last one is as expected |
 //! | `read` | reads stored messages: single ones, or a range in order |
 //!
 //! There are no consumers: a reader asks for messages by number, which needs no state on the servers.
@@ -37,7 +37,7 @@ pub enum JetStreamError {
     /// No answer arrived in time. Whether the request was executed is unknown.
     #[error("JetStream did not answer within {0:?}; the outcome is unknown")]
     Timeout(Duration),
-    /// The stream, or its subject, is not as [`Expected`]. Nothing was stored.
+    /// The last message of the stream or subject is not the [`Expected`] one. Nothing was stored.
     #[error("another message was stored before")]
     Unexpected,
     /// The stream does not exist.

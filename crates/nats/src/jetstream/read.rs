@@ -1,8 +1,8 @@
 //! Reads stored messages: single ones, or a range in order.
 //!
-//! Each replica answers such requests, also one that has not caught up. A message that was just stored may therefore
-//! be missing, and the last message of a subject may be an earlier one. Only the leader of the stream answers
-//! [`JetStream::current_last`] and [`JetStream::current_next`], which cost the servers more.
+//! Any replica may answer these requests, even one that has not caught up. So a message that was just stored may be
+//! missing, and an earlier message may be returned as the last one of a subject. [`JetStream::current_last`] and
+//! [`JetStream::current_next`] are answered only by the leader of the stream, at a higher cost for the servers.
 
 use std::collections::VecDeque;
 
@@ -182,7 +182,7 @@ impl Range {
                 Ok(_) => JetStreamError::Missing(self.next),
                 Err(error) => error,
             };
-            // From the start: the answers to come are after the missing one.
+            // Start again, because the pending answers follow the missing one.
             self.pending.clear();
             self.asked = self.next;
             if now() >= limit {
@@ -198,7 +198,7 @@ impl Range {
             match self.own.begin_get(&self.stream, self.asked) {
                 Ok(pending) => self.pending.push_back(pending),
                 Err(error) if self.pending.is_empty() => return Err(error),
-                // The answers to come make room.
+                // Pending answers will make room.
                 Err(_) => break,
             }
             self.asked += 1;

@@ -133,7 +133,7 @@ impl Drop for Pending {
     }
 }
 
-/// The part of an answer that all have.
+/// The part common to all answers.
 #[derive(Deserialize)]
 struct Outcome {
     error: Option<ApiError>,
@@ -161,7 +161,7 @@ impl Answer {
     /// A header.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let headers = std::str::from_utf8(self.headers.as_deref()?).ok()?;
-        // The servers' own headers are the last ones.
+        // Search backwards, because the servers' own headers come last.
         headers.lines().rev().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 

@@ -31,8 +31,8 @@ pub struct StreamState {
     pub bytes: u64,
     /// The number of servers that store it.
     pub replicas: u32,
-    /// The time at which it was created, as text. Another one if it was created again. Clusters of servers up to 2.12.14
-    /// also change it if a client creates a stream that exists; [`create`](JetStream::create) does not.
+    /// The creation time, as text. It changes if the stream is created again. Clusters of servers up to 2.12.14 also
+    /// change it if a client creates a stream that exists; [`create`](JetStream::create) does not.
     pub created: String,
 }
 
@@ -116,23 +116,24 @@ const OTHER_SETTINGS: u32 = 10058;
 impl From<Described> for StreamState {
     fn from(Described { config, state, created }: Described) -> Self {
         let DescribedState { first_seq, last_seq: last, bytes } = state;
-        // An empty stream without a past has 0.
+        // The server reports 0 for a stream that never had a message.
         Self { first: first_seq.max(1), last, bytes, replicas: config.num_replicas, created }
     }
 }
 
 impl JetStream {
-    /// Creates a stream, or finds that it exists with the same settings. One with fewer replicas gets more; one with more
-    /// keeps them.
+    /// Creates a stream, or finds that it exists with the same settings. The number of replicas of an existing stream
+    /// is increased if necessary, but never decreased.
     ///
     /// # Errors
     /// [`JetStreamError`]; [`Refused`](JetStreamError::Refused) if the stream exists with other settings, or if there
     /// are fewer servers than replicas.
     pub async fn create(&self, config: &StreamConfig) -> Result<StreamState, JetStreamError> {
-        // First: clusters of servers up to 2.12.14 change the time of creation if an existing stream is created again.
+        // Looked up first, because clusters of servers up to 2.12.14 change the creation time if an existing stream is
+        // created again.
         let described = match self.describe(&config.name).await {
             Err(JetStreamError::NoStream) => match self.configure("CREATE", config).await {
-                // Another client has created it meanwhile.
+                // Another client has just created it.
                 Err(JetStreamError::Refused(OTHER_SETTINGS, _)) => {
                     self.describe(&config.name).await?
                 }

@@ -35,12 +35,12 @@ impl Gate {
         state.waiting.drain(..).for_each(|sender| sender.send(()));
     }
 
-    /// Completes when data passes, and during shutdown.
+    /// Completes when data may pass, or at shutdown.
     pub(super) async fn passed(&self) {
         self.until(|passage| passage == Passage::Open).await;
     }
 
-    /// Completes when connections are closed, and during shutdown.
+    /// Completes when connections are to be closed, or at shutdown.
     pub(super) async fn refused(&self) {
         self.until(|passage| passage == Passage::Closed).await;
     }

@@ -1,4 +1,4 @@
-//! The interruption of what one client sends, after it has published to a subject.
+//! Interruption of a client: after it has published to a given subject, everything that it sends waits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ pub(super) struct Interruption(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// The end of the subjects that begin it.
+    /// Suffix of the subjects that trigger the interruption.
     subjects: Option<String>,
     /// The name of the interrupted client.
     client: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct Properties {
 }
 
 impl Interruption {
-    /// The next client that publishes to a subject with this end is interrupted.
+    /// Interrupts the next client that publishes to a subject with this suffix.
     pub(super) fn arm(&self, subjects: &str) {
         self.change(|state| state.subjects = Some(subjects.to_owned()));
     }
@@ -37,7 +37,7 @@ impl Interruption {
         self.change(|state| (state.subjects, state.client) = (None, None));
     }
 
-    /// A client publishes to a subject.
+    /// Records that a client publishes to a subject.
     pub(super) fn published(&self, client: &str, subject: &str) {
         self.change(|state| {
             if state.subjects.take_if(|end| subject.ends_with(&**end)).is_some() {
@@ -52,7 +52,7 @@ impl Interruption {
         state.waiting.drain(..).for_each(|sender| sender.send(()));
     }
 
-    /// Completes when messages of the client pass, and during shutdown.
+    /// Completes when messages of the client may pass, or at shutdown.
     pub(super) async fn passed(&self, client: &str) {
         loop {
             let receiver = {

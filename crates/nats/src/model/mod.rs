@@ -1,6 +1,6 @@
-//! A small NATS server, for simulations and for tests where no server is installed: it delivers messages of core NATS
-//! between its clients, by filters and queue groups, and stores those of streams. It has no accounts, no clusters, no
-//! consumers and no TLS, and does not close slow clients but drops their messages.
+//! A small NATS server, for simulations and for tests where no server is installed: it delivers core NATS messages
+//! between its clients, by filters and queue groups, and stores messages of streams. It has no accounts, no clusters,
+//! no consumers and no TLS. It drops messages for slow clients instead of disconnecting them.
 
 mod gate;
 mod interruption;
@@ -24,7 +24,7 @@ use crate::subject::matches;
 /// Maximum size of unsent frames for a client, in bytes.
 const MAX_UNSENT: usize = 16 << 20;
 
-/// Headers of the answer to a message that nobody subscribes to.
+/// Headers of the answer to a message without subscribers.
 const NO_RESPONDERS: &[u8] = b"NATS/1.0 503\r\n\r\n";
 
 /// A model of a server, on all processors. Clones are the same server.
@@ -47,7 +47,7 @@ struct Model {
     clients: BTreeMap<u64, Peer>,
     next: u64,
     streams: Streams,
-    /// The end of the subject whose next message is lost.
+    /// Suffix of the subjects of which the next message is lost.
     loses: Option<String>,
 }
 
@@ -56,7 +56,7 @@ struct Model {
 struct Peer {
     /// Filters and queue groups, by number.
     subscriptions: BTreeMap<u64, (String, Option<String>)>,
-    /// As in its CONNECT.
+    /// The name in its CONNECT.
     name: Arc<str>,
     out: Vec<u8>,
     wake: Option<oneshot::Sender<()>>,
@@ -66,7 +66,7 @@ impl ModelServer {
     /// Usual maximum size of a message, in bytes.
     pub const MAX_PAYLOAD: usize = 1 << 20;
 
-    /// A server that closes the connections of clients with larger messages.
+    /// A server with this `max_payload`, which disconnects clients that send larger messages.
     pub fn with_max_payload(max_payload: usize) -> Self {
         let (gate, interruption) = (Gate::default(), Interruption::default());
         Self { model: Arc::default(), gate, interruption, max_payload }
@@ -76,13 +76,13 @@ impl ModelServer {
     pub async fn accept(self, listener: Listener, stage: SharedStage<()>) {
         let accepted = listener.accept_each(move |stream| {
             let own = self.clone();
-            // A client beyond the stage's capacity is closed.
+            // If the stage is full, the connection is closed.
             let _ = stage.dispatch(move |_| async move { own.serve(stream).await });
         });
         accepted.await;
     }
 
-    /// The same server behind a gate of its own, for clients that can be cut off alone.
+    /// The same server behind a separate gate, for clients that are to be cut off separately.
     pub fn gated(&self) -> Self {
         Self { gate: Gate::default(), ..self.clone() }
     }
@@ -100,18 +100,18 @@ impl ModelServer {
         clients.len()
     }
 
-    /// Loses the next message to a subject with this end, as servers do that lose the connection between them.
+    /// Loses the next message to a subject with this suffix, as servers do when the connection between them breaks.
     pub fn lose_next(&self, subjects: &str) {
         self.lock().loses = Some(subjects.to_owned());
     }
 
-    /// After a client has published to a subject with this end, all that it sends waits, over its later connections, too:
-    /// until [`end_interruption`](Self::end_interruption).
+    /// Interrupts the next client that publishes to a subject with this suffix: everything that it sends afterwards,
+    /// also over later connections, waits until [`end_interruption`](Self::end_interruption).
     pub fn interrupt_publisher(&self, subjects: &str) {
         self.interruption.arm(subjects);
     }
 
-    /// Processes again what all clients send.
+    /// Ends the interruption.
     pub fn end_interruption(&self) {
         self.interruption.end();
     }
@@ -121,7 +121,7 @@ impl ModelServer {
         self.lock().streams.lose_all();
     }
 
-    /// Whether a replica that lags behind answers direct requests for stored messages: it gets none from now on.
+    /// Sets whether a lagging replica answers direct requests for stored messages. It gets no messages from now on.
     pub fn set_lagging(&self, lags: bool) {
         self.lock().streams.set_lagging(lags);
     }

@@ -18,12 +18,12 @@ pub(super) struct Streams {
     by_name: BTreeMap<String, Stream>,
     /// The number of requests to create a stream.
     created: u64,
-    /// The last message of each stream that the replica has that answers direct requests, if it lags behind.
+    /// The number of the last message that the lagging replica has of each stream; `None` if the replica does not lag.
     lagging: Option<BTreeMap<String, u64>>,
 }
 
 struct Stream {
-    /// Stands for the time of its creation.
+    /// Represents the creation time.
     created: u64,
     config: Value,
     subjects: Vec<String>,
@@ -34,7 +34,7 @@ struct Stream {
 
 struct Stored {
     subject: String,
-    /// As in its request, up to the empty line.
+    /// The headers of the request that stored it, up to the empty line.
     headers: String,
     payload: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl Streams {
         self.by_name.clear();
     }
 
-    /// Whether a replica that lags behind answers direct requests: it gets no messages from now on.
+    /// Sets whether a lagging replica answers direct requests. It gets no messages from now on.
     pub(super) fn set_lagging(&mut self, lags: bool) {
         let known = || self.by_name.iter().map(|(name, own)| (name.clone(), own.last)).collect();
         self.lagging = lags.then(known);
@@ -117,7 +117,7 @@ impl Streams {
         });
         match stream.config == config {
             true => {
-                // As clusters of servers up to 2.12.14 do.
+                // Clusters of servers up to 2.12.14 do this.
                 stream.created = created;
                 stream.described()
             }
