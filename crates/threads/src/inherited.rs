@@ -1,5 +1,5 @@
 //! Properties of the process that Rust's runtime changes before `main`: it ignores SIGPIPE, and opens `/dev/null` for
-//! standard descriptors that are closed. `phalanx threads` gives them back to the program that it executes.
+//! standard descriptors that are closed. `phalanx threads` restores them for the program that it executes.
 //!
 //! # Safety
 //!
@@ -42,7 +42,7 @@ pub fn ignored_pipe_signal() -> bool {
 ///
 /// # Panics
 ///
-/// Panics if `descriptor` is another one.
+/// Panics if `descriptor` is larger.
 pub fn was_closed(descriptor: usize) -> bool {
     CLOSED[descriptor].load(Ordering::Relaxed)
 }

@@ -7,7 +7,8 @@
 //! 1. Every thread can go home and run natively. The monitor sends threads home that wait for a blocked carrier, so the
 //!    worst case is one kernel thread per thread.
 //! 2. The scheduler runs on stacks of carriers or on waiting stacks of homes.
-//! 3. The words of glibc's mutexes, semaphores and read-write locks remain the truth; the parking table holds waiters.
+//! 3. The state of mutexes, semaphores and read-write locks stays in glibc's words; the parking table contains only
+//!    waiters.
 //! 4. The flags of descriptors do not change.
 //! 5. Nothing changes until the program creates its first thread.
 //!

@@ -1,4 +1,4 @@
-//! The options of `phalanx threads`, which the environment passes, for comparisons of schedules.
+//! Options of `phalanx threads` to compare schedules, passed in the environment.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,5 @@
-//! Counters for `--admin`. The times and the counters per site exist only with it; without it a switch reads no clock.
+//! Counters for `--admin`. Times and counters per site exist only with that option; without it, a switch reads no
+//! clock.
 //!
 //! # Safety
 //!
@@ -47,7 +48,8 @@ pub(crate) struct LaneCounters {
     pub(crate) sites: [Counters; SITES],
 }
 
-/// The threads that wait, by site: a thread may wait and continue on different lanes, or at home.
+/// Number of waiting threads by site. Not counted per lane, because a thread may wait and continue on different lanes
+/// or at home.
 static WAITING: [AtomicU64; SITES] = [const { AtomicU64::new(0) }; SITES];
 static TABLE: AtomicPtr<LaneCounters> = AtomicPtr::new(core::ptr::null_mut());
 /// Calls that brought a thread home.
@@ -157,7 +159,7 @@ pub(crate) fn resumed(site: u8) {
     }
 }
 
-/// Counts a thread that waits at its site, on whichever kernel thread it was.
+/// Counts a thread that waits at its site, on any kernel thread.
 #[inline]
 pub(crate) fn suspended(thread: &Thread) {
     let lane = usize::from(thread.last_lane.get()).saturating_sub(1);

@@ -1,8 +1,9 @@
-//! The host names under which the admin address answers. A page of another site in a browser can point its own name at it.
+//! The host names under which the admin address answers, because another website could point its own name at this
+//! address (DNS rebinding).
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Whether a request names the host by an address or as `localhost`. One without a host is not of a browser.
+/// Whether a request names the host by an address or as `localhost`, or names no host, as browsers never do.
 pub(super) fn is_local(request: &[u8]) -> bool {
     const NAME: &[u8] = b"\r\nhost:";
     let fields = request.windows(NAME.len()).enumerate();

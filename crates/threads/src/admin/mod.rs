@@ -1,7 +1,8 @@
 //! The admin address: a kernel thread answers each request for `/snapshot.json` with the counters of the sites.
 //!
-//! The command listens before it becomes the program, and passes the descriptor. Of a program with several processes, the
-//! first one to create a thread answers, and after a fork the child if its parent has created none.
+//! The command opens the socket before it executes the program, which inherits the descriptor. If a program has several
+//! processes, the first one to create a thread answers. After a fork, the child answers if its parent has created no
+//! thread.
 
 mod host;
 mod output;
@@ -28,7 +29,7 @@ const SOL_SOCKET: usize = 1;
 const SO_RCVTIMEO: usize = 20;
 const SO_SNDTIMEO: usize = 21;
 
-/// Takes the listening socket, in programs that are started with `--admin`.
+/// Takes over the listening socket, in programs that are started with `--admin`.
 pub(crate) fn prepare(listener: i32) {
     LISTENER.store(poller::move_away(listener), Ordering::Relaxed);
 }
@@ -42,7 +43,7 @@ pub(crate) fn start() -> bool {
     stats::enable() && real::start_thread(run, core::ptr::null_mut())
 }
 
-/// Closes the address in a child process, whose parent answers on it.
+/// Closes the socket in a child process whose parent answers.
 pub(crate) fn reset() {
     let listener = LISTENER.swap(-1, Ordering::Relaxed);
     if listener >= 0 {
@@ -61,7 +62,7 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
             return core::ptr::null_mut();
         }
         if client < 0 {
-            // Without descriptors, for example; later there may be some.
+            // For example, no descriptor is free; try again later.
             sys::futex_wait(
                 &core::sync::atomic::AtomicU32::new(0),
                 0,
@@ -80,14 +81,14 @@ fn set_timeout(client: usize, option: usize, microseconds: u64) {
     sys::call(sys::SYS_SETSOCKOPT, arguments);
 }
 
-/// Answers the request of a client, and any that it sends within the same bytes not at all.
+/// Answers the first request of a client; further ones in the same bytes are ignored.
 fn answer(client: usize) {
     set_timeout(client, SO_SNDTIMEO, TIMEOUT_MICROSECONDS);
     let mut request = [0; MAX_REQUEST_BYTES];
     let mut length = 0;
     let end = sys::now() + TIMEOUT_MICROSECONDS * 1000;
     while !request[..length].windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-        // 0 is no limit.
+        // At least 1, because 0 means no limit.
         let left = end.saturating_sub(sys::now()) / 1000;
         if left == 0 {
             return;

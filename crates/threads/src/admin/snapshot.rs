@@ -128,7 +128,7 @@ fn carrier(output: &mut Output, lane: usize) {
         value(&counters.polls),
     ));
     list(output, sites(), |output, number| {
-        // The first carrier stands for all.
+        // Counted only for the first carrier, because waiting threads belong to no carrier.
         let waiting = if lane == 0 { stats::waiting(number) } else { 0 };
         stage(output, number, &counters.sites[number], waiting);
     });

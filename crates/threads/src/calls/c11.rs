@@ -1,4 +1,5 @@
-//! The threads, mutexes and conditions of C11. glibc gives them the layout of the ones of POSIX, and other error codes.
+//! The threads, mutexes and condition variables of C11. In glibc they have the layout of those of POSIX, but other
+//! error codes.
 //!
 //! # Safety
 //!

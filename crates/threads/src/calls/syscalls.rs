@@ -20,15 +20,15 @@ const SYS_TGKILL: usize = 234;
 const SYS_CLOSE_RANGE: usize = 436;
 const SYS_FUTEX_WAKE: usize = 454;
 const SYS_FUTEX_REQUEUE: usize = 456;
-/// Calls that depend neither on the kernel thread nor wait: clocks, random numbers, memory, the current processor.
+/// Calls that neither wait nor depend on the kernel thread: clocks, random numbers, memory, the current processor.
 const ANYWHERE: [usize; 5] = [228, 309, 318, 319, 324];
-/// Calls that give the kernel thread attributes of its own: identities, personality, ports, namespaces, filters, keyrings,
-/// Landlock. Those of `SYS_ARCH_PRCTL` depend on its code.
+/// Calls that set attributes of the kernel thread: identities, personality, ports, namespaces, filters, keyrings,
+/// Landlock. Whether `SYS_ARCH_PRCTL` does depends on its code.
 const SEPARATES: [usize; 21] = [
     105, 106, 113, 114, 116, 117, 119, 122, 123, 126, 135, 157, 172, 173, 238, 250, 251, 272, 308,
     317, 446,
 ];
-/// Calls that do this to the kernel thread in their first argument: its scheduling.
+/// Calls that set attributes, such as scheduling, of the kernel thread in their first argument.
 const SEPARATES_TID: [usize; 4] = [142, 144, 203, 314];
 const SYS_SETPRIORITY: usize = 141;
 /// The tracer of a process is the kernel thread that has attached to it.
@@ -39,8 +39,8 @@ const SYS_PKEY_ALLOC: usize = 330;
 
 /// Calls that may change the flags of a descriptor, or give its file another one: ioctl, dup, setsockopt, fcntl.
 const CHANGES_ONE: [usize; 4] = [16, 32, 54, 72];
-/// Calls that may do this to any descriptor, or create a process: dup2, dup3, sendmsg, sendmmsg, clone, fork, vfork, clone3,
-/// io_uring.
+/// Calls that may affect any descriptor in this way, or create a process: dup2, dup3, sendmsg, sendmmsg, clone, fork,
+/// vfork, clone3, io_uring.
 const SHARES_ALL: [usize; 11] = [33, 292, 46, 307, 56, 57, 58, 435, 425, 426, 427];
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

@@ -17,9 +17,9 @@ use crate::system::{real, sys};
 use crate::thread::switch::switch;
 use crate::thread::{Carrier, current};
 
-/// Size of the stack on which handlers of faults run, such as overflows of a thread's stack.
+/// Size of the stack for handlers of faults, such as an overflow of a thread's stack.
 const SIGNAL_STACK_BYTES: usize = 64 * 1024;
-/// After this many switches a carrier looks for events.
+/// Number of switches after which a carrier polls for events.
 const SWITCHES_PER_POLL: u32 = 64;
 
 /// Starts the carrier of a lane. Returns false if the process has no kernel threads left.

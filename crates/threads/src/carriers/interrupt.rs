@@ -1,8 +1,8 @@
-//! Interruptions of threads that compute on a carrier, and are to receive a signal at home.
+//! Interruption of threads that compute on a carrier and must receive a signal at home.
 //!
 //! Carriers block the signals of the program, and the C library uses signal 33 for itself. The monitor sends it to a
-//! carrier with a value of its own; the handler runs on the stack of the interrupted thread, brings the thread home, and
-//! returns there to the interrupted code. Other signals 33 are passed to the handler of the C library.
+//! carrier with a special value. The handler runs on the stack of the interrupted thread, brings the thread home, and
+//! returns there to the interrupted code. Signals 33 without this value are passed to the handler of the C library.
 //!
 //! # Safety
 //!
@@ -63,10 +63,10 @@ const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 static LIBRARY: AtomicUsize = AtomicUsize::new(0);
 /// The kernel threads of the carriers.
 static CARRIERS: [AtomicU32; MAX_LANES] = [const { AtomicU32::new(0) }; MAX_LANES];
-/// The carriers whose thread may have to come home.
+/// The carriers whose thread may have to return home.
 static REQUESTED: [AtomicBool; MAX_LANES] = [const { AtomicBool::new(false) }; MAX_LANES];
 
-/// Handles the signal, after the C library has.
+/// Installs the handler, after the C library has installed its own.
 pub(crate) fn prepare() {
     // The kernel's form: handler, flags, restorer, mask.
     let mut action = [0_usize; 4];
@@ -81,7 +81,7 @@ pub(crate) fn prepare() {
     sys::call(sys::SYS_RT_SIGACTION, [SIGNAL, action.as_ptr() as usize, 0, 8, 0, 0]);
 }
 
-/// Notes the calling kernel thread as a carrier.
+/// Registers the calling kernel thread as a carrier.
 pub(super) fn register(lane: usize) {
     CARRIERS[lane].store(sys::call(sys::SYS_GETTID, [0; 6]) as u32, Ordering::SeqCst);
 }
@@ -95,7 +95,7 @@ pub(crate) fn request() {
     }
 }
 
-/// Whether a carrier is to be interrupted.
+/// Whether a carrier must be interrupted.
 pub(super) fn is_requested() -> bool {
     REQUESTED[..run_queue::count()].iter().any(|requested| requested.load(Ordering::SeqCst))
 }
@@ -139,7 +139,7 @@ unsafe extern "C" fn handle(signal: i32, info: *const Info, context: *mut Contex
         return;
     }
     let mask = thread.mask.get();
-    // A thread that comes home to represent a signal may find none that is pending.
+    // A thread that returns home to represent a signal may find no pending one.
     let _ = obey(thread) || acceptors::replace(thread);
     if !thread.is_hollow() {
         // At home, where the handler of the program has run, between two calls.
@@ -149,14 +149,14 @@ unsafe extern "C" fn handle(signal: i32, info: *const Info, context: *mut Contex
     }
 }
 
-/// Calls the handler of the C library. It notes in the record of its own that the kernel thread has the new credentials,
-/// and finds it by the FS base: on a carrier that of the carrier, not of the thread that it runs.
+/// Calls the handler of the C library. That handler records that the kernel thread has the new credentials in a record
+/// found by the FS base. So on a carrier, the carrier's FS base must be loaded instead of the thread's.
 unsafe fn handle_in_library(signal: i32, info: *const Info, context: *mut Context) {
     let library = LIBRARY.load(Ordering::SeqCst);
     let library: unsafe extern "C" fn(i32, *const Info, *mut Context) =
         unsafe { core::mem::transmute(library) };
     let thread = current();
-    // A thread that waits, whose home executes this, has the carrier that ran it last.
+    // For a waiting thread whose home executes this, `carrier` is the one that ran it last.
     let is_on_carrier =
         thread.is_hollow() && sys::call(sys::SYS_GETTID, [0; 6]) as u32 != thread.tid.get();
     if !is_on_carrier {
@@ -172,8 +172,8 @@ unsafe fn handle_in_library(signal: i32, info: *const Info, context: *mut Contex
     sys::set_signal_mask(mask);
 }
 
-/// Ends the request at a carrier that executes the scheduler, which runs no thread. A thread that executes this library is
-/// interrupted later, or notices its summons.
+/// Clears the request if the carrier executes the scheduler and thus runs no thread. A thread that executes this
+/// library is interrupted later, or notices its summons.
 fn note_idle() {
     // The FS base is changed within a switch, but a carrier's own is not that of a thread.
     let lane = usize::from(current().own_lane.get());
@@ -182,7 +182,7 @@ fn note_idle() {
     }
 }
 
-/// Forgets the carriers of the parent in a child process.
+/// Removes the carriers of the parent in a child process.
 pub(crate) fn reset() {
     REQUESTED.iter().for_each(|requested| requested.store(false, Ordering::Relaxed));
 }

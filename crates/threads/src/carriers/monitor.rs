@@ -1,7 +1,7 @@
-//! The monitor: a kernel thread that notices carriers which do not return, because a thread computes or blocks in the
-//! kernel. It polls in their place, and moves the threads that wait for such a carrier to another one. If no carrier
-//! returns, it sends runnable threads home, where they run natively until they next wait. So the worst case is one kernel
-//! thread per thread.
+//! The monitor: a kernel thread that detects blocked carriers, whose thread computes or blocks in the kernel. It polls
+//! instead of them, and moves the threads that wait for a blocked carrier to another one. If no carrier returns, it
+//! sends runnable threads home, where they run natively until they next wait. So the worst case is one kernel thread
+//! per thread.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,9 +14,9 @@ use crate::stats;
 use crate::system::{real, sys};
 use crate::thread::current;
 
-/// A tick interrupts a carrier that shares its core with the monitor.
+/// Not shorter, because a tick interrupts a carrier that shares its core with the monitor.
 const TICK_NANOSECONDS: u64 = 2_000_000;
-/// Ticks after which threads of a queue that did not move are sent home.
+/// Ticks without progress of a queue after which its threads are sent home.
 const PATIENCE_TICKS: u32 = 2;
 /// Ticks after which waits that rely on records of descriptors are confirmed.
 const CONFIRM_TICKS: u32 = 16;
@@ -50,13 +50,13 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
     loop {
         sys::futex_wait(&never, 0, Some(sys::now() + TICK_NANOSECONDS));
         ticks = ticks.wrapping_add(1);
-        // Threads often block signals for a moment only.
+        // Wait for some ticks, because threads often block signals only briefly.
         lacking = if acceptors::is_lacking() { lacking + 1 } else { 0 };
         if lacking >= PATIENCE_TICKS {
             acceptors::recruit();
             interrupt::request();
         }
-        // A thread that returns within a tick needs no interruption.
+        // A thread that leaves its carrier within a tick needs no interruption.
         if is_requested {
             interrupt::send();
         }
@@ -83,7 +83,7 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         }
         idle = 0;
         blocked.count();
-        // Carriers that run threads for long poll seldom.
+        // Poll here if no carrier did, because carriers poll rarely if their threads run for long.
         if polls == poller::polls() && !poller::is_polling() {
             poller::poll(false);
         }
@@ -111,15 +111,15 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
     }
 }
 
-/// The lanes whose threads wait for a carrier that does not return.
+/// The lanes whose threads wait for a blocked carrier.
 struct Lanes {
     taken: [usize; MAX_LANES],
     ticks: [u32; MAX_LANES],
 }
 
 impl Lanes {
-    /// Moves the threads of these lanes to a lane whose carrier takes threads, once a tick. Carriers without work do this
-    /// by themselves, but there may be none.
+    /// Moves the threads of these lanes to a lane whose carrier is not blocked, once per tick. Idle carriers do this
+    /// themselves, but there may be none.
     fn relieve(&mut self) {
         let mut to = None;
         for lane in 0..run_queue::count() {
@@ -149,7 +149,7 @@ struct Blocked {
 }
 
 impl Blocked {
-    /// Counts them, once a tick.
+    /// Counts them once per tick.
     fn count(&mut self) {
         let mut blocked = 0;
         for lane in 0..run_queue::count() {
@@ -165,7 +165,7 @@ impl Blocked {
     }
 }
 
-/// Forgets the monitor of the parent in a child process.
+/// Resets the monitor in a child process.
 pub(crate) fn reset() {
     ASLEEP.store(0, Ordering::SeqCst);
 }

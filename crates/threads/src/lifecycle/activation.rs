@@ -19,7 +19,7 @@ static STATE: AtomicU32 = AtomicU32::new(0);
 /// Bit of `AT_HWCAP2` (26): user code may set its FS base.
 const FSGSBASE: u64 = 2;
 
-/// Starts the carriers if this program is to run on them. Returns whether it does.
+/// Starts the carriers, if this program is to run on them. Returns whether they run.
 pub(crate) fn activate() -> bool {
     if STATE.load(Ordering::Acquire) == 0 {
         settings::read();
@@ -46,7 +46,7 @@ fn start() -> bool {
     (0..run_queue::count()).filter(|&lane| carrier::start(lane)).count() > 0 && admin::start()
 }
 
-/// Leaves this process without carriers.
+/// Makes this process run natively, without carriers.
 pub(crate) fn run_natively() {
     STATE.store(2, Ordering::Release);
 }
@@ -56,7 +56,7 @@ pub(crate) fn is_active() -> bool {
     STATE.load(Ordering::Acquire) == 1
 }
 
-/// Forgets the carriers of the parent in a child process, which starts its own with its first thread.
+/// Resets the state in a child process, which starts its own carriers with its first thread.
 pub(crate) fn reset() {
     STATE.store(0, Ordering::Release);
 }

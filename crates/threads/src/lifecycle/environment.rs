@@ -1,5 +1,5 @@
-//! The environment of the process, in the memory where the kernel has put it. Programs such as bash replace `getenv` and
-//! `setenv` by functions for an environment of their own, which they copy later.
+//! The environment of the process, in the memory where the kernel has put it. `getenv` and `setenv` are not used,
+//! because programs such as bash replace them by functions for their own copy of the environment.
 //!
 //! # Safety
 //!
@@ -7,14 +7,14 @@
 
 use core::ffi::CStr;
 
-/// Saved variables have this prefix, so the rest of one is the variable.
+/// Prefix of saved variables; the rest of the name is the name of the variable.
 const SAVED: &CStr = c"PHALANX_THREADS_";
 
 unsafe extern "C" {
     static mut environ: *mut *mut i8;
 }
 
-/// The place of a variable in the array, and its value. The name is that of `prefix`, then `name`.
+/// The place of the variable `prefix` + `name` in the array, and its value.
 fn find(prefix: &CStr, name: &CStr) -> Option<(*mut *mut i8, &'static CStr)> {
     let mut at = unsafe { environ };
     while !at.is_null() {
@@ -61,7 +61,7 @@ fn shift(mut at: *mut *mut i8) {
     }
 }
 
-/// Gives a variable the value that is saved, or removes it if there is none.
+/// Restores the saved value of a variable, or removes the variable if none is saved.
 pub(super) fn restore(name: &CStr) {
     remove(name);
     if let Some((at, _)) = find(SAVED, name) {

@@ -14,7 +14,7 @@ use crate::system::sys::Timespec;
 use crate::system::{real, sys};
 use crate::{admin, options};
 
-/// The variables of `phalanx threads` that the program does not see.
+/// The variables of `phalanx threads`, which are hidden from the program.
 const OWN_VARIABLES: [&CStr; 6] = [
     c"PHALANX_THREADS_CARRIERS",
     c"PHALANX_THREADS_LIBRARY",
@@ -31,8 +31,8 @@ unsafe extern "C" {
     static program_invocation_short_name: *const i8;
 }
 
-/// Takes the settings when the program is loaded, or before if the constructor of a library creates a thread, and restores
-/// the environment, so programs that this one executes run natively.
+/// Reads the settings when the program is loaded, or earlier if the constructor of a library creates a thread. Restores
+/// the environment, so that programs executed by this one run natively.
 pub(crate) fn read() {
     if IS_INITIALIZED.swap(true, Ordering::Relaxed) {
         return;
@@ -70,7 +70,7 @@ pub(crate) fn read() {
     OWN_VARIABLES.iter().for_each(|name| environment::remove(name));
 }
 
-/// Gives the process the signals with which `phalanx threads` was started: it may have ignored SIGPIPE, and no SIGCHLD was
+/// Restores the signal state with which `phalanx threads` was started: it may have ignored SIGPIPE, and no SIGCHLD was
 /// pending.
 fn restore_signals(signals: &str) {
     const SIGPIPE: usize = 13;

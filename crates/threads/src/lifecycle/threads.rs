@@ -13,7 +13,7 @@ use crate::system::real;
 use crate::thread;
 use crate::waiting::{ends, table, timers};
 
-/// Threads of the program, without those of this library.
+/// Number of the program's threads, excluding those of this library.
 static LIVE: AtomicU32 = AtomicU32::new(1);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
@@ -39,12 +39,12 @@ pub(crate) fn count_new() {
     LIVE.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Counts out a thread that could not be created.
+/// Uncounts a thread that could not be created.
 pub(crate) fn discount() {
     LIVE.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Counts out the calling thread at its end.
+/// Uncounts the calling thread at its end.
 pub(crate) fn observe_end() {
     thread::current().announces_end.store(true, Ordering::SeqCst);
     unsafe {
@@ -52,13 +52,13 @@ pub(crate) fn observe_end() {
     };
 }
 
-/// Counts out the calling thread, whose destructors do not run. Returns whether it is the last one of an active process.
+/// Uncounts the calling thread, whose destructors do not run. Returns whether it is the last one of an active process.
 pub(crate) fn end_last() -> bool {
     activation::is_active() && LIVE.fetch_sub(1, Ordering::SeqCst) == 1
 }
 
-/// Executes in the last round of a thread's destructors. The end of the last thread ends the process, as without
-/// this library, whose threads do not end.
+/// Executes in the last round of a thread's destructors. The end of the last thread ends the process, as it does
+/// without this library. This is explicit because the library's own threads do not end.
 extern "C" fn count_end(round: *mut u8) {
     let round = round as usize;
     if round < DESTRUCTOR_ROUNDS {

@@ -1,6 +1,5 @@
-//! Readiness of descriptors: one epoll for the process, which any carrier may drain. Registrations are for one event,
-//! so a descriptor that has been closed and reused needs no bookkeeping. Those of sockets with trusted records remain
-//! (`records.rs`).
+//! Readiness of descriptors: one epoll for the process, which any carrier may drain. Registrations are one-shot, so
+//! closed and reused descriptors need no bookkeeping. Only sockets with trusted records stay registered (`records.rs`).
 //!
 //! # Safety
 //!
@@ -33,7 +32,7 @@ const ADD: usize = 1;
 const REMOVE: usize = 2;
 const MODIFY: usize = 3;
 
-/// The descriptors of this library are these or later ones.
+/// Lowest descriptor that this library uses.
 const FIRST_DESCRIPTOR: usize = 500;
 const F_DUPFD_CLOEXEC: usize = 1030;
 const F_SETFD: usize = 2;
@@ -59,7 +58,7 @@ pub(crate) fn open() -> bool {
     epoll >= 0 && bell >= 0 && control(ADD, bell, IN | ET) == 0
 }
 
-/// Gives a new file of this library a descriptor that programs do not expect to get, if there is one.
+/// Moves a new file of this library to a high descriptor, which programs do not expect to get, if one is free.
 pub(crate) fn move_away(descriptor: i32) -> i32 {
     let arguments = [descriptor as usize, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR, 0, 0, 0];
     let moved = sys::call(sys::SYS_FCNTL, arguments);
@@ -91,7 +90,7 @@ fn control(operation: usize, descriptor: i32, events: u32) -> i32 {
     -sys::call(sys::SYS_EPOLL_CTL, [epoll, operation, descriptor as usize, event, 0, 0]) as i32
 }
 
-/// Requests every later edge, and one if the descriptor is ready already.
+/// Requests all later edges, and one now if the descriptor is already ready.
 pub(super) fn register(descriptor: i32) -> bool {
     match control(MODIFY, descriptor, IN | PRI | RDHUP | ET) {
         0 => true,
@@ -100,13 +99,13 @@ pub(super) fn register(descriptor: i32) -> bool {
     }
 }
 
-/// Likewise for a descriptor that has been registered. Returns false if it has not.
+/// As [`register`], for a registered descriptor. Returns false if it is not registered.
 pub(super) fn renew(descriptor: i32) -> bool {
     control(MODIFY, descriptor, IN | PRI | RDHUP | ET) == 0
 }
 
-/// Ends the registration of a descriptor, if this process is the one that has opened the epoll. A child of `vfork` shares
-/// the memory and the epoll.
+/// Removes the registration of a descriptor, if this process has opened the epoll. A child of `vfork` shares the memory
+/// and the epoll.
 pub(super) fn remove(descriptor: i32) {
     if is_owner() {
         control(REMOVE, descriptor, 0);
@@ -118,7 +117,7 @@ pub(super) fn is_owner() -> bool {
     OWNER.load(Ordering::Relaxed) == sys::process()
 }
 
-/// Requests one event. Returns false for files that have no readiness.
+/// Requests one event. Returns false for files without readiness.
 pub(crate) fn arm(descriptor: i32, interest: u32) -> bool {
     records::clear_registered(descriptor);
     let half_close = if interest & IN == 0 { 0 } else { RDHUP };
@@ -130,7 +129,7 @@ pub(crate) fn arm(descriptor: i32, interest: u32) -> bool {
     }
 }
 
-/// Drains the events, and with `sleep` waits for them while no thread is runnable. Returns false if another carrier
+/// Drains the events; with `sleep`, waits for events while no thread is runnable. Returns false if another carrier
 /// polls.
 pub(crate) fn poll(sleep: bool) -> bool {
     let role = if sleep { CARRIER } else { BRIEF };
@@ -139,7 +138,7 @@ pub(crate) fn poll(sleep: bool) -> bool {
         if other == CARRIER || !sleep {
             return false;
         }
-        // A brief poller does not take over, so a carrier without work waits for it.
+        // The other thread polls only briefly, so an idle carrier waits for it.
         sys::call(sys::SYS_SCHED_YIELD, [0; 6]);
     }
     SLEEPING.store(sleep, Ordering::SeqCst);

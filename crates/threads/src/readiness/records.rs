@@ -1,16 +1,16 @@
-//! The properties of the program's sockets that are known without a call to the kernel, in a word per descriptor.
+//! Known properties of the program's sockets, which save calls to the kernel: a word per descriptor.
 //!
-//! A record is trusted for a stream socket that this process has opened by `socket` or `accept`, and that no other
-//! descriptor or process shares. Everything that may end this, or change the socket's flags, clears the record: `close`,
-//! `dup`, `fcntl`, `ioctl`, `setsockopt`, `fdopen`, passing the descriptor in a message, and, for all descriptors, the
-//! creation of a process. A change that this library does not see is found by the monitor, which confirms every long wait
-//! that relies on a record.
+//! A record is trusted if the socket is a stream socket that this process has opened with `socket` or `accept`, and
+//! that no other descriptor or process shares. Every call that may change this, or the socket's flags, clears the
+//! record: `close`, `dup`, `fcntl`, `ioctl`, `setsockopt`, `fdopen`, passing the descriptor in a message, and, for all
+//! descriptors, the creation of a process. The monitor confirms every long wait that relies on a record, and so detects
+//! changes that bypass this library.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::waiting::key::{IN, OUT};
 
-/// Descriptors from here on have no records.
+/// Descriptors from this number on have no records.
 const MAX_RECORDS: usize = 1 << 16;
 
 /// This process has opened the socket and nothing shares it.
@@ -23,7 +23,7 @@ const REGISTERED: u32 = 4;
 const EVENT: u32 = 8;
 /// The last attempt took all bytes.
 const DRAINED: u32 = 16;
-/// More than bytes has arrived, such as the end of the stream: an attempt precedes each wait.
+/// Something other than bytes has arrived, such as the end of the stream, so an attempt must precede each wait.
 const ENDED: u32 = 32;
 /// A thread began to wait after the last attempt, and the monitor has not confirmed the registration.
 const WAITING: u32 = 64;
@@ -34,7 +34,8 @@ const NONBLOCKING: u32 = 256;
 /// The low bits of the number of processes that had been created when the socket was opened.
 const EPOCH: u32 = 0xfffe00;
 const EPOCH_SHIFT: u32 = 9;
-/// The rest counts changes of flags and options, so that a change between their reading and its note is not missed.
+/// The remaining bits count changes of flags and options, so that a change between reading and recording them is not
+/// missed.
 const CHANGE: u32 = 1 << 24;
 
 static RECORDS: [AtomicU32; MAX_RECORDS] = [const { AtomicU32::new(0) }; MAX_RECORDS];
@@ -43,16 +44,16 @@ static USED: AtomicU32 = AtomicU32::new(0);
 /// The number of processes that this one may have created.
 static PROCESSES: AtomicU32 = AtomicU32::new(0);
 
-/// How a thread is to wait for a socket.
+/// How a thread must wait for a socket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wait {
-    /// The edge that the epoll reports ends it.
+    /// The epoll is registered; its next edge ends the wait.
     Registered,
-    /// The edges are to be requested first.
+    /// Edges must be requested first.
     Unregistered,
-    /// Not at all: an edge has been reported since the last attempt.
+    /// No wait is needed: an edge has been reported since the last attempt.
     Ready,
-    /// One event is to be requested.
+    /// The record is not trusted; one event must be requested.
     Untrusted,
 }
 
@@ -68,7 +69,7 @@ fn load(descriptor: i32) -> u32 {
     record(descriptor).map_or(0, |record| record.load(Ordering::SeqCst))
 }
 
-/// Whether a record with these bits is of the present epoch.
+/// Whether a record has these bits and belongs to the current epoch.
 fn has(value: u32, bits: u32) -> bool {
     value & bits == bits && value & EPOCH == epoch()
 }
@@ -81,7 +82,7 @@ pub(crate) fn open(descriptor: i32) {
     }
 }
 
-/// How the epoll knows a descriptor whose record is cleared.
+/// The registration of a descriptor whose record was cleared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Cleared {
     Unregistered,
@@ -125,7 +126,7 @@ pub(crate) fn own(descriptor: i32) -> Option<u32> {
     Some(load(descriptor)).filter(|value| has(*value, OPENED))
 }
 
-/// Whether the socket is known as a blocking one without timeouts.
+/// Whether the socket is known to be blocking and without timeouts.
 pub(crate) fn is_plain(descriptor: i32) -> bool {
     has(load(descriptor), OPENED | PLAIN)
 }
@@ -140,8 +141,8 @@ pub(crate) fn set_plain(descriptor: i32, own: u32, is_plain: bool) {
     change(descriptor, own, if is_plain { own | PLAIN } else { own & !OPENED });
 }
 
-/// Likewise for a socket that does not block. A part that is received from another stream than that of TCP may be followed
-/// by others that have arrived.
+/// Notes that the socket is non-blocking. Unless it is a TCP socket, a partial result may be followed by more bytes
+/// that have already arrived.
 pub(crate) fn set_nonblocking(descriptor: i32, own: u32, is_tcp: bool) {
     change(descriptor, own, if is_tcp { own | NONBLOCKING } else { own & !OPENED });
 }
@@ -212,7 +213,7 @@ pub(super) fn begin_wait(descriptor: i32, interest: u32, is_poll: bool) -> Wait 
     if value & REGISTERED == 0 {
         return Wait::Unregistered;
     }
-    // An edge is noted before its waiters are looked up, so either is seen.
+    // An edge is recorded before its waiters are looked up, so either the edge or the waiter is seen.
     match record.fetch_or(WAITING, Ordering::SeqCst) & EVENT == 0 {
         true => Wait::Registered,
         false => Wait::Ready,
@@ -237,7 +238,7 @@ pub(super) fn clear_registered(descriptor: i32) {
     }
 }
 
-/// Notes again an event that was taken.
+/// Restores an event that was taken.
 pub(crate) fn give_event(descriptor: i32) {
     note_event(descriptor, IN);
 }
@@ -252,8 +253,8 @@ pub(super) fn note_event(descriptor: i32, events: u32) {
     }
 }
 
-/// Calls `confirm` with the descriptors whose waits have lasted since the last call. Returns whether other waits are to be
-/// confirmed later.
+/// Calls `confirm` with the descriptors whose waits have lasted since the last call. Returns whether other waits must
+/// be confirmed later.
 pub(super) fn confirm_old(mut confirm: impl FnMut(i32)) -> bool {
     let used = USED.load(Ordering::Relaxed) as usize;
     let mut is_pending = false;
@@ -273,7 +274,7 @@ pub(super) fn confirm_old(mut confirm: impl FnMut(i32)) -> bool {
     is_pending
 }
 
-/// Whether a thread waits whose wait has not been confirmed.
+/// Whether there is an unconfirmed wait.
 pub(super) fn has_waits() -> bool {
     let used = USED.load(Ordering::Relaxed) as usize;
     RECORDS.iter().take(used).any(|record| record.load(Ordering::SeqCst) & WAITING != 0)
@@ -291,7 +292,7 @@ pub(super) fn confirmed(descriptor: i32) {
     }
 }
 
-/// Forgets the sockets of the parent in a child process.
+/// Clears the records in a child process.
 pub(super) fn reset() {
     let used = USED.swap(0, Ordering::Relaxed) as usize;
     RECORDS.iter().take(used).for_each(|record| record.store(0, Ordering::Relaxed));

@@ -1,8 +1,9 @@
 //! Large transfers: while a thread waits to send the rest of a large message, the kernel thread that polls sends it part
 //! by part. The thread continues when everything is sent, or when a part fails.
 //!
-//! The data is that of a blocking call, which does not return while its transfer is set. Signals are blocked on carriers, so
-//! no handler jumps out of the call; a thread that comes home stops its transfer before it accepts signals.
+//! The data belongs to a blocking call, which does not return while its transfer is set. Signals are blocked on
+//! carriers, so no handler can jump out of the call. A thread that returns home stops its transfer before it accepts
+//! signals.
 
 use core::ptr::null;
 
@@ -39,8 +40,8 @@ impl Transfer {
     }
 }
 
-/// Lets the polling thread send `length` bytes of `data` while the calling thread waits, if that is on a carrier. Returns
-/// whether it is.
+/// Lets the polling thread send `length` bytes of `data` while the calling thread waits. Returns false if the calling
+/// thread is not on a carrier.
 pub(crate) fn begin(thread: &Thread, data: *const u8, length: usize, flags: usize) -> bool {
     let begins = has_large_io() && thread.is_hollow();
     if begins {

@@ -1,5 +1,5 @@
-//! Requests for readiness: by an edge-triggered registration that remains, where the record of the descriptor is trusted,
-//! and else by one event at a time.
+//! Requests for readiness: if the record of the descriptor is trusted, by a permanent edge-triggered registration,
+//! otherwise by one event at a time.
 
 use core::ops::RangeInclusive;
 
@@ -20,8 +20,8 @@ pub(crate) enum Armed {
     Refused,
 }
 
-/// Requests an event for a thread that is about to wait, under the lock of the descriptor's bucket. `interest` is that of
-/// all its waiters. `is_poll`: the thread does not receive by itself.
+/// Requests an event for a thread that is about to wait, under the lock of the descriptor's bucket. `interest` is the
+/// union of all waiters' interests. `is_poll` means that the thread calls `poll` and does not receive.
 pub(crate) fn arm(descriptor: i32, interest: u32, is_poll: bool) -> Armed {
     let is_armed = match records::begin_wait(descriptor, interest, is_poll) {
         records::Wait::Registered => true,
@@ -45,14 +45,14 @@ pub(crate) fn close(descriptor: i32) {
     }
 }
 
-/// Likewise for all descriptors from `first` to `last`.
+/// As [`close`], for all descriptors from `first` to `last`.
 pub(crate) fn close_range(first: u32, last: u32) {
     let end = last.saturating_add(1).min(records::used() as u32);
     (first..end).for_each(|descriptor| close(descriptor as i32));
 }
 
-/// Ends the waits for a descriptor that is about to be closed: its number may be that of another file soon. A child of
-/// `vfork`, which shares the memory, closes only its own.
+/// Ends the waits for a descriptor that is about to be closed, because its number may soon refer to another file. A
+/// child of `vfork` shares the memory but closes only its own descriptor.
 pub(crate) fn end_waits(descriptor: i32) {
     let at = key(descriptor);
     if table::may_have_waiters(at) && poller::is_owner() {
@@ -60,14 +60,14 @@ pub(crate) fn end_waits(descriptor: i32) {
     }
 }
 
-/// Likewise for all descriptors of a range.
+/// As [`end_waits`], for all descriptors of a range.
 pub(crate) fn end_all_waits(descriptors: &RangeInclusive<u32>) {
     if poller::is_owner() {
         table::mark_all_closed(descriptors);
     }
 }
 
-/// Distrusts a descriptor whose file gets another descriptor, which may outlive it.
+/// Distrusts a descriptor whose file gets a second descriptor, which may outlive it.
 pub(crate) fn share(descriptor: i32) {
     if records::own(descriptor).is_some() {
         table::under_lock(key(descriptor), || {
@@ -78,7 +78,7 @@ pub(crate) fn share(descriptor: i32) {
     }
 }
 
-/// Confirms the waits that have lasted since the last call. Returns whether there are others.
+/// Confirms the waits that have lasted since the last call. Returns whether there are other unconfirmed ones.
 pub(crate) fn confirm() -> bool {
     records::confirm_old(|descriptor| {
         let at = key(descriptor);
@@ -91,12 +91,12 @@ pub(crate) fn confirm() -> bool {
     })
 }
 
-/// Whether waits are to be confirmed.
+/// Whether there are unconfirmed waits.
 pub(crate) fn has_waits() -> bool {
     records::has_waits()
 }
 
-/// Whether a descriptor is as its record says. An edge that has been lost is reported again.
+/// Whether a descriptor matches its record. Lost edges are reported again.
 fn confirm_one(descriptor: i32) -> bool {
     let is_plain = || !flags::is_nonblocking(descriptor) && flags::is_plain_tcp(descriptor);
     let is_valid = (!records::is_plain(descriptor) || is_plain()) && poller::renew(descriptor);

@@ -12,18 +12,18 @@ use crate::schedule::notify::unpark;
 use crate::system::sys::{self, bit};
 use crate::thread::Thread;
 
-/// The threads that represent a signal, by signal.
+/// Number of threads that represent each signal.
 static AT_HOME: [AtomicU32; 65] = [const { AtomicU32::new(0) }; 65];
 /// Signals without a representative that threads may accept.
 static LACKING: AtomicU64 = AtomicU64::new(0);
-/// Signals that a process can receive, but for those which are never blocked: faults, SIGPIPE, SIGKILL, SIGSTOP.
+/// Signals that a process can receive, except those that are never blocked: faults, SIGPIPE, SIGKILL, SIGSTOP.
 const ALL: u64 = sys::CARRIER_MASK & !bit(9) & !bit(19);
 
 fn signals(set: u64) -> impl Iterator<Item = u32> {
     (1..=64).filter(move |signal| set & bit(*signal) != 0)
 }
 
-/// The signals of a set that nobody represents.
+/// The signals of a set that no thread represents.
 fn unrepresented(set: u64) -> u64 {
     signals(set)
         .filter(|signal| AT_HOME[*signal as usize].load(Ordering::SeqCst) == 0)
@@ -41,7 +41,8 @@ pub(crate) fn start(thread: &Thread, mask: u64) {
     }
 }
 
-/// Notes a new signal mask. A thread that accepts more signals than before stays at home if nobody represents them.
+/// Notes a new signal mask. If the thread accepts more signals than before and no thread represents them, it stays at
+/// home.
 pub(crate) fn update(thread: &Thread, mask: u64) {
     let accepts = !mask & ALL;
     thread.own_mask.set(mask);
@@ -85,7 +86,7 @@ fn represent(thread: &Thread, set: u64) {
     }
 }
 
-/// Ends the representation of signals by a thread, at its end for all.
+/// Ends the representation of the signals in `set` by a thread; of all signals when the thread ends.
 pub(crate) fn retire(thread: &Thread, set: u64) {
     let set = thread.represents.get() & set;
     thread.represents.set(thread.represents.get() & !set);
@@ -112,11 +113,11 @@ pub(crate) fn recruit() {
             unpark(thread);
         }
     });
-    // A thread that accepts one of the others later represents it at once.
+    // The other signals are not missing: a thread that accepts one later represents it at once.
     LACKING.fetch_and(!lacking | accepted, Ordering::SeqCst);
 }
 
-/// Forgets the threads of the parent in a child process.
+/// Resets the representatives in a child process.
 pub(crate) fn reset(thread: &Thread) {
     AT_HOME.iter().for_each(|count| count.store(0, Ordering::SeqCst));
     LACKING.store(0, Ordering::SeqCst);

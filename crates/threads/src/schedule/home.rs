@@ -1,4 +1,4 @@
-//! A thread's way from its home to the carriers and back.
+//! Moving a thread from its home to the carriers and back.
 //!
 //! # Safety
 //!
@@ -23,15 +23,15 @@ pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
 pub(crate) enum Departure {
     /// The thread was away. It may be at home again.
     Left,
-    /// The thread is summoned, or stays at home, or a handler has waited since the begin of the wait.
+    /// The thread is summoned or stays at home, or a handler has waited since the wait began.
     Refused,
-    /// The thread executes a handler of a signal, which returns on this kernel thread only: the kernel restores the signal
-    /// mask then, and the stack for handlers.
+    /// The thread executes a signal handler, which must return on this kernel thread, because the kernel then restores
+    /// the signal mask and the stack for handlers.
     InHandler,
 }
 
-/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere, or at once if
-/// it has to stay, or to look again whether it waits. `leaves` runs before, with signals blocked.
+/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere; or at once
+/// if it must stay at home or check again whether to wait. `leaves` runs first, with signals blocked.
 pub(crate) fn leave_home(
     thread: &Thread,
     action: Action,
@@ -117,7 +117,7 @@ fn after_resume(thread: &Thread) {
     if !thread.is_hollow() {
         thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
         if thread.has_transfer.get() {
-            // A handler may jump out of the call, whose data is valid no longer.
+            // Stopped here, because a handler may jump out of the call, after which the data is invalid.
             thread.transfer.lock().data = null();
         }
         thread.is_masked.set(false);
@@ -125,8 +125,8 @@ fn after_resume(thread: &Thread) {
     }
 }
 
-/// Brings the thread home for a call. It leaves again when it next waits, unless it stays. A cancellation that was
-/// requested on the way takes effect in the call.
+/// Brings the thread home for a call. It leaves again when it next waits, unless it must stay. A cancellation that is
+/// requested in between takes effect in the call.
 pub(crate) fn go_home(thread: &Thread) {
     if thread.is_hollow() {
         stats::count(&stats::HOME_CALLS);
@@ -166,8 +166,8 @@ fn obey_summons(thread: &Thread) -> bool {
     true
 }
 
-/// Asks a thread to return home for good. A thread at home gets `SIGNAL` instead of `CANCEL`. Returns whether it was at
-/// home, which it does not leave any more. The caller unparks the thread, whose wait ends as by a spurious wake-up.
+/// Asks a thread to return home for good. A thread at home gets `SIGNAL` instead of `CANCEL`. Returns whether the
+/// thread was at home, where it then stays. The caller unparks the thread, whose wait ends like a spurious wake-up.
 pub(crate) fn summon(thread: &Thread, reason: u32) -> bool {
     let is_home = |summons| summons & (ARRIVED | AT_HOME) != 0;
     let add = |summons| Some(summons | if is_home(summons) { SIGNAL } else { reason });

@@ -1,8 +1,8 @@
 //! The runnable threads: a lane for each carrier, with a queue for each site.
 //!
-//! A carrier visits the sites of its lane in turn. At each it runs a cohort: the threads that were queued when it came,
-//! up to a bound. So threads that continue at the same place run one after another, and no site waits for more than one
-//! cohort of each other. With `--order fifo`, all threads are in one queue.
+//! A carrier visits the sites of its lane in turn. At each it runs a cohort: the threads that were queued when the
+//! visit began, up to a bound. So threads that continue at the same place run one after another, and no site waits for
+//! more than one cohort of each other. With `--order fifo`, all threads are in one queue.
 //!
 //! # Safety
 //!
@@ -58,7 +58,7 @@ struct Queues {
     sites: [Queue; SITES],
     /// A bit for each site that has threads.
     occupied: u64,
-    /// The site of the present cohort, and how many of its threads are left.
+    /// The site of the current cohort, and the number of its remaining threads.
     site: usize,
     left: u32,
 }
@@ -170,8 +170,8 @@ pub(crate) fn pop_any() -> Option<&'static Thread> {
     (0..count()).find_map(pop)
 }
 
-/// Moves threads of another lane to this one: all at one site, but not at the site of its cohort, or else half of that.
-/// Returns the next thread.
+/// Moves threads of another lane to this one: all threads of a site other than that of the current cohort, or else half
+/// of the cohort. Returns the next thread.
 pub(crate) fn steal(number: usize) -> Option<&'static Thread> {
     let others = (1..count()).map(|distance| (number + distance) % count());
     let victim =
@@ -211,7 +211,7 @@ pub(crate) fn relocate(from: usize, to: usize) {
     }
 }
 
-/// Removes the threads that another lane gives away, which are at one site.
+/// Removes the threads to move from another lane, which are all at one site.
 fn take_part(victim: usize) -> (Queue, usize) {
     let lane = &LANES[victim];
     let mut queues = lane.queues.lock();

@@ -10,7 +10,7 @@ use crate::thread::masked::Masked;
 
 /// Carriers that wait for work without polling.
 static IDLE: AtomicU32 = AtomicU32::new(0);
-/// Changes when an idle carrier is to look for work.
+/// Changes when an idle carrier should look for work.
 static BELL: AtomicU32 = AtomicU32::new(0);
 /// Carriers that run threads.
 pub(crate) static BUSY: AtomicU32 = AtomicU32::new(0);
@@ -18,7 +18,7 @@ pub(crate) static BUSY: AtomicU32 = AtomicU32::new(0);
 pub(crate) static SLEEPING: AtomicBool = AtomicBool::new(false);
 /// The descriptor of events that interrupt this sleep.
 pub(crate) static EVENT: AtomicI32 = AtomicI32::new(-1);
-/// Increases when the monitor finds that no carrier returns while threads wait.
+/// For each lane, the number of times that the monitor found all carriers blocked while threads waited.
 static CAPTURES: [AtomicU32; MAX_LANES] = [const { AtomicU32::new(0) }; MAX_LANES];
 
 /// Wakes a carrier that sleeps in `epoll_wait`. Returns whether there was one.
@@ -42,7 +42,7 @@ pub(crate) fn wait_idle() {
     IDLE.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Queues a thread, and wakes a carrier if the calling one has others before it, or is none.
+/// Queues a thread. Wakes a carrier if the caller is not a carrier, or if other threads are queued before this one.
 pub(crate) fn make_runnable(thread: &Thread) {
     let _masked = Masked::new();
     let length = run_queue::push(thread);
@@ -64,12 +64,12 @@ pub(crate) fn call_carrier() -> bool {
     true
 }
 
-/// Records that the carrier of a lane, like all others, does not return while threads wait.
+/// Records that the carrier of a lane is blocked, like all others, while threads wait.
 pub(crate) fn count_capture(lane: usize) {
     CAPTURES[lane].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Changes whenever the monitor finds that no carrier returns while threads wait.
+/// Changes whenever the monitor finds all carriers blocked while threads wait.
 pub(crate) fn captures(lane: usize) -> u32 {
     CAPTURES[lane].load(Ordering::Relaxed)
 }
@@ -79,7 +79,7 @@ pub(crate) fn busy() -> u32 {
     BUSY.load(Ordering::SeqCst)
 }
 
-/// Forgets the carriers of the parent in a child process.
+/// Resets the state in a child process.
 pub(crate) fn reset() {
     SLEEPING.store(false, Ordering::SeqCst);
     for counter in [&IDLE, &BELL, &BUSY] {

@@ -26,7 +26,7 @@ pub(crate) fn is_nonblocking(descriptor: i32) -> bool {
     flags < 0 || flags & O_NONBLOCK != 0
 }
 
-/// Nanoseconds after which calls on a socket fail; none if they wait for ever.
+/// Nanoseconds after which calls on a socket fail; `None` if they wait forever.
 pub(crate) fn timeout(descriptor: i32, option: usize) -> Option<u64> {
     let [seconds, microseconds] = value(descriptor, option)?;
     let length = seconds.saturating_mul(1_000_000_000).saturating_add(microseconds * 1000);

@@ -1,4 +1,4 @@
-//! A lock for short critical sections, held by kernel threads and over no switch.
+//! A lock for short critical sections of kernel threads, never held across a switch.
 //!
 //! # Safety
 //!

@@ -17,7 +17,7 @@ unsafe extern "C" {
     fn dlsym(handle: *mut u8, name: *const u8) -> usize;
 }
 
-/// Declares functions that are looked up behind this library (`RTLD_NEXT`).
+/// Declares functions that are looked up after this library (`RTLD_NEXT`).
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
@@ -172,7 +172,7 @@ pub(crate) unsafe fn epoll_pwait2(
     function(epoll, events, count, timeout, mask)
 }
 
-/// Makes the C library load the unwinder, with which cancelled threads end.
+/// Makes the C library load the unwinder, which it needs to cancel threads.
 pub(crate) fn load_unwinder() {
     let mut frame = core::ptr::null_mut();
     unsafe { backtrace(&raw mut frame, 1) };
@@ -197,7 +197,7 @@ pub(crate) fn fs_base() -> usize {
     base
 }
 
-/// Sets it. The caller restores it before it uses thread-local storage of the program.
+/// Sets the FS base. The caller must restore it before it uses the program's thread-local storage.
 pub(crate) unsafe fn set_fs_base(base: usize) {
     unsafe { asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };
 }

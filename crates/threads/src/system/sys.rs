@@ -1,5 +1,5 @@
-//! System calls without the C library, and its constants. Nothing here touches thread-local storage, so it works on
-//! every stack and with every FS base.
+//! System calls without the C library, and its constants. Nothing here uses thread-local storage, so it works on every
+//! stack and with every FS base.
 //!
 //! # Safety
 //!
@@ -101,7 +101,7 @@ unsafe extern "C" {
     fn __errno_location() -> *mut i32;
 }
 
-/// The identity of the calling process.
+/// The process ID.
 pub(crate) fn process() -> u32 {
     call(SYS_GETPID, [0; 6]) as u32
 }
@@ -134,7 +134,7 @@ pub(crate) fn result(result: isize) -> isize {
 pub(crate) enum FileKind {
     /// A regular file, a block device, or a directory, which have no readiness.
     Stored,
-    /// A pipe, or a file through which processes write to each other.
+    /// A named or unnamed pipe.
     Pipe,
     /// A terminal or another device.
     Device,
@@ -156,12 +156,12 @@ pub(crate) fn kind_of_file(descriptor: i32) -> FileKind {
     }
 }
 
-/// Whether a descriptor is that of a file without readiness.
+/// Whether a descriptor refers to a file without readiness.
 pub(crate) fn is_stored(descriptor: i32) -> bool {
     kind_of_file(descriptor) == FileKind::Stored
 }
 
-/// Whether a descriptor is that of a pipe.
+/// Whether a descriptor refers to a pipe.
 pub(crate) fn is_pipe(descriptor: i32) -> bool {
     kind_of_file(descriptor) == FileKind::Pipe
 }
@@ -204,7 +204,7 @@ pub(crate) fn signal_stack(stack: &mut [usize; 3]) {
 pub(crate) const CARRIER_MASK: u64 =
     !(bit(4) | bit(5) | bit(7) | bit(8) | bit(11) | bit(13) | bit(31) | bit(33));
 
-/// A parked home blocks faults as well, as far as the kernel permits.
+/// Signals that a parked home blocks: faults as well, as far as the kernel permits.
 pub(crate) const HOME_MASK: u64 = !bit(33);
 
 pub(crate) const fn bit(signal: u32) -> u64 {

@@ -1,9 +1,10 @@
-//! Signals are blocked while a lock of this library is held: a handler may call `sem_post`, which takes one.
+//! Signals are blocked while a lock of this library is held, because a handler may call `sem_post`, which takes such a
+//! lock.
 
 use crate::system::sys;
 use crate::thread::current;
 
-/// Blocks signals until it is dropped, if the kernel thread does not block them anyway.
+/// Blocks signals until it is dropped, unless the kernel thread already blocks them.
 pub(crate) struct Masked(Option<u64>);
 
 impl Masked {
@@ -21,7 +22,7 @@ impl Masked {
 }
 
 impl Masked {
-    /// The signal mask that is restored; none if the signals were blocked anyway.
+    /// The signal mask to restore; `None` if the signals were already blocked.
     pub(crate) fn old(&self) -> Option<u64> {
         self.0
     }

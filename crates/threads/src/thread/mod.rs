@@ -24,12 +24,12 @@ use crate::thread::state::RUNNING;
 /// Bits of [`Thread::summons`].
 pub(crate) const CANCEL: u32 = 1;
 pub(crate) const SIGNAL: u32 = 2;
-/// The thread is at home for good; later summonses need no action by it.
+/// The thread stays at home; it need not act on later summonses.
 pub(crate) const ARRIVED: u32 = 4;
-/// The thread runs at home, where the C library can cancel it. It does not leave while it is summoned.
+/// The thread runs at home, where the C library can cancel it. A summoned thread does not leave its home.
 pub(crate) const AT_HOME: u32 = 8;
 
-/// A kernel thread of this library: what a thread needs to leave it.
+/// A kernel thread of this library: the data that a thread needs to leave it.
 pub(crate) struct Carrier {
     pub(crate) sp: Cell<usize>,
     pub(crate) fs: Cell<usize>,
@@ -80,7 +80,7 @@ pub(crate) struct Thread {
     pub(crate) action: Cell<Action>,
     /// Whether the thread runs at home until its end.
     pub(crate) stays_home: Cell<bool>,
-    /// The value before the present call of `vfork`.
+    /// The value of `stays_home` before the current call of `vfork`.
     pub(crate) stayed_home: Cell<bool>,
     /// Whether the kernel thread has attributes, such as a priority, that threads created by this one inherit. Such a
     /// thread waits for locks in the kernel, which respects priorities.
@@ -89,11 +89,11 @@ pub(crate) struct Thread {
     pub(crate) home_stack: Cell<usize>,
     /// The signal mask of the program for this thread, while it is not at home.
     pub(crate) mask: Cell<u64>,
-    /// Signals of the process that it accepts, if they have been noted.
+    /// Signals of the process that the thread accepts, if recorded.
     pub(crate) accepts: AtomicU64,
     /// Whether the running kernel thread blocks the signals whose handlers might call this library.
     pub(crate) is_masked: Cell<bool>,
-    /// How often the thread occupied a carrier, or waited for one, while all were occupied for longer than the monitor accepts.
+    /// Number of times that the thread occupied a carrier, or waited for one, while all carriers were blocked.
     pub(crate) captures: AtomicU32,
     pub(crate) tid: Cell<u32>,
     /// See `state.rs`.
@@ -112,13 +112,14 @@ pub(crate) struct Thread {
     pub(crate) joins: AtomicPtr<Thread>,
     pub(crate) is_cancelled: AtomicBool,
     pub(crate) is_detached: AtomicBool,
-    /// Whether the thread announces its end, as the first one does, and those that were created through this library.
+    /// Whether the thread announces its end. The first thread does, and threads created through this library.
     pub(crate) announces_end: AtomicBool,
     /// Whether the destructors of thread-specific data have run.
     pub(crate) has_ended: AtomicBool,
     /// Under the lock of the bucket in which the node is.
     pub(crate) node: UnsafeCell<Node>,
-    /// The node of a wait for a barrier, which is no cancellation point: an asynchronous cancellation leaves it in the table.
+    /// The node of a wait for a barrier. Such a wait is not a cancellation point, so an asynchronous cancellation
+    /// leaves the node in the table.
     pub(crate) barrier_node: UnsafeCell<Node>,
     /// The site at which it waits, or waited last.
     pub(crate) site: Cell<u8>,
@@ -126,21 +127,21 @@ pub(crate) struct Thread {
     pub(crate) last_lane: Cell<u16>,
     /// The lane of a carrier's own thread, plus one; 0 for threads of the program.
     pub(crate) own_lane: Cell<u16>,
-    /// When it became runnable, if that is counted.
+    /// The time at which it became runnable, if times are measured.
     pub(crate) ready_at: Cell<u64>,
     /// The transfer that the polling thread continues.
     pub(crate) transfer: Lock<Transfer>,
-    /// Whether the thread's present call has begun a transfer.
+    /// Whether the thread's current call has begun a transfer.
     pub(crate) has_transfer: Cell<bool>,
     /// The signal mask that the thread has set. Within a handler the kernel blocks more.
     pub(crate) own_mask: Cell<u64>,
-    /// Whether the stack on which the home waits is a mapping of its own.
+    /// Whether the stack on which the home waits is a separate mapping.
     pub(crate) has_mapped_stack: Cell<bool>,
     /// Signals of the process that it accepts at home for others (`acceptors.rs`).
     pub(crate) represents: Cell<u64>,
     /// Changes when the thread's own node or a notification is taken (`wait.rs`).
     pub(crate) disturbances: Cell<u32>,
-    /// The sections that hold a lock of this library and have not ended.
+    /// Number of critical sections of this library that the thread is in.
     pub(crate) locks: Cell<u32>,
     /// The neighbours in the list of threads, under its lock (`all.rs`).
     pub(crate) neighbours: Cell<[*mut Thread; 2]>,
@@ -215,12 +216,12 @@ impl Thread {
         self.home_stack.get() != 0 && !self.stays_home.get()
     }
 
-    /// Whether the thread's own node has been woken, or a handler has waited meanwhile, whose node it was.
+    /// Whether the thread's own node has been woken, or was used by a handler that has waited in the meantime.
     pub(crate) fn is_woken(&self, key: usize) -> bool {
         !self.has_node(key) || unsafe { &*self.node.get() }.is_woken()
     }
 
-    /// Whether the descriptor for which the thread waited last was closed meanwhile.
+    /// Whether the descriptor for which the thread last waited was closed during the wait.
     pub(crate) fn found_closed(&self) -> bool {
         unsafe { &*self.node.get() }.is_closed.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! Blocking sites: where a thread blocks. Threads that block at the same site run in cohorts.
 //!
-//! A site is the return address of the program's call, the depth of its stack, and the kind of the wait. The depth tells
-//! callers of a common function apart, such as a library's wrapper of a lock.
+//! A site is the return address of the program's call, the depth of its stack, and the kind of the wait. The depth
+//! distinguishes callers of a common function, such as a library's wrapper of a lock.
 //!
 //! # Safety
 //!

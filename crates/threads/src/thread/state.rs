@@ -1,15 +1,15 @@
-//! The state of a thread, by which the one that parks and those that notify it agree who continues it.
+//! The state of a thread, by which the parking thread and its notifiers agree on which of them continues it.
 
 use core::sync::atomic::Ordering;
 
 pub(crate) const RUNNING: u32 = 0;
-/// The thread has left its stack; who notifies it makes it runnable.
+/// The thread has left its stack; the notifier makes it runnable.
 pub(crate) const PARKED: u32 = 1;
 pub(crate) const NOTIFIED: u32 = 2;
 /// The thread waits at home, on a futex.
 pub(crate) const PARKED_AT_HOME: u32 = 3;
 
-/// A word in memory; the models have words of their own.
+/// A word in memory. Loom models implement it with loom's types.
 pub(crate) trait Word {
     fn compare_exchange(&self, old: u32, new: u32, done: Ordering, failed: Ordering) -> bool;
     fn swap(&self, new: u32, order: Ordering) -> u32;

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! A saved stack pointer is used once, by one kernel thread: the state of its thread hands it over. The saved frame has
-//! the same layout for both functions, so a thread that left its home can continue on a carrier and the reverse.
+//! A saved stack pointer is used once, by one kernel thread, which the state of its thread determines. The saved frame
+//! has the same layout for both functions, so a thread that left its home can continue on a carrier and the reverse.
 
 use core::arch::naked_asm;
 
@@ -27,7 +27,7 @@ macro_rules! save {
     };
 }
 
-/// Loads the registers that [`save`] has saved, and returns to the place where that happened.
+/// Loads the registers that [`save`] has saved, and returns to where they were saved.
 macro_rules! restore {
     () => {
         concat!(
@@ -52,8 +52,8 @@ pub(crate) unsafe extern "C" fn switch(save: *mut usize, sp: usize, fs: usize) {
     naked_asm!(save!(), "wrfsbase rdx", "mov rsp, rsi", restore!(),)
 }
 
-/// Saves the registers likewise, and makes the kernel thread execute `wait` on the stack `park` until the thread
-/// comes home. Then continues it there, with the stack pointer that `wait` returns.
+/// Saves the registers in the same way, and makes the kernel thread execute `wait` on the stack `park` until the thread
+/// returns home. Then continues the thread, with the stack pointer that `wait` returns.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn leave(
     save: *mut usize,

@@ -1,11 +1,11 @@
-//! Waits that handlers of signals interrupt.
+//! Waits that signal handlers interrupt.
 //!
-//! A handler that waits takes the thread's own node out of the parking table, and notifications of the thread. If it runs
-//! after the thread has looked whether it has to wait, and before it parks, nothing would end the park.
+//! A handler that waits removes the thread's own node from the parking table, and consumes notifications of the thread.
+//! If it runs after the thread has checked whether to wait but before it parks, nothing would end the park.
 
 use crate::thread::Thread;
 
-/// The begin of a wait, before the thread looks whether it has to wait.
+/// The beginning of a wait, before the thread checks whether to wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait(u32);
 
@@ -15,7 +15,7 @@ impl Wait {
         Wait(thread.disturbances.get())
     }
 
-    /// Whether a handler has waited since. The thread then has to look again.
+    /// Whether a handler has waited since then, so that the thread must check again.
     #[inline]
     pub(crate) fn is_disturbed(self, thread: &Thread) -> bool {
         self.0 != thread.disturbances.get()

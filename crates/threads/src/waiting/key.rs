@@ -7,10 +7,10 @@ pub(crate) const OUT: u32 = 4;
 pub(crate) const HUP: u32 = 0x10;
 /// The descriptor is closed.
 pub(crate) const NVAL: u32 = 0x20;
-/// The peer sends no more.
+/// The peer has closed its sending direction.
 pub(crate) const RDHUP: u32 = 0x2000;
 
-/// The key of a descriptor in the parking table, which no address has.
+/// The key of a descriptor in the parking table, which is not a valid address.
 pub(crate) fn key(descriptor: i32) -> usize {
     1 << 63 | (descriptor as usize) << 3
 }

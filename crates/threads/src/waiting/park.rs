@@ -20,18 +20,18 @@ use crate::waiting::{table, timers};
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Woken {
     Normally,
-    /// A signal or a cancellation was sent to the thread, which is at home for good.
+    /// A signal or a cancellation was sent to the thread, which now stays at home.
     Summoned,
-    /// A handler interrupted a thread at home, and the kernel has not restarted the wait: it has no SA_RESTART, or the wait
-    /// a deadline.
+    /// A handler interrupted a thread at home, and the kernel has not restarted the wait, because the handler has no
+    /// SA_RESTART or the wait has a deadline.
     BySignal,
 }
 
-/// After so many captures a thread stays at home: it computes, or spins, for too long to share a carrier.
+/// Number of captures after which a thread stays at home, because it computes or spins for too long to share a carrier.
 const MAX_CAPTURES: u32 = 16;
 
-/// Waits for a notification, at most until `deadline` (monotonic nanoseconds). May return early, and does so if a handler has
-/// waited since `wait` began. The caller has then looked whether it has to wait.
+/// Waits for a notification, at most until `deadline` (monotonic nanoseconds). May return early, and does so if a
+/// handler has waited since `wait` began. After `wait` began, the caller must have checked whether to wait.
 pub(crate) fn park(thread: &Thread, wait: Wait, deadline: Option<u64>) -> Woken {
     if thread.captures.load(Ordering::Relaxed) >= MAX_CAPTURES && thread.is_convertible() {
         stay_home(thread);

@@ -1,8 +1,8 @@
 //! The parking table: threads that wait for an address or a descriptor, in order of arrival.
 //!
-//! The table holds only the waiting. The state of a lock or semaphore stays in its own memory, where glibc keeps it. A
-//! waiter inserts itself, tries again, and then parks; a thread that releases the object does so first, and then looks
-//! for waiters. Both are full barriers, so one of them sees the other.
+//! The table contains only waiters. The state of a lock or semaphore stays in its own memory, where glibc keeps it. A
+//! waiter inserts itself, tries again, and then parks. A releasing thread first releases the object, and then looks for
+//! waiters. Insertion and release are full barriers, so one of the two threads sees the other.
 //!
 //! # Safety
 //!
@@ -50,9 +50,9 @@ unsafe fn node<'a>(node: *mut Node) -> &'a mut Node {
     unsafe { &mut *node }
 }
 
-/// Inserts a thread's own node. A wait that a handler has interrupted, which inserts the node here, ends as by a spurious
-/// wake-up. `armed` runs under the lock with the union of the interests of all waiters for `key`; if
-/// it returns false, the node is removed again.
+/// Inserts a thread's own node. If a signal handler inserts the node, the wait that it has interrupted ends like a
+/// spurious wake-up. `armed` runs under the lock with the union of the interests of all waiters for `key`; if it
+/// returns false, the node is removed again.
 pub(crate) fn insert(
     thread: &Thread,
     key: usize,
@@ -80,7 +80,7 @@ pub(crate) unsafe fn insert_node(new: *mut Node, armed: impl FnOnce(u32) -> bool
     bucket.count.fetch_add(1, Ordering::SeqCst);
     let mut union = 0;
     let mut at = list.head;
-    // A request without events waits for errors; it must not end the requests of others.
+    // A request without events waits for errors; it must not replace the requests of others.
     while key::is_descriptor(key) && !at.is_null() {
         let waiter = unsafe { node(at) };
         union |= if waiter.key == key { waiter.interest } else { 0 };
@@ -139,9 +139,9 @@ pub(crate) fn under_lock<R>(key: usize, function: impl FnOnce() -> R) -> R {
     function()
 }
 
-/// Removes a thread's own node for `key`. Returns whether it has been woken, or a handler has waited meanwhile.
+/// Removes a thread's own node for `key`. Returns whether it was woken, or a handler has waited in the meantime.
 pub(crate) fn remove(thread: &Thread, key: usize) -> bool {
-    // No handler replaces the node in between.
+    // Masked, so that no handler replaces the node in between.
     let _masked = Masked::new();
     let is_replaced = !thread.has_node(key);
     let woken = unsafe { remove_node(thread.node.get()) };
@@ -167,7 +167,7 @@ pub(crate) fn abandon_all(thread: &Thread) {
     }
 }
 
-/// Removes a node, unless it was woken. Returns whether it was. Sets its key to 0, which shows that the node is free for
+/// Removes a node, unless it was woken. Returns whether it was woken. Sets its key to 0 to mark the node as free for
 /// the next wait.
 pub(crate) unsafe fn remove_node(old: *mut Node) -> bool {
     let _masked = Masked::new();
@@ -186,19 +186,19 @@ pub(crate) fn may_have_waiters(key: usize) -> bool {
     bucket(key).count.load(Ordering::SeqCst) != 0
 }
 
-/// Marks the waiters for a descriptor that is about to be closed. They are to be woken afterwards.
+/// Marks the waiters for a descriptor that is about to be closed. The caller wakes them afterwards.
 pub(crate) fn mark_closed(key: usize) {
     let _masked = Masked::new();
     let list = bucket(key).list.lock();
     waiters(&list, key).for_each(|waiter| waiter.is_closed.store(true, Ordering::Relaxed));
 }
 
-/// Whether a key is that of one of the descriptors.
+/// Whether a key belongs to one of the descriptors.
 fn is_among(key: usize, descriptors: &RangeInclusive<u32>) -> bool {
     key::descriptor(key).is_some_and(|descriptor| descriptors.contains(&descriptor))
 }
 
-/// Marks the waiters for descriptors likewise.
+/// As [`mark_closed`], for several descriptors.
 pub(crate) fn mark_all_closed(descriptors: &RangeInclusive<u32>) {
     let _masked = Masked::new();
     for bucket in occupied() {

@@ -14,7 +14,7 @@ use crate::system::lock::Lock;
 use crate::thread::Thread;
 use crate::thread::masked::Masked;
 
-/// Maximum number of threads with deadlines: the kernel's default limit of processes.
+/// Maximum number of threads with deadlines: a common limit of the kernel on threads.
 const MAX_TIMERS: usize = 1 << 16;
 
 struct Heap {

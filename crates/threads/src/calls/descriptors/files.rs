@@ -43,14 +43,14 @@ pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: u
             return receive_unattempted(thread, descriptor, native);
         }
         result = result.filter(|result| !is_refused(*result));
-        // A file without readiness waits for its storage also if it is opened with O_NONBLOCK.
+        // A file without readiness waits for its storage even if it is opened with O_NONBLOCK.
         if result == Some(AGAIN) && sys::is_stored(descriptor) {
             return native();
         }
         if let Some(part) = result.filter(|part| (1..length as isize).contains(part))
             && sys::is_stored(descriptor)
         {
-            // The rest is not in memory.
+            // The rest of the file is not in memory.
             let rest = unsafe {
                 real::read(descriptor, buffer.add(part as usize), length - part as usize)
             };
@@ -78,7 +78,7 @@ unsafe extern "C" fn write(descriptor: i32, buffer: *const u8, length: usize) ->
     result.map_or_else(native, sys::result)
 }
 
-/// Threads that wait for the descriptor find it closed.
+/// Threads that wait for the descriptor find that it is closed.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 pub(crate) unsafe extern "C" fn close(descriptor: i32) -> i32 {
     if poller::is_own(descriptor) {

@@ -1,5 +1,5 @@
-//! Calls that give a file another descriptor, or change flags of a descriptor. They change nothing else, but the records of
-//! descriptors must not be trusted after them.
+//! Calls that give a file another descriptor, or change flags of a descriptor. Their behaviour is unchanged, but
+//! afterwards the records of the descriptors are not trusted.
 //!
 //! # Safety
 //!
@@ -21,7 +21,7 @@ const FIONBIO: usize = 0x5421;
 const UPPER_PROTOCOL: (i32, i32) = (6, 31);
 /// `close_range` then closes nothing yet.
 const CLOSE_RANGE_CLOEXEC: i32 = 4;
-/// The kernel thread gets descriptors of its own.
+/// The kernel thread gets a separate table of descriptors.
 const CLOSE_RANGE_UNSHARE: i32 = 2;
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -69,7 +69,7 @@ fn replace(descriptor: i32, new: i32) {
     }
 }
 
-/// `fclose` will close the descriptor without this library.
+/// `fclose` will close the descriptor without calling this library.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn fdopen(descriptor: i32, mode: *const u8) -> *mut u8 {
     watch::share(descriptor);
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -
     end_range(first, last, || outside_own(first, last, close))
 }
 
-/// Closes a range of descriptors. Threads that wait for them find them closed.
+/// Closes a range of descriptors. Threads that wait for one find that it is closed.
 fn end_range(first: u32, last: u32, close: impl FnOnce() -> i32) -> i32 {
     watch::close_range(first, last);
     watch::end_all_waits(&(first..=last));
@@ -126,7 +126,8 @@ fn end_range(first: u32, last: u32, close: impl FnOnce() -> i32) -> i32 {
     result
 }
 
-/// Calls a function with the parts of a range of descriptors that contain none of this library, until it fails.
+/// Calls a function with the parts of a range of descriptors that contain no descriptor of this library, until a call
+/// fails.
 fn outside_own(mut first: u32, last: u32, close: impl Fn(u32, u32) -> i32) -> i32 {
     if first > last {
         return close(first, last);

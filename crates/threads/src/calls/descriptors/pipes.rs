@@ -6,10 +6,10 @@ use crate::system::sys;
 use crate::thread::Thread;
 
 const RWF_NOWAIT: usize = 8;
-/// The present position of the file.
+/// The current position of the file.
 const HERE: usize = usize::MAX;
 
-/// Writes everything to a descriptor that is no socket. `None` if the C library is to do it.
+/// Writes everything to a descriptor that is not a socket. Returns `None` if the C library must do it.
 pub(super) fn write(
     thread: &Thread,
     descriptor: i32,
@@ -26,8 +26,7 @@ pub(super) fn attempt(descriptor: i32, buffers: usize, count: usize) -> isize {
     sys::call(sys::SYS_PWRITEV2, [descriptor as usize, buffers, count, HERE, HERE, RWF_NOWAIT])
 }
 
-/// Repeats an attempt until `length` bytes are written. Up to `PIPE_BUF` bytes are written at once or not at all, also by an
-/// attempt.
+/// Repeats an attempt until `length` bytes are written. An attempt also writes up to `PIPE_BUF` bytes atomically.
 pub(super) fn repeat(
     thread: &Thread,
     descriptor: i32,
@@ -39,7 +38,7 @@ pub(super) fn repeat(
     }
     let attempt = |sent| {
         if blocks_pipe_signal(thread) {
-            // A pipe without a reader would signal the carrier although the thread blocks the signal.
+            // If the pipe has no reader, the carrier would get SIGPIPE although the thread blocks it.
             stay_home(thread);
         }
         attempt(sent)
@@ -48,8 +47,8 @@ pub(super) fn repeat(
     result.filter(|result| !is_refused(*result))
 }
 
-/// Whether the C library is to repeat an attempt: the file supports none, as pipes with kernels before 6.4, or it failed
-/// without an effect.
+/// Whether the C library must repeat an attempt: the file supports no attempts, such as pipes with kernels before 6.4,
+/// or the attempt failed without an effect.
 pub(super) fn is_refused(result: isize) -> bool {
     const FINAL: [i32; 3] = [sys::EAGAIN, sys::EINTR, sys::EPIPE];
     result < 0 && !FINAL.contains(&(-result as i32))

@@ -23,7 +23,8 @@ use crate::waiting::table;
 
 /// Calls with more descriptors wait at home.
 const MAX_DESCRIPTORS: usize = 64;
-/// After so many events that end no call, the kernel decides: `select` ignores some of them.
+/// Number of events without a result after which the call continues in the kernel, because `select` ignores some
+/// events.
 const MAX_EVENTS: u32 = 16;
 /// Bits of a set for `select`.
 const SET_BITS: usize = 1024;
@@ -39,9 +40,9 @@ struct Request {
 
 type Set = [u64; SET_BITS / 64];
 
-/// Repeats an attempt that does not block until it does not return 0, or until `deadline`. `report` stands for an attempt
-/// after bytes have arrived for the only request, if it can. `None` if the thread has returned to its kernel thread, to
-/// continue there with the time that is left.
+/// Repeats an attempt that does not block until it does not return 0, or until `deadline`. If bytes have arrived for
+/// the only request, `report` replaces an attempt where possible. Returns `None` if the thread has returned home, where
+/// it must continue with the remaining time.
 fn repeat(
     thread: &Thread,
     requests: &[Request],
@@ -62,8 +63,8 @@ fn repeat(
             Ready::Retry => {
                 if let Some(report) = report
                     && is_one_for_bytes(requests)
-                    // An event may be noted after another thread has received its bytes. Only a program that does not
-                    // block copes with an event without bytes.
+                    // An event may be recorded after another thread has received its bytes. Only a program that uses
+                    // non-blocking sockets can handle such an event.
                     && records::is_nonblocking(requests[0].descriptor)
                     && records::has_bytes(requests[0].descriptor)
                 {
@@ -85,7 +86,7 @@ fn is_one_for_bytes(requests: &[Request]) -> bool {
     matches!(requests, [request] if u32::from(request.events) == IN)
 }
 
-/// Makes an attempt, which receives nothing. So it gives the events back that it has taken.
+/// Makes an attempt that receives nothing, so the events that it takes are restored.
 fn look(requests: &[Request], attempt: &mut dyn FnMut() -> i32) -> i32 {
     let mut taken = 0_u64;
     for (at, request) in requests.iter().enumerate() {
@@ -132,7 +133,7 @@ fn wait(thread: &Thread, requests: &[Request], deadline: Option<u64>) -> Ready {
     }
     let ready = remove(nodes);
     match woken {
-        // A handler interrupts these calls even with SA_RESTART.
+        // Signal handlers interrupt these calls even with SA_RESTART.
         Woken::Summoned if must_return(thread, false) => Ready::Interrupted,
         Woken::Summoned => Ready::Natively,
         Woken::Normally | Woken::BySignal if ready => Ready::Retry,
@@ -195,7 +196,7 @@ pub(super) unsafe extern "C" fn ppoll(
     let native = || unsafe { real::ppoll(requests, count, timeout, mask) };
     let Some(thread) = convertible() else { return native() };
     match after(timeout) {
-        // It does not block.
+        // The call does not block.
         Ok(Some(at)) if mask.is_null() && at <= sys::now() => native(),
         Ok(deadline) if mask.is_null() => unsafe {
             poll_until(thread, (requests, count), deadline)
@@ -204,8 +205,8 @@ pub(super) unsafe extern "C" fn ppoll(
     }
 }
 
-/// Makes a call at home during which another signal mask applies to the kernel thread, if there is one. The mask
-/// distinguishes a handler that runs meanwhile from the thread itself.
+/// Makes a call at home, during which another signal mask applies to the kernel thread, if one is given. The mask
+/// distinguishes the thread from a handler that runs during the call.
 unsafe fn under_mask(thread: &Thread, mask: *const u8, call: impl FnOnce() -> i32) -> i32 {
     go_home(thread);
     let during = unsafe { mask.cast::<u64>().as_ref() };
@@ -244,7 +245,7 @@ unsafe extern "C" fn select(
         None => None,
         Some(time) if time.seconds < 0 || time.nanoseconds < 0 => return native(),
         Some(Timespec { seconds: 0, nanoseconds: 0 }) => return native(),
-        // The second field of this time is in microseconds.
+        // The second field of a `timeval` is in microseconds.
         Some(time) => Some(
             (time.seconds as u64)
                 .saturating_mul(1_000_000_000)
@@ -267,12 +268,12 @@ unsafe extern "C" fn select(
         unsafe { real::select(count, read, write, except, &raw mut now) }
     };
     let result = repeat(thread, &used[..length], deadline, &mut attempt, None);
-    // The kernel reports the time that is left.
+    // As in the kernel, the remaining time is reported.
     if let (Some(time), Some(deadline)) = (unsafe { timeout.as_mut() }, deadline) {
         *time = sys::timespec(deadline.saturating_sub(sys::now()));
         time.nanoseconds /= 1000;
     }
-    // A failure leaves the sets as they were.
+    // On failure the sets are unchanged.
     if result.is_none_or(|result| result < 0) {
         for (set, wanted) in sets.iter().zip(&wanted) {
             restore(*set, wanted, count);
@@ -304,7 +305,7 @@ fn restore(set: *mut Set, from: &Set, count: i32) {
     }
 }
 
-/// The sets as requests of `poll`, and their number; none if there are too many descriptors.
+/// Converts the sets to requests of `poll`, and returns their number; `None` if there are too many descriptors.
 fn requests(sets: &[Set; 3], count: i32, used: &mut [Request; MAX_DESCRIPTORS]) -> Option<usize> {
     let mut length = 0;
     if count as usize > SET_BITS {
@@ -376,7 +377,7 @@ unsafe extern "C" fn epoll_pwait2(
     let native = || unsafe { real::epoll_pwait2(epoll, events, count, timeout, mask) };
     let Some(thread) = convertible() else { return native() };
     match after(timeout) {
-        // It does not block.
+        // The call does not block.
         Ok(Some(at)) if mask.is_null() && at <= sys::now() => native(),
         Ok(deadline) if mask.is_null() => unsafe {
             wait_for_epoll(thread, (epoll, events, count), deadline)

@@ -10,8 +10,8 @@ use crate::waiting::table;
 
 const MSG_DONTWAIT: usize = 0x40;
 
-/// The flag of an attempt to receive. A socket that is known not to block needs none, and if the knowledge is outdated, the
-/// kernel decides.
+/// The flag for an attempt to receive. A socket known to be non-blocking needs no flag; if this is outdated, the call
+/// blocks in the kernel.
 pub(super) fn unless_blocking(descriptor: i32) -> usize {
     if records::is_nonblocking(descriptor) { 0 } else { MSG_DONTWAIT }
 }
@@ -36,8 +36,8 @@ pub(super) fn repeat(
     wait_for(thread, descriptor, interest, timeout, Some(attempt()), attempt)
 }
 
-/// Likewise for an attempt to receive up to `length` bytes from a stream. It is omitted where the last one took all bytes
-/// and no others have been reported.
+/// As [`repeat`], for attempts to receive up to `length` bytes from a stream. The first attempt is omitted if the last
+/// one took all bytes and no others have been reported.
 pub(super) fn receive_part(
     thread: &Thread,
     descriptor: i32,
@@ -50,7 +50,7 @@ pub(super) fn receive_part(
         match result {
             part if part > 0 && (part as usize) < length => records::drained(descriptor),
             AGAIN if records::is_nonblocking(descriptor) => records::drained(descriptor),
-            // Other threads that wait for the bytes find the rest.
+            // Other threads that wait for bytes receive the rest.
             part if part > 0
                 && (records::is_plain(descriptor) || records::is_nonblocking(descriptor)) =>
             {
@@ -111,8 +111,8 @@ fn wait_for(
     Some(result)
 }
 
-/// Sends everything, as a blocking call does; a failure after a part reports the part. With `flags`, the data is sent to
-/// the peer of the socket, so the polling thread may continue.
+/// Sends everything, as a blocking call does; a failure after a part reports the part. If `flags` are given, the data
+/// goes to the peer of the socket, so the polling thread may continue the transfer.
 pub(super) fn repeat_until_sent(
     thread: &Thread,
     descriptor: i32,
@@ -128,7 +128,7 @@ pub(super) fn repeat_until_sent(
     }
     let is_plain = records::is_plain(descriptor);
     let deadline = if is_plain { None } else { deadline(descriptor, SO_SNDTIMEO) };
-    // Only a stream has parts.
+    // Only streams can be sent in parts.
     let is_stream = || is_plain || flags::option(descriptor, SO_TYPE) == Some(SOCK_STREAM);
     let flags = flags.filter(|_| length > 0 && is_stream());
     loop {
@@ -159,9 +159,9 @@ pub(super) fn repeat_until_sent(
     Some(if sent > 0 { sent as isize } else { result })
 }
 
-/// Tries to send to a socket what is left after `sent` bytes. `send` gets the flags. The end of the connection after a
-/// part is left to the program's next call, as in the kernel, and signals nothing. Errors alone may be messages about
-/// earlier data (`MSG_ERRQUEUE`).
+/// Tries to send the rest after `sent` bytes to a socket. `send` gets the flags. As in the kernel, the end of the
+/// connection after a part causes no signal, and is reported by the program's next call. An error event alone may be a
+/// message about earlier data (`MSG_ERRQUEUE`).
 pub(super) fn send_part(
     thread: &Thread,
     descriptor: i32,
@@ -176,7 +176,7 @@ pub(super) fn send_part(
     send(flags as usize | MSG_DONTWAIT | quiet)
 }
 
-/// Whether the thread blocks SIGPIPE and is on a carrier, which does not.
+/// Whether the thread blocks SIGPIPE and runs on a carrier, which does not block it.
 pub(super) fn blocks_pipe_signal(thread: &Thread) -> bool {
     thread.is_hollow() && thread.mask.get() & sys::bit(SIGPIPE) != 0
 }

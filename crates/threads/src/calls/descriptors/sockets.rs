@@ -27,7 +27,7 @@ const MSG_OOB: i32 = 1;
 const MSG_ERRQUEUE: i32 = 0x2000;
 /// Flags of calls to receive that return at once.
 pub(super) const NEVER_WAITS: i32 = MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE;
-/// The call connects the socket, for which it waits.
+/// Flag of a call that also connects the socket and waits for that.
 pub(super) const MSG_FASTOPEN: i32 = 0x2000_0000;
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -124,7 +124,7 @@ pub(super) fn connects(thread: &Thread, descriptor: i32, result: isize) -> bool 
     connects
 }
 
-/// Whether a call to receive from the socket waits for several bytes (`SO_RCVLOWAT`), which it does at home.
+/// Whether calls to receive from the socket wait for several bytes (`SO_RCVLOWAT`). Such calls wait at home.
 pub(super) fn has_minimum(thread: &Thread, descriptor: i32) -> bool {
     let has = flags::has_minimum(descriptor);
     if has {

@@ -1,8 +1,8 @@
 //! Calls on blocking descriptors that cannot be tried without blocking: the descriptor is polled first, and the call follows
 //! when it is ready.
 //!
-//! Threads on carriers take turns, so that none of them takes the connection, or the bytes, in between. Another process may;
-//! the carrier then blocks, and the monitor sends others home.
+//! Threads on carriers take turns, so that none of them takes the connection or the bytes between poll and call. If
+//! another process does, the carrier blocks, and the monitor sends other threads home.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,11 +14,11 @@ use crate::system::sys::{self, FileKind};
 use crate::thread::Thread;
 use crate::waiting::key::IN;
 
-/// The result of an attempt with a file that supports none.
+/// The result of an attempt on a file that does not support attempts.
 pub(super) const NOT_SUPPORTED: isize = -(sys::EOPNOTSUPP as isize);
 
-/// Makes a call that receives when the descriptor is ready, or when `waits` says that the call does not wait. `timeout` is
-/// the socket option with the limit, or 0.
+/// Makes a call that receives, once the descriptor is ready, or at once if `waits` returns false. `timeout` is the
+/// socket option with the limit, or 0.
 pub(super) fn when_ready(
     thread: &Thread,
     descriptor: i32,
@@ -60,7 +60,7 @@ pub(super) fn receive_unattempted(
 ) -> isize {
     match sys::kind_of_file(descriptor) {
         FileKind::Pipe | FileKind::Other => when_ready(thread, descriptor, 0, || true, native),
-        // A terminal may end a call although it is not ready.
+        // A terminal may complete a call although it is not ready.
         FileKind::Device => {
             if !is_nonblocking(descriptor) {
                 go_home(thread);
@@ -74,8 +74,8 @@ pub(super) fn receive_unattempted(
 /// A bit for each descriptor at which a thread on a carrier polls and receives. Those from 65,536 on share bits.
 static TURNS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 
-/// The right to poll and receive at a descriptor, until it is dropped. Signals are blocked on carriers, so no handler can
-/// need a turn that its own thread has.
+/// The exclusive right to poll and receive at a descriptor, until it is dropped. Signals are blocked on carriers, so a
+/// handler cannot wait for a turn that its own thread holds.
 struct Turn(Option<(&'static AtomicU64, u64)>);
 
 impl Turn {

@@ -135,7 +135,7 @@ unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> i
         return native();
     }
     let mut message = Message::of(buffers, count);
-    // The kernel does not look at the file then.
+    // The kernel does not access the file in this case.
     if message.length() == 0 {
         return native();
     }
@@ -161,7 +161,7 @@ unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> i
 unsafe extern "C" fn writev(descriptor: i32, buffers: *const u8, count: i32) -> isize {
     let native = || unsafe { real::writev(descriptor, buffers, count) };
     let message = Message::of(buffers, count);
-    // The kernel does not look at the file then.
+    // The kernel does not access the file in this case.
     if message.length() == 0 {
         return native();
     }
@@ -183,7 +183,7 @@ unsafe extern "C" fn sendmsg(descriptor: i32, message: *const u8, flags: i32) ->
     sent.map_or_else(|| unsafe { real::sendmsg(descriptor, message, flags) }, sys::result)
 }
 
-/// Sends all buffers to a socket. `None` if the C library is to do it.
+/// Sends all buffers to a socket. Returns `None` if the C library must do it.
 unsafe fn send_all(descriptor: i32, message: &Message, flags: i32) -> Option<isize> {
     let thread = convertible().filter(|_| flags & MSG_DONTWAIT == 0 && message.count > 0)?;
     if message.count > MAX_BUFFERS {
@@ -247,7 +247,7 @@ pub(super) fn receive_all(
         return Some(first);
     }
     let mut received = first as usize;
-    // The part that has arrived is the result, also if the rest fails. The next call finds the failure.
+    // If the rest fails, the received part is the result, and the next call reports the failure.
     while received < length {
         records::begin_attempt(descriptor);
         let part = match look(descriptor) {
@@ -275,7 +275,7 @@ pub(super) fn receive_all(
     Some(received as isize)
 }
 
-/// What an attempt to receive from a stream would find.
+/// The result that an attempt to receive from a stream would have.
 enum Arrived {
     Bytes,
     Nothing,

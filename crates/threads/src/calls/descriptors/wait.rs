@@ -21,13 +21,13 @@ pub(crate) enum Ready {
     Natively,
     /// A handler without SA_RESTART has run.
     Interrupted,
-    /// Another thread has closed the descriptor, whose number may be that of another file now.
+    /// Another thread has closed the descriptor, whose number may now refer to another file.
     Closed,
     /// The descriptor has no readiness: the C library continues the call, on the carrier.
     Unsupported,
 }
 
-/// The thread, if calls that wait for descriptors are converted for it.
+/// The calling thread, if its calls that wait for descriptors are converted.
 #[inline]
 pub(crate) fn convertible() -> Option<&'static Thread> {
     let thread = current();
@@ -70,7 +70,7 @@ pub(crate) fn wait(
         woken = park(thread, begun, deadline);
         begun = Wait::begin(thread);
     }
-    // A handler that has waited meanwhile has replaced the node.
+    // A handler that has waited in the meantime has replaced the node.
     let is_own = thread.has_node(at);
     let ready = table::remove(thread, at);
     if is_own && thread.found_closed() {
@@ -82,7 +82,7 @@ pub(crate) fn wait(
         Woken::Summoned if deadline.is_none() => Ready::Natively,
         _ if ready && (is_own || woken == Woken::Normally) => Ready::Retry,
         Woken::BySignal => Ready::Interrupted,
-        // The rest of the time is left.
+        // Try again with the remaining time.
         Woken::Summoned => Ready::Retry,
         Woken::Normally => Ready::TimedOut,
     }

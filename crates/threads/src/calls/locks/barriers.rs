@@ -21,8 +21,8 @@ const SERIAL_THREAD: i32 = -1;
 /// Held while a thread arrives. Nothing else reads a barrier, which may be destroyed by the first thread that leaves.
 static ARRIVAL: Lock<()> = Lock::new(());
 
-/// The key of a barrier, which no other object has: a stale release of another object in the same place must not end the
-/// wait.
+/// The key of a barrier, which differs from the keys of other objects: a stale release of another object at the same
+/// address must not end the wait.
 fn key(barrier: Object) -> usize {
     barrier as usize | 1
 }
@@ -55,8 +55,8 @@ unsafe extern "C" fn pthread_barrier_wait(barrier: Object) -> i32 {
     0
 }
 
-/// Waits for the end of the round, after `inserted`. This is no cancellation point, and handlers do not end it: they have
-/// the thread's own node for their waits.
+/// Waits for the end of the round, after `inserted`. The wait is not a cancellation point, and handlers do not end it,
+/// because their waits use the thread's main node.
 fn wait(thread: &Thread, key: usize, inserted: impl FnOnce()) {
     let mut nested = Node::new(thread, 0, 0);
     let own = thread.barrier_node.get();

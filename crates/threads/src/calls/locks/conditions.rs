@@ -1,4 +1,4 @@
-//! Condition variables. The waiters are in the parking table only; the memory of the variable has no state.
+//! Condition variables. Waiters are only in the parking table; the memory of the variable has no state.
 //!
 //! # Safety
 //!
@@ -22,7 +22,8 @@ fn flags(condition: Object) -> u32 {
     unsafe { condition.add(36).cast::<u32>().read_volatile() }
 }
 
-/// Whether threads of other processes may wait. glibc waits then; it does not see waiters of a mutex in the table.
+/// Whether threads of other processes may wait. In that case glibc performs the wait; it does not see waiters of a
+/// mutex in the table.
 fn is_shared(condition: Object, mutex: Object) -> bool {
     flags(condition) & SHARED != 0 && mutexes::is_shared(mutex)
 }
@@ -39,7 +40,7 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
     let error = unsafe { real::pthread_mutex_unlock(mutex) };
     if error != 0 {
         if table::remove(thread, key) {
-            // A signal that this waiter has taken meanwhile is meant for another one.
+            // Pass on a signal that this waiter has taken, because it is meant for another waiter.
             table::wake(key, 1);
         }
         return error;

@@ -28,7 +28,7 @@ const PRIVATE: usize = 128;
 const CLOCK_REALTIME: usize = 256;
 const ANY_BIT: usize = u32::MAX as usize;
 
-/// Executes an operation on a futex of this process. `None` if the kernel is to execute it.
+/// Executes an operation on a futex of this process. Returns `None` if the kernel must execute it.
 pub(in crate::calls) fn futex(thread: &Thread, arguments: [usize; 6]) -> Option<isize> {
     let [address, operation, value, other, second, mask] = arguments;
     if operation & PRIVATE == 0 || address % 4 != 0 || address < 4096 {
@@ -40,14 +40,14 @@ pub(in crate::calls) fn futex(thread: &Thread, arguments: [usize; 6]) -> Option<
     let wake = |address, count| table::wake(address, count) as isize;
     match operation & OPERATION {
         WAIT | WAIT_BITSET => wait(thread, arguments),
-        // Futexes return early at times, so waiters for other bits may be woken too.
+        // Futex waits may return early, so waiters for other bits may be woken, too.
         WAKE_BITSET if mask != ANY_BIT => {
             wake(address, usize::MAX);
             None
         }
         WAKE | WAKE_BITSET => {
             let woken = wake(address, value);
-            // Other waiters of this process have called the kernel directly.
+            // The remaining waiters may have called the kernel directly.
             let left = value.saturating_sub(woken as usize);
             let rest = [address, WAKE | PRIVATE, left, 0, 0, 0];
             Some(if left == 0 { woken } else { woken + sys::call(sys::SYS_FUTEX, rest).max(0) })
@@ -73,7 +73,7 @@ pub(in crate::calls) fn wake_before([address, mask, count, flags]: [usize; 4]) -
     match flags & PRIVATE {
         0 => count,
         _ if mask as u32 == u32::MAX => count.saturating_sub(table::wake(address, count)),
-        // Futexes return early at times, so waiters for other bits may be woken too.
+        // Futex waits may return early, so waiters for other bits may be woken, too.
         _ => {
             table::wake(address, usize::MAX);
             count
@@ -81,7 +81,7 @@ pub(in crate::calls) fn wake_before([address, mask, count, flags]: [usize; 4]) -
     }
 }
 
-/// Wakes waiters that the kernel is to move to another futex (`futex_requeue`): they return early.
+/// Wakes waiters that the kernel would move to another futex (`futex_requeue`); they return early.
 pub(in crate::calls) unsafe fn wake_moved(waiters: usize) {
     // The second member of the first of two waiters is its address.
     if let Some([_, address, ..]) = unsafe { (waiters as *const [usize; 3]).as_ref() } {
@@ -127,7 +127,8 @@ fn wait(thread: &Thread, [address, operation, value, time, ..]: [usize; 6]) -> O
         table::wake(address, 1);
     }
     Some(match () {
-        // A waiter that finds another value has consumed a wake-up; its caller looks at the value again.
+        // A waiter that finds another value reports a wake-up, because it may have consumed one; its caller checks the
+        // value again.
         () if notified && (is_own || !interrupted) => 0,
         () if differs => -(sys::EAGAIN as isize),
         () if interrupted => -(sys::EINTR as isize),

@@ -1,4 +1,4 @@
-//! Mutexes. glibc's word is the truth; waiters that do not find it free park.
+//! Mutexes. glibc's word holds the state; threads that do not find it free park.
 //!
 //! # Safety
 //!
@@ -16,12 +16,12 @@ use crate::thread::{Thread, current};
 use crate::waiting::park::park;
 use crate::waiting::table;
 
-/// The kind of most mutexes, whose word alone decides.
+/// The kind of most mutexes, whose only state is the word.
 const NORMAL: i32 = 0;
 /// Kinds of mutexes: normal, recursive, error-checking, adaptive.
 const PLAIN_KINDS: i32 = 3;
 const ERROR_CHECKING: i32 = 2;
-/// Flag of a mutex whose kind the program has set to normal, as C11 does. The C library then elides no lock.
+/// Flag of a mutex whose kind was set to normal explicitly, as C11 does. It disables lock elision in the C library.
 const NO_ELISION: i32 = 512;
 /// Flag of a mutex that other processes share.
 const SHARED: i32 = 128;
@@ -76,8 +76,8 @@ pub(crate) fn lock(thread: &Thread, mutex: Object) -> i32 {
     }
 }
 
-/// The kernel knows the owner of robust and priority-inheriting mutexes by its kernel thread. For others that processes
-/// share the thread waits at home.
+/// The kernel identifies the owner of robust and priority-inheriting mutexes by its kernel thread. For other
+/// process-shared mutexes the thread waits at home.
 #[cold]
 fn prepare_native(thread: &Thread, kind: i32) {
     match kind & !(PLAIN_KINDS | SHARED) == 0 {
@@ -130,7 +130,7 @@ fn wait(
             return result;
         }
         park(thread, begun, deadline);
-        // A waiter that was woken and finds its time over passes the release on, above.
+        // A waiter that was woken after its deadline passes the release on, above.
         if table::remove(thread, key) && deadline.is_some_and(|at| sys::now() >= at) {
             let result = unsafe { real::pthread_mutex_trylock(mutex) };
             if result != sys::EBUSY {

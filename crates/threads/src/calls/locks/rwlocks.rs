@@ -1,7 +1,7 @@
-//! Read-write locks. glibc's words are the truth; waiters that do not find the lock free park.
+//! Read-write locks. glibc's words hold the state; threads that do not find the lock free park.
 //!
-//! A waiter remains in the parking table until it has the lock, so readers see a writer that has precedence also between
-//! a release and the writer's next attempt.
+//! A waiter remains in the parking table until it has the lock. So readers see a writer that has precedence even
+//! between a release and the writer's next attempt.
 //!
 //! # Safety
 //!
@@ -35,7 +35,7 @@ fn is_shared(lock: Object) -> bool {
     unsafe { lock.add(28).cast::<i32>().read_volatile() != 0 }
 }
 
-/// Whether a thread that waits to write has precedence over readers.
+/// Whether waiting writers have precedence over readers.
 fn prefers_writers(lock: Object) -> bool {
     unsafe { lock.add(48).cast::<u32>().read_volatile() == PREFER_WRITER_NONRECURSIVE }
 }
@@ -83,7 +83,7 @@ fn acquire(
     let (key, mut is_inserted) = (lock as usize, false);
     loop {
         let begun = Wait::begin(thread);
-        // Again after a handler that has interrupted the wait has waited, too.
+        // Insert again if a handler that has interrupted the wait has waited, too.
         if !is_inserted || !thread.has_node(key) {
             table::insert(thread, key, interest, |_| true);
             is_inserted = true;
@@ -162,7 +162,7 @@ unsafe extern "C" fn pthread_rwlock_unlock(lock: Object) -> i32 {
     result
 }
 
-/// A writer that waits in the table is unknown to the C library.
+/// The C library does not know about a writer that waits in the table.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: Object) -> i32 {
     try_to_read(lock)

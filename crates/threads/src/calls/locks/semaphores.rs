@@ -1,4 +1,4 @@
-//! Semaphores of one process. glibc's value is the truth; waiters that find it zero park.
+//! Semaphores of one process. glibc's value holds the state; threads that find it zero park.
 //!
 //! # Safety
 //!
@@ -16,7 +16,7 @@ use crate::thread::wait::Wait;
 use crate::waiting::park::{Woken, park};
 use crate::waiting::table;
 
-/// Whether the kernel wakes the waiters: of all processes, or by their priority.
+/// Whether the kernel must wake the waiters, because they belong to several processes or have priorities.
 fn is_native(semaphore: Object) -> bool {
     let is_shared = unsafe { semaphore.add(8).cast::<i32>().read_volatile() != 0 };
     is_shared || current().is_separate.load(Ordering::Relaxed)

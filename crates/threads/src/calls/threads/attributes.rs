@@ -1,4 +1,4 @@
-//! Attributes of kernel threads, which carriers cannot take over: threads that have them stay at home.
+//! Attributes of kernel threads that carriers cannot adopt. Threads that have them stay at home.
 //!
 //! # Safety
 //!
@@ -17,9 +17,9 @@ unsafe extern "C" {
     fn pthread_attr_getsigmask_np(attributes: *const u8, set: *mut u8) -> i32;
 }
 
-/// Whether attributes of a new thread leave it to run on any processor.
+/// Whether the attributes of a new thread permit it to run on any processor.
 pub(super) unsafe fn is_plain(attributes: *const u8) -> bool {
-    // All bits are set if the program has chosen no processors.
+    // All bits stay set if the program has not set an affinity.
     let mut set = [u64::MAX; 16];
     let result = unsafe {
         pthread_attr_getaffinity_np(attributes, size_of_val(&set), set.as_mut_ptr().cast())
@@ -27,7 +27,7 @@ pub(super) unsafe fn is_plain(attributes: *const u8) -> bool {
     result == 0 && set.iter().all(|bits| *bits == u64::MAX)
 }
 
-/// Whether attributes give a new thread a signal mask; otherwise it has that of its creator.
+/// Whether the attributes of a new thread contain a signal mask; otherwise it inherits its creator's.
 pub(super) unsafe fn have_mask(attributes: *const u8) -> bool {
     let mut set = [0_u64; 16];
     unsafe { pthread_attr_getsigmask_np(attributes, set.as_mut_ptr().cast()) == 0 }
@@ -38,13 +38,13 @@ pub(super) fn is_scheduled_fairly() -> bool {
     sys::call(sys::SYS_SCHED_GETSCHEDULER, [0; 6]) == 0
 }
 
-/// Keeps the calling thread at home, whose kernel thread gets attributes.
+/// Keeps the calling thread at home, because its kernel thread gets attributes.
 pub(crate) fn separate(thread: &Thread) {
     thread.is_separate.store(true, Ordering::Relaxed);
     stay_home(thread);
 }
 
-/// Likewise a thread that may be another one. It comes home from a carrier within some milliseconds.
+/// As [`separate`], for any thread. If it is on a carrier, it returns home within some milliseconds.
 pub(crate) fn separate_other(thread: &Thread) {
     if core::ptr::eq(thread, current()) {
         return separate(thread);
@@ -53,7 +53,7 @@ pub(crate) fn separate_other(thread: &Thread) {
     signals::keep_at_home(thread);
 }
 
-/// Likewise the thread with an identity, or the calling one for 0.
+/// As [`separate`], for the thread with this identity, or for the calling thread if it is 0.
 pub(crate) fn separate_tid(tid: u32) {
     let thread = current();
     if tid == 0 || tid == thread.home_tid() {

@@ -1,5 +1,5 @@
-//! Children that are created without the handlers of `fork`: by `_Fork`, `clone` and system calls. A child that has memory
-//! and descriptors of its own resets this library by itself.
+//! Children that are created without the handlers of `fork`: by `_Fork`, `clone` and system calls. A child with its own
+//! memory and descriptors resets this library itself.
 //!
 //! # Safety
 //!
@@ -17,9 +17,9 @@ use crate::thread::current;
 
 /// The child shares the memory of its parent.
 const CLONE_VM: usize = 0x100;
-/// The child shares the descriptors of its parent, also those of this library, so it closes none.
+/// The child shares the descriptors of its parent, including those of this library, so it must not close any.
 const CLONE_FILES: usize = 0x400;
-/// The child has a thread-local storage that this library does not know.
+/// The child has thread-local storage that this library does not know.
 const CLONE_SETTLS: usize = 0x80000;
 
 pub(crate) const SYS_CLONE: usize = 56;
@@ -35,7 +35,7 @@ pub(crate) fn prepare() {
     stay_home(thread);
 }
 
-/// Whether a system call creates a child with memory and descriptors of its own.
+/// Whether a system call creates a child with its own memory and descriptors.
 pub(crate) fn creates_process(number: usize, first: usize) -> bool {
     match number {
         SYS_FORK => true,
@@ -66,8 +66,9 @@ unsafe extern "C" fn _Fork() -> i32 {
 
 pub(crate) const SYS_VFORK: usize = 58;
 
-/// Prepares for a child that runs on the stack of the calling thread, with its memory, until it ends or executes a program.
-/// It is a kernel thread of another process, so it must not leave: the thread stays at home in the meantime.
+/// Prepares for a child that runs on the stack of the calling thread, with its memory, until it ends or executes a
+/// program. The child is a kernel thread of another process and must not leave it, so the thread stays at home until
+/// then.
 extern "C" fn begin_vfork() {
     let thread = current();
     records::share_all();
@@ -76,7 +77,7 @@ extern "C" fn begin_vfork() {
     thread.stayed_home.set(thread.stays_home.replace(true));
 }
 
-/// Ends this in the parent.
+/// Ends the preparation in the parent.
 extern "C" fn end_vfork(result: isize) -> i32 {
     let thread = current();
     thread.stays_home.set(thread.stayed_home.get());

@@ -20,7 +20,7 @@ use crate::thread::{AT_HOME, Thread, current};
 
 /// Threads with smaller stacks stay at home.
 const MIN_STACK_BYTES: usize = 64 * 1024;
-/// The waiting stack is part of a stack of at least this size; with a smaller one it is a mapping of its own.
+/// In a stack of at least this size, the waiting stack is a part of the stack; otherwise it is a separate mapping.
 const LARGE_STACK_BYTES: usize = 1024 * 1024;
 
 /// The arguments of a new thread.
@@ -94,11 +94,11 @@ pub(crate) unsafe extern "C" fn pthread_create(
         unsafe { real::pthread_attr_getdetachstate(attributes, &raw mut detached) };
         unsafe { real::pthread_attr_getstacksize(attributes, &raw mut bytes) };
     }
-    // The new kernel thread inherits its name, which only that of the creator's home may have.
+    // The new kernel thread inherits its creator's name, and only the creator's home may have the right one.
     if home_calls::may_have_names() {
         go_home(creator);
     }
-    // The kernel thread of a hollow creator has the mask of its carrier.
+    // If the creator is hollow, its kernel thread has the mask of the carrier.
     let inherits = attributes.is_null() || !unsafe { attributes::have_mask(attributes) };
     let mask = (creator.is_hollow() && inherits).then(|| creator.mask.get());
     let is_separate = creator.is_separate.load(Ordering::Relaxed)
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn pthread_create(
 
 extern "C" fn run(place: *mut u8) -> *mut u8 {
     let thread = current();
-    // Before the place is free: until then the thread is known as one that has not started.
+    // Done before the place is freed: until then the thread counts as not started.
     threads::observe_end();
     let packet = take(unsafe { &*place.cast::<Place>() });
     // The creator may have summoned the thread already.
@@ -144,7 +144,7 @@ extern "C" fn run(place: *mut u8) -> *mut u8 {
         stay_home(thread);
         return start(argument);
     };
-    // It is unmapped when the thread ends, in whatever way.
+    // It is unmapped when the thread ends in any way.
     thread.has_mapped_stack.set(true);
     run_convertible(start, argument, top)
 }
@@ -158,8 +158,8 @@ fn run_on_large_stack(start: Start, argument: *mut u8) -> *mut u8 {
     result
 }
 
-/// Runs a thread: at home until it first waits, so a thread that never waits costs no switch. `top` is that of the waiting
-/// stack.
+/// Runs a thread: at home until it first waits, so a thread that never waits costs no switch. `top` is the top of the
+/// waiting stack.
 fn run_convertible(start: Start, argument: *mut u8, top: usize) -> *mut u8 {
     let thread = current();
     thread.fs.set(real::fs_base());

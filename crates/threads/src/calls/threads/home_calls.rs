@@ -28,7 +28,7 @@ unsafe extern "C" fn go_home_then(address: &AtomicUsize, name: *const u8) -> usi
     unsafe { look_up(address, name) }
 }
 
-/// Likewise before a call that may share descriptors with another process.
+/// As [`go_home_then`], before a call that may share descriptors with another process.
 unsafe extern "C" fn share_then(address: &AtomicUsize, name: *const u8) -> usize {
     records::share_all();
     unsafe { go_home_then(address, name) }
@@ -42,13 +42,13 @@ unsafe extern "C" fn stay_home_then(address: &AtomicUsize, name: *const u8) -> u
     unsafe { look_up(address, name) }
 }
 
-/// Likewise before a call that gives the kernel thread attributes, which threads created by it inherit.
+/// As [`stay_home_then`], before a call that sets attributes of the kernel thread, which threads created by it inherit.
 unsafe extern "C" fn separate_then(address: &AtomicUsize, name: *const u8) -> usize {
     current().is_separate.store(true, Ordering::Relaxed);
     unsafe { stay_home_then(address, name) }
 }
 
-/// Likewise before a call that does this to the thread in its first argument.
+/// As [`separate_then`], before a call that sets attributes of the thread in its first argument.
 unsafe extern "C" fn separate_thread_then(
     address: &AtomicUsize,
     name: *const u8,
@@ -60,7 +60,7 @@ unsafe extern "C" fn separate_thread_then(
     unsafe { look_up(address, name) }
 }
 
-/// Likewise for the identity of a kernel thread.
+/// As [`separate_thread_then`], for the identity of a kernel thread.
 unsafe extern "C" fn separate_tid_then(
     address: &AtomicUsize,
     name: *const u8,
@@ -90,7 +90,7 @@ unsafe extern "C" fn name_then(address: &AtomicUsize, name: *const u8) -> usize 
     unsafe { go_home_then(address, name) }
 }
 
-/// Likewise before `sigsetjmp`, if it saves the signal mask, which is that of the kernel thread.
+/// As [`stay_home_then`], before `sigsetjmp` if it saves the signal mask, which belongs to the kernel thread.
 unsafe extern "C" fn stay_home_if_mask_is_saved(
     address: &AtomicUsize,
     name: *const u8,
@@ -102,7 +102,7 @@ unsafe extern "C" fn stay_home_if_mask_is_saved(
     unsafe { look_up(address, name) }
 }
 
-/// `arch_prctl`: most of its codes read or set something else than an attribute of the kernel thread.
+/// `arch_prctl`: most of its codes do not set an attribute of the kernel thread.
 unsafe extern "C" fn separate_if_attribute(
     address: &AtomicUsize,
     name: *const u8,
@@ -171,7 +171,7 @@ macro_rules! stubs {
             for (address, name) in
                 [$($((&addresses::$name, concat!(stringify!($name), "\0")),)*)*]
             {
-                // A function that the C library lacks is an error when it is called.
+                // If the C library lacks a function, calling it is an error.
                 let found = unsafe { dlsym(usize::MAX as *mut u8, name.as_ptr()) };
                 address.store(found, Ordering::Relaxed);
             }
@@ -237,9 +237,10 @@ pub(super) fn may_have_names() -> bool {
     HAS_NAMES.load(Ordering::Relaxed)
 }
 
-/// Options of a process: those that are read or set by a debugger, name memory, or concern all of it.
+/// Options that apply to the whole process, name memory, or are read or set by debuggers.
 const OF_PROCESS: [i32; 8] = [3, 4, 36, 37, 41, 42, 0x5356_4d41, 0x5961_6d61];
-/// Options that need the first thread or the calling one, and that no thread inherits: `PR_SET_PDEATHSIG`, `PR_SET_MM`.
+/// Options that apply to the first or the calling thread, and that threads do not inherit: `PR_SET_PDEATHSIG`,
+/// `PR_SET_MM`.
 const AT_HOME: [i32; 2] = [1, 35];
 const PR_SET_NAME: i32 = 15;
 const PR_GET_NAME: i32 = 16;
@@ -268,7 +269,7 @@ unsafe extern "C" fn prctl(option: i32, a: usize, b: usize, c: usize, d: usize) 
     unsafe { real::prctl(option, a, b, c, d) }
 }
 
-/// A key has rights that are those of the kernel thread. Many processors have no keys.
+/// The rights of a protection key belong to the kernel thread. Many processors have no protection keys.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pkey_alloc(flags: u32, rights: u32) -> i32 {
     let thread = current();

@@ -1,4 +1,5 @@
-//! Joins. A thread that joins another one waits in the table until that one is about to end; the C library does the rest.
+//! Joins. A thread that joins another one waits in the parking table until that one is about to end; then it calls the
+//! C library.
 //!
 //! # Safety
 //!
@@ -16,8 +17,8 @@ use crate::thread::{Thread, current, of};
 use crate::waiting::park::{Woken, park};
 use crate::waiting::{ends, table};
 
-/// Whether a thread will announce its end. If it does not, because it was not created through this library, the calling one
-/// joins it at home; if the deadline passes before it has started, anywhere.
+/// Whether a thread will announce its end. Otherwise it was not created through this library, and the caller joins it
+/// at home; or the deadline has passed before it has started.
 fn announces_end(thread: &Thread, target: &Thread, deadline: Option<u64>) -> bool {
     let announces = || target.announces_end.load(Ordering::SeqCst);
     while !announces() {
@@ -27,7 +28,7 @@ fn announces_end(thread: &Thread, target: &Thread, deadline: Option<u64>) -> boo
         if deadline.is_some_and(|at| sys::now() >= at) {
             return false;
         }
-        // One of the threads that have not started may be the target.
+        // The target may be one of the threads that have not started.
         unsafe { sleeps::sched_yield() };
     }
     let announces = announces();
@@ -65,7 +66,7 @@ unsafe fn join(pthread: usize, deadline: Option<u64>, native: impl FnOnce() -> i
     let (thread, target) = (current(), of(pthread));
     obey(thread);
     thread.joins.store(target.as_ptr(), Ordering::SeqCst);
-    // Two threads that join each other would wait for ever, unless the other one ends by a cancellation.
+    // Two threads that join each other would wait forever, unless the other one is cancelled.
     let waits_for_ever = target.joins.load(Ordering::SeqCst) == thread.as_ptr()
         && !target.is_cancelled.load(Ordering::SeqCst);
     let result = match waits_for_ever {

@@ -17,7 +17,7 @@ use crate::thread::{ARRIVED, AT_HOME, CANCEL, SIGNAL, Thread, current, of};
 const SIG_IGN: usize = 1;
 const SA_RESTART: usize = 0x1000_0000;
 
-/// The signal waits at the thread's home, where the thread receives it.
+/// The signal stays pending at the thread's home, where the thread receives it.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_kill(pthread: usize, signal: i32) -> i32 {
     unsafe { send(of(pthread), signal, || real::pthread_kill(pthread, signal)) }
@@ -40,7 +40,7 @@ unsafe fn send(thread: &Thread, signal: i32, native: impl FnOnce() -> i32) -> i3
     result
 }
 
-/// Asks a thread on a carrier to receive a signal at home. Returns whether it is on one.
+/// Asks a thread on a carrier to receive a signal at home. Returns whether the thread is on a carrier.
 fn call_home(thread: &Thread, signal: i32) -> bool {
     let is_away = || thread.summons.load(Ordering::Acquire) & (AT_HOME | ARRIVED) == 0;
     let is_called = signal != 0 && thread.is_convertible() && is_away();
@@ -60,13 +60,13 @@ pub(super) fn keep_at_home(thread: &Thread) {
     unpark(thread);
 }
 
-/// A thread that has been called home may compute.
+/// Interrupts carriers, because a thread that was called home may be computing.
 fn interrupt_carriers() {
     interrupt::request();
     monitor::wake_up();
 }
 
-/// Likewise after a signal was sent to a kernel thread.
+/// As [`call_home`], after a signal was sent to a kernel thread.
 pub(crate) fn call_home_by_tid(tid: u32, signal: i32) {
     let mut is_called = false;
     all::for_each(|thread| is_called |= thread.tid.get() == tid && call_home(thread, signal));
@@ -103,8 +103,8 @@ pub(crate) fn must_return(thread: &Thread, restarts: bool) -> bool {
     })
 }
 
-/// A thread that accepts a signal may be the one that is to receive it for the process, so it stays at home unless another
-/// one does.
+/// A thread that accepts a signal may have to receive it for the process, so it stays at home unless another such
+/// thread does.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -> i32 {
     let thread = current();
@@ -122,7 +122,7 @@ unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -
     let result = unsafe { real::pthread_sigmask(how, set, &raw mut before) };
     if result == 0 && !set.is_null() && activation::is_active() {
         if before & !thread.own_mask.get() & sys::CARRIER_MASK != 0 && thread.is_convertible() {
-            // A handler that changes its mask can be told from the thread no longer.
+            // A handler that changes its mask can no longer be distinguished from the thread.
             stay_home(thread);
         }
         acceptors::update(thread, sys::signal_mask());
@@ -155,13 +155,13 @@ unsafe extern "C" fn pthread_cancel(pthread: usize) -> i32 {
     }
     // A thread that is interrupted cancels itself within a handler, where the unwinder cannot be loaded.
     real::load_unwinder();
-    // Threads of the C library itself have no summonses.
+    // Threads created by the C library itself cannot be summoned.
     let is_home = summon(thread, CANCEL) || thread.home_stack.get() == 0;
     let result = if is_home { unsafe { real::pthread_cancel(pthread) } } else { 0 };
     if !is_home {
         interrupt_carriers();
     }
-    // As in the C library, the thread may have ended if it is detached; its memory is that of a cached stack.
+    // As in the C library, a detached thread may have ended; its memory is then part of a cached stack.
     unpark(thread);
     result
 }

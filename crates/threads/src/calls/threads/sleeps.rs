@@ -38,10 +38,10 @@ fn sleep_until(thread: &Thread, deadline: u64) -> Option<u64> {
     }
 }
 
-/// Lets other threads of the carrier proceed, also those for which the kernel has an event.
+/// Lets other threads of the carrier proceed, including those for which the kernel has an event.
 fn give_way(thread: &Thread) {
     if thread.is_hollow() && run_queue::len() == 0 {
-        // The thread is not brought home while it holds a lock of the poller.
+        // Masked, so that the thread is not brought home while it holds a lock of the poller.
         let _masked = Masked::new();
         poller::poll(false);
     }
