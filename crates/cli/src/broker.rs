@@ -17,7 +17,7 @@ use crate::server::{Server, usage};
 use crate::service::Service;
 use crate::stdout;
 
-/// Run an MQTT broker for MQTT 5 and 3.1.1.
+/// Run a broker for MQTT 5 and 3.1.1.
 ///
 /// When ready, it prints a line per address to stdout: `listening on mqtt://ADDR:PORT`, or mqtts, ws, wss. SIGHUP
 /// reloads the configuration and the files it names; if they contain an error, the old ones remain in effect.
@@ -28,18 +28,18 @@ use crate::stdout;
 ///
 /// Precedence: flag, environment variable, --set, file of --config, default.
 ///
-/// Exit codes: 0 after a requested shutdown; 1 when an address or a file is unavailable, or the journal cannot be
-/// read or written; 2 for bad arguments or an invalid configuration; 70 when something did not end after the
-/// shutdown; 75 when another node of the cluster has adopted this node's sessions. With --check-persistence-dir: 0 if the
-/// directory is sound, 1 if it is not, 2 if it cannot be read.
+/// Exit codes: 0 after a requested shutdown; 1 when an address or a file is unavailable, or the journal cannot be read
+/// or written; 2 for bad arguments or an invalid configuration; 70 when an operation or a blocking call did not end
+/// after the shutdown; 75 when another node of the cluster has adopted this node's sessions. With
+/// --check-persistence-dir: 0 if the directory is sound, 1 if it is not, 2 if it cannot be read.
 #[derive(Args)]
 pub(crate) struct Broker {
     #[command(flatten)]
     options: Options<Config>,
 
-    /// Start even if acknowledged data is missing at the end of the journal, or the whole journal is missing, or NATS has
-    /// later changes of the kept sessions, and continue with the data of the disk. For a single start; without it the
-    /// broker reports the loss and does not start.
+    /// Start with the data on disk even if acknowledged data was lost: the end of the journal or the whole journal is
+    /// missing, or NATS has later changes of kept sessions. Use it for a single start; without it, the broker reports
+    /// the loss and does not start.
     #[arg(long)]
     accept_loss: bool,
 
@@ -47,8 +47,8 @@ pub(crate) struct Broker {
     #[arg(short, long, value_name = "port")]
     port: Option<u16>,
 
-    /// Translate a configuration of mosquitto, print it on stdout and exit. Options that are left out are listed on
-    /// stderr with their lines.
+    /// Translate a mosquitto configuration, print the result on stdout and exit. Options that are not translated are
+    /// listed on stderr, with their lines.
     #[arg(long, value_name = "mosquitto.conf")]
     import: Option<PathBuf>,
 
@@ -130,7 +130,7 @@ impl Server for Config {
 /// Checks a persistence directory and prints a summary.
 fn check(path: &Path) -> ExitCode {
     match phalanx_broker::check_persistence_dir(path) {
-        // A wrong directory must not pass for a valid backup.
+        // A wrong directory must not be mistaken for a valid backup.
         Ok(checked) if checked.segments == 0 => {
             let what = "contains no journal: no broker has stored data there";
             report(format_args!("{}: {what}", path.display()));

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use glob::{MatchOptions, Pattern, glob_with};
 use phalanx_config::{ConfigError, Keys, Origins, read_included};
 
-/// Files that include each other, one within another, below the first one.
+/// Maximum nesting depth of included files.
 const MAX_DEPTH: usize = 8;
-/// Files of a configuration.
+/// Maximum number of files of a configuration.
 const MAX_FILES: usize = 1000;
 
-/// The texts of pipes, which can be read only once: a reload uses them again.
+/// The texts read from pipes. A pipe can be read only once, so a reload reuses its text.
 #[derive(Clone, Default)]
 pub(crate) struct Pipes(Arc<Mutex<HashMap<PathBuf, String>>>);
 
@@ -24,7 +24,7 @@ impl Pipes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(path)
     }
 
-    /// The text of a file. A file that is not regular is read once.
+    /// The text of a file. A file that is not a regular file is read only once.
     fn read(&self, path: &Path) -> io::Result<String> {
         let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = texts.get(path) {
@@ -119,7 +119,10 @@ fn matching(base: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
         return Ok(vec![path]);
     }
     let Some(base) = base.to_str() else {
-        return Err(format!("found {pattern:?}, but the directory {} is no UTF-8", base.display()));
+        return Err(format!(
+            "found {pattern:?}, but the directory {} is not UTF-8",
+            base.display()
+        ));
     };
     let whole = Path::new(&Pattern::escape(base)).join(pattern);
     let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };

@@ -52,7 +52,7 @@ enum Command {
     Man(manual::Man),
 }
 
-/// Adds the command that an unknown one probably means. clap finds none for a short name with exchanged letters.
+/// Suggests a command for an unknown one. clap suggests none for a short name with exchanged letters.
 fn suggested(mut error: Error) -> Error {
     if error.get(ContextKind::SuggestedSubcommand).is_none()
         && let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand)

@@ -15,17 +15,17 @@ use phalanx_config::{Declaration, Table, Written, declarations, variable};
 use crate::files::Pipes;
 use crate::server::Server;
 
-/// Source of the configuration, and commands for it.
+/// Flags that select, check and print the configuration.
 #[derive(Args, Clone)]
 pub(crate) struct FileArgs {
-    /// Configuration file in TOML. Its keys are those of the flags, some with the prefix of their table, such as
-    /// `runtime.workers`; --print-config prints all with their values.
+    /// TOML configuration file. Its keys have the names of the flags, some with the prefix of a table, such as
+    /// `runtime.workers`; --print-config prints all keys with their values.
     #[arg(long, short, value_name = "path", env)]
     pub(crate) config: Option<PathBuf>,
 
-    /// Set a key of the configuration in the syntax of the file: `runtime.shutdown-timeout="5s"`. May be
-    /// given several times, and a value may have several lines. If it is given, the environment variable, which may set
-    /// one or several keys in lines, is not read.
+    /// Set a key of the configuration in the syntax of the file: `runtime.shutdown-timeout="5s"`. May be given several
+    /// times, and a value may have several lines. The environment variable may contain several keys, one per line; it
+    /// is ignored if the flag is given.
     #[arg(long, value_name = "key=value", env)]
     pub(crate) set: Vec<String>,
 
@@ -44,8 +44,8 @@ pub(crate) struct FileArgs {
 pub(crate) struct Options<C> {
     pub(crate) file: FileArgs,
     pub(crate) pipes: Pipes,
-    /// Cores that the process may use. A reload does not determine them again, so it does not change the default number
-    /// of workers.
+    /// Cores that the process may use. Determined only at the start, so that a reload does not change the default
+    /// number of workers.
     pub(crate) cores: usize,
     /// The values of flags and variables.
     pub(crate) given: Table,
@@ -55,8 +55,8 @@ pub(crate) struct Options<C> {
 }
 
 impl<C> Options<C> {
-    /// Why `given` cannot be combined with the other flags: one of them sets one of these keys. A variable is no reason:
-    /// flags precede it.
+    /// The reason why `given` cannot be combined with another flag: it sets one of these keys. Variables do not
+    /// conflict, because flags take precedence.
     pub(crate) fn conflict(&self, given: &str, keys: &[&str]) -> Option<String> {
         let flags = keys.iter().filter_map(|key| self.places.get(*key));
         let flag = flags.into_iter().find(|place| is_flag(place))?;
@@ -73,7 +73,7 @@ impl<C> Options<C> {
             let inner = table.entry(part).or_insert_with(|| Table::new().into());
             let is_off = inner.as_str() == Some("false");
             if is_off && self.places.get(&path).is_some_and(|of| is_flag(of)) && !is_flag(&place) {
-                // `--access-log=false` precedes the variable of a key below it.
+                // `--access-log=false` takes precedence over variables of keys below it.
                 return;
             }
             if !inner.is_table() {
@@ -105,7 +105,7 @@ impl<C: Server> Args for Options<C> {
     }
 }
 
-/// Whether a place is a flag or an argument, and no variable.
+/// Whether a place is a flag or an argument rather than a variable.
 fn is_flag(place: &str) -> bool {
     place.starts_with('-')
 }

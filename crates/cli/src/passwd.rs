@@ -21,11 +21,11 @@ pub(crate) struct Passwd {
     /// The user name, without colons and surrounding spaces.
     user: String,
 
-    /// Store keys of SCRAM, with which clients of MQTT 5 log in without sending the password.
+    /// Store SCRAM keys, with which MQTT 5 clients can log in without sending the password.
     #[arg(long, value_name = "HASH", num_args = 0..=1, require_equals = true, default_missing_value = "sha-256")]
     scram: Option<Hash>,
 
-    /// Iterations that clients of SCRAM compute at each login, at least 4096. Small devices need fewer.
+    /// Iterations that a client computes at each SCRAM login, at least 4096. Use fewer for small devices.
     #[arg(long, default_value_t = 100_000, requires = "scram")]
     iterations: u32,
 }

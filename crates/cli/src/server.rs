@@ -30,13 +30,13 @@ pub(crate) trait Server: Keys + Clone + Default + Send + Sync + 'static {
     /// Errors that can be found without opening a file. `given` contains the keys that flags or variables set.
     fn check(&self, given: &HashMap<String, String>) -> Vec<ConfigError>;
 
-    /// Files and directories that are named and unavailable.
+    /// Files and directories in the configuration that are unavailable.
     fn unavailable(&self) -> Vec<String>;
 
     /// Warnings about certificates and passwords.
     fn warnings(&self) -> Vec<String>;
 
-    /// The next steps of certificates that the server gets by itself.
+    /// The next step for each automatic certificate.
     fn steps(&self) -> Vec<String> {
         Vec::new()
     }
@@ -104,7 +104,7 @@ impl<C: Server> Options<C> {
             errors.extend(files::read(&mut config, path, &mut origins, &self.pipes).err());
         }
         for set in &self.file.set {
-            // Without the value, which may be a secret.
+            // The place does not include the value, which may be a secret.
             let key = set.lines().next().unwrap_or_default().split('=').next().unwrap_or_default();
             let place = format!("--set {}", key.trim_end());
             errors.extend(read(&mut config, set, &place, here, &mut origins).err());
@@ -129,7 +129,7 @@ impl<C: Server> Options<C> {
     }
 }
 
-/// Reports arguments that exclude each other, and returns the exit code.
+/// Reports invalid arguments, and returns the exit code.
 pub(crate) fn usage(why: &str) -> ExitCode {
     report(format_args!("{why}; see --help"));
     ExitCode::from(2)

@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::server::Server;
 use crate::status;
 
-/// A server whose configuration the options describe.
+/// A server with the options that determine its configuration.
 pub(crate) struct Service<C: Server> {
     options: Options<C>,
     /// The addresses of inherited sockets.
@@ -29,7 +29,7 @@ impl<R: Reload<Config: Server>> Operator<R> for Service<R::Config> {
         let config = self.options.file.config.as_deref();
         let piped = config.filter(|path| self.options.pipes.contains(path));
         if let Some(path) = piped {
-            report(format_args!("{}: a pipe, which is read only at the start", path.display()));
+            report(format_args!("{}: not read again, because it is a pipe", path.display()));
         }
         status::reload(config.filter(|_| piped.is_none()), || {
             let config = self.options.load(self.inherited.as_deref());

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use phalanx::runtime::report;
 
-/// Prints a text. Exit code 1 if it cannot be written.
+/// Prints a text. Returns exit code 1 if it cannot be written.
 pub(crate) fn print(text: impl Display) -> ExitCode {
     let mut stdout = io::stdout().lock();
     finish(write!(stdout, "{text}").and_then(|()| stdout.flush()))
 }
 
-/// Prints a line to stderr. An error has no effect: a stderr without a reader ends no command.
+/// Prints a line to stderr. Errors are ignored, because a closed stderr should not end a command.
 pub(crate) fn complain(text: impl Display) {
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! `phalanx stingy`: executes the tools for the memory of servers, which are a program of their own.
+//! `phalanx stingy`: executes the memory tools for servers, which are a separate program.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;

@@ -25,11 +25,11 @@ use crate::service::Service;
 ///
 /// Precedence: flag, environment variable, --set, file of --config, default.
 ///
-/// Exit codes: 0 after a requested shutdown; 1 when a directory or an address is unavailable; 2 for bad arguments
-/// or an invalid configuration; 70 when something did not end after the shutdown.
+/// Exit codes: 0 after a requested shutdown; 1 when a directory or an address is unavailable; 2 for bad arguments or an
+/// invalid configuration; 70 when an operation or a blocking call did not end after the shutdown.
 #[derive(Args, Clone)]
 pub(crate) struct Web {
-    /// Directory to serve, as --root. [default: .]
+    /// Directory to serve; same as --root. [default: .]
     directory: Option<PathBuf>,
 
     #[command(flatten)]

@@ -21,9 +21,9 @@ pub(super) struct Accepted {
 /// The limits of waits for a broker.
 #[derive(Clone, Copy)]
 pub(super) struct Limit {
-    /// Of a wait for one answer.
+    /// Limit of a wait for one answer.
     pub(super) answer: Duration,
-    /// Of all waits together.
+    /// End of all waits.
     pub(super) until: Option<Instant>,
 }
 
@@ -38,7 +38,7 @@ impl Limit {
 /// Connects. The limit applies to each address of the broker, the TLS handshake, and the wait for CONNACK.
 pub(super) fn connect(to: &To, limit: Limit) -> Result<Accepted, Failure> {
     let password = password(to)?;
-    // A token, which names its user, is a password alone.
+    // A token contains its user, so a password alone is allowed.
     let is_alone = password.is_some() && to.broker.user.is_none();
     let alone = |why: &str| Err(Failure::Usage(format!("{why}: --broker mqtt://USER@HOST")));
     if is_alone && to.v311 {
@@ -55,7 +55,9 @@ pub(super) fn connect(to: &To, limit: Limit) -> Result<Accepted, Failure> {
         // The broker does not support MQTT 5.
         None if version == Version::V5 => {
             if is_alone {
-                return alone("the broker has MQTT 3.1.1 only; a password requires a user name");
+                return alone(
+                    "the broker supports only MQTT 3.1.1, where a password requires a user name",
+                );
             }
             let again = ask(to, limit, Version::V3, password.as_deref())?;
             again.ok_or_else(|| {
@@ -132,7 +134,7 @@ fn ask(
             let why = reason_text(ack.reason, ack.properties);
             Err(Failure::Broker(format!("{} refuses: {why}", to.broker)))
         }
-        _ => Err(Failure::Broker(format!("{} does not answer like a broker", to.broker))),
+        _ => Err(Failure::Broker(format!("{} does not respond like an MQTT broker", to.broker))),
     }
 }
 

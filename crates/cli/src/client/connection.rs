@@ -15,7 +15,7 @@ use super::wire::Wire;
 /// Timeout for answers of the broker.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval without keep-alive: a day, which can be added to any instant.
+/// Interval without keep-alive: a day, short enough to be added to any instant.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An event.
@@ -130,7 +130,7 @@ impl Connection {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                // The broker may have sent a reason, which is still to be read.
+                // Not an error yet: the broker may have sent a reason, which must be read first.
                 Err(_) => {
                     self.lost = true;
                     self.output.clear();
@@ -146,7 +146,7 @@ impl Connection {
         took
     }
 
-    /// Waits for the next event until `until`, and also for `input` if given.
+    /// Waits for the next event until `until`, including events of `input` if given.
     pub(super) fn next(
         &mut self,
         until: Option<Instant>,
@@ -214,7 +214,7 @@ impl Connection {
         if let Some(pinged) = self.pinged {
             return Ok(pinged + TIMEOUT);
         }
-        // Ping early, to allow for the transit time.
+        // Ping early, to allow for network delay.
         let due = self.last_sent + self.keep_alive.map_or(NEVER, |silence| silence * 3 / 4);
         if due > now {
             return Ok(due);
@@ -235,7 +235,7 @@ impl Connection {
                 }
                 Ok(count) => {
                     self.input.extend_from_slice(&chunk[..count]);
-                    // The answer to a ping may be behind many messages, whose output takes long.
+                    // The answer to a ping may follow many messages whose output takes long.
                     self.pinged = self.pinged.map(|_| Instant::now());
                 }
                 Err(error) => match error.kind() {

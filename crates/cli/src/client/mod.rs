@@ -64,7 +64,7 @@ struct To {
     #[arg(long, short = 'i', value_name = "ID")]
     client_id: Option<String>,
 
-    /// Use MQTT 3.1.1. Otherwise MQTT 5 is tried first.
+    /// Use MQTT 3.1.1. By default MQTT 5 is tried first.
     #[arg(long)]
     v311: bool,
 

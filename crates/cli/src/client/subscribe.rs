@@ -128,7 +128,7 @@ impl Sub {
                 }
                 packet => {
                     listening.take(packet)?;
-                    // The output may have taken long.
+                    // Printing may have taken long.
                     asked = asked.map(|_| limit.end());
                 }
             }
@@ -198,7 +198,7 @@ fn condition(topic: &str) -> Option<Cow<'_, str>> {
     Some(query.strip_prefix("$json&").unwrap_or(query).into())
 }
 
-/// The filter with a mark under the column named in the broker's reason; `None` if it names none.
+/// The filter with a mark under the column that the broker's reason names; `None` if it names no column.
 fn caret(filter: &str, why: &str) -> Option<String> {
     let digits = why.split_once("column ")?.1;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());

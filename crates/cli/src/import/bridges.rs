@@ -21,7 +21,7 @@ struct Translated {
     addresses: Vec<Setting>,
     tls: BridgeTls,
     is_tls: bool,
-    /// An option asks for encryption without certificates, which there is not.
+    /// Whether an option requests encryption with pre-shared keys, which is not supported.
     needs_psk: bool,
 }
 
@@ -151,7 +151,7 @@ impl Translated {
         Ok(())
     }
 
-    /// `SECONDS`, or the first and the longest delay.
+    /// Parses `SECONDS`, or the first and the longest delay.
     fn restart(&mut self, value: &str) -> Result<(), String> {
         let seconds = |text: &str| {
             let seconds = text.parse().map_err(|_| "expected one or two numbers".to_owned());
@@ -165,7 +165,7 @@ impl Translated {
         Ok(())
     }
 
-    /// `None` for a bridge that would not be encrypted any more.
+    /// `None` for a bridge that would lose its encryption.
     fn finish(self, notes: &mut Notes) -> Option<Bridge> {
         let Self { setting, options, mut bridge, addresses, tls, is_tls, needs_psk } = self;
         if needs_psk && !is_tls {
@@ -178,7 +178,7 @@ impl Translated {
         let scheme = if is_tls { "mqtts" } else { "mqtt" };
         for setting in addresses {
             for text in setting.value.split_whitespace() {
-                // mosquitto's default port is 1883, also with TLS.
+                // mosquitto's default port is 1883, even with TLS.
                 let has_port =
                     text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
                 let port = if has_port { "" } else { ":1883" };

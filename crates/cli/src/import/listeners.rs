@@ -10,7 +10,7 @@ use super::reader::Setting;
 /// A listener under translation.
 struct Listener {
     setting: Setting,
-    /// Whether it is left out, with the options that follow it.
+    /// Whether the listener is not translated, together with the options that follow it.
     is_skipped: bool,
     port: u16,
     host: String,
@@ -23,7 +23,7 @@ struct Listener {
     needs_certificates: bool,
     /// Whether the name in the certificate is the user name.
     identity: bool,
-    /// The settings that are not about TLS.
+    /// All settings except those about TLS.
     own: ListenerConfig,
 }
 
@@ -31,9 +31,9 @@ struct Listener {
 /// listener. `port` and `bind_address` always belong to the default listener.
 pub(super) struct Listeners {
     all: Vec<Listener>,
-    /// The number of the default listener, which exists if an option applies to it.
+    /// Index of the default listener, which exists if an option applies to it.
     default: Option<usize>,
-    /// That of the last `listener`.
+    /// Index of the last `listener`.
     last: Option<usize>,
     /// `per_listener_settings`: whether users belong to listeners.
     has_users: bool,
@@ -75,7 +75,7 @@ impl Listeners {
             | "use_username_as_clientid"
             | "max_connections"
             | "accept_protocol_versions" => (),
-            // That of mosquitto 2.1.
+            // The name in mosquitto 2.1.
             "listener_allow_anonymous" => (),
             "allow_anonymous" | "password_file" if self.has_users => (),
             _ => return false,
@@ -132,7 +132,7 @@ impl Listeners {
         }
     }
 
-    /// The default listener, because of this option.
+    /// The default listener, which is created if it does not exist; `setting` applies to it.
     fn default_listener(&mut self, setting: &Setting) -> &mut Listener {
         let default = match self.default {
             Some(default) => default,
@@ -219,7 +219,7 @@ impl Listener {
         let mut own = std::mem::take(&mut self.own);
         own.address = address;
         if self.needs_certificates && !self.identity && self.certificate.is_some() {
-            // Clients log in like others.
+            // Clients with a certificate log in like others.
             own.certificate_user = Some(false);
         }
         let tls = self.tls(notes);

@@ -1,4 +1,4 @@
-//! `phalanx broker --import`: translates a configuration of mosquitto, and lists what it leaves out.
+//! `phalanx broker --import`: translates a mosquitto configuration, and lists the options that it does not translate.
 //!
 //! | file | contents |
 //! |---|---|
@@ -25,7 +25,7 @@ use phalanx_config::table;
 
 use crate::stdout;
 
-/// Translates `path`: prints the configuration on stdout, and the options that it leaves out on stderr.
+/// Translates `path`: prints the configuration on stdout, and the options that are not translated on stderr.
 pub(crate) fn import(path: &Path) -> ExitCode {
     let settings = match reader::read(path) {
         Ok(settings) => settings,

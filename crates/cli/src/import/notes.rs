@@ -8,7 +8,8 @@ use super::reader::Setting;
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     lines: Vec<String>,
-    /// The places of the options that are left out, and of those that are not needed: an option may have several notes.
+    /// The places of options that are left out and of options that are not needed. Sets, because an option may have
+    /// several notes.
     left_out: BTreeSet<Place>,
     unneeded: BTreeSet<Place>,
 }
@@ -29,12 +30,12 @@ impl Notes {
         self.add(setting, "not needed", why);
     }
 
-    /// An option that is translated, and something the operator has to know.
+    /// Adds a hint about an option that is translated.
     pub(super) fn hint(&mut self, setting: &Setting, what: &str) {
         self.add(setting, "note", what);
     }
 
-    /// Something about the result that the operator has to know.
+    /// Adds a hint about the whole result.
     pub(super) fn add_general(&mut self, what: &str) {
         self.lines.push(what.to_owned());
     }

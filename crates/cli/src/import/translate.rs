@@ -52,7 +52,7 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
         let folder = format!("{}-phalanx", folder.trim_end_matches('/'));
         if let Some(setting) = location {
             let what =
-                "sessions and retained messages are not imported, so the directory is another one";
+                "sessions and retained messages are not imported, so another directory is used";
             notes.hint(setting, what);
         }
         config.persistence_dir = Some(folder.into());
@@ -121,7 +121,7 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
         }
         "sys_interval" => config.system_interval = Duration::from_secs(number(value)?.unwrap_or(0)),
         "retain_available" | "allow_zero_length_clientid" if value == "true" => {
-            notes.unneeded(setting, "it is always so");
+            notes.unneeded(setting, "this is always the case");
         }
         "retain_available" | "allow_zero_length_clientid" => {
             return Err("there is no equivalent".to_owned());

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// The end of an output that an error shows.
+/// Bytes at the end of an output that an error message includes.
 const SHOWN: usize = 600;
 
 /// Runs the command to its end. Returns the p99 that it printed, in nanoseconds.
@@ -17,7 +17,7 @@ pub(super) fn run(command: &str) -> Result<Option<f64>, String> {
     if !output.status.success() {
         let said = if stderr.trim().is_empty() { &stdout } else { &stderr };
         return Err(format!(
-            "the load `{command}` failed with {}; try it while the program runs. It said:\n{}",
+            "the load `{command}` failed with {}; try it while the program runs. Its output:\n{}",
             output.status,
             end(said)
         ));

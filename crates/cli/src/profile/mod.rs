@@ -33,20 +33,21 @@ const MAX_NAME: usize = 60;
 /// Measure which number of workers, polling time and coalescing time suit a load
 ///
 /// Starts PROGRAM once for each setting, runs the load, and measures the processor time per operation and the p99: the
-/// one that the load prints (wrk, oha, hey, ab, phalanx-bench, or a line such as `p99 1.2 ms`), otherwise that of the
+/// one that the load prints (wrk, oha, hey, ab, phalanx-bench, or a line such as `p99 1.2 ms`), or else the p99 of the
 /// waits in the program. A p99 without a unit is taken for milliseconds; settings are compared by ratios. A run that
-/// fails is repeated once. After each round the worse half of the settings is left out. The file then contains, for each
-/// load, the settings that are worth choosing, for `phalanx web --profile FILE` or `phalanx broker --profile FILE`.
+/// fails is repeated once. After each round the worse half of the settings is dropped. The resulting file contains the
+/// best settings for each load, for `phalanx web --profile FILE` or `phalanx broker --profile FILE`.
 ///
 /// PROGRAM is a Phalanx server: phalanx web, phalanx broker, or a program that calls `Runtime::profiled`.
 #[derive(Args)]
 pub(crate) struct Profile {
-    /// Command of the load, run by the shell; it must end by itself, after 3 seconds or more. Give it once for each
-    /// mix of traffic.
+    /// Command that generates the load, run by the shell; it must end by itself after at least 3 seconds. Give --load
+    /// once for each traffic mix.
     #[arg(long, value_name = "CMD", required = true)]
     load: Vec<String>,
 
-    /// Name of a mix, one for each load in their order; by default the start of its command.
+    /// Name of a traffic mix; give --name once for each --load, in the same order. The default is the start of the
+    /// command.
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
 
@@ -58,15 +59,15 @@ pub(crate) struct Profile {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     rounds: u32,
 
-    /// Numbers of active workers; by default 1, 2, 4, … and all.
+    /// Numbers of active workers to measure; by default 1, 2, 4, … and all.
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     active: Vec<usize>,
 
-    /// Polling times; by default 0 and that of the program.
+    /// Polling times to measure; by default 0 and the program's default.
     #[arg(long, value_name = "TIME,…", value_delimiter = ',', value_parser = spin)]
     spin: Vec<Duration>,
 
-    /// Batching times; by default that of the program, 200us and 1ms.
+    /// Batching times to measure; by default the program's default, 200us and 1ms.
     #[arg(long, value_name = "TIME,…", value_delimiter = ',', value_parser = batch_delay)]
     batch_delay: Vec<Duration>,
 
@@ -107,11 +108,11 @@ impl Profile {
     }
 
     fn measure(&self) -> Result<ExitCode, String> {
-        // A link is kept, and its target replaced.
+        // If `out` is a symbolic link, its target is replaced.
         let out = fs::canonicalize(&self.out).unwrap_or_else(|_| self.out.clone());
         let refused =
             |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", out.display());
-        // Before a measurement of several minutes.
+        // Checked first, because the measurement takes several minutes.
         check_writable(&out).map_err(|error| refused(&error))?;
         let values = SettingValues {
             active: self.active.clone(),
@@ -126,7 +127,7 @@ impl Profile {
         };
         end_at_signals().map_err(|error| format!("cannot handle signals: {error}"))?;
         let profile = search.run(&values)?;
-        // First the table, which would be lost if the file could not be written.
+        // The table is printed first, because it would be lost if the file could not be written.
         let printed = stdout::print(table(&profile));
         ProfileFile::new(&profile).write(&out).map_err(|error| refused(&error))?;
         stdout::print(format_args!("written to {}\n", self.out.display()));
@@ -153,11 +154,11 @@ impl Profile {
 /// Creates and removes the file that [`ProfileFile::write`] renames to `out`.
 fn check_writable(out: &Path) -> io::Result<()> {
     if out.exists() && !out.is_file() {
-        return Err(io::Error::other("it exists and is no regular file"));
+        return Err(io::Error::other("it exists and is not a regular file"));
     }
     let mut new = out.as_os_str().to_owned();
     new.push(".new");
-    // Another program's, or that of an earlier run that was killed.
+    // The file may belong to another program, or to an earlier run that was killed.
     let exists = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             io::Error::other(format!("{} exists; remove it", new.display()))
@@ -168,7 +169,7 @@ fn check_writable(out: &Path) -> io::Result<()> {
     fs::remove_file(&new)
 }
 
-/// The profile for people: the chosen setting of each mix is marked.
+/// The profile as a table, with a mark at the chosen setting of each mix.
 fn table(profile: &TrafficProfile) -> String {
     let mut text = String::new();
     for mix in &profile.mixes {

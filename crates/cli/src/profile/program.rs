@@ -18,7 +18,7 @@ use signal_hook::iterator::Signals;
 use super::load;
 use crate::admin;
 
-/// Time between two looks at the totals.
+/// Time between two samples of the totals.
 const LOOK: Duration = Duration::from_millis(250);
 /// Time between two attempts while the program starts or ends.
 const RETRY: Duration = Duration::from_millis(20);
@@ -44,7 +44,7 @@ pub(super) fn end_at_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT])?;
     thread::spawn(move || {
         let Some(signal) = signals.forever().next() else { return };
-        // Locked until the process ends, so that no further program starts.
+        // Stays locked until the process ends, so that no other program starts.
         let running = running();
         if let Some(program) = *running {
             let _ = kill_process(program, Signal::TERM);
@@ -66,7 +66,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts the program with a setting, or with its own.
+    /// Starts the program with a setting, or with its default.
     ///
     /// # Errors
     /// If it does not start, or has no admin pages.
@@ -105,7 +105,7 @@ impl Program {
             if begin.elapsed() > timeout {
                 return Err(format!(
                     "{shown} did not open its admin pages within {timeout:?}. It must be phalanx web, phalanx \
-                     broker, or call Runtime::profiled. It said:\n{}",
+                     broker, or call Runtime::profiled. Its output:\n{}",
                     program.said()
                 ));
             }
@@ -140,7 +140,7 @@ impl Program {
         Ok(self.look()?.0)
     }
 
-    /// Runs the load, and looks at the totals meanwhile.
+    /// Runs the load, and samples the totals while it runs.
     ///
     /// # Errors
     /// If the load fails, the program ends, or nothing was done.
@@ -171,7 +171,8 @@ impl Program {
         let measured = measured.ok_or_else(|| {
             format!("the load `{command}` caused fewer than 50 operations; does it use the program's address, and is it long enough?")
         })?;
-        // Waiting for a batch delays operations before they are invoked, so their waits do not contain it.
+        // The time spent waiting for a batch is added, because it passes before operations are invoked and is not part
+        // of their waits.
         let waits_ns = measured.p99_ns + self.setting()?.coalesce_ns as f64;
         let p99_ns = p99.unwrap_or(waits_ns);
         let measured = Measured { p99_ns, ..measured };
@@ -179,7 +180,8 @@ impl Program {
     }
 }
 
-/// The sample between the first and the last look under full load: without the load's start and end, if it is long.
+/// The measurement between the first and the last sample under full load: without the start and the end of the load, if
+/// it is long.
 fn evaluate(looks: &[Totals]) -> (Indicators, Option<Measured>) {
     let worked = |at: &usize| looks[*at + 1].operations > looks[*at].operations;
     let busy: Vec<usize> = (0..looks.len() - 1).filter(worked).collect();
@@ -188,10 +190,10 @@ fn evaluate(looks: &[Totals]) -> (Indicators, Option<Measured>) {
         _ => (0, looks.len() - 1),
     };
     let mut last = looks[end].clone();
-    // Each look opens a connection.
+    // Each sample opens a connection itself.
     last.opens = last.opens.saturating_sub((end - begin) as u64);
     let (mut indicators, measured) = last.since(&looks[begin]);
-    // Those of the middle: at the end all are closed.
+    // Taken from the middle, because all sockets are closed at the end.
     indicators.sockets = looks[usize::midpoint(begin, end)].sockets as f64;
     (indicators, measured)
 }
@@ -200,7 +202,7 @@ impl Drop for Program {
     fn drop(&mut self) {
         {
             let mut running = running();
-            // The number of a process that has been waited for may belong to another one.
+            // Signal only a running child: after a wait, its process ID may belong to another process.
             if matches!(self.child.try_wait(), Ok(None)) {
                 let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             }
@@ -228,7 +230,7 @@ mod tests {
             uptime_ns: at * 1_000_000_000,
             operations,
             sockets,
-            // One for each look, and one for each ten operations.
+            // One for each sample, and one for each ten operations.
             opens: at + operations / 10,
             waits: vec![0; 64],
             ..Totals::default()

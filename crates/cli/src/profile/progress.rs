@@ -4,7 +4,7 @@ use std::io::Write;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Progress on stderr: a bar in a terminal, else a line for each run.
+/// Progress on stderr: a bar in a terminal, otherwise a line for each run.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
@@ -24,7 +24,7 @@ impl Progress {
         }
     }
 
-    /// Shows a line that stays.
+    /// Prints a permanent line.
     pub(super) fn warn(&self, what: &str) {
         self.0.suspend(|| {
             // stderr may be closed.

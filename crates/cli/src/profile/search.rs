@@ -8,7 +8,7 @@ use phalanx::runtime::{Indicators, Measured, Mix, Point, Setting, TrafficProfile
 use super::program::{Program, Seen};
 use super::progress::Progress;
 
-/// The default coalescing times to measure. That of the program is measured as well.
+/// The coalescing times to measure in addition to the program's default.
 const COALESCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
 
 /// The values of each part of the settings to measure; an empty list means the usual ones.
@@ -97,8 +97,8 @@ impl Candidate {
     }
 }
 
-/// Keeps the first candidate, the Pareto set, and of the others the cheapest, so that at most half remain unless the
-/// Pareto set is larger.
+/// Keeps the first candidate, the Pareto set, and the cheapest of the others. At most half remain, unless the Pareto
+/// set is larger.
 fn halve(candidates: &mut Vec<Candidate>) {
     let points: Vec<Point> = candidates.iter().map(Candidate::point).collect();
     let best = pareto(&points);
@@ -159,7 +159,7 @@ impl Search<'_> {
             if round > 0 {
                 halve(&mut candidates);
             }
-            // Every other round goes backwards, so that a drift of the machine favours none.
+            // Every other round goes backwards, so that drift of the machine favours no candidate.
             let mut order: Vec<usize> = (0..candidates.len()).collect();
             if round % 2 == 1 {
                 order.reverse();
@@ -186,8 +186,8 @@ impl Search<'_> {
     }
 }
 
-/// Repeats a run that fails once: the load may fail by chance, or another process may take the port of the admin pages
-/// before the program does. All measurements before it would be lost.
+/// Runs `run`, and repeats it once if it fails, so that earlier measurements are not lost. A load may fail by chance,
+/// or another process may take the port of the admin pages before the program does.
 fn repeated<T>(
     mut run: impl FnMut() -> Result<T, String>,
     warn: impl FnOnce(&str),

@@ -109,9 +109,9 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| program::unreadable(path, &error))
 }
 
-/// The libraries of a program, as its dynamic linker finds them. No code of the program runs.
+/// The libraries of a program, found by its dynamic linker. No code of the program runs.
 fn libraries(executable: &Path) -> Result<Vec<PathBuf>, String> {
-    // The folder of the program, which paths of libraries may begin with, is that of the file, not of a link to it.
+    // `$ORIGIN` in library paths is the folder of the file, not of a link to it.
     let file = std::fs::canonicalize(executable);
     let file = file.map_err(|error| program::unreadable(executable, &error))?;
     let mut command = Command::new(refusal::LINKER);

@@ -1,4 +1,4 @@
-//! The parts of an ELF file that decide whether its threads can be converted.
+//! The parts of an ELF file that determine whether its threads can be converted.
 
 use object::elf::{EM_X86_64, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};

@@ -1,4 +1,4 @@
-//! The treatment of imported functions. A thread has a kernel thread of its own, its *home*; otherwise it runs on a
+//! The treatment of imported functions. Each thread has its own kernel thread, its *home*. It runs either there or on a
 //! *carrier*, a kernel thread that runs many threads.
 
 /// The effect of a function when a thread calls it on a carrier.
@@ -137,7 +137,7 @@ mod tests {
             return eprintln!("SKIPPED: this build contains no library");
         }
         let mut exports = super::super::elf::parse(library).unwrap().exports;
-        // Replaced for their side effects on waiting threads and records of descriptors; they may block all the same.
+        // Replaced only for their side effects on waiting threads and records of descriptors; they may still block.
         exports.retain(|name| !SIDE_EFFECTS.contains(&name.as_str()));
         exports.sort_unstable();
         let mut listed: Vec<_> =

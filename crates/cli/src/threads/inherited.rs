@@ -1,5 +1,5 @@
-//! Properties of the process that the program inherits, and that this command has changed: Rust's runtime has, before
-//! `main`, and the check executes the dynamic linker as a child.
+//! Properties of the process that the program inherits and that this command has changed: Rust's runtime changes some
+//! before `main`, and the check executes the dynamic linker as a child.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use phalanx_threads::inherited::{ignored_pipe_signal, was_closed};

@@ -19,7 +19,8 @@ use super::{Order, check, inherited, program};
 pub(super) const LIBRARY: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libphalanx_threads.so"));
 
-/// Restartable sequences are registered for kernel threads, which threads change, and shadow stacks belong to these.
+/// Disabled features: restartable sequences and shadow stacks belong to a kernel thread, but threads move between
+/// kernel threads.
 const TUNABLES: &str = "glibc.pthread.rseq=0:glibc.cpu.x86_shstk=off";
 
 /// How to run the threads.
@@ -32,7 +33,7 @@ pub(super) struct Settings {
 
 /// Replaces this process by `command`, and returns only if that fails: the reason.
 pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
-    let [program, arguments @ ..] = command else { return "there is no command".to_owned() };
+    let [program, arguments @ ..] = command else { return "no command is given".to_owned() };
     // `env` executes its argument with the library.
     let executed = if program::is_env(program.as_ref()) {
         program::of_env(arguments.iter().map(OsString::as_os_str))
@@ -66,7 +67,7 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
             Err(error) => return error,
         };
     }
-    // The library restores the variables, so programs that this one executes do not load it.
+    // The library restores the variables, so that programs executed by the program do not load it.
     let mut add = |name: &str, value: &str, saved: &str| {
         let old = std::env::var_os(name).filter(|old| !old.is_empty());
         // Of several tunables with one name, the last one counts; of several libraries, the first one.
@@ -101,7 +102,8 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
     format!("cannot execute {}: {}", program.display(), command.exec())
 }
 
-/// Makes standard descriptors closed in the program that were closed at first. Rust's runtime has opened them.
+/// Marks standard descriptors that Rust's runtime has opened to be closed in the program, if they were closed
+/// originally.
 fn close_opened() -> rustix::io::Result<()> {
     let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     for (number, descriptor) in [input.as_fd(), output.as_fd(), errors.as_fd()].iter().enumerate() {

@@ -37,10 +37,10 @@ pub(crate) struct Threads {
         conflicts_with = "command"
     )]
     check: Option<PathBuf>,
-    /// Print the report as a JSON object with all imports, including those that are left as they are.
+    /// Print the report as a JSON object with all imports, including untouched ones.
     #[arg(long, requires = "check")]
     json: bool,
-    /// The number of carriers [default: the processors that this process may use].
+    /// Number of carriers [default: the number of processors that this process may use].
     #[arg(
         long,
         value_name = "N",
@@ -48,10 +48,10 @@ pub(crate) struct Threads {
         conflicts_with = "check"
     )]
     carriers: Option<u32>,
-    /// The order of runnable threads. A cohort is the threads that wait at the same place of the program.
+    /// Order of runnable threads. A cohort consists of threads that wait at the same place in the program.
     #[arg(long, value_name = "ORDER", default_value = "cohort", conflicts_with = "check")]
     order: Order,
-    /// Resume a thread for each part of a large transfer. By default the carrier that polls sends the parts.
+    /// Resume a thread for each part of a large transfer. By default, the polling carrier sends the parts.
     #[arg(long, conflicts_with = "check")]
     no_large_io: bool,
     /// Serve counters at /snapshot.json on this address, for `phalanx top`. Loopback only, since they reveal details of

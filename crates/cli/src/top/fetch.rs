@@ -14,7 +14,7 @@ pub(super) enum Failure {
     Unreachable(String, io::Error),
     /// The program does not answer.
     Silent(String),
-    /// The response is not that of a compatible Phalanx program.
+    /// The response does not come from a compatible Phalanx program.
     Incompatible(String, String),
     /// The program was restarted between two snapshots.
     Restarted,
@@ -117,7 +117,7 @@ mod tests {
         assert!(matches!(failure, Failure::Silent(_)), "{failure}");
     }
 
-    /// On a machine with such an address.
+    /// Only on a machine with such an address.
     #[test]
     fn the_scope_of_an_address_is_used() {
         let interfaces = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();

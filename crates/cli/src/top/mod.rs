@@ -107,7 +107,7 @@ impl Top {
         app.take(Ok(target.snapshot()?));
         let every = Arc::new(AtomicU64::new(0));
         let snapshots = look(target, every.clone());
-        // Before the terminal is modified, so that it is restored.
+        // Registered before the terminal is modified, so that a signal restores it.
         let ended = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGHUP, SIGINT] {
             signal_hook::flag::register(signal, ended.clone())?;

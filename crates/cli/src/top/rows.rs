@@ -50,7 +50,7 @@ macro_rules! column {
     };
 }
 
-/// All columns of figures. Without the last ones they fit in eighty characters.
+/// All columns of figures. All but the last ones fit in eighty characters.
 pub(super) const COLUMNS: &[Column] = &[
     column!("QUEUE", 5, |s: &StageInterval| s.queue_length_mean(), count),
     column!("SIZE", 4, |s: &StageInterval| s.cohort_mean(), count),
