@@ -39,7 +39,8 @@ pub enum Excess {
     ControlFrames,
     /// Too many window updates, continuations, unknown frames or small pieces of content; over HTTP/3, also pings.
     IdleFrames,
-    /// A field block, or the field list that it is decoded to, is too large. Over HTTP/3, its frame has a length, and the request gets a response.
+    /// A field block, or the field list that it is decoded to, is too large. HTTP/3 frames state the length of a field
+    /// block, so there the request gets an error response.
     FieldBlock,
 }
 

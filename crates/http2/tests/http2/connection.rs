@@ -175,7 +175,7 @@ fn stream_errors() {
         server.feed(&bytes);
         assert_eq!(server.reset(stream), error, "{why}");
         assert_eq!(server.body(stream), Poll::Ready(Err(Closed)));
-        // Frames that were sent before the client knew are ignored.
+        // Frames that the client sent before it knew of the reset are ignored.
         server.feed(&[frame(DATA, 1, stream, b"a"), window(stream, 1)].concat());
         assert_eq!(server.output(), []);
         assert_eq!(
@@ -209,7 +209,7 @@ fn content_stays_within_the_windows() {
     server.feed(&window(1, 2));
     assert_eq!(server.room(1), Poll::Ready(Ok(())));
     assert_eq!(server.connection.send(1, b"abcdef", true), Ok(2));
-    // A smaller initial window makes the stream's negative.
+    // A smaller initial window makes the window of the stream negative.
     server.feed(&frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\x05"));
     server.feed(&window(1, 5));
     assert_eq!(server.room(1), Poll::Pending);

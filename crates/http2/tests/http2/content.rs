@@ -63,7 +63,7 @@ fn a_slow_recipient_slows_the_client_down() {
         matches!(server.content(1), Poll::Ready(Ok((content, true))) if content.len() == WINDOW)
     );
     assert_eq!(server.opened(1), TAKEN_WINDOW as u32);
-    // Others are not concerned, and a client must not ignore the window.
+    // The windows of other streams are unaffected, and a client must not ignore its window.
     send(&mut server, 1, TAKEN_WINDOW);
     send(&mut server, 3, WINDOW);
     assert!(

@@ -1,4 +1,4 @@
-//! Frames and field blocks that cost the server more than their client.
+//! Frames and field blocks that cost the server more than the client.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn floods_end_the_connection() {
         assert_eq!(server.connection.excess(), Some(excess));
         assert_eq!(server.error(), ENHANCE_YOUR_CALM, "{excess:?}");
     }
-    // In a longer time they are permitted.
+    // The same frames are permitted if they arrive over a longer time.
     let mut server = Server::new(LIMITS);
     for n in 0..3000 {
         server.now = Duration::from_millis(20 * u64::from(n));

@@ -8,7 +8,7 @@ use crate::files::cached::{CachedFile, FileRef};
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 
-/// What a path leads to.
+/// The entry that a path leads to.
 pub(crate) enum Found {
     File(FileRef),
     Directory,

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `job.rs` | which requests are passed on, and their heads |
 //! | `fields.rs` | fields that concern one connection only, or that a client must not choose |
-//! | `protocols.rs` | protocols that a client proposes in place of HTTP/1.1 |
+//! | `protocols.rs` | protocols to which a client proposes to switch from HTTP/1.1 |
 //! | `prepare.rs` | admission and access, as for other requests |
 //! | `client.rs` | whether the client still waits |
 //! | `body.rs` | the body of a request, as it arrives from the client |

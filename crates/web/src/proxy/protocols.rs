@@ -1,4 +1,4 @@
-//! Protocols that a client proposes in place of HTTP/1.1 (RFC 9110 §7.8).
+//! Protocols to which a client proposes to switch from HTTP/1.1 (RFC 9110 §7.8).
 
 use phalanx_http::{Body, Request, Version, elements};
 

@@ -1,5 +1,5 @@
-//! Information about a connection's client, for the access log and for limits per address. The kernel is asked for the
-//! address only if it is needed.
+//! Information about a connection's client, for the access log and for limits per address. The server asks the kernel
+//! for the address only when it needs the address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -96,7 +96,7 @@ pub(crate) fn named(proxy: Option<&IpAddr>, request: &Request<'_>, site: &Site) 
     Some(proxies.client(*proxy, request.values(proxies.field.name())))
 }
 
-/// What trusted proxies and load balancers claim about a request, to be forwarded to upstream servers.
+/// The statements of trusted proxies and load balancers about a request, which are forwarded to upstream servers.
 #[derive(Clone, Copy)]
 pub(crate) struct Claims {
     /// The client's address.

@@ -54,7 +54,7 @@ fn ask_on(connection: &mut Connection, stream: u32, path: &str) {
     connection.headers(stream, true, &head);
 }
 
-/// Compressions that were given up.
+/// The number of compressions that the server has stopped because no client waits for them.
 fn abandoned(server: &Server) -> usize {
     metric(server, "phalanx_web_compressions_abandoned_total").unwrap()
 }
@@ -69,7 +69,7 @@ fn all_leave(server: &Server, home: &Path, ask_and_leave: impl Fn(&[String])) {
         while abandoned(server) == before && left.elapsed() < NOTICED {
             thread::sleep(Duration::from_millis(10));
         }
-        // A fast server has compressed all of them before it noticed.
+        // A fast server may have compressed all files before it noticed that the clients had left.
         (abandoned(server) > before).then(|| {
             let response = ask(server, paths.last().unwrap()).response();
             assert_eq!((response.status, response.field("Content-Encoding")), (200, Some("br")));

@@ -211,7 +211,7 @@ fn keys_are_read() {
     assert_eq!((&host.root, &host.index[..]), (&PathBuf::from("."), &["home.html".to_owned()][..]));
     assert_eq!(host.security_headers, Some(SecurityHeaders::default()));
     assert_eq!(host.error_pages[1], (500, "sorry.html".to_owned()));
-    // Read over it: keys that are not given keep their values.
+    // A configuration that is read over it keeps the values of keys that the new text does not set.
     let mut over = config.clone();
     let mut origins = Origins::default();
     over.over("[host]\nroot = 'x'", "/srv", &mut origins).unwrap();

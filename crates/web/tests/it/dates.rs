@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::{all, get, on_each_driver, small_and_large};
 
-/// The clock of the machine that has written the file was wrong.
+/// A machine whose clock was wrong has written the file.
 #[test]
 fn a_file_from_the_future() {
     let start = |home: &std::path::Path| {

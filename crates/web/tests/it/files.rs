@@ -25,7 +25,7 @@ fn site(home: &Path, files: &[(&str, &[u8])]) -> Config {
     config
 }
 
-/// Although the file itself has not changed, and its next check is due in an hour.
+/// Its new content is sent, although the uncompressed file has not changed and its next check is due in an hour.
 #[test]
 fn a_precompressed_file_is_overwritten() {
     let configure = |home: &Path| {
@@ -57,7 +57,7 @@ fn publish(root: &Path, name: &str, content: &[u8], modified: Duration) {
     fs::rename(new, root.join(name)).unwrap();
 }
 
-/// In memory, too large for that, and precompressed.
+/// Files that are cached in memory, files that are too large for that, and precompressed ones.
 #[test]
 fn contents_of_equal_length_and_time_have_different_tags() {
     let built = Duration::from_secs(315_532_800);
@@ -94,7 +94,7 @@ fn contents_of_equal_length_and_time_have_different_tags() {
     });
 }
 
-/// So it is the same on all servers behind one load balancer.
+/// All servers behind a load balancer have the same content, but may have stored it at different times.
 #[test]
 fn the_tag_of_a_small_file_does_not_depend_on_its_time() {
     let configure = |home: &Path| {
@@ -156,7 +156,7 @@ fn results_that_the_cache_cannot_hold_are_counted() {
     });
 }
 
-/// Without a name of an index, too.
+/// A path with a slash behind a file's name gets 404, with and without names of index files.
 #[test]
 fn a_file_is_no_directory() {
     for index in [vec![], vec!["index.html".to_owned()]] {

@@ -16,7 +16,7 @@ use phalanx_web::{Config, Server};
 
 const MAX_OPERATIONS: usize = 32;
 
-/// A cached file is sent although each request should check it. Another gets 503.
+/// A cached file is sent without the check that each request should do. A file that is not cached gets 503.
 #[test]
 fn files_beyond_the_limit_on_operations() {
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {

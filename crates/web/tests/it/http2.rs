@@ -85,7 +85,7 @@ fn a_window_of_large_parts() {
                 assert!(client.content(1).len() < 128 * 1024, "within the first block");
                 (!client.is_over(1)).then_some(())
             };
-            // Again if this thread was not scheduled for a limit.
+            // The attempt is repeated if this thread was not scheduled for as long as the limit.
             eventually("a response that outlasts the limit", outlasts_the_limit);
         },
     );
@@ -178,7 +178,7 @@ fn a_flood_of_a_client_that_leaves() {
     });
 }
 
-/// It is the first thing on a connection (RFC 9113 §3.4), however the bytes are split.
+/// The preface is valid only at the start of a connection (RFC 9113 §3.4), however the bytes are split.
 #[test]
 fn no_preface_after_a_request() {
     on_each_driver(

@@ -34,7 +34,7 @@ fn answers(stream: &mut impl Read, count: usize) {
 }
 
 fn answer(stream: &mut impl Read) -> String {
-    // Byte by byte, so that the next answer is not read.
+    // Reads byte by byte, so that it does not consume a part of the next answer.
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\nsmall") {
         let mut byte = [0];
@@ -60,7 +60,7 @@ pub(crate) fn clients_of_both_workers(server: &Server) -> Vec<TcpStream> {
         let without = operations();
         let clients: Vec<_> = (0..CLIENTS).map(|_| connect(server)).collect();
         wait_for_connections(server, CLIENTS);
-        // In the first round the endpoints of HTTP/3 may begin.
+        // In the first round the operations may also be those of the endpoints of HTTP/3, which begin then.
         if round > 0 && operations() > without {
             return clients;
         }
@@ -125,7 +125,7 @@ fn announced(stream: &mut (impl Read + Write)) -> String {
 #[test]
 fn connections_over_tls_move_with_their_keys() {
     on_each_driver(two_encrypted_workers, |server, _| {
-        // Not the one that announces the first port.
+        // Uses another address than the one that announces the first port.
         let last = server.addresses.iter().max_by_key(|address| address.port()).unwrap();
         let server = &Server { address: *last, ..server.clone() };
         let encrypted = |stream: TcpStream| {

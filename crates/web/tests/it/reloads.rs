@@ -78,7 +78,7 @@ fn two_workers(home: &Path) -> Config {
     config
 }
 
-/// As `--check` reports them. The previous configuration stays in use.
+/// It reports the errors that `--check` reports, and the previous configuration stays in use.
 #[test]
 fn a_reload_reports_all_errors() {
     trying_to_reload(
@@ -132,7 +132,7 @@ fn an_idle_server_closes_what_only_the_old_configuration_has() {
     );
 }
 
-/// Although the next one is due in an hour, and a request that uses the server goes on.
+/// The health checks end immediately, although the next one is due in an hour and a request still uses the server.
 #[test]
 fn checks_of_removed_servers_end() {
     let up = Backend::new(|mut peer, _| {

@@ -52,7 +52,7 @@ fn call_home(thread: &Thread, signal: i32) -> bool {
     is_called
 }
 
-/// Asks a thread to come home, or to stay there.
+/// Makes a thread return to its home, or stay there.
 pub(super) fn keep_at_home(thread: &Thread) {
     if !summon(thread, SIGNAL) {
         interrupt_carriers();

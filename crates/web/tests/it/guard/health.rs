@@ -19,7 +19,7 @@ fn healthy_then_draining() {
             assert!(all(server, head).ends_with("Content-Length: 3\r\n\r\n"));
             let post = "POST /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
             assert!(all(server, post).starts_with("HTTP/1.1 405 "), "only to be read");
-            // It is exempt from the limit, which is exhausted.
+            // The health check is exempt from the limit, which is exhausted.
             assert!(get(server, "/small").starts_with("HTTP/1.1 429 "));
             assert!(get(server, "/healthz").starts_with("HTTP/1.1 200 "));
             // An incomplete request keeps a connection open during the shutdown.

@@ -1,4 +1,4 @@
-//! Clients that guess passwords, beside a client that knows one.
+//! Clients that guess passwords, and a client that knows one.
 
 use std::io::Write;
 
@@ -39,13 +39,13 @@ fn on_a_protected_site(test: impl Fn(&Server)) {
     );
 }
 
-/// More guesses of one client than were ever checked at a time, and one request of another client behind them.
+/// One client sends more guesses than are checked at a time, and then another client sends a request.
 #[test]
 fn guesses_of_one_client_delay_no_other() {
     on_a_protected_site(|server| {
         let mut guesses: Vec<_> = (0..200).map(|_| connect(server)).collect();
         for (n, stream) in guesses.iter_mut().enumerate() {
-            // Of as many names, so that none of them is locked out.
+            // Each guess has another user name, so that none is locked out.
             let name = format!("{n}:wrong");
             let credentials = STANDARD.encode(name);
             stream.write_all(request("198.51.100.1", &credentials).as_bytes()).unwrap();
@@ -68,7 +68,7 @@ fn a_client_that_guesses_is_locked_out() {
             let is_later = answer.contains("\r\nRetry-After: ");
             (answer[9..12].to_owned(), is_later)
         };
-        // A client that has known the password is not.
+        // A client that has sent the right password is not locked out.
         assert_eq!(status("198.51.100.1", EVE).0, "200");
         for client in ["198.51.100.1", "198.51.100.2"] {
             // On a busy machine the first lock-outs, of a second or two, may be over before the next request.

@@ -57,7 +57,7 @@ fn requests_of_named_clients() {
                     until(stream, "\r\n\r\nsmall");
                 }
             }
-            // The limit is that of the client, on any connection.
+            // The limit applies to the client, whichever connection it uses.
             let fields = "X-Forwarded-For: 198.51.100.2\r\nConnection: close\r\n";
             let answer = all(server, &request(fields));
             assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
@@ -131,7 +131,7 @@ fn load_balancers_name_the_client_of_a_connection() {
             // The load balancer itself, to see whether the server is alive.
             assert!(proxied(server, &version2(0x20, [0; 4])).ends_with("small"));
             assert_eq!(logged(home, 3), ["127.0.0.1", "198.51.100.1", "198.51.100.1"]);
-            // A header without an address may come from anyone, whose fields count for nothing.
+            // A header without an address may stand for any client, so the fields of the request are ignored.
             for header in [&version2(0x20, [0; 4])[..], b"PROXY UNKNOWN\r\n"] {
                 let answer = proxied_with(server, header, "X-Forwarded-For: 198.51.100.9\r\n");
                 assert!(answer.ends_with("small"), "{answer}");
@@ -173,7 +173,7 @@ fn servers_learn_that_a_client_uses_tls() {
                 header.extend([0x20, 0, 5, client, 0, 0, 0, 0]);
                 header
             };
-            // A client that the header names as a trusted proxy names its client's scheme and host itself.
+            // If the header names a trusted proxy, the scheme and host are those that this proxy names.
             let mut of_proxy = of_tls(1);
             of_proxy[16..20].copy_from_slice(&[127, 0, 0, 7]);
             let fields = "X-Forwarded-Proto: HTTP\r\nX-Forwarded-Host: b.test\r\n";

@@ -1,4 +1,4 @@
-//! A client with HTTP/3 of other authors: the crates h3 and quinn.
+//! An independent HTTP/3 client: the crates h3 and quinn.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Clients that send many frames that cost the server more than them.
+//! Clients that send many frames which cost the server more than the client.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn flood(reasons: &[&str], send: impl AsyncFn(Connection)) {
 
 #[test]
 fn requests_that_are_reset_immediately() {
-    // Their frames earn no credits.
+    // The frames of a request that is reset give the client no credit for further ones.
     flood(&["resets", "idle-frames"], async |connection| {
         while let Ok((mut send, mut receive)) = connection.open_bi().await {
             let _ = send.write_all(b"\x01\x16\0\0\xd1\xd7\x51\x0a/small.txt\x50\x04h.ex").await;

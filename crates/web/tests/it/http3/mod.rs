@@ -1,4 +1,4 @@
-//! HTTP/3, on each driver, with a client of other authors.
+//! HTTP/3, on each driver, with an independent client.
 
 mod client;
 mod floods;
@@ -235,7 +235,7 @@ fn clients_prove_their_address_under_load() {
     on_each_driver(start, |server, address| {
         let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let retries = || metric(server, "quic_retries_total").unwrap();
-        // Handshakes that do not continue.
+        // These handshakes never complete.
         phalanx_testkit::eventually("a client is asked", || {
             silent.send_to(&first_datagram(address), address).unwrap();
             (retries() > 0).then_some(())

@@ -53,7 +53,7 @@ fn malformed_requests_end_their_streams() {
     on_each_driver(site, |_, address| {
         block_on(async {
             let connection = connect(address).await.unwrap();
-            // A method only, and a stream without a head.
+            // A head that has only a method, and a stream without a head.
             for (bytes, code) in [(&b"\x01\x03\0\0\xd1"[..], 0x10e_u64), (b"", 0x10d)] {
                 let (mut send, mut receive) = connection.open_bi().await.unwrap();
                 send.write_all(bytes).await.unwrap();
@@ -64,7 +64,7 @@ fn malformed_requests_end_their_streams() {
                 };
                 assert_eq!(u64::from(reset), code);
             }
-            // The connection serves others: a GET, with its end.
+            // The connection still serves other requests, such as this GET.
             let (mut send, mut receive) = connection.open_bi().await.unwrap();
             send.write_all(b"\x01\x16\0\0\xd1\xd7\x51\x0a/small.txt\x50\x04h.ex").await.unwrap();
             send.finish().unwrap();

@@ -117,7 +117,7 @@ fn a_server_may_answer_before_the_end_of_the_body() {
     );
 }
 
-/// Neither side reads all before it sends.
+/// Client and server start to send before they have read everything.
 #[test]
 fn both_directions_run_at_the_same_time() {
     let backend = || {

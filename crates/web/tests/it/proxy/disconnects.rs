@@ -122,7 +122,7 @@ fn while_they_wait_for_a_slot() {
     );
 }
 
-/// They are counted and logged with a status of their own.
+/// Requests without a response are counted and logged with the status 499.
 #[test]
 fn before_any_response() {
     let running = Mutex::new(None);
@@ -153,7 +153,7 @@ fn before_any_response() {
                 text.lines().next().map(str::to_owned)
             });
             assert!(line.ends_with("\"GET /api/head HTTP/1.1\" 499 0"), "{line}");
-            // While the body of a request arrives that no server gets.
+            // This client leaves while the server receives the body of a request that is not forwarded.
             let mut client = Connection::open(server.address, &[]);
             client.post(1, "/file");
             client.data(1, false, b"a");

@@ -23,7 +23,7 @@ fn a_server_that_is_down_is_502() {
         |server, _| {
             let mut client = Client::connect(server.address);
             for _ in 0..5 {
-                // Also when the only server is ejected, it is tried.
+                // The only server is tried even while it is ejected.
                 let response = client.get("/api");
                 assert_eq!(response.status, 502);
             }
@@ -98,7 +98,8 @@ fn requests_that_may_be_repeated_are() {
                 peer.say(OK);
             }
             if number == 0 {
-                // The second request of this connection is read, so the close races with nothing.
+                // The server reads the second request before it closes, so the proxy always sends it on this
+                // connection.
                 peer.head();
             }
         })
@@ -192,7 +193,7 @@ fn a_body_gets_a_fresh_connection() {
         |server, backend| {
             let mut client = Client::connect(server.address);
             assert_eq!(client.get("/api").text(), "hi");
-            // For longer than such a connection may be unused.
+            // The pause is longer than a connection for such a request may have been unused.
             thread::sleep(Duration::from_millis(1800));
             client.send("PUT /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nab");
             assert_eq!(client.response().text(), "hi");

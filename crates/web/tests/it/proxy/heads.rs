@@ -132,7 +132,7 @@ fn responses_of_every_framing() {
                 assert_eq!((response.status, response.text()), (200, "hi th"), "{path}");
                 assert_eq!(response.first("Transfer-Encoding"), Some("chunked"), "{path}");
             }
-            // A client with HTTP/1.0 knows no chunks.
+            // A client with HTTP/1.0 does not understand chunks.
             for path in ["/api/chunks", "/api/close"] {
                 let text =
                     all(server, &format!("GET {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
@@ -259,7 +259,7 @@ fn the_prefix_and_the_host_may_be_replaced() {
     });
 }
 
-/// A browser sends it without a password. Other requests for these paths need one.
+/// A browser sends a preflight request without a password. Other requests for these paths need one.
 #[test]
 fn a_preflight_request_needs_no_password() {
     let backend = || {
@@ -294,7 +294,7 @@ fn a_preflight_request_needs_no_password() {
     });
 }
 
-/// Behind a proxy that terminates TLS.
+/// The requests come from a proxy that terminates TLS.
 #[test]
 fn a_trusted_proxy_names_the_scheme() {
     for trusted in ["127.0.0.0/8", "10.0.0.0/8"] {

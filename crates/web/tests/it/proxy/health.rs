@@ -27,7 +27,7 @@ impl Checked {
                 let status = if head.starts_with("GET /up?x HTTP/1.1\r\n") {
                     let address = peer.stream.local_addr().unwrap();
                     assert!(head.contains(&format!("\r\nHost: {address}\r\n")), "{head}");
-                    // Interim responses say nothing.
+                    // Interim responses do not decide a check.
                     peer.say("HTTP/1.1 103 Early Hints\r\n\r\n");
                     if up.load(Relaxed) { 204 } else { 500 }
                 } else {

@@ -99,7 +99,7 @@ fn protected_responses_are_not_for_shared_caches() {
     );
 }
 
-/// Responses that depend on `Accept` say so to caches.
+/// Responses that depend on `Accept` tell caches this with `Vary`.
 #[test]
 fn responses_of_a_host_with_a_fallback_vary() {
     on_each_driver(

@@ -1,4 +1,4 @@
-//! Servers that close at every point, or send what is no response.
+//! Servers that close the connection at any point, or send something that is not a response.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -94,7 +94,7 @@ fn what_is_no_response_is_502() {
     );
 }
 
-/// A surplus response of a server answers no other request.
+/// A second response to one request does not answer the next request.
 #[test]
 fn a_response_too_many_is_dropped() {
     let backend = || {
@@ -117,7 +117,8 @@ fn a_response_too_many_is_dropped() {
     );
 }
 
-/// Nor does one that arrives while the connection is unused, nor the body of a response without one.
+/// A response that arrives while the connection is unused does not answer the next request, and neither does a body
+/// after a response that has none.
 #[test]
 fn a_late_response_is_dropped() {
     let parts = Mutex::new(None);

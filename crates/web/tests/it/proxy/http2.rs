@@ -136,7 +136,7 @@ fn the_end_of_a_get_in_a_frame_of_its_own() {
                 let is_chunked = head.contains("Transfer-Encoding: chunked\r\n");
                 assert!(is_chunked == head.starts_with("GET /api/content "), "{head}");
                 if is_chunked {
-                    // Of one chunk, or of two if the first frame came alone.
+                    // The content is in one chunk, or in two if the first frame arrived alone.
                     let chunks = peer.until("\r\n0\r\n\r\n").unwrap();
                     assert_eq!(chunks.split("\r\n").skip(1).step_by(2).collect::<String>(), "abc");
                 }

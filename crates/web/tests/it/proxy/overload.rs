@@ -54,7 +54,7 @@ fn three_requests(change: impl Fn(&mut Proxy), meanwhile: impl Fn(&Server), conn
         };
         let mut first = ask();
         assert!(reports.recv_timeout(TIMEOUT).unwrap().starts_with("GET /api "));
-        // Of two others, one waits and one is refused.
+        // Of two further requests, one waits and one is refused.
         let (ended, ends) = channel();
         let others = [ended.clone(), ended].map(|ended| {
             let mut client = ask();
@@ -74,7 +74,7 @@ fn three_requests(change: impl Fn(&mut Proxy), meanwhile: impl Fn(&Server), conn
 
 #[test]
 fn requests_wait_and_are_refused() {
-    // The one that waited uses the same connection.
+    // The request that waited uses the connection of the first one.
     three_requests(|_| (), |_| (), 1);
 }
 
@@ -87,13 +87,14 @@ fn requests_wait_beside_a_server_that_is_down() {
     three_requests(change, |_| (), 1);
 }
 
-/// Also one that waits for a connection.
+/// A shutdown also completes the request that waits for a connection.
 #[test]
 fn requests_in_progress_are_completed_during_a_shutdown() {
     three_requests(|_| (), |server| server.control.drain(), 2);
 }
 
-/// It may not send more than a window until it has its server, also with a method that usually has no content.
+/// The client cannot send more than a window of content until its request has a server, even if its method usually has
+/// no content.
 #[test]
 fn content_of_a_waiting_request_is_not_taken() {
     let parts = Mutex::new(None);

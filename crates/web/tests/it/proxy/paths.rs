@@ -65,7 +65,7 @@ fn every_spelling_reaches_the_server() {
                 ("/x/../api/index.php", 400),
                 ("/api%2findex.php", 404),
                 ("/%2561pi/index.php", 404),
-                // A rewrite of a client's choice.
+                // A rewrite whose target the client chooses.
                 ("/old/api/index.php", 404),
                 ("/old/%61pi/index.php", 404),
                 ("/old/open", 200),
@@ -100,7 +100,7 @@ fn ambiguous_paths_pass_unless_a_rule_may_apply() {
     }
 }
 
-/// Nor are they sent for other paths, however the configuration leads there.
+/// Files below the proxy's prefix are not sent for other paths either, whichever rule leads to them.
 #[test]
 fn no_rule_sends_files_of_the_server() {
     let running = Mutex::new(None);

@@ -121,7 +121,7 @@ fn a_connection_that_cannot_be_verified_is_502() {
     with_tls(start, Authority::certificate, get_502);
 }
 
-/// Half of a record follows the response. The response that begins in it must not answer the next request.
+/// Half of a TLS record follows the response. The response that starts in this record must not answer the next request.
 #[test]
 fn a_connection_within_a_record_is_not_used_again() {
     let serve = |mut session: Session, number: usize| {

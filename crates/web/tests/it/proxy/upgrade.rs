@@ -52,7 +52,7 @@ fn a_tunnel_passes_bytes_in_both_directions() {
     );
 }
 
-/// A tunnel lasts for long, so it does not take the slot of a request.
+/// Tunnels may last for hours, so they do not use the slots of requests.
 #[test]
 fn a_tunnel_leaves_its_slot_to_requests() {
     let backend = || {

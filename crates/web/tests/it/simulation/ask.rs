@@ -82,7 +82,7 @@ impl Ask {
 pub(crate) enum After {
     More,
     End,
-    /// The server has closed the connection for a reason of its own.
+    /// The server has closed the connection, although the client did not ask for it.
     Nothing,
 }
 

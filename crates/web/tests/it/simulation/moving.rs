@@ -51,7 +51,7 @@ fn world(world: &mut World) {
                 net.sleep(Duration::from_micros(net.draw(2000))).await;
             }
             left.set(left.get() - 1);
-            // The others still count on the limit.
+            // The connection stays open until the others are done, which rely on the limit being reached.
             while left.get() > 0 {
                 net.sleep(Duration::from_millis(1)).await;
             }

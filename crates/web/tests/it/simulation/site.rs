@@ -13,7 +13,7 @@ use phalanx_web::{AccessLog, Config, LogFormat, LogTarget, Scheme, Server, Symli
 
 use crate::simulation::wire::IDENTITY;
 
-/// Longer than anything takes, however time jumps.
+/// Longer than any run takes, however far the clock jumps.
 const TIMEOUT: Duration = Duration::from_secs(1 << 30);
 
 /// Files on the disk, with all their versions by path.
