@@ -1,4 +1,4 @@
-//! Arguments and outputs of commands that are not of one server.
+//! Arguments and outputs that several commands share.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -13,7 +13,7 @@ fn run(command: &mut Command) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// As a shell passes it with `--config <(generate)`.
+/// With `--config <(generate)` a shell passes the configuration as a pipe.
 #[test]
 fn a_configuration_may_be_a_pipe() {
     for server in ["web", "broker"] {

@@ -46,7 +46,7 @@ fn a_load_is_measured_and_its_profile_used() {
     assert_eq!((&peak["active"], &peak["p99_us"]), (&2.into(), &2000.0.into()));
     assert!(peak["bytes_in_per_operation"].as_f64().unwrap() > 1.0, "{peak}");
 
-    // On another machine it is used as well, with a warning.
+    // A profile that was measured with another kernel is used, with a warning.
     let kernel = file["host"]["kernel"].as_str().unwrap();
     std::fs::write(&out, text.replace(kernel, "another")).unwrap();
     let mut command = bare();
@@ -87,7 +87,7 @@ fn mixes_have_names_and_a_missing_p99_is_reported() {
     assert!(!output.status.success() && errors.contains("2 names and 1 loads"), "{errors}");
 }
 
-/// The load fails once.
+/// The command that generates the load fails once.
 #[test]
 fn a_run_that_fails_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn failures_say_what_to_do() {
     assert!(said.contains("no route") && said.contains("exit status: 7"), "{said}");
     let said = error(profile("true", &out, &address, folder.path()));
     assert!(said.contains("fewer than 50 operations"), "{said}");
-    // Before the first run, which would fail.
+    // An unusable output path is reported before the first run, which would fail here.
     for place in [&folder.path().join("missing/file"), folder.path(), Path::new("/dev/null")] {
         let said = error(profile("true", place, &address, folder.path()));
         assert!(said.contains("cannot write") && !said.contains("operations"), "{said}");

@@ -114,7 +114,7 @@ fn keys_are_fetched_when_they_are_needed() {
         service.answers(200, "", &key_set(&[2]));
         seconds(301).await;
         assert_eq!(reloaded.verify_with(&fetcher, &token(2), 1000).await.as_deref(), Ok("eve"));
-        // Up to their maximum age.
+        // If fetches keep failing, the keys are no longer used after their maximum age.
         service.answers(503, "", "");
         seconds(901).await;
         assert_eq!(reloaded.verify_with(&fetcher, &token(2), 1000).await, Err(KEYS_MISSING));

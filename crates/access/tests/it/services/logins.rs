@@ -50,7 +50,7 @@ fn answers_are_used_for_their_lifetime() {
         let wanted =
             r#"{"clientid":"a&b","password":"apple","peerhost":"10.0.0.1","username":"eve"}"#;
         assert_eq!(body, wanted);
-        // The service refuses the broker, and not the login.
+        // With the status 401 the service refuses the broker itself, so the login remains undecided.
         service.answers(401, "", "");
         assert_eq!(verify("fig").await, Err(Undecided::Unavailable));
         service.requests.borrow_mut().pop();

@@ -54,7 +54,7 @@ fn answers_are_of_one_topic_and_action() {
         let anonymous = Permission { user: None, ..permission("a/b") };
         assert_eq!(ask(anonymous).await, Ok(false));
         assert_eq!((ask(permission("a/c")).await, service.count()), (Ok(false), 4));
-        // A denial ends earlier.
+        // A denial is kept for a shorter time than a permission.
         service.answers(500, "", "");
         seconds(6).await;
         assert_eq!(ask(permission("a/c")).await, Err(Undecided::Unavailable));

@@ -43,7 +43,8 @@ fn limits_are_respected(driver: &'static str) {
     assert_eq!(refused.load(Ordering::Relaxed), 1);
 }
 
-/// An order that replaces a certificate is not made once more without that.
+/// If the authority has reached a limit, a refused order that replaces a certificate is not repeated as an ordinary
+/// one.
 fn a_limit_of_orders(driver: &'static str) {
     let setting = Setting::new(driver, "tls-alpn-01");
     setting.logged("no certificate");
@@ -61,7 +62,7 @@ fn delays_are_forgotten(driver: &'static str) {
         ["429 Too Many Requests\r\nRetry-After: 7200", "503 Service Unavailable"];
     let setting = Setting::new(driver, "tls-alpn-01");
     setting.logged("no certificate");
-    // It is due, so the account is wanted once for the advice of the authority, and once for the order.
+    // The certificate is due, so the server needs its account twice: for the advice on renewal, and for the order.
     let pair = due_certificate(&["a.test", "www.a.test"]);
     fs::write(setting.stored("a.test.pem"), pair).unwrap();
     let refused = refusing_authority(&setting.authority, setting.port, &STATUSES);
@@ -104,7 +105,7 @@ fn a_refused_challenge(driver: &'static str) {
     assert_eq!(authority.end(), 2, "orders");
 }
 
-/// Each attempt asks for another challenge, with the same order.
+/// Each attempt tries another challenge for the same order.
 fn a_challenge_that_is_not_offered(driver: &'static str) {
     let setting = Setting::new(driver, "auto");
     setting.logged("no certificate");
@@ -117,7 +118,7 @@ fn a_challenge_that_is_not_offered(driver: &'static str) {
     }
 }
 
-/// Without a place for the key, no certificate is ordered.
+/// If the key cannot be stored, no certificate is ordered.
 fn a_full_disk_orders_nothing(driver: &'static str) {
     let setting = Setting::new(driver, "tls-alpn-01");
     setting.logged("no certificate");

@@ -165,7 +165,7 @@ fn issued(driver: &'static str, challenge: &'static str) {
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
     if let Some(http) = setting.http {
-        // The responses to the challenges are gone.
+        // The server no longer serves the responses to the challenges.
         let challenges = eventually("the challenges in the log", || {
             let log = fs::read_to_string(setting.home.path().join("log")).ok()?;
             let lines = log.lines().filter(|line| line.ends_with(" 200"));
@@ -230,7 +230,7 @@ fn renewed_as_advised(driver: &'static str) {
     let Some(program) = pebble() else { return };
     let mut setting = Setting::new(driver, "tls-alpn-01");
     setting.logged("no certificate");
-    // The authority connects to one port, also after a restart.
+    // The server needs a fixed port, because the authority connects to the same port after the restart.
     let file = setting.home.path().join("web.toml");
     let text = fs::read_to_string(&file).unwrap();
     let url = format!("https://127.0.0.1:{}", free_port());
@@ -244,7 +244,7 @@ fn renewed_as_advised(driver: &'static str) {
     setting.restart(driver);
     setting.logged("certificate issued, valid for 89 days");
     assert_ne!(certificate(&setting.shown("a.test")), certificate(&first));
-    // Nothing is due any more.
+    // No certificate is due, so this restart causes no order.
     setting.restart(driver);
     eventually("the gauges", || (setting.metric("acme_certificates_missing") == "0").then_some(()));
     assert_eq!(authority.end(), 2, "orders");
@@ -274,7 +274,7 @@ fn renamed_hosts(driver: &'static str) {
     assert_eq!(certificate(&setting.shown("www.a.test")), certificate(&first));
 }
 
-/// A process that waits for another one knows its certificates.
+/// A process that leaves the management of certificates to another process uses the issued ones.
 fn two_processes(driver: &'static str) {
     let Some(program) = pebble() else { return };
     let mut setting = Setting::new(driver, "tls-alpn-01");

@@ -66,7 +66,7 @@ impl Changing {
     }
 }
 
-/// Also those that a reload adds, before any request needs them.
+/// Health checks of a server that a reload adds start before the first request for it.
 fn servers_of_the_proxy_are_checked(driver: &'static str) {
     let site = Site::new();
     site.file("up", "");
@@ -87,7 +87,7 @@ fn servers_of_the_proxy_are_checked(driver: &'static str) {
     says("up again\n");
 }
 
-/// A named pipe, which nobody writes again, and an anonymous one.
+/// A reload keeps a configuration that was read from a pipe, named or not, because the pipe cannot be read again.
 fn a_configuration_from_a_pipe_stays(driver: &'static str) {
     let site = Site::new();
     site.file("file", "content");
@@ -117,7 +117,7 @@ fn a_configuration_from_a_pipe_stays(driver: &'static str) {
     }
 }
 
-/// The cores of the process change, as with a container's quota.
+/// The number of cores available to the process changes, as when a container's quota changes.
 fn the_number_of_workers_stays(driver: &'static str) {
     let site = Site::new();
     let mut command = bare();
