@@ -256,7 +256,7 @@ fn errors_in_password_files_are_reported() {
             &["users: line 1,", "users: line 2,", "MD5", "SHA-1", "htpasswd -B"][..],
         ),
         ("", "127.0.0.1:80", rule, 1, &["no users"]),
-        (USERS, "0.0.0.0:80", rule, 0, &["at 0.0.0.0:80 without TLS"]),
+        (USERS, "0.0.0.0:80", rule, 0, &["0.0.0.0:80 are sent without TLS"]),
         (USERS, "127.0.0.1:80", "[[host.auth]]\nusers = 'none'", 1, &["cannot read", "none"]),
         (USERS, "127.0.0.1:80", "[[host.auth]]\npath = '/'", 2, &["users"]),
         (USERS, "127.0.0.1:80", &format!("{rule}\nrealm = 'a\"b'"), 2, &["realm", "ASCII text"]),

@@ -110,7 +110,7 @@ fn a_configuration_from_a_pipe_stays(driver: &'static str) {
         let mut server = Server::launch_with(command, stdin);
         writer.join().unwrap();
         let said = server.reloaded();
-        assert!(said.contains("a pipe, which is read only at the start"), "{said}");
+        assert!(said.contains("not read again, because it is a pipe"), "{said}");
         assert_eq!(get(server.address, "/file").body, b"content");
         // No further address was opened.
         server.ends_well();
