@@ -26,7 +26,7 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) plan: Option<Arc<Plan>>,
-    /// Number of the plan.
+    /// Version of the plan.
     pub(crate) version: u64,
     pub(crate) has_thread: bool,
     pub(crate) is_stopped: bool,
@@ -37,7 +37,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the plan is another one than `version`. Returns false after `limit`.
+    /// Waits until the version of the plan differs from `version`. Returns false after `limit`.
     pub(crate) fn waits_for_change(&self, version: u64, limit: Duration) -> bool {
         !self.waits_while(limit, |state| state.version == version)
     }

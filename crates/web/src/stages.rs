@@ -44,7 +44,7 @@ const COMPRESSION_QUEUE: usize = 64;
 /// Handles to all stages, copied to each operation that invokes others.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
-    /// Its state is the latency of requests, since they end with a write.
+    /// Its state contains the latencies of requests, because a request ends with a write.
     pub(crate) network: SharedStage<Times>,
     /// HTTP/2 and HTTP/3 connections, and the endpoints of QUIC. This stage comes before control: the wavefront first
     /// answers the requests of a turn there and sends their responses together when it returns here.
@@ -68,7 +68,7 @@ pub(crate) struct AcceptStages {
 }
 
 impl Stages {
-    /// Declares all stages, and the limit on the requests that begin.
+    /// Declares all stages, and the admission control, which rejects requests above a queue delay.
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,

@@ -27,7 +27,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(86_400);
 /// Minimum time between two fetches that tokens with unknown keys cause.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Delays after failures, which double.
+/// Delays after failures. Each delay is twice the previous one.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
@@ -74,8 +74,8 @@ impl fmt::Debug for RemoteKeys {
 
 impl RemoteKeys {
     /// The keys at the URL of `endpoint`. Starts with the keys of `earlier`, if it has the same URL and authorities,
-    /// until the next fetch, which may begin at once. If fetches fail, keys are used up to `max_age` after their own
-    /// fetch.
+    /// until the next fetch, which may begin at once. If fetches fail, keys are used up to `max_age` after the fetch
+    /// that returned them.
     pub fn new(endpoint: Endpoint, max_age: Duration, earlier: Option<&Self>) -> Self {
         let same = earlier.filter(|earlier| earlier.endpoint.is_as(&endpoint));
         let state = same.map(|earlier| earlier.state.clone()).unwrap_or_default();
@@ -129,7 +129,7 @@ impl RemoteKeys {
             let result = Err(Some("the fetch could not be started".into()));
             let guard = Fetching { keys: self.clone(), result, begun: now(), at: now() };
             let own = fetcher.clone();
-            // If the stage is full, the dropped guard answers those that wait.
+            // If the stage is full, the dropped guard answers the logins that wait.
             let _ = fetcher.stage.dispatch(move |_| guard.run(own));
         }
         waits && answer.await.is_some()
@@ -150,7 +150,7 @@ impl RemoteKeys {
         Ok((KeySet::parse(&answer.body, false)?, lifetime.clamp(MIN_LIFETIME, MAX_LIFETIME)))
     }
 
-    /// Stores the result of a fetch, and answers those that wait.
+    /// Stores the result of a fetch, and answers the logins that wait.
     fn ended(&self, result: Fetched, (begun, at): (Duration, Duration)) {
         let mut state = self.state();
         state.is_fetching = false;

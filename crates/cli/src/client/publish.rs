@@ -148,7 +148,7 @@ impl Sending<'_> {
             }
             let stdin = io::stdin();
             let input = (has_room && !source.is_ended()).then(|| stdin.as_fd());
-            // Each answer and each progress of the transfer restarts the timeout. Waiting for input has none.
+            // Every answer and any progress of the transfer restart the timeout. Waiting for input has no timeout.
             let until = (!is_done).then(|| Instant::now() + timeout);
             match self.connection.next(until, input)? {
                 Event::Packet(received) => self.answered(&received)?,

@@ -80,7 +80,7 @@ impl Wire {
         matches!(self, Self::Tls(sealed) if sealed.conn.wants_write())
     }
 
-    /// Sends as much buffered data as the socket takes. Returns whether it took any. An error shows when reading.
+    /// Sends as much buffered data as the socket takes. Returns whether it took any. The next read reports an error.
     pub(super) fn send_buffered(&mut self) -> bool {
         let mut took = false;
         if let Self::Tls(sealed) = self {

@@ -112,7 +112,7 @@ impl Table {
     }
 }
 
-/// A read-write lock that prefers writers, which a reader holds. Thread 0 is the writer, thread 1 another reader.
+/// A read-write lock that prefers writers and is held by a reader. Thread 0 is the writer, thread 1 another reader.
 struct Preferring {
     table: Table,
     /// Whether the writer waits, and whether it has had the lock.

@@ -24,21 +24,21 @@ pub struct Proxy {
     pub strip_prefix: bool,
     /// Whether the servers get the client's `Host`; otherwise they get the host of their URL.
     pub preserve_host: bool,
-    /// Size of a request's body, in bytes; larger ones are answered with 413.
+    /// Maximum size of a request body, in bytes; requests with larger ones get 413.
     pub max_body: u64,
     /// Minimum average rate at which a client must send a body, in bytes per second; zero for no minimum.
     pub min_body_rate: u64,
-    /// Requests in progress at each server, of all workers together.
+    /// Maximum number of requests in progress at each server, over all workers.
     pub max_requests: usize,
-    /// Tunnels at each server, of all workers together, that do not count as requests in progress.
+    /// Maximum number of tunnels at each server, over all workers, that do not count as requests in progress.
     pub max_tunnels: usize,
-    /// Requests that may wait while every server has [`max_requests`](Self::max_requests) in progress.
+    /// Maximum number of requests that wait while every server has [`max_requests`](Self::max_requests) in progress.
     pub max_queue: usize,
-    /// Unused connections kept to each server.
+    /// Maximum number of unused connections that are kept to each server.
     pub max_idle: usize,
     /// Time for which an unused connection is kept.
     pub keep_alive: Duration,
-    /// Time to wait in the queue, and to connect.
+    /// Maximum time to wait for a free server, and to connect.
     pub connect_timeout: Duration,
     /// Time from the request to the head of the response.
     pub response_timeout: Duration,

@@ -69,7 +69,7 @@ struct Stream {
 }
 
 impl Sink {
-    /// Opens the log, and with `signals` handles SIGUSR1. Lost lines count in `lost`.
+    /// Opens the log, and with `signals` handles SIGUSR1. `lost` counts lost lines.
     ///
     /// # Errors
     /// As `open(2)`.

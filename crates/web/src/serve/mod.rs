@@ -104,8 +104,8 @@ impl Server {
         Self { stages, accept_stages, current, kinds, open, has_begun: Arc::default(), quic }
     }
 
-    /// Serves HTTP/3 on this processor until the program shuts down, if [`Config::http3`] is set. `socket` is one of a
-    /// group of `processors` sockets ([`bind_quic`](phalanx::net::bind_quic)), that with the number of this processor.
+    /// Serves HTTP/3 on this processor until the program shuts down, if [`Config::http3`] is set. `socket` is the one
+    /// with the number of this processor in a group of `processors` sockets ([`bind_quic`](phalanx::net::bind_quic)).
     ///
     /// # Errors
     /// If the operation is refused.

@@ -30,13 +30,13 @@ impl SharedLimit {
         count < self.own || self.taken.load(Relaxed) < self.common
     }
 
-    /// Takes one for a worker that uses `count`, unless the limit is reached.
+    /// Takes one unit for a worker that uses `count` units, unless the limit is reached.
     pub(super) fn try_take(&self, count: usize) -> bool {
         let add = |taken| (taken < self.common).then_some(taken + 1);
         count < self.own || self.taken.fetch_update(Relaxed, Relaxed, add).is_ok()
     }
 
-    /// Gives one back for a worker that has used `count`, including it.
+    /// Returns one unit of a worker that uses `count` units, including this one.
     pub(super) fn give_back(&self, count: usize) {
         if count > self.own {
             self.taken.fetch_sub(1, Relaxed);

@@ -20,14 +20,14 @@ use crate::thread::Thread;
 use crate::waiting::key::IN;
 
 const MSG_DONTWAIT: i32 = 0x40;
-/// The flags of a call of the program without flags.
+/// The flags with which a call that has none is executed.
 const PLAIN: usize = MSG_DONTWAIT as usize;
 const MSG_WAITALL: i32 = 0x100;
 const MSG_OOB: i32 = 1;
 const MSG_ERRQUEUE: i32 = 0x2000;
 /// Flags of calls to receive that return at once.
 pub(super) const NEVER_WAITS: i32 = MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE;
-/// Flag of a call that also connects the socket and waits for that.
+/// A call to send with this flag first connects the socket, and waits until it is connected.
 pub(super) const MSG_FASTOPEN: i32 = 0x2000_0000;
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

@@ -222,8 +222,8 @@ unsafe extern "C" fn recvmsg(descriptor: i32, message: *mut u8, flags: i32) -> i
     repeat(thread, descriptor, IN, SO_RCVTIMEO, attempt).map_or_else(native, sys::result)
 }
 
-/// Receives until a buffer is full, as a blocking call with `MSG_WAITALL` does on a stream. `None` if the C library is to
-/// do it.
+/// Receives until a buffer is full, as a blocking call with `MSG_WAITALL` does on a stream. Returns `None` if the C
+/// library must do it.
 pub(super) fn receive_all(
     descriptor: i32,
     data: *mut u8,
@@ -279,9 +279,10 @@ pub(super) fn receive_all(
 enum Arrived {
     Bytes,
     Nothing,
-    /// The end of the stream, or a failure, which the attempt would take.
+    /// The end of the stream, or a failure. An attempt would consume the failure, which the next call has to report.
     End,
-    /// A failure, or a message in the queue of errors, during which the kernel waits for more bytes.
+    /// A failure that does not end the stream, or a message in the error queue. The kernel continues to wait for bytes
+    /// then.
     Error,
 }
 
