@@ -127,8 +127,8 @@ impl TlsStages {
         call.await.map_err(HandshakeError::Call)?.map_err(HandshakeError::Failed)
     }
 
-    /// Starts a check whether certificates have changed, if the last check is old enough. For handshakes that these
-    /// stages do not perform.
+    /// Starts a check for changed certificates, if the last check is old enough. For handshakes that these stages do
+    /// not perform.
     pub fn check_if_due(self) {
         // If the stage is full, its handshakes request the check.
         let _ = self.handshakes.dispatch(move |handshakes| async move {

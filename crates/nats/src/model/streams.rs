@@ -69,7 +69,7 @@ impl Streams {
         self.lagging = lags.then(known);
     }
 
-    /// Processes a message if it is a request, or of a stream's subject. Returns the answer.
+    /// Processes a message if it is a request, or if a stream stores its subject. Returns the answer.
     pub(super) fn take(
         &mut self,
         subject: &str,

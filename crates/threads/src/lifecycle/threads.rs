@@ -39,12 +39,12 @@ pub(crate) fn count_new() {
     LIVE.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Uncounts a thread that could not be created.
+/// Stops counting a thread that could not be created.
 pub(crate) fn discount() {
     LIVE.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Uncounts the calling thread at its end.
+/// Stops counting the calling thread at its end.
 pub(crate) fn observe_end() {
     thread::current().announces_end.store(true, Ordering::SeqCst);
     unsafe {
@@ -52,7 +52,8 @@ pub(crate) fn observe_end() {
     };
 }
 
-/// Uncounts the calling thread, whose destructors do not run. Returns whether it is the last one of an active process.
+/// Stops counting the calling thread, whose destructors do not run. Returns whether it is the last one of an active
+/// process.
 pub(crate) fn end_last() -> bool {
     activation::is_active() && LIVE.fetch_sub(1, Ordering::SeqCst) == 1
 }

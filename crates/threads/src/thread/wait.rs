@@ -22,7 +22,8 @@ impl Wait {
     }
 }
 
-/// Records that a node was taken out of the table, or a notification was taken, which may be those of interrupted code.
+/// Records that a handler has removed a node from the table or consumed a notification, which may belong to interrupted
+/// code.
 #[inline]
 pub(crate) fn disturb(thread: &Thread) {
     thread.disturbances.set(thread.disturbances.get().wrapping_add(1));

@@ -52,7 +52,8 @@ impl FileStages {
     }
 }
 
-/// The number of partitions of a cache with this many bytes: at least one for each worker, so that all load files.
+/// The number of partitions of a cache with this many bytes: at least one for each worker, so that all workers load
+/// files.
 fn partitions(cache_bytes: usize, workers: usize) -> usize {
     (cache_bytes / MIN_PARTITION_BYTES).clamp(workers, workers * DEFAULT_PARTITIONS_PER_PROCESSOR)
 }

@@ -26,7 +26,7 @@ impl Connection {
             None => IoTimeout::after(timeouts.idle).until_shutdown(),
             Some(begun) => IoTimeout::after(timeouts.request.saturating_sub(now() - begun)),
         };
-        // Between two requests, the connection has no state but its socket.
+        // Between two requests, the connection has no state except its socket.
         let may_move =
             has_answered && self.input.is_empty() && self.https.is_none() && !self.peer.is_named;
         let received = match may_move {

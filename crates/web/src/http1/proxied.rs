@@ -63,7 +63,7 @@ impl Connection {
         };
         let Finished { out, body, end } = match exchange.start().await {
             Ok(finished) => finished,
-            // The operation limit is reached. The exchange has not begun, but its input is lost with it.
+            // The operation limit is reached. The exchange has not begun, but the input that was moved to it is lost.
             Err(CallError::Full { .. }) => {
                 self.taken = 0;
                 self.out.buffer.begin();

@@ -33,7 +33,7 @@ pub(super) async fn tunnel(client: TunnelEnd<'_>, server: TunnelEnd<'_>, idle: D
     sent.get()
 }
 
-/// Relays bytes in one direction until the end of the stream, and then the end.
+/// Relays bytes in one direction until the end of the stream, and then relays the end.
 async fn pump(
     mut bytes: Vec<u8>,
     from: &Wire,

@@ -32,7 +32,7 @@ pub(crate) struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Counts the request for the limit of its client.
+    /// Counts the request towards the limit of its client.
     ///
     /// # Errors
     /// If there are too many: the time until the next one is admitted.
@@ -56,8 +56,8 @@ impl RequestContext<'_> {
     }
 }
 
-/// Admits the client of a request, and counts the request for its limit. Returns false if it is refused; the response,
-/// with the `fields` of the host, is then already written.
+/// Admits the client of a request, and counts the request towards the client's limit. Returns false if it is refused;
+/// the response, with the `fields` of the host, is then already written.
 #[inline]
 pub(crate) fn admit_client<'a>(
     out: &mut ResponseBuffer,

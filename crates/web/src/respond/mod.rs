@@ -1,4 +1,4 @@
-//! Requests and their responses, whatever the protocol.
+//! Requests of all protocols, and their responses.
 //!
 //! A request of any protocol is admitted (`admit.rs`) and answered ([`respond`]). The response is written to a
 //! [`ResponseWriter`], which encodes it for the protocol of the connection, sends it, and knows its status and

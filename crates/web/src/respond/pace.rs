@@ -70,7 +70,7 @@ impl Pace {
         self.within_rate(self.piece.saturating_sub(step.waited), bytes)
     }
 
-    /// The shorter of `limit` and the time in which the minimum rate permits to send `bytes`.
+    /// The shorter of `limit` and the time that is left for `bytes` at the minimum rate.
     fn within_rate(&self, limit: Duration, bytes: u64) -> Duration {
         if self.rate == 0 {
             return limit;

@@ -78,8 +78,8 @@ impl From<Dir> for Root {
 fn trust(proxy: &Proxy) -> Result<Option<Trust>, CertificateError> {
     let load = || {
         let path = proxy.authorities.as_deref();
-        // Read before the authorities are loaded, so that the next reload notices a change between the two. An error is
-        // reported by the loading.
+        // Read before the authorities are loaded, so that the next reload notices a change between the two. Loading
+        // them reports errors.
         let authorities = path.and_then(|path| std::fs::read(path).ok());
         let connector = Connector::load(path, None, &[b"http/1.1"])?;
         Ok(Trust { connector, authorities })

@@ -47,7 +47,7 @@ pub(crate) struct Buffers {
 /// Sends the responses in `buffers`, if any, and then appends received bytes. Combined in one call, because nearly
 /// every response is followed by a wait for the next request.
 ///
-/// If `MAY_MOVE`, the connection has no state but its socket once the responses are sent, and it is offered to the
+/// If `MAY_MOVE`, the connection has no state except its socket once the responses are sent, and it is offered to the
 /// other processors. It is a constant, because a variable would enlarge the future of every connection.
 pub(crate) async fn send_and_receive<const MAY_MOVE: bool>(
     stages: Stages,

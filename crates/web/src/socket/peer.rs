@@ -45,7 +45,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Counts a request for the limit of the address, if the connection is counted in the same table.
+    /// Counts a request towards the limit of the address, if the connection is counted in the same table.
     ///
     /// # Errors
     /// If there are too many: the time until the next one is admitted.

@@ -55,7 +55,7 @@ impl<'a> Search<'a> {
     /// rest.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub(crate) async fn connect(
         &mut self,
         group: &Arc<Group>,

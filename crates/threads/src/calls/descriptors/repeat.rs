@@ -20,7 +20,7 @@ pub(super) const AGAIN: isize = -(sys::EAGAIN as isize);
 const MSG_NOSIGNAL: usize = 0x4000;
 const SIGPIPE: u32 = 13;
 
-/// Repeats an attempt that does not block until it returns something other than `EAGAIN`. `None` if the C library is to
+/// Repeats an attempt that does not block until it returns something other than `EAGAIN`. `None` if the C library must
 /// continue.
 pub(super) fn repeat(
     thread: &Thread,
