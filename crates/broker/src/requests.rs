@@ -50,7 +50,7 @@ pub(crate) enum Item {
     HandOver(HandingOver),
     /// Divides the messages of this node between the copies of a session that moves from it, if all other nodes have these
     /// journals.
-    Cut(Cut, BTreeSet<String>),
+    Cut(Box<(Cut, BTreeSet<String>)>),
     /// Returns the subscriptions of a client with these keys.
     Subscriptions { client: ClientKey, keys: Vec<Box<str>> },
     /// A client with shared subscriptions connected or disconnected.

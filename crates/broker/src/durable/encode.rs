@@ -144,14 +144,14 @@ pub(crate) fn put_session<'m>(
 }
 
 /// Appends the record of a session for another node: without its wills.
-pub(crate) fn put_moving(entry: &mut Entry, session: &Session) {
+pub(crate) fn put_moving(entry: &mut Entry, session: &Session, will: Option<&Will>) {
     let (user, moves) = (session.user.as_deref(), (session.moves, 0));
     entry.push(&Record::Session {
         session: SessionId(session.number),
         client: &session.client_id,
         expiry: session.expiry,
         left: session.left,
-        will: &Extras::write((None, user, None), moves, [].into_iter()),
+        will: &Extras::write((will, user, None), moves, [].into_iter()),
     });
 }
 

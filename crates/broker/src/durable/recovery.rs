@@ -69,7 +69,7 @@ pub(crate) struct RecoveredSession {
 }
 
 /// Maximum number of messages of a session that arrives. IDs have 64 bits.
-const MAX_ARRIVING: usize = 1 << 32;
+const MAX_ARRIVING: u64 = 1 << 32;
 
 impl RecoveredSession {
     fn new(client_id: Arc<str>, number: u64) -> Self {
@@ -111,10 +111,10 @@ impl RecoveredSession {
     }
 
     /// The number of IDs that it needs: of a session that arrives from another node, the messages come later.
-    pub(crate) fn ids(&self) -> usize {
+    pub(crate) fn ids(&self) -> u64 {
         match self.moving {
             Moving::Arriving { .. } => MAX_ARRIVING,
-            _ => self.deliveries(),
+            _ => self.deliveries() as u64,
         }
     }
 

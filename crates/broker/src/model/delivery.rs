@@ -6,7 +6,7 @@ use std::sync::Arc;
 use phalanx_mqtt::QoS;
 
 use crate::model::client_key::ClientKey;
-use crate::model::message::Message;
+use crate::model::message::{Message, Source};
 
 /// A message for one client.
 #[derive(Debug)]
@@ -81,6 +81,12 @@ impl DeliveryBatch {
         self.messages.shrink_to(POOL_ITEM_CAP);
         self.deliveries.clear();
         self.deliveries.shrink_to(POOL_ITEM_CAP);
+    }
+
+    /// Whether the batch has to be delivered: a delivery is recorded, or is a cut, which is for several sessions.
+    pub(crate) fn must_arrive(&self) -> bool {
+        self.deliveries.iter().any(|own| own.number != 0)
+            || self.messages.iter().any(|message| message.source == Source::Cut)
     }
 
     /// Adds a delivery. All deliveries of a message are added consecutively.

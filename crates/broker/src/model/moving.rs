@@ -67,6 +67,14 @@ impl Moving {
         matches!(self, Self::Given(_) | Self::Arriving { .. })
     }
 
+    /// The token of the move that is under way.
+    pub(crate) fn token(&self) -> Option<&str> {
+        match self {
+            Self::No | Self::Arrived(_) => None,
+            Self::Leaving(token) | Self::Given(token) | Self::Arriving { token, .. } => Some(token),
+        }
+    }
+
     /// Whether the move with this token has begun, and nothing was given to the other node.
     pub(crate) fn is_leaving(&self, token: &str) -> bool {
         matches!(self, Self::Leaving(own) if **own == *token)

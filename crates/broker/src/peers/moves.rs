@@ -9,9 +9,13 @@ use phalanx::time::now;
 use crate::access::Identity;
 use crate::lock::lock;
 use crate::model::client_key::ClientKey;
+use crate::peers::claims::fitting;
 
 /// Maximum number of sessions that wait to be looked for, of those that were given.
 const MAX_AT_ONCE: usize = 1000;
+
+/// Maximum bytes of their names, which have to fit one message of NATS.
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Maximum number of remembered sessions that were given and have ended.
 const MAX_PASSED: usize = 64 * 1024;
@@ -26,7 +30,7 @@ struct State {
     sessions: BTreeMap<Arc<str>, ClientKey>,
     /// The sessions that were given to another node, since when this is known, and the tokens of the moves.
     given: HashMap<Identity, (Duration, Arc<str>)>,
-    /// The numbers of moves of those that ended because another node has them, and when; the latest last in `order`.
+    /// The numbers of moves of those that have ended, and when; the latest last in `order`.
     passed: HashMap<Identity, (Duration, u32)>,
     order: VecDeque<(Duration, Identity)>,
 }
@@ -87,8 +91,8 @@ impl Moves {
             old.map(|(client, (since, token))| (*since, client.clone(), token.clone())).collect()
         };
         all.sort_by(|(a, one, _), (b, other, _)| (a, &one.client).cmp(&(b, &other.client)));
-        let oldest = all.into_iter().take(MAX_AT_ONCE);
-        oldest.map(|(_, client, token)| (client, token)).collect()
+        let count = fitting(all.iter().map(|(_, client, _)| client), MAX_AT_ONCE, MAX_BYTES);
+        all.into_iter().take(count).map(|(_, client, token)| (client, token)).collect()
     }
 }
 

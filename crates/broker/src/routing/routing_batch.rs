@@ -273,14 +273,13 @@ impl RoutingBatch {
     }
 
     /// Takes a partition's batch back: cleared if it was delivered, or unchanged for a retry if the partition
-    /// was full and some deliveries are recorded, because recorded deliveries cannot be refused. Returns
-    /// false if deliveries were lost.
+    /// was full and the batch must arrive. Returns false if deliveries were lost.
     fn take_back(&mut self, partition: usize, handed: Result<(), CallError>) -> bool {
         let lent = Arc::get_mut(&mut self.lent[partition]);
         let Some(mut batch) = lent.map(std::mem::take) else { return handed.is_ok() };
         match handed {
             Ok(()) => batch.clear(),
-            Err(CallError::Full { .. }) if batch.deliveries.iter().any(|own| own.number != 0) => (),
+            Err(CallError::Full { .. }) if batch.must_arrive() => (),
             Err(_) => return false,
         }
         self.batches[partition] = batch;

@@ -110,7 +110,8 @@ fn route(
                 continue;
             }
             Item::HandOver(own) => router.hand_over(own, &mut batch.batches, (policy, now)),
-            Item::Cut(cut, journals) => {
+            Item::Cut(own) => {
+                let (cut, journals) = *own;
                 let nodes = router.cut(&cut, &journals, &mut batch.batches);
                 batch.add_answer(reply, Answer::Cut(nodes));
                 continue;

@@ -15,8 +15,8 @@ use phalanx_store::Recovered;
 use crate::access::Identity;
 use crate::cluster::asking::Found;
 use crate::cluster::intervals::TICKS;
-use crate::cluster::moving::Moves;
 use crate::cluster::moving::requests::{Request, Step, ask, parted, tell};
+use crate::cluster::moving::{LOOK_INTERVAL, Moves, longer};
 use crate::cluster::node::Node;
 use crate::durable::recovery::{RecoveredSession, RecoveredState};
 use crate::durable::{Clocks, Lsn};
@@ -31,9 +31,6 @@ use crate::session::partition::moving::NotNow;
 
 /// Maximum number of sessions that arrive at once, because of the memory for their states. Others wait.
 const MAX_ARRIVING: usize = 64;
-
-/// Interval at which the new node looks for the marks and the filters of other nodes.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Begins to move a session here, and answers the question when it is done. Returns the question if it has to wait.
 pub(in crate::cluster) fn arrive(
@@ -118,7 +115,9 @@ async fn move_here(
         ask((node, moves), &from.node, &Request { step, ..request.clone() }, limit).await
     };
     let (stages, interest) = (node.context.stages, &node.peers.interest);
+    let may_have_arrived = Cell::new(false);
     let joined = async {
+        accepts(node)?;
         // Otherwise the client would be disconnected for nothing.
         known(node, kept, (0, limit)).await.ok_or(NotNow::Over)?;
         let left = step(Step::Leave).await?;
@@ -137,16 +136,27 @@ async fn move_here(
         nodes.extend(kept.journals().ok_or(NotNow::Over)?);
         nodes.insert(own.clone());
         let nodes: Vec<_> = nodes.into_iter().collect();
+        while node.context.wal.is_backlogged() && now() < limit {
+            sleep(RETRY_DELAY).await;
+        }
+        accepts(node)?;
         let offered = Arc::new(Mutex::new(Some(session)));
+        let mut pause = LOOK_INTERVAL;
         while now() < limit {
             let (client, token) = (client.clone(), token.clone());
             let arrived = stages.sessions.arrive(client, token, (offered.clone(), nodes.clone()));
             match arrived.await {
                 Ok(Ok(lsn)) => return Ok(lsn),
-                Ok(Err(NotNow::Busy)) => sleep(LOOK_INTERVAL).await,
+                Ok(Err(NotNow::Busy)) => {
+                    sleep(pause).await;
+                    pause = longer(pause);
+                }
                 Err(_) if lock(&offered).is_some() => sleep(RETRY_DELAY).await,
                 Ok(Err(why)) => return Err(why),
-                Err(_) => return Err(NotNow::Over),
+                Err(_) => {
+                    may_have_arrived.set(true);
+                    return Err(NotNow::Over);
+                }
             }
         }
         Err(NotNow::Over)
@@ -157,8 +167,10 @@ async fn move_here(
         while give_up().await.is_err() && !is_draining() {
             sleep(RETRY_DELAY).await;
         }
-        // Only now: the holder may use its session at once.
-        tell(node, &from.node, &Request { step: Step::Stay, ..request.clone() });
+        // Only now: the holder may use its session at once. If it hears nothing, it asks where the session is.
+        if !may_have_arrived.get() {
+            tell(node, &from.node, &Request { step: Step::Stay, ..request.clone() });
+        }
         return joined.map(|_| ());
     };
     let wal = node.context.wal.clone();
@@ -174,6 +186,8 @@ async fn move_here(
         answer(Whereabouts::Unknown);
         return Ok(());
     }
+    // The holder ends its copy, even if the client has gone. First, because a later claim of another node ends this copy.
+    node.peers.claims.add(client, time_of_day(), now());
     let arrived = || stages.sessions.arrived(client.clone(), token.clone());
     let has_arrived = loop {
         match arrived().await {
@@ -187,10 +201,14 @@ async fn move_here(
         return Ok(());
     }
     kept.metrics.moved.add(1);
-    // The holder ends its copy, even if the client has gone.
-    node.peers.claims.add(client, time_of_day(), now());
     answer(Whereabouts::Here);
     Ok(())
+}
+
+/// Whether this node's journal has space for a session and is written. Otherwise the session stays where it is of use.
+fn accepts(node: &Node) -> Result<(), NotNow> {
+    let wal = &node.context.wal;
+    if wal.is_full() || wal.is_behind() { Err(NotNow::Over) } else { Ok(()) }
 }
 
 /// Adds the copy of a session. `None` if it is not known whether it was added.

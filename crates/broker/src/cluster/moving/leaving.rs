@@ -17,6 +17,7 @@ use crate::access::Identity;
 use crate::cluster::intervals::{HELLOS, TICKS};
 use crate::cluster::moving::Moves;
 use crate::cluster::moving::requests::{Answer, Head, Request, Step, joined, subject};
+use crate::cluster::moving::{LOOK_INTERVAL, longer};
 use crate::cluster::node::Node;
 use crate::kept::state::Kept;
 use crate::model::moving::Cut;
@@ -29,9 +30,6 @@ const MAX_LEAVING: usize = 64;
 /// Maximum number of subscriptions in one question to the router.
 const CHUNK: usize = 1024;
 
-/// Interval at which the holder looks for the marks of other nodes.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
-
 /// A session that leaves.
 pub(super) struct Leaving {
     token: Arc<str>,
@@ -39,6 +37,10 @@ pub(super) struct Leaving {
     begun: Duration,
     /// An operation serves a request.
     is_busy: Cell<bool>,
+    /// The client was disconnected.
+    leaves: Cell<bool>,
+    /// The other node has given up.
+    is_over: Cell<bool>,
     /// The answers to the steps that are done.
     subscriptions: RefCell<Option<Rc<[u8]>>>,
     nodes: RefCell<Option<Vec<String>>>,
@@ -67,6 +69,9 @@ fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
         return;
     }
     let known = moves.leaving.borrow().get(&*request.token).cloned();
+    if known.is_none() && request.step == Step::Leave {
+        forget_ended(node, moves);
+    }
     let leaving = match (known, request.step) {
         (Some(known), _) => known,
         (None, Step::Leave) if moves.leaving.borrow().len() < MAX_LEAVING => {
@@ -76,6 +81,8 @@ fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
                 owner: Identity { user, client: request.client.as_str().into() },
                 begun: now(),
                 is_busy: Cell::new(false),
+                leaves: Cell::new(false),
+                is_over: Cell::new(false),
                 subscriptions: RefCell::default(),
                 nodes: RefCell::default(),
                 state: RefCell::default(),
@@ -87,20 +94,27 @@ fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
         (None, Step::Stay) => return,
         (None, _) => return reply(node, message.reply, &Answer::Over),
     };
-    // Repeated meanwhile.
-    if request.step != Step::Stay && leaving.is_busy.replace(true) {
+    if request.step == Step::Stay {
+        leaving.is_over.set(true);
+    }
+    // It is repeated; and a step that is under way ends with the move.
+    if leaving.is_busy.replace(true) {
         return;
     }
     let (own, of, to) = (node.clone(), leaving.clone(), message.reply.map(str::to_owned));
     let moves = moves.clone();
     let served = node.context.stages.control.dispatch(move |_| async move {
-        if request.step == Step::Stay {
-            return end(&own, &moves, &of).await;
-        }
-        let done = serve((&own, &kept), &of, &request).await;
+        let done = match of.is_over.get() {
+            true => Err(NotNow::Over),
+            false => serve((&own, &kept), &of, &request).await,
+        };
         let answer = match &done {
+            _ if of.is_over.get() => {
+                end(&own, &moves, &of).await;
+                Answer::Over
+            }
             Ok(bytes) => Answer::part(bytes, request.offset),
-            Err(NotNow::Busy) => Answer::Wait,
+            Err(NotNow::Busy | NotNow::Routing) => Answer::Wait,
             Err(why) => {
                 end(&own, &moves, &of).await;
                 if *why == NotNow::Again { Answer::Again } else { Answer::Over }
@@ -155,9 +169,12 @@ async fn serve(
 
 async fn leave(node: &Node, own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
     let (stages, busy) = (node.context.stages, |_| NotNow::Busy);
-    let (owner, token) = (own.owner.clone(), own.token.clone());
-    let left = stages.sessions.begin_leaving(owner, token, stages.routing).await;
-    let Left { key, number, mut record, keys } = left.map_err(busy)??;
+    let (owner, token) = (own.owner.clone(), (own.token.clone(), own.leaves.get()));
+    let left = stages.sessions.begin_leaving(owner, token, stages.routing).await.map_err(busy)?;
+    if matches!(left, Ok(_) | Err(NotNow::Routing)) {
+        own.leaves.set(true);
+    }
+    let Left { key, number, mut record, keys } = left?;
     for keys in keys.chunks(CHUNK) {
         let (count, keys) = (keys.len(), keys.to_vec());
         let asked = stages.routing.call(Item::Subscriptions { client: key, keys }).await;
@@ -191,7 +208,7 @@ async fn cut((node, kept): (&Node, &Kept), own: &Leaving, request: &Request) -> 
     let (from, to) = (request.from.clone(), request.to.clone());
     let cut = Cut { token: own.token.to_string(), from, to, by: by.clone(), at };
     let journals = kept.journals().ok_or(NotNow::Busy)?;
-    let nodes = node.context.stages.routing.call(Item::Cut(cut, journals)).await;
+    let nodes = node.context.stages.routing.call(Item::Cut(Box::new((cut, journals)))).await;
     let requests::Answer::Cut(mut nodes) = nodes.map_err(|_| NotNow::Busy)? else {
         return Err(NotNow::Busy);
     };
@@ -206,7 +223,7 @@ async fn cut((node, kept): (&Node, &Kept), own: &Leaving, request: &Request) -> 
 /// Gives the session, once all nodes have divided their messages.
 async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
     let sessions = node.context.stages.sessions;
-    let until = now() + node.timeout / TICKS / 2;
+    let (until, mut pause) = (now() + node.timeout / TICKS / 2, LOOK_INTERVAL);
     let (entry, lsn, nodes) = loop {
         let Some(mut nodes) = own.nodes.borrow().clone() else { return Err(NotNow::Over) };
         if own.is_old(node) {
@@ -226,7 +243,10 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
         let given = sessions.give(own.owner.clone(), own.token.clone(), nodes.clone()).await;
         match given.map_err(|_| NotNow::Busy)? {
             Ok((entry, lsn)) => break (entry, lsn, nodes),
-            Err(NotNow::Busy) if now() < until => sleep(LOOK_INTERVAL).await,
+            Err(NotNow::Busy) if now() < until => {
+                sleep(pause).await;
+                pause = longer(pause);
+            }
             Err(why) => return Err(why),
         }
     };
@@ -250,21 +270,20 @@ async fn end(node: &Node, moves: &Moves, own: &Leaving) {
     moves.leaving.borrow_mut().remove(&own.token);
 }
 
+/// Forgets the moves after which the session is the other node's: they would take the place of others.
+fn forget_ended(node: &Node, moves: &Moves) {
+    let is_here = |own: &Leaving| node.peers.moves.session(&own.token).is_some();
+    let has_given = |own: &Leaving| own.state.borrow().is_some() && !own.is_busy.get();
+    moves.leaving.borrow_mut().retain(|_, own| !has_given(own) || is_here(own));
+}
+
 /// Ends moves that take too long, until shutdown.
 pub(in crate::cluster) async fn tend(node: Rc<Node>, moves: Rc<Moves>) {
     loop {
+        forget_ended(&node, &moves);
         let all: Vec<_> = moves.leaving.borrow().values().cloned().collect();
         for own in all {
-            let is_here = node.peers.moves.session(&own.token).is_some();
-            if own.is_busy.get() {
-                continue;
-            }
-            if own.state.borrow().is_some() && !is_here {
-                // The session is the other node's.
-                moves.leaving.borrow_mut().remove(&own.token);
-                continue;
-            }
-            if !own.is_old(&node) {
+            if own.is_busy.get() || !own.is_old(&node) {
                 continue;
             }
             if own.state.borrow().is_none() {

@@ -12,7 +12,8 @@
 //! 3. N asks H to *cut*. At one moment, H's router puts a mark (`Cut`) into the session's queue and into its lanes to all
 //!    other nodes. When H's mark reaches N or X, their routers put marks of their own into their lanes to H and to N, and N's
 //!    router puts one into the copy's queue. Both queues receive the marks. A message from P is therefore ahead of P's mark
-//!    in both queues, or behind it in both. Only the first mark of a node counts; a repeated one changes nothing.
+//!    in both queues, or behind it in both. Only the first mark of a node counts; a repeated one changes nothing. A queue takes
+//!    no mark of another move: the router may have sent it just before that move ended.
 //! 4. H waits until its queue has the marks of all nodes whose journals are not adopted. Then the queue has all messages that
 //!    were routed before a mark, and X has routed everything that H sent it before: messages of a publisher that moves stay
 //!    in order. H records that the session is *given* and sends its state up to the marks: unfinished messages, packet
@@ -46,6 +47,8 @@
 //! | H after that | N has the state or gives up; H, or the node that adopts its journal, asks all nodes |
 //! | X | N gives up. The queues are joined within half of the timeout, and a journal is adopted no earlier than the timeout after its node's last message, so the nodes that take part do not change after the first mark |
 //!
+//! N begins no move, and completes none, while its journal is full or late: the session is of more use at H.
+//!
 //! A session with shared subscriptions does not move: H and N would both be members of the group, and a message given to the
 //! copy would be lost if N gave up. A session that waits for messages of a lost node does not move either.
 //!
@@ -65,10 +68,23 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::access::Identity;
 use crate::cluster::moving::leaving::Leaving;
 use crate::cluster::moving::requests::Calls;
+
+/// First interval at which a node looks for the marks and the filters of other nodes.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Maximum interval at which a node looks for marks, or repeats a request that the holder cannot fulfil yet. Looking for marks
+/// searches the session's queue.
+const MAX_INTERVAL: Duration = Duration::from_millis(32);
+
+/// The interval that follows one at whose end there was nothing.
+fn longer(interval: Duration) -> Duration {
+    (interval * 5 / 4).min(MAX_INTERVAL)
+}
 
 /// The moves from and to this node.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use phalanx_nats::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::intervals::TICKS;
-use crate::cluster::moving::Moves;
+use crate::cluster::moving::{Moves, longer};
 use crate::cluster::node::Node;
 use crate::cluster::other::VERSION;
 use crate::session::partition::moving::NotNow;
@@ -22,7 +22,7 @@ use crate::session::partition::moving::NotNow;
 /// Bytes of one answer. A message with it is smaller than the default limit of NATS, 1 MiB.
 const PART: usize = 512 * 1024;
 
-/// Pause before a request is repeated that the holder cannot fulfil yet.
+/// First pause before a request is repeated that the holder cannot fulfil yet.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A request to the holder of a session.
@@ -170,7 +170,7 @@ pub(super) async fn ask(
     request: &Request,
     limit: Duration,
 ) -> Result<Vec<u8>, NotNow> {
-    let (mut all, subject) = (Vec::new(), subject(node, name));
+    let (mut all, subject, mut wait) = (Vec::new(), subject(node, name), PAUSE);
     while now() < limit && !is_draining() {
         let calls = &moves.calls;
         let number = calls.next.get();
@@ -193,7 +193,10 @@ pub(super) async fn ask(
                     return Ok(all);
                 }
             }
-            Some(Answer::Wait) => sleep(PAUSE).await,
+            Some(Answer::Wait) => {
+                sleep(wait).await;
+                wait = longer(wait);
+            }
             Some(Answer::Again) => return Err(NotNow::Again),
             Some(Answer::Over) | None => return Err(NotNow::Over),
         }

@@ -29,7 +29,7 @@ impl SessionStage {
         self.0.call_partition(partition.into(), move |sessions| async move {
             let arriving = lock(&offered).take()?;
             let first = loop {
-                let count = arriving.session.ids() as u64;
+                let count = arriving.session.ids();
                 match routes.call(Item::Reserve(count)).await {
                     Ok(Answer::Reserved(first)) => break first,
                     _ => sleep(RETRY_DELAY).await,

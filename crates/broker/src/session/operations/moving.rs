@@ -19,15 +19,16 @@ use crate::session::partition::moving::{Left, NotNow};
 use crate::session::state::effects::Effects;
 
 impl SessionStage {
-    /// Begins the move of a client's session to another node, and disconnects the client.
+    /// Begins the move of a client's session to another node, and disconnects the client: see [`Sessions::leave`].
     pub(crate) async fn begin_leaving(
         self,
         owner: Identity,
-        token: Arc<str>,
+        (token, leaves): (Arc<str>, bool),
         routes: Routes,
     ) -> Result<Result<Left, NotNow>, CallError> {
         let left = self.call_client(owner.client.clone(), move |sessions| async move {
-            let (left, effects) = sessions.with(|sessions| sessions.leave(&owner, &token, now()));
+            let leave = |sessions: &mut Sessions| sessions.leave(&owner, (&token, leaves), now());
+            let (left, effects) = sessions.with(leave);
             self.apply_effects(&sessions, effects, routes).await;
             left
         });
@@ -90,7 +91,7 @@ impl SessionStage {
     ) -> Result<Result<Lsn, NotNow>, CallError> {
         let arrived = self.call_client(owner.client.clone(), move |sessions| async move {
             let mut offered = lock(&offered);
-            sessions.with(|sessions| sessions.arrive(&owner, &token, (&mut offered, &nodes)))
+            sessions.with(|sessions| sessions.arrive(&owner, &token, (&mut offered, &nodes), now()))
         });
         arrived.await.flatten()
     }

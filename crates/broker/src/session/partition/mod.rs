@@ -38,7 +38,7 @@ use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::settings::LiveLimits;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
-use crate::model::message::Message;
+use crate::model::message::{Message, Source};
 use crate::model::moving::Moving;
 use crate::model::session::{Session, SessionLoad};
 use crate::model::subscriptions::subscription_size::chunks;
@@ -289,6 +289,9 @@ impl Sessions {
             if let Some(session) = &mut slot.session
                 && slot.generation == delivery.client.generation
             {
+                if message.source == Source::Cut && !session.takes_cut(message) {
+                    continue;
+                }
                 let Self { limits, scratch, spares, records, counters, .. } = self;
                 let drops = &counters.drops;
                 let context =

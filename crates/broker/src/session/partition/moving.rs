@@ -1,26 +1,25 @@
 //! The move of a session from one node of the cluster to another: see `cluster/moving/mod.rs`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_mqtt::{PacketId, QoS};
-use phalanx_store::{DeliveryId, Entry, MessageId, Phase, Record, SessionId};
+use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
 use crate::access::Identity;
 use crate::durable::recovery::RecoveredSession;
-use crate::durable::{Lsn, flags, put_message, put_moving};
+use crate::durable::{Lsn, put_moving};
 use crate::events::drops::DropReason;
 use crate::model::client_key::ClientKey;
-use crate::model::delivery::How;
-use crate::model::message::{Message, Source};
-use crate::model::moving::{Cut, Holding, Moving};
+use crate::model::moving::{Holding, Moving};
 use crate::model::qos2::Qos2InFlight;
-use crate::model::session::{Queued, Session};
+use crate::model::session::Session;
 use crate::session::partition::Sessions;
 use crate::session::partition::close::Closing;
 use crate::session::partition::install::{MAX_ENTRY_BYTES, put_all};
 use crate::session::state::effects::Effects;
+use crate::session::state::moving::{Divided, put_state};
 
 /// A session that leaves, without its subscriptions.
 pub(crate) struct Left {
@@ -36,54 +35,12 @@ pub(crate) struct Left {
 pub(crate) enum NotNow {
     /// Messages or another move are under way.
     Busy,
+    /// The session leaves, and its client was disconnected, but messages of the client are still being routed.
+    Routing,
     /// It cannot move, is not there, or the move is over.
     Over,
     /// The move is over because the nodes changed. Another one may succeed.
     Again,
-}
-
-/// Where a message of a queue came from: a node's session here, or this node.
-type Origin = Option<ClientKey>;
-
-fn origin(message: &Message) -> Origin {
-    message.from.filter(|_| message.source != Source::Here)
-}
-
-/// A queue that cuts divide.
-struct Divided {
-    /// The journals whose messages are divided, by origin.
-    cuts: HashMap<Origin, String>,
-    /// For each queued message, whether it is behind the cut of its origin; `None` for a cut.
-    are_behind: Vec<Option<bool>>,
-    /// Origins of messages before a cut.
-    before: HashSet<Origin>,
-}
-
-impl Divided {
-    fn of(queue: &VecDeque<Queued>) -> Self {
-        let (mut cuts, mut before) = (HashMap::<Origin, String>::new(), HashSet::new());
-        let mut is_behind = |own: &Queued| {
-            let origin = origin(&own.message);
-            if own.message.source == Source::Cut {
-                // A repeated one changes nothing.
-                let by = || Cut::read(&own.message.payload).map(|cut| cut.by).unwrap_or_default();
-                cuts.entry(origin).or_insert_with(by);
-                return None;
-            }
-            let is_behind = cuts.contains_key(&origin);
-            if !is_behind {
-                before.insert(origin);
-            }
-            Some(is_behind)
-        };
-        let are_behind = queue.iter().map(&mut is_behind).collect();
-        Self { cuts, are_behind, before }
-    }
-
-    /// Whether all of these nodes have divided their messages.
-    fn is_by(&self, nodes: &[String]) -> bool {
-        nodes.iter().all(|node| self.cuts.values().any(|by| by == node))
-    }
 }
 
 impl Sessions {
@@ -105,11 +62,12 @@ impl Sessions {
         self.at(slot).is_some_and(|session| session.user == owner.user).then_some(slot)
     }
 
-    /// Disconnects the client, whose session leaves. The effects are to be applied even without a result.
+    /// Disconnects the client, whose session leaves. If it `leaves` already by this move, and no longer does, the client is
+    /// back, and the session stays. The effects are to be applied even without a result.
     pub(in crate::session) fn leave(
         &mut self,
         owner: &Identity,
-        token: &Arc<str>,
+        (token, leaves): (&Arc<str>, bool),
         now: Duration,
     ) -> (Result<Left, NotNow>, Effects) {
         let (peers, is_behind) = (self.counters.peers.clone(), self.wal.is_behind());
@@ -119,6 +77,9 @@ impl Sessions {
         let Some(session) = self.at(slot) else { return (Err(NotNow::Over), effects) };
         let lasts = session.expiry > 0 && !session.has_expired(now) && session.durable_id() != 0;
         if !lasts {
+            return (Err(NotNow::Over), effects);
+        }
+        if leaves && !session.moving.is_leaving(token) {
             return (Err(NotNow::Over), effects);
         }
         // Each message of a group reaches one of its members, of which two would be this client.
@@ -146,10 +107,10 @@ impl Sessions {
             begun.as_ref().is_some_and(|own| !own.is_routed() && !own.has_refused(*id))
         };
         if session.received.iter().any(is_open) {
-            return (Err(NotNow::Busy), effects);
+            return (Err(NotNow::Routing), effects);
         }
         let mut record = Entry::new();
-        put_moving(&mut record, session);
+        put_moving(&mut record, session, None);
         let keys = session.keys.keys().cloned().collect();
         (Ok(Left { key, number: session.number, record, keys }), effects)
     }
@@ -194,12 +155,14 @@ impl Sessions {
             drops.add(DropReason::Offline, 1, || session.dropped_message(&message));
         }
         let mut entry = Entry::new();
-        put_state(&mut entry, session, &received);
-        session.moving = Moving::Given(token.into());
-        if let Some(will) = &mut session.will {
-            // The other node's client is back in time, unless the session returns.
+        put_state(&mut entry, session, &received, now);
+        if let Some(will) = &mut session.will
+            && will.is_in_time(now)
+        {
+            // The other node publishes it if the client does not come.
             will.due = None;
         }
+        session.moving = Moving::Given(token.into());
         let after = session.load();
         self.load.change(before, after);
         let key = self.key(slot);
@@ -230,9 +193,8 @@ impl Sessions {
         session.moving = Moving::No;
         let before = session.load();
         session.remove_cuts();
-        if was_given && let Some(will) = &mut session.will {
-            let due = now + will.delay;
-            will.due = Some(session.ends.map_or(due, |ends| ends.min(due)));
+        if was_given {
+            session.begin_will_delay(now);
         }
         let after = session.load();
         self.load.change(before, after);
@@ -296,7 +258,10 @@ impl Sessions {
         owner: &Identity,
         token: &str,
         (offered, nodes): (&mut Option<RecoveredSession>, &[String]),
+        now: Duration,
     ) -> Result<Lsn, NotNow> {
+        let limits = (self.limits.queued_messages, self.limits.queued_bytes);
+        let drops = self.counters.drops.clone();
         let slot = self.slot_of(owner).ok_or(NotNow::Over)?;
         let key = self.key(slot);
         let session = self.at(slot).ok_or(NotNow::Over)?;
@@ -339,16 +304,25 @@ impl Sessions {
         let Some(session) = self.at(slot) else { unreachable!("it was there") };
         let mut queue = from.queue;
         queue.append(&mut behind);
-        let bytes = queue.iter().map(|own| own.message.size()).sum();
-        session.set_queue(queue, bytes);
         (session.inflight, session.inflight_bytes) = (from.inflight, from.inflight_bytes);
+        let beyond = session.set_limited_queue(queue, limits);
         (session.sequence, session.next_id) = (from.sequence, from.next_id);
         (session.received, session.sweep) = (from.received, Duration::ZERO);
         session.moves = from.moves + 1;
+        session.will = from.will;
+        session.begin_will_delay(now);
+        for own in &beyond {
+            drops.add(DropReason::QueueFull, 1, || session.dropped_message(&own.message));
+        }
         session.moving = Moving::Arrived(token.into());
         let after = session.load();
         self.load.change(before, after);
         self.load.show();
+        for own in beyond {
+            let (session, delivery) = (SessionId(number), DeliveryId(own.number));
+            self.records.push(&Record::Done { session, delivery });
+        }
+        self.watch(key);
         // Last: it makes the session this node's.
         self.put(key);
         if let Some(peers) = &self.counters.peers {
@@ -366,56 +340,5 @@ impl Sessions {
             session.moving = Moving::No;
         }
         is_it
-    }
-}
-
-impl Session {
-    /// Removes the cuts from the queue.
-    pub(in crate::session) fn remove_cuts(&mut self) {
-        let mut queue = std::mem::take(&mut self.queue);
-        queue.retain(|own| own.message.source != Source::Cut);
-        let bytes = queue.iter().map(|own| own.message.size()).sum();
-        self.set_queue(queue, bytes);
-    }
-}
-
-/// Adds the records of a session before the cuts, for another node.
-fn put_state(entry: &mut Entry, session: &Session, received: &[u16]) {
-    let of = SessionId(session.number);
-    put_moving(entry, session);
-    for packet in received {
-        entry.push(&Record::Incoming { session: of, packet: *packet });
-    }
-    let mut next = 0;
-    let mut put = |held: Option<(&Message, &How)>, phase| {
-        next += 1;
-        let (mut options, mut identifiers) = (0, Vec::new());
-        if let Some((message, how)) = held {
-            put_message(entry, next, message);
-            options = flags(how.qos, how.retain);
-            how.identifiers.write(&mut identifiers);
-        }
-        entry.push(&Record::Queue {
-            session: of,
-            delivery: DeliveryId(next),
-            message: MessageId(next),
-            options,
-            properties: &identifiers,
-            phase,
-        });
-    };
-    let mut inflight: Vec<_> = session.inflight.iter().collect();
-    inflight.sort_unstable_by_key(|(_, own)| own.sequence);
-    for (id, own) in inflight {
-        match &own.message {
-            Some((message, how)) => put(Some((message, how)), Phase::Sent(id.get())),
-            None => put(None, Phase::Received(id.get())),
-        }
-    }
-    let divided = Divided::of(&session.queue);
-    for (own, is_behind) in session.queue.iter().zip(divided.are_behind) {
-        if is_behind == Some(false) {
-            put(Some((&own.message, &own.how)), Phase::Queued);
-        }
     }
 }

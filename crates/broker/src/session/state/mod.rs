@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
+//! | `moving.rs` | the queue of a session that moves to another node |
 //! | `room.rs` | the room in the queue for another node |
 //! | `pending_wills.rs` | wills on their way to the router |
 //! | `load.rs` | the messages held for clients |
@@ -12,6 +13,7 @@
 pub(crate) mod directory;
 pub(crate) mod effects;
 pub(super) mod load;
+pub(super) mod moving;
 pub(crate) mod outgoing;
 pub(super) mod pending_wills;
 mod room;

@@ -340,7 +340,7 @@ impl Session {
 }
 
 /// Whether a session has messages for another node.
-fn is_of_node(client: &str) -> bool {
+pub(in crate::session) fn is_of_node(client: &str) -> bool {
     client.starts_with(NODE_CLIENTS) || client.starts_with(ADOPTED_CLIENTS)
 }
 

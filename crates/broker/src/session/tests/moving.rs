@@ -8,7 +8,7 @@ use crate::durable::Clocks;
 use crate::durable::recovery::{RecoveredSession, RecoveredState};
 use crate::durable::simulated::with_journal;
 use crate::model::message::Source;
-use crate::model::moving::{Cut, Holding, Moving};
+use crate::model::moving::{CUT_TOPIC, Cut, Holding, Moving};
 use crate::requests::FirstIds;
 use crate::session::partition::install::Arriving;
 use crate::session::partition::moving::NotNow;
@@ -29,6 +29,15 @@ fn node(slot: u32) -> Option<ClientKey> {
 
 /// Delivers messages to the session of client `c`: their origins, and their payloads, or cuts.
 fn deliver(sessions: &mut Sessions, all: &[(Option<ClientKey>, Result<&str, usize>)]) {
+    deliver_by(TOKEN, sessions, all);
+}
+
+/// The same, with cuts of the move with this token.
+fn deliver_by(
+    token: &str,
+    sessions: &mut Sessions,
+    all: &[(Option<ClientKey>, Result<&str, usize>)],
+) {
     let slot = sessions.names["c"];
     let (key, mut batch) = (sessions.key(slot), DeliveryBatch::default());
     for (from, what) in all {
@@ -42,7 +51,7 @@ fn deliver(sessions: &mut Sessions, all: &[(Option<ClientKey>, Result<&str, usiz
             }
             Err(by) => {
                 let [from, to] = [NODES[0], NODES[1]].map(str::to_owned);
-                let (token, by) = (TOKEN.to_owned(), NODES[*by].to_owned());
+                let (token, by) = (token.to_owned(), NODES[*by].to_owned());
                 Message::cut(Cut { token, from, to, by, at: String::new() }.write())
             }
         };
@@ -65,14 +74,19 @@ fn nodes() -> Vec<String> {
 
 /// A holder whose client is away, and has a message in flight, and the new node with a copy of the session.
 fn holder_and_copy(wal: &Wal) -> (Sessions, Sessions) {
+    holder_and_copy_with(wal, Limits::default(), opening())
+}
+
+/// The same with these limits, for a client that connects like this.
+fn holder_and_copy_with(wal: &Wal, limits: Limits, opening: Opening) -> (Sessions, Sessions) {
     let partition = || {
         let durable = (wal.clone(), RecoveredSessions::default());
-        durable_partition(Limits::default(), (0, Directory::new(1)), durable)
+        durable_partition(limits.clone(), (0, Directory::new(1)), durable)
     };
     let (mut holder, mut copy) = (partition(), partition());
-    open(&mut holder, false, at(0));
+    assert!(holder.open(opening, at(0)).0.is_ok());
     deliver(&mut holder, &[(None, Ok("sent"))]);
-    let (left, _) = holder.leave(&owner(), &TOKEN.into(), at(1));
+    let (left, _) = holder.leave(&owner(), (&TOKEN.into(), false), at(1));
     let left = left.expect("it leaves");
     let mut session = read(left.record.bytes());
     session.moving = Moving::Arriving { token: TOKEN.into(), message: 0, delivery: 0 };
@@ -112,11 +126,11 @@ fn a_session_consists_of_the_parts_before_and_behind_the_cuts() {
         let left = read(state.bytes());
         left.messages().for_each(|message| message.set_number(0));
         let mut left = Some(left);
-        let early = copy.arrive(&owner(), TOKEN, (&mut left, &nodes())).err();
+        let early = copy.arrive(&owner(), TOKEN, (&mut left, &nodes()), at(1)).err();
         assert_eq!(early, Some(NotNow::Busy), "not all have divided");
         deliver(&mut copy, &[(None, Ok("n1")), (node(2), Err(2)), (node(2), Ok("x1"))]);
         assert_eq!(copy.open(opening(), at(1)).0.err(), Some(Reason::SERVER_BUSY));
-        assert!(copy.arrive(&owner(), TOKEN, (&mut left, &nodes())).is_ok());
+        assert!(copy.arrive(&owner(), TOKEN, (&mut left, &nodes()), at(1)).is_ok());
         assert_eq!(queued(&mut copy), ["h0", "x0", "n0", "h1", "n1", "x1"]);
         assert_eq!(held(&mut copy), Some((Holding::Arriving, 1)), "it is not on disk");
         assert!(!copy.arrived(&owner(), "other") && copy.arrived(&owner(), TOKEN));
@@ -169,7 +183,62 @@ fn a_copy_that_does_not_know_a_node_does_not_become_the_session() {
         let (state, _) = holder.give(&owner(), TOKEN, (&nodes(), at(1))).unwrap();
         deliver(&mut copy, &cuts);
         deliver(&mut copy, &[(node(5), Ok("y"))]);
-        let failed = copy.arrive(&owner(), TOKEN, (&mut Some(read(state.bytes())), &nodes()));
+        let failed =
+            copy.arrive(&owner(), TOKEN, (&mut Some(read(state.bytes())), &nodes()), at(1));
         assert_eq!(failed.err(), Some(NotNow::Busy));
+    });
+}
+
+#[test]
+fn a_cut_that_is_late_does_nothing() {
+    with_journal(0, |wal| async move {
+        let (mut holder, _) = holder_and_copy(&wal);
+        assert!(holder.stay(&owner(), TOKEN, at(2)));
+        deliver(&mut holder, &[(node(2), Err(2))]);
+        assert!(queued(&mut holder).is_empty());
+        // The next move.
+        assert!(holder.leave(&owner(), (&"second".into(), false), at(3)).0.is_ok());
+        deliver(&mut holder, &[(node(2), Err(2)), (node(2), Ok("x"))]);
+        deliver_by("second", &mut holder, &[(None, Err(0)), (node(1), Err(1))]);
+        let early = holder.give(&owner(), "second", (&nodes(), at(3))).err();
+        assert_eq!(early, Some(NotNow::Busy), "the third node has not divided its messages");
+        // The client is back.
+        let opened = holder.open(opening(), at(4)).0.unwrap();
+        deliver_by("second", &mut holder, &[(node(2), Err(2))]);
+        let sent = holder.get(opened.key).unwrap().attachment.as_ref().unwrap().out.clone();
+        assert!(!String::from_utf8_lossy(&sent).contains(CUT_TOPIC));
+    });
+}
+
+#[test]
+fn a_client_that_is_back_is_not_disconnected_again() {
+    with_journal(0, |wal| async move {
+        let (mut holder, _) = holder_and_copy(&wal);
+        let opened = holder.open(opening(), at(2)).0.unwrap();
+        let again = holder.leave(&owner(), (&TOKEN.into(), true), at(2)).0;
+        assert_eq!(again.err(), Some(NotNow::Over));
+        assert!(holder.get(opened.key).unwrap().attachment.is_some());
+    });
+}
+
+#[test]
+fn a_session_that_moves_keeps_its_will_and_its_limits() {
+    with_journal(0, |wal| async move {
+        let will = Some((Arc::into_inner(message(Delivery::AtMostOnce, b"will")).unwrap(), at(30)));
+        let limits = Limits { queued_messages: 5, ..Limits::default() };
+        let opening = Opening { will, ..opening() };
+        let (mut holder, mut copy) = holder_and_copy_with(&wal, limits, opening);
+        deliver(&mut holder, &[(None, Ok("holder")); 9]);
+        deliver(&mut holder, &[(None, Err(0)), (node(1), Err(1)), (node(2), Err(2))]);
+        deliver(&mut copy, &[(node(0), Err(0)), (None, Err(1)), (node(2), Err(2))]);
+        deliver(&mut copy, &[(None, Ok("new")); 2]);
+        let (state, _) = holder.give(&owner(), TOKEN, (&nodes(), at(1))).unwrap();
+        let mut left = Some(read(state.bytes()));
+        assert!(copy.arrive(&owner(), TOKEN, (&mut left, &nodes()), at(1)).is_ok());
+        assert_eq!(queued(&mut copy), ["holder"; 5]);
+        assert!(copy.arrived(&owner(), TOKEN));
+        assert_eq!(holder.expire(at(100)).wills.len(), 0);
+        assert_eq!(copy.expire(at(30)).wills.len(), 0);
+        assert_eq!(copy.expire(at(31)).wills.len(), 1, "the client did not come");
     });
 }

@@ -1,0 +1,149 @@
+//! The queue of a session that moves, and the state of its holder: see `cluster/moving/mod.rs`.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use phalanx_store::{DeliveryId, Entry, MessageId, Phase, Record, SessionId};
+
+use crate::durable::{flags, put_message, put_moving};
+use crate::model::client_key::ClientKey;
+use crate::model::delivery::How;
+use crate::model::message::{Message, Source};
+use crate::model::moving::Cut;
+use crate::model::session::{Queued, Session};
+use crate::session::state::outgoing::is_of_node;
+
+/// Where a message of a queue came from: a node's session here, or this node.
+pub(in crate::session) type Origin = Option<ClientKey>;
+
+fn origin(message: &Message) -> Origin {
+    message.from.filter(|_| message.source != Source::Here)
+}
+
+/// A queue that cuts divide.
+pub(in crate::session) struct Divided {
+    /// The journals whose messages are divided, by origin.
+    pub(in crate::session) cuts: HashMap<Origin, String>,
+    /// For each queued message, whether it is behind the cut of its origin; `None` for a cut.
+    pub(in crate::session) are_behind: Vec<Option<bool>>,
+    /// Origins of messages before a cut.
+    pub(in crate::session) before: HashSet<Origin>,
+}
+
+impl Divided {
+    pub(in crate::session) fn of(queue: &VecDeque<Queued>) -> Self {
+        let (mut cuts, mut before) = (HashMap::<Origin, String>::new(), HashSet::new());
+        let mut is_behind = |own: &Queued| {
+            let origin = origin(&own.message);
+            if own.message.source == Source::Cut {
+                // A repeated one changes nothing.
+                let by = || Cut::read(&own.message.payload).map(|cut| cut.by).unwrap_or_default();
+                cuts.entry(origin).or_insert_with(by);
+                return None;
+            }
+            let is_behind = cuts.contains_key(&origin);
+            if !is_behind {
+                before.insert(origin);
+            }
+            Some(is_behind)
+        };
+        let are_behind = queue.iter().map(&mut is_behind).collect();
+        Self { cuts, are_behind, before }
+    }
+
+    /// Whether all of these nodes have divided their messages.
+    pub(in crate::session) fn is_by(&self, nodes: &[String]) -> bool {
+        nodes.iter().all(|node| self.cuts.values().any(|by| by == node))
+    }
+}
+
+impl Session {
+    /// Whether a cut is for this session: it belongs to the move that is under way, or the session is that of a node. The
+    /// router may have added it just before an earlier move ended.
+    pub(in crate::session) fn takes_cut(&self, message: &Message) -> bool {
+        let cut = || Cut::read(&message.payload);
+        is_of_node(&self.client_id)
+            || cut().is_some_and(|cut| self.moving.token() == Some(&cut.token))
+    }
+
+    /// Begins the delay of the will, whose client is away.
+    pub(in crate::session) fn begin_will_delay(&mut self, now: Duration) {
+        let ends = self.ends;
+        if let Some(will) = &mut self.will {
+            let due = now + will.delay;
+            will.due = Some(ends.map_or(due, |ends| ends.min(due)));
+        }
+    }
+
+    /// Sets the queue, without the last messages beyond the limits, which it returns: both copies had a full queue.
+    pub(in crate::session) fn set_limited_queue(
+        &mut self,
+        mut queue: VecDeque<Queued>,
+        (most, most_bytes): (usize, usize),
+    ) -> Vec<Queued> {
+        let mut bytes = queue.iter().map(|own| own.message.size()).sum::<usize>();
+        let mut beyond = Vec::new();
+        while queue.len() > most || queue.len() > 1 && self.inflight_bytes + bytes > most_bytes {
+            let Some(last) = queue.pop_back() else { break };
+            bytes -= last.message.size();
+            beyond.push(last);
+        }
+        self.set_queue(queue, bytes);
+        beyond
+    }
+
+    /// Removes the cuts from the queue.
+    pub(in crate::session) fn remove_cuts(&mut self) {
+        let mut queue = std::mem::take(&mut self.queue);
+        queue.retain(|own| own.message.source != Source::Cut);
+        let bytes = queue.iter().map(|own| own.message.size()).sum();
+        self.set_queue(queue, bytes);
+    }
+}
+
+/// Adds the records of a session before the cuts, for another node.
+pub(in crate::session) fn put_state(
+    entry: &mut Entry,
+    session: &Session,
+    received: &[u16],
+    now: Duration,
+) {
+    let of = SessionId(session.number);
+    let will = session.will.as_deref().filter(|will| will.is_in_time(now));
+    put_moving(entry, session, will);
+    for packet in received {
+        entry.push(&Record::Incoming { session: of, packet: *packet });
+    }
+    let mut next = 0;
+    let mut put = |held: Option<(&Message, &How)>, phase| {
+        next += 1;
+        let (mut options, mut identifiers) = (0, Vec::new());
+        if let Some((message, how)) = held {
+            put_message(entry, next, message);
+            options = flags(how.qos, how.retain);
+            how.identifiers.write(&mut identifiers);
+        }
+        entry.push(&Record::Queue {
+            session: of,
+            delivery: DeliveryId(next),
+            message: MessageId(next),
+            options,
+            properties: &identifiers,
+            phase,
+        });
+    };
+    let mut inflight: Vec<_> = session.inflight.iter().collect();
+    inflight.sort_unstable_by_key(|(_, own)| own.sequence);
+    for (id, own) in inflight {
+        match &own.message {
+            Some((message, how)) => put(Some((message, how)), Phase::Sent(id.get())),
+            None => put(None, Phase::Received(id.get())),
+        }
+    }
+    let divided = Divided::of(&session.queue);
+    for (own, is_behind) in session.queue.iter().zip(divided.are_behind) {
+        if is_behind == Some(false) {
+            put(Some((&own.message, &own.how)), Phase::Queued);
+        }
+    }
+}
