@@ -31,15 +31,22 @@ const KINDS: usize = 4;
 /// Index of the fresh lines behind those of the kinds.
 pub(crate) const FRESH: usize = KINDS;
 
-/// Distinct lines, with the kind of the first access.
+/// The first access to a line.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    kind: Kind,
+    at: u64,
+}
+
+/// Distinct lines.
 #[derive(Clone, Debug, Default)]
-struct Lines(HashMap<u64, Kind>);
+struct Lines(HashMap<u64, Access>);
 
 impl Lines {
     fn count(&self) -> [u32; KINDS + 1] {
         let mut counts = [0; KINDS + 1];
-        for &kind in self.0.values() {
-            counts[kind as usize] += 1;
+        for access in self.0.values() {
+            counts[access.kind as usize] += 1;
         }
         counts
     }
@@ -51,7 +58,7 @@ pub(crate) struct Sums {
     pub(crate) visits: u64,
     /// Of each visit, the distinct lines by kind, and those of the heap that the previous visit did not touch.
     lines: Vec<[u32; KINDS + 1]>,
-    /// Distinct lines of functions and static variables, summed over visits.
+    /// Distinct lines of functions and static variables, summed over visits. A line counts for the symbol accessed first.
     pub(crate) by_symbol: BTreeMap<(Kind, String), u64>,
     previous: HashSet<u64>,
 }
@@ -75,21 +82,19 @@ impl Sums {
         let heap: HashSet<u64> = lines
             .0
             .iter()
-            .filter(|&(_, &kind)| kind == Kind::Heap)
+            .filter(|(_, access)| access.kind == Kind::Heap)
             .map(|(&line, _)| line)
             .collect();
         let mut counts = lines.count();
         counts[FRESH] = heap.difference(&self.previous).count() as u32;
         self.lines.push(counts);
         self.previous = heap;
-        for (&line, &kind) in &lines.0 {
-            if matches!(kind, Kind::Code | Kind::Static) {
-                // The last symbol that begins in the line or before.
-                let at = (line * LINE + LINE - 1).wrapping_sub(bias);
-                let first = (line * LINE).wrapping_sub(bias);
-                let name = symbols.name_at(first).or_else(|| symbols.name_at(at));
+        for access in lines.0.values() {
+            if matches!(access.kind, Kind::Code | Kind::Static) {
+                // Several symbols may be in the line.
+                let name = symbols.name_at(access.at.wrapping_sub(bias));
                 let name = name.unwrap_or("without a symbol").to_owned();
-                *self.by_symbol.entry((kind, name)).or_default() += 1;
+                *self.by_symbol.entry((access.kind, name)).or_default() += 1;
             }
         }
     }
@@ -113,7 +118,8 @@ pub(crate) struct Visits<'s> {
     /// Places of return addresses, the last call's at the end.
     calls: Vec<u64>,
     last: Option<Event>,
-    /// End of the last instruction.
+    /// The last instruction and its end.
+    current: u64,
     next: u64,
     skip: u64,
     /// Lines since the last request started, in and outside of stages.
@@ -138,6 +144,7 @@ impl<'s> Visits<'s> {
             open: Vec::new(),
             calls: Vec::new(),
             last: None,
+            current: 0,
             next: 0,
             skip,
             request: Lines::default(),
@@ -166,8 +173,10 @@ impl<'s> Visits<'s> {
     }
 
     fn instruction(&mut self, at: u64, bytes: u64) {
+        // An instruction such as `rep stos` repeats itself.
         if let Some(Event::Store { at: slot, bytes: 8 }) = self.last
             && at != self.next
+            && at != self.current
         {
             // Calls that were left without a return, as by an exception, are below the new one.
             while self.calls.last().is_some_and(|&top| top <= slot && slot - top < STACK_BELOW) {
@@ -175,7 +184,7 @@ impl<'s> Visits<'s> {
             }
             self.calls.push(slot);
         }
-        self.next = at + bytes;
+        (self.current, self.next) = (at, at + bytes);
         let entry = self.bias.and_then(|bias| self.entries.get(&at.wrapping_sub(bias)).copied());
         if let Some(stage) = entry
             && self.open.last().is_none_or(|open| open.stage != stage)
@@ -213,11 +222,12 @@ impl<'s> Visits<'s> {
     fn touch(&mut self, at: u64, bytes: u64, kind: Option<Kind>) {
         let kind = kind.unwrap_or_else(|| self.kind(at));
         for line in at / LINE..=(at + bytes.max(1) - 1) / LINE {
+            let access = Access { kind, at: at.max(line * LINE) };
             if let Some(open) = self.open.last_mut() {
-                open.lines.0.entry(line).or_insert(kind);
+                open.lines.0.entry(line).or_insert(access);
             }
             if self.started > 0 {
-                self.request.0.entry(line).or_insert(kind);
+                self.request.0.entry(line).or_insert(access);
             }
         }
     }

@@ -53,6 +53,31 @@ fn known_accesses_are_counted_exactly() {
 }
 
 #[test]
+fn lines_are_those_of_the_accessed_memory_and_symbols() {
+    if !has("gcc") || !has("valgrind") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    copy("tests/data/touch_lines.c", folder.path());
+    run(folder.path(), "gcc", &["-O1", "-g", "-o", "server", "touch_lines.c"]);
+    let stages = ["clear", "copy", "count"].map(|name| format!("--stage={name}={name}"));
+    let rest = ["--skip", "4", "--requests", "8", "--json", "--", "./server"];
+    let arguments: Vec<&str> =
+        ["touch"].into_iter().chain(stages.iter().map(String::as_str)).chain(rest).collect();
+    let report: Value = serde_json::from_str(&stingy(folder.path(), &arguments)).expect("JSON");
+    // An instruction that stores many words is no call, behind which the heap would be the stack.
+    for (stage, heap, stack) in [("clear", 10.0, 1.0), ("copy", 6.0, 5.0), ("count", 0.0, 1.0)] {
+        let found = ["heap", "stack"].map(|kind| row(&report, stage)[kind].as_f64());
+        assert_eq!(found, [Some(heap), Some(stack)], "{stage}: {report}");
+    }
+    // Other symbols begin in the same lines, and before.
+    let count = row(&report, "count");
+    for (kind, name) in [("functions", "count"), ("variables", "used")] {
+        assert_eq!(count[kind], serde_json::json!([{ "name": name, "lines": 1.0 }]));
+    }
+}
+
+#[test]
 fn functions_that_do_not_exist_are_reported() {
     if !has("gcc") {
         return;
