@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io::{BufReader, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,7 +38,7 @@ pub(crate) struct Touch {
     #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     skip: u64,
     /// Terminate the program after this number of counted requests.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
     /// Print JSON.
     #[arg(long)]
@@ -66,20 +66,17 @@ impl Touch {
             stages.push(("operations".to_owned(), OPERATION.to_owned()));
         }
         let patterns: Vec<&str> = stages.iter().map(|(_, function)| function.as_str()).collect();
-        let entries = symbols.entries(&patterns).map_err(|pattern| {
-            let what = format!(
-                "no function has a name that begins with `{pattern}`; state functions with \
-                 `--stage NAME=FUNCTION`, and see `nm -C` for names"
-            );
-            Error::contents(&path, what)
-        })?;
+        let entries =
+            symbols.entries(&patterns).map_err(|what| Error::contents(&path, what))?;
         let mut visits = Visits::new(&symbols, entries, stages.len(), self.skip);
-        self.trace(&path, &mut visits)?;
+        let status = self.trace(&path, &mut visits)?;
         let names: Vec<&str> = stages.iter().map(|(name, _)| name.as_str()).collect();
         if visits.stages.iter().all(|sums| sums.visits == 0) {
+            let ended = status.map(|status| format!(" before the program ended ({status})"));
             let what = format!(
-                "no visit of a stage ended after the first {} requests; send more requests, or reduce `--skip`",
-                self.skip
+                "no visit of a stage ended after the first {} requests{}; send more requests, or reduce `--skip`",
+                self.skip,
+                ended.unwrap_or_default()
             );
             return Err(Error::contents(&path, what));
         }
@@ -92,8 +89,12 @@ impl Touch {
         crate::print(&text)
     }
 
-    /// Runs the program under valgrind until it exits or has served enough requests.
-    fn trace(&self, path: &Path, visits: &mut Visits<'_>) -> Result<(), Error> {
+    /// Runs the program under valgrind until it exits or has served enough requests. Returns its status if it has exited.
+    fn trace(
+        &self,
+        path: &Path,
+        visits: &mut Visits<'_>,
+    ) -> Result<Option<ExitStatus>, Error> {
         let valgrind = Path::new("valgrind");
         let (reader, writer) = std::io::pipe().map_err(Error::read(valgrind))?;
         // Only valgrind inherits it: no other child is started.
@@ -103,7 +104,9 @@ impl Touch {
         let interrupted = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
             .map_err(Error::read(valgrind))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // valgrind knows the program by the file that a link leads to.
+        let file = path.canonicalize().map_err(Error::read(path))?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
         let child = Command::new(valgrind)
             .args(["--tool=lackey", "--trace-mem=yes", "--trace-symtab=yes"])
             .arg(format!("--trace-symtab-patt=*/{name}"))
@@ -121,7 +124,7 @@ impl Touch {
             })?;
         drop(writer);
         let mut child = Ended(child);
-        let last = self.requests.map(|requests| requests + self.skip);
+        let last = self.requests.map(|requests| requests.saturating_add(self.skip));
         trace::read(BufReader::with_capacity(1 << 20, reader), |event| {
             visits.event(event);
             // The last counted request ends where the next starts.
@@ -129,9 +132,9 @@ impl Touch {
         })
         .map_err(Error::read(valgrind))?;
         if !interrupted.load(Relaxed) && last.is_none_or(|last| visits.started <= last) {
-            child.0.wait().map_err(Error::read(valgrind))?;
+            return child.0.wait().map(Some).map_err(Error::read(valgrind));
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -152,5 +155,5 @@ fn find(program: &Path) -> Result<PathBuf, Error> {
     let is_plain = program.components().count() == 1 && !program.as_os_str().is_empty();
     let folders = std::env::split_paths(&path).filter(|_| is_plain);
     let found = folders.map(|folder| folder.join(program)).find(|path| path.is_file());
-    found.map_or_else(|| program.canonicalize().map_err(Error::read(program)), Ok)
+    found.map_or_else(|| std::path::absolute(program).map_err(Error::read(program)), Ok)
 }

@@ -55,24 +55,29 @@ impl Symbols {
         Ok(Self { all, segments })
     }
 
-    /// Entry addresses of functions, with the index of the first pattern that is their name or a path to it.
+    /// Entry addresses of functions, with the index of the longest pattern that is their name or a path to it.
     ///
     /// # Errors
-    /// The pattern that no function matches.
-    pub(crate) fn entries<'p>(&self, patterns: &[&'p str]) -> Result<HashMap<u64, usize>, &'p str> {
+    /// The reason why a pattern has no function.
+    pub(crate) fn entries(&self, patterns: &[&str]) -> Result<HashMap<u64, usize>, String> {
         let mut entries = HashMap::new();
-        let mut used = vec![false; patterns.len()];
         for symbol in self.all.iter().filter(|symbol| symbol.is_function) {
-            if let Some(stage) = patterns.iter().position(|pattern| matches(&symbol.name, pattern))
-            {
-                entries.insert(symbol.at, stage);
-                used[stage] = true;
+            let matching = patterns.iter().enumerate().filter(|(_, of)| matches(&symbol.name, of));
+            let longest = matching.rev().max_by_key(|(_, pattern)| pattern.len());
+            entries.extend(longest.map(|(stage, _)| (symbol.at, stage)));
+        }
+        let unused = (0..patterns.len()).find(|stage| !entries.values().any(|used| used == stage));
+        let Some(pattern) = unused.map(|stage| patterns[stage]) else { return Ok(entries) };
+        let functions = self.all.iter().filter(|symbol| symbol.is_function);
+        Err(match functions.map(|symbol| &symbol.name).find(|name| matches(name, pattern)) {
+            Some(name) => {
+                format!("another stage contains `{name}` too; state functions of one stage only")
             }
-        }
-        match used.iter().position(|used| !used) {
-            Some(unused) => Err(patterns[unused]),
-            None => Ok(entries),
-        }
+            None => format!(
+                "no function has a name that begins with `{pattern}`; state functions with \
+                 `--stage NAME=FUNCTION`, and see `nm -C` for names"
+            ),
+        })
     }
 
     /// Whether an address is in the program.

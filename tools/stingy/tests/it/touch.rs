@@ -1,7 +1,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -92,6 +93,61 @@ fn functions_that_do_not_exist_are_reported() {
         !output.status.success() && errors.contains("begins with `no_such_function`"),
         "{errors}"
     );
+}
+
+#[test]
+fn programs_are_found_through_links() {
+    if !has("gcc") || !has("valgrind") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    copy("tests/data/touch.c", folder.path());
+    run(folder.path(), "gcc", &["-O1", "-o", "server", "touch.c"]);
+    std::fs::create_dir(folder.path().join("bin")).expect("a folder");
+    symlink("../server", folder.path().join("bin/linked")).expect("a link");
+    let path = std::env::var("PATH").expect("text");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx-stingy"));
+    command.args(["touch", "--stage", "parse=parse", "--json", "--", "linked"]);
+    let path = format!("{}:{path}", folder.path().join("bin").display());
+    let output = command.current_dir(folder.path()).env("PATH", path).output().expect("the tool");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(row(&report, "parse")["visits"], 10);
+}
+
+#[test]
+fn a_function_belongs_to_the_stage_that_states_most_of_its_name() {
+    if !has("gcc") || !has("valgrind") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(
+        folder.path().join("a.c"),
+        "void inner(void) __asm__(\"outer.inner\");\nvoid inner(void) { __asm__ volatile(\"\"); }\n\
+         void outer(void) { inner(); }\nint main(void) { outer(); outer(); return 3; }\n",
+    )
+    .expect("a source");
+    run(folder.path(), "gcc", &["-O0", "-o", "a", "a.c"]);
+    let touch = |stages: [&str; 2], rest: &[&str]| {
+        let stages = ["--stage", stages[0], "--stage", stages[1], "--json"];
+        let arguments = [&["touch"], &stages[..], rest, &["--", "./a"]].concat();
+        output(folder.path(), env!("CARGO_BIN_EXE_phalanx-stingy"), &arguments)
+    };
+    let stages = ["outer=outer", "inner=outer.inner"];
+    let found = touch(stages, &[]);
+    let report: Value = serde_json::from_slice(&found.stdout).expect("JSON");
+    assert_eq!(row(&report, "inner")["visits"], 2);
+    let error = |output: Output| {
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let twice = error(touch(["outer=outer", "again=outer"], &[]));
+    assert!(twice.contains("another stage contains `outer"), "{twice}");
+    // The program ends with 3.
+    let early = error(touch(stages, &["--skip=9"]));
+    assert!(early.contains("before the program ended (exit status: 3)"), "{early}");
+    error(touch(stages, &["--requests=0"]));
 }
 
 #[test]
