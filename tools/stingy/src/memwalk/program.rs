@@ -13,6 +13,7 @@ use crate::c::function::{Function, Functions};
 use crate::c::source::{File, bare, nodes};
 use crate::c::targets::{self, Targets};
 use crate::error::Error;
+use crate::model::ENTRY;
 
 /// A server and its description.
 #[derive(Debug)]
@@ -71,6 +72,13 @@ impl<'s> Program<'s> {
         }
         program.find_queues();
         program.find_stages();
+        if program.stages.contains(ENTRY) || program.declared_stages().iter().any(|of| of == ENTRY)
+        {
+            let what = format!(
+                "a stage has the name `{ENTRY}`, which the tools use for the event loop; rename it"
+            );
+            return Err(Error::contents(&config.path, what));
+        }
         Ok(program)
     }
 

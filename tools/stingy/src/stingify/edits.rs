@@ -61,17 +61,34 @@ impl Edits {
     }
 }
 
-/// Adds `#include "stingy.h"` behind the last unconditional include before the first function.
+/// Adds `#include "stingy.h"` behind the last include before the first function.
 fn with_header(path: &Path, text: String) -> String {
     let file = File::parse(path.to_owned(), text);
-    let root = file.tree.root_node();
-    let mut cursor = root.walk();
-    let head = root.children(&mut cursor).take_while(|node| node.kind() != "function_definition");
-    let includes = head.filter(|node| node.kind() == "preproc_include");
-    let at = includes.last().map_or(0, |node| node.end_byte());
+    let at = behind_includes(file.tree.root_node()).unwrap_or(0);
     let mut text = file.text;
-    text.insert_str(at, "#include \"stingy.h\"\n");
+    // A directive may end without its line.
+    let is_whole = at == 0 || text[..at].ends_with('\n');
+    let rest = if is_whole { 0 } else { text[at..].find('\n').map_or(0, |end| end + 1) };
+    text.insert_str(at + rest, "#include \"stingy.h\"\n");
     text
+}
+
+/// The end of the last include, or of the conditional around it, before the first function. If a conditional contains
+/// both, such as one around the whole file, the position is in it.
+fn behind_includes(root: Node<'_>) -> Option<usize> {
+    let has = |node: &Node<'_>, kind| nodes(*node).any(|inner| inner.kind() == kind);
+    let mut at = None;
+    for i in 0..root.child_count() {
+        let Some(item) = root.child(i as u32) else { continue };
+        if has(&item, "function_definition") {
+            let is_first = at.is_none() && item.kind() != "function_definition";
+            return at.or_else(|| is_first.then(|| behind_includes(item)).flatten());
+        }
+        if has(&item, "preproc_include") {
+            at = Some(item.end_byte());
+        }
+    }
+    at
 }
 
 /// Removes static functions and variables that were used in the original and are not any more.
@@ -125,4 +142,27 @@ fn static_name<'f>(file: &'f File, item: Node<'_>) -> Option<&'f str> {
 /// How often an identifier occurs below a node.
 fn uses(file: &File, root: Node<'_>, name: &str) -> usize {
     nodes(root).filter(|node| node.kind() == "identifier" && file.text_of(*node) == name).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_between_the_includes_and_the_code() {
+        for (before, after) in [
+            ("#include <a.h>\n#include <b.h>\n", "int x;\nvoid f(void) {}\n#include <c.h>\n"),
+            // Before these headers the macro would have no effect.
+            ("#define _GNU_SOURCE\n#ifdef A\n#include <a.h>\n#endif\n", "void f(void) {}\n"),
+            (
+                "#include <a.h>\n",
+                "#ifdef A\nvoid f(void) {}\n#endif\n#include <b.h>\nvoid g(void) {}\n",
+            ),
+            ("#ifdef A\n#include <a.h>\n", "void f(void) {}\n#endif\n"),
+            ("", "void f(void) {}\n"),
+        ] {
+            let found = with_header(Path::new("a.c"), format!("{before}{after}"));
+            assert_eq!(found, format!("{before}#include \"stingy.h\"\n{after}"));
+        }
+    }
 }

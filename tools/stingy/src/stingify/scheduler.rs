@@ -8,7 +8,7 @@ use tree_sitter::Node;
 use super::active;
 use super::edits::Edits;
 use super::uses::{Texts, Understood};
-use super::words::words;
+use super::words::{is_declared, words};
 use crate::c::function::Function;
 use crate::c::source::{bare, nodes};
 use crate::memwalk::config::Queue;
@@ -19,6 +19,10 @@ use crate::stingygen::names;
 
 /// Name of the generated function that executes a stage.
 const EXECUTE: &str = "stingy_execute";
+
+/// Names of its parameters, which differ from those of stages.
+const STAGE: &str = "stingy_stage";
+const REQUEST: &str = "stingy_request";
 
 const WRITES: &str = "writing to a string";
 
@@ -300,18 +304,18 @@ fn dispatcher(
         }
         let before = &scheduler.file.text[..scheduler.node.start_byte()];
         if function.file.path == scheduler.file.path
-            && !words(before).iter().any(|word| word.text == function.name)
+            && !words(before).iter().any(|w| w.text == function.name && is_declared(before, *w))
         {
             let head = function.node.start_byte()..function.body.start_byte();
             writeln!(declarations, "{};", function.file.text[head].trim_end()).expect(WRITES);
         }
         let (label, name) = (names::stage(&stage.name), &stage.name);
-        writeln!(cases, "    case {label}:\n        {name}(request);\n        break;")
+        writeln!(cases, "    case {label}:\n        {name}({REQUEST});\n        break;")
             .expect(WRITES);
     }
     Ok(format!(
         "{declarations}/* Executes a stage of a request. */\n\
-         static void {EXECUTE}(enum stingy_stage stage, void *request)\n{{\n    switch (stage) {{\n\
+         static void {EXECUTE}(enum stingy_stage {STAGE}, void *{REQUEST})\n{{\n    switch ({STAGE}) {{\n\
          {cases}    default:\n        break;\n    }}\n}}\n\n"
     ))
 }

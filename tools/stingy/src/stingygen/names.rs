@@ -2,6 +2,17 @@
 
 use std::collections::HashMap;
 
+/// Names that the generated header defines.
+const OWN: [&str; 7] = [
+    "STINGY_H",
+    "STINGY_L2_BYTES",
+    "STINGY_BUDGET_PERCENT",
+    "STINGY_MIN_REQUESTS",
+    "STINGY_MAX_REQUESTS",
+    "STINGY_OBJECTS",
+    "STINGY_STAGES",
+];
+
 /// The enumerator of an object.
 pub(crate) fn object(name: &str) -> String {
     format!("STINGY_{}", identifier(name))
@@ -17,8 +28,8 @@ pub(crate) fn equal<'n>(
     objects: impl Iterator<Item = &'n str>,
     stages: impl Iterator<Item = &'n str>,
 ) -> Option<(&'n str, &'n str)> {
-    let ends = [("STINGY_OBJECTS", "the end of objects"), ("STINGY_STAGES", "the end of stages")];
-    let mut known: HashMap<String, &str> = ends.map(|(name, of)| (name.to_owned(), of)).into();
+    let own = OWN.map(|name| (name.to_owned(), "stingy.h"));
+    let mut known: HashMap<String, &str> = own.into();
     let all =
         objects.map(|name| (object(name), name)).chain(stages.map(|name| (stage(name), name)));
     for (enumerator, name) in all {
@@ -46,6 +57,7 @@ mod tests {
         assert_eq!(equal(&["a.b", "f:c"], &["a_b"]), None);
         assert_eq!(equal(&["a.b", "a_b"], &[]), Some(("a.b", "a_b")));
         assert_eq!(equal(&["STAGE:a"], &["a"]), Some(("STAGE:a", "a")));
-        assert!(equal(&["OBJECTS"], &[]).is_some());
+        assert_eq!(equal(&["OBJECTS"], &[]), Some(("stingy.h", "OBJECTS")));
+        assert!(equal(&["H"], &[]).is_some());
     }
 }

@@ -4,6 +4,7 @@ mod common;
 mod event_loop;
 mod frees;
 mod memwalk;
+mod programs;
 mod server;
 mod servers;
 mod sizes;
