@@ -45,12 +45,26 @@ fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+/// Size of the stack: syntax trees are visited recursively, and chains of `else if` or of operators are deep.
+const STACK_BYTES: usize = 1 << 30;
+
+fn run(command: &Command) -> Result<(), Error> {
+    match command {
         Command::Memwalk(memwalk) => memwalk.run(),
         Command::Stingygen(stingygen) => stingygen.run(),
         Command::Stingify(stingify) => stingify.run(),
         Command::Touch(touch) => touch.run(),
+    }
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || run(&command));
+    let result = match worker.map(|worker| worker.join()) {
+        Ok(Ok(result)) => result,
+        // It has printed a message.
+        Ok(Err(_panic)) => return ExitCode::FAILURE,
+        Err(error) => Err(Error::write(Path::new("the stack of a thread"))(error)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

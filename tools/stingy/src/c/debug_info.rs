@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use gimli::{DebuggingInformationEntry, EndianSlice, RunTimeEndian, Unit, UnitOffset};
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
 use super::types::{Derivation, Names, Type};
 use crate::error::Error;
@@ -37,6 +37,7 @@ impl Layout {
 /// The types of a program.
 #[derive(Debug, Default)]
 pub(crate) struct DebugInfo {
+    pointer_bytes: u64,
     pub(crate) layouts: HashMap<String, Layout>,
     /// Names of different structures in the sources.
     pub(crate) ambiguous: BTreeSet<String>,
@@ -62,9 +63,13 @@ impl DebugInfo {
         let bytes = std::fs::read(path).map_err(Error::read(path))?;
         let file = object::File::parse(&*bytes)
             .map_err(|error| Error::contents(path, format!("not an ELF program: {error}")))?;
+        if file.kind() == ObjectKind::Relocatable {
+            return Err(Error::contents(path, "an object file; name the linked program"));
+        }
         let endian =
             if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let mut info = Self::default();
+        let pointer_bytes = if file.is_64() { 8 } else { 4 };
+        let mut info = Self { pointer_bytes, ..Self::default() };
         info.read_symbols(&file);
         let sections = gimli::DwarfSections::load(|id| {
             let data = file.section_by_name(id.name()).map(|section| section.uncompressed_data());
@@ -85,7 +90,7 @@ impl DebugInfo {
         info.ambiguous.extend(info.layouts.keys().filter(|name| typedefs.contains(name)).cloned());
         info.layouts.retain(|name, _| !typedefs.contains(name));
         if info.layouts.is_empty() && info.ambiguous.is_empty() {
-            let what = "the program has no debugging information; build it with `-g`";
+            let what = "the program has no debugging information of types; build it with `-g`, without `-gsplit-dwarf`";
             return Err(Error::contents(path, what));
         }
         Ok(info)
@@ -111,7 +116,7 @@ impl DebugInfo {
         let mut count = 1_u64;
         for step in &found.derived {
             match step {
-                Derivation::Pointer => return count.checked_mul(8),
+                Derivation::Pointer => return count.checked_mul(self.pointer_bytes),
                 Derivation::Array(length) => count = count.checked_mul((*length)?)?,
             }
         }

@@ -66,8 +66,7 @@ impl Touch {
             stages.push(("operations".to_owned(), OPERATION.to_owned()));
         }
         let patterns: Vec<&str> = stages.iter().map(|(_, function)| function.as_str()).collect();
-        let entries =
-            symbols.entries(&patterns).map_err(|what| Error::contents(&path, what))?;
+        let entries = symbols.entries(&patterns).map_err(|what| Error::contents(&path, what))?;
         let mut visits = Visits::new(&symbols, entries, stages.len(), self.skip);
         let status = self.trace(&path, &mut visits)?;
         let names: Vec<&str> = stages.iter().map(|(name, _)| name.as_str()).collect();
@@ -90,11 +89,7 @@ impl Touch {
     }
 
     /// Runs the program under valgrind until it exits or has served enough requests. Returns its status if it has exited.
-    fn trace(
-        &self,
-        path: &Path,
-        visits: &mut Visits<'_>,
-    ) -> Result<Option<ExitStatus>, Error> {
+    fn trace(&self, path: &Path, visits: &mut Visits<'_>) -> Result<Option<ExitStatus>, Error> {
         let valgrind = Path::new("valgrind");
         let (reader, writer) = std::io::pipe().map_err(Error::read(valgrind))?;
         // Only valgrind inherits it: no other child is started.
