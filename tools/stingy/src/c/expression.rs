@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::debug_info::DebugInfo;
-use super::function::{Function, Functions, declared, derived, type_name};
+use super::function::{Function, Functions, declared, described};
 use super::source::{File, bare};
 use super::types::Type;
 
@@ -39,7 +39,7 @@ impl Scope<'_, '_> {
                 if file.text_of(node).starts_with('*') { of.element()? } else { of.pointer() }
             }
             "subscript_expression" => self.type_of(function, field("argument")?)?.element()?,
-            "cast_expression" => self.described(file, field("type")?)?,
+            "cast_expression" => described(file, field("type")?)?,
             "parenthesized_expression" => return self.type_of(function, node.named_child(0)?),
             "call_expression" => self.info.returns.get(file.text_of(field("function")?))?.clone(),
             "assignment_expression" => return self.type_of(function, field("left")?),
@@ -49,17 +49,10 @@ impl Scope<'_, '_> {
         Some(self.info.canonical(&found))
     }
 
-    /// The type that a `type_descriptor` names.
-    fn described(&self, file: &File, node: Node<'_>) -> Option<Type> {
-        let base = type_name(file, node.child_by_field_name("type")?);
-        let derived = node.child_by_field_name("declarator").map(derived).unwrap_or_default();
-        Some(self.info.canonical(&Type { base, derived }))
-    }
-
     /// The type whose size `sizeof` states.
     pub(crate) fn size_operand(&self, function: &Function<'_>, node: Node<'_>) -> Option<Type> {
         if let Some(descriptor) = node.child_by_field_name("type") {
-            return self.described(function.file, descriptor);
+            return described(function.file, descriptor).map(|of| self.info.canonical(&of));
         }
         let value = node.child_by_field_name("value")?;
         // Without a symbol table `sizeof(name_t)` parses as an expression.

@@ -188,6 +188,13 @@ pub(crate) fn type_name(file: &File, node: Node<'_>) -> String {
     file.text_of(name).to_owned()
 }
 
+/// The type that a `type_descriptor` names.
+pub(crate) fn described(file: &File, node: Node<'_>) -> Option<Type> {
+    let base = type_name(file, node.child_by_field_name("type")?);
+    let derived = node.child_by_field_name("declarator").map(derived).unwrap_or_default();
+    Some(Type { base, derived })
+}
+
 /// The name that a declarator declares, and the pointers and arrays of its type.
 pub(crate) fn declared(file: &File, declarator: Node<'_>) -> Option<(String, Vec<Derivation>)> {
     let name = std::iter::successors(Some(declarator), |node| inner(*node)).find(|node| {

@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use tree_sitter::Node;
 
-use super::debug_info::DebugInfo;
-use super::function::{Function, Functions, declared, type_name};
+use super::debug_info::{DebugInfo, Layout};
+use super::function::{Function, Functions, declared, described, type_name};
 use super::source::{File, bare, nodes};
 use super::types::Type;
 
@@ -52,6 +52,14 @@ fn local(function: &Function<'_>, name: &str) -> String {
 
 fn children(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
     (0..node.named_child_count()).filter_map(move |i| node.named_child(i as u32))
+}
+
+/// The member that an `initializer_pair` initializes; `None` for an element of an array.
+pub(crate) fn designated<'f>(file: &'f File, pair: Node<'_>) -> Option<&'f str> {
+    let mut cursor = pair.walk();
+    let designators = pair.children_by_field_name("designator", &mut cursor);
+    let last = designators.filter(|of| of.kind() == "field_designator").last()?;
+    last.named_child(0).map(|of| file.text_of(of))
 }
 
 /// Where an expression is.
@@ -119,9 +127,14 @@ impl<'p> Flows<'p, '_> {
                 }
             }
             "initializer_pair" => {
-                let to = field("designator").and_then(|designator| designator.named_child(0));
-                if let (Some(to), Some(value)) = (to, field("value")) {
-                    self.assign(code, Some(code.file.text_of(to).to_owned()), value);
+                if let (Some(to), Some(value)) = (designated(code.file, node), field("value")) {
+                    self.assign(code, Some(to.to_owned()), value);
+                }
+            }
+            "compound_literal_expression" => {
+                let of = field("type").and_then(|of| described(code.file, of));
+                if let (Some(of), Some(list)) = (of, field("value")) {
+                    self.add_list(code, list, &self.info.canonical(&of), None);
                 }
             }
             "init_declarator" => self.add_variable(code, node),
@@ -134,34 +147,47 @@ impl<'p> Flows<'p, '_> {
         let field = |name| node.child_by_field_name(name);
         let (Some(declarator), Some(value)) = (field("declarator"), field("value")) else { return };
         let Some((name, derived)) = declared(code.file, declarator) else { return };
+        let to = code.function.map_or_else(|| name.clone(), |f| local(f, &name));
         if value.kind() != "initializer_list" {
-            let to = code.function.map_or_else(|| name.clone(), |f| local(f, &name));
             return self.assign(code, Some(to), value);
         }
         let of = node.parent().and_then(|declaration| declaration.child_by_field_name("type"));
-        if let Some(of) = of {
-            let base = type_name(code.file, of);
-            self.add_list(code, value, &self.info.canonical(&Type { base, derived }));
-        }
+        let Some(of) = of else { return };
+        // Only the compiler names anonymous structures.
+        let known = self.info.variables.get(&name).filter(|_| code.function.is_none());
+        let of = known.cloned().unwrap_or(Type { base: type_name(code.file, of), derived });
+        self.add_list(code, value, &self.info.canonical(&of), Some(&to));
     }
 
-    /// Adds the values of a structure or of an array, in the order of its members.
-    fn add_list(&mut self, code: Code<'_, '_>, list: Node<'_>, of: &Type) {
+    /// Adds the values of a structure, in the order of its members, or those of the array `to`.
+    fn add_list(&mut self, code: Code<'_, '_>, list: Node<'_>, of: &Type, to: Option<&str>) {
         let info = self.info;
         let layout = info.layouts.get(&of.base).filter(|_| of.derived.is_empty());
-        let values = children(list).filter(|node| node.kind() != "comment");
-        for (i, value) in values.enumerate() {
-            let member = layout.and_then(|layout| layout.members.get(i));
-            if value.kind() != "initializer_list" {
-                self.assign(code, member.map(|(name, _)| name.clone()), value);
-                continue;
+        let mut next = 0;
+        for value in children(list).filter(|node| node.kind() != "comment") {
+            let is_pair = value.kind() == "initializer_pair";
+            let name = designated(code.file, value).filter(|_| is_pair);
+            let at = |layout: &Layout, name| layout.members.iter().position(|(of, _)| of == name);
+            if let (Some(layout), Some(name)) = (layout, name) {
+                next = at(layout, name).unwrap_or(layout.members.len());
             }
+            let member = layout.and_then(|layout| layout.members.get(next));
+            next += 1;
             let inner = match member {
-                Some((_, of)) => info.canonical(of),
-                None => of.clone().element().unwrap_or_else(|| of.clone()),
+                Some((_, of)) => Some(info.canonical(of)),
+                None => of.clone().element(),
             };
-            if !of.derived.is_empty() || member.is_some() {
-                self.add_list(code, value, &inner);
+            let to = member.map_or(to, |(name, _)| Some(name.as_str()));
+            let Some(value) =
+                (if is_pair { value.child_by_field_name("value") } else { Some(value) })
+            else {
+                continue;
+            };
+            match inner.filter(|_| value.kind() == "initializer_list") {
+                Some(inner) => self.add_list(code, value, &inner, to),
+                None if name.is_none() => self.assign(code, to.map(str::to_owned), value),
+                // All initializers of members are added on their own.
+                None => (),
             }
         }
     }

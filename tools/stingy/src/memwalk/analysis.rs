@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::events::{Action, Event, Region};
+use super::events::{Action, Event, Region, events};
 use super::live;
-use super::program::Program;
+use super::program::{Program, whole};
 use super::stack::Stacks;
 use crate::c::function::Function;
 use crate::c::{source, stack_usage};
@@ -27,8 +27,11 @@ pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<A
     let mut collected = Collected::default();
     collected.warn_syntax(files);
     collected.add_stages(program)?;
-    collected.objects.retain(|_, object| !object.allocated.is_empty());
     let wanted = &config.memory.objects;
+    if wanted.is_empty() {
+        collected.warn_unallocated(program);
+    }
+    collected.objects.retain(|_, object| !object.allocated.is_empty());
     if let Some(name) = wanted.iter().find(|name| !collected.objects.contains_key(*name)) {
         let what = format!("no stage allocates `{name}`, which `objects` in `[memory]` names");
         return Err(Error::contents(&config.path, what));
@@ -71,7 +74,9 @@ struct Collected {
     stages: Vec<Stage>,
     transitions: BTreeSet<Transition>,
     objects: BTreeMap<String, Object>,
-    /// Allocations in loops, with their objects.
+    /// Stages that allocate requests whose state is zero.
+    zeroed: Vec<(String, Site)>,
+    /// Allocations in loops or several times, with their objects.
     repeated: BTreeSet<(Place, String)>,
     warnings: BTreeSet<Warning>,
 }
@@ -102,9 +107,39 @@ impl Collected {
     fn warn_repeated(&mut self) {
         for (at, name) in std::mem::take(&mut self.repeated) {
             if self.objects.get(&name).is_some_and(|object| object.is_pooled) {
-                self.warn(at, format!("`{name}` is allocated in a loop; it counts once"));
+                self.warn(
+                    at,
+                    format!("`{name}` is allocated in a loop or several times; it counts once"),
+                );
             }
         }
+    }
+
+    /// Reports objects that stages free and that no known function allocates.
+    fn warn_unallocated(&mut self, program: &Program<'_>) {
+        let mut allocated = BTreeSet::new();
+        for function in program.functions.all() {
+            for event in events(&whole(function)) {
+                let Action::Call { name, arguments } = &event.action else { continue };
+                if let Some(by) = program.allocation(function.file, name) {
+                    let found = program.allocated(function, event.node, arguments, by);
+                    allocated.extend(found.ok().map(|found| found.object));
+                }
+            }
+        }
+        // Memory of a variable may have another name where it is allocated.
+        let is_unknown = |name: &String| !name.contains(':') && !allocated.contains(name);
+        let unknown =
+            self.objects.values().filter(|of| of.allocated.is_empty() && is_unknown(&of.name));
+        let warnings = unknown.filter_map(|object| {
+            let what = format!(
+                "`{}` is freed here, but its allocation is unknown, and it does not count; declare the allocating \
+                 function in `memory.allocate`",
+                object.name
+            );
+            Some(Warning { at: object.freed.first()?.at.clone(), what })
+        });
+        self.warnings.extend(warnings);
     }
 
     /// Adds the entry, then every stage that is queued or declared.
@@ -113,11 +148,7 @@ impl Collected {
         todo.extend(program.declared_stages());
         let mut known: BTreeSet<String> = todo.iter().cloned().collect();
         while let Some(name) = todo.pop() {
-            let regions = if name == ENTRY {
-                program.entry()
-            } else {
-                program.stage(&name).into_iter().collect()
-            };
+            let regions = if name == ENTRY { program.entry() } else { program.stage(&name) };
             let Some(first) = regions.first() else { continue };
             let node = first.roots.first().copied().unwrap_or(first.function.body);
             let is_whole = node == first.function.body;
@@ -126,6 +157,7 @@ impl Collected {
             for region in &regions {
                 self.walk(program, &name, region, &mut found);
             }
+            self.repeated.extend(found.repeated());
             let (frees, may_free) = found.freed();
             if let Some((to, end)) = program.continues_with(&name) {
                 self.transitions.insert(Transition {
@@ -151,11 +183,38 @@ impl Collected {
                 stack: None,
             });
         }
+        self.add_first_state(program);
         if self.transitions.is_empty() {
             let what = "no transition was found; check `queue` or `states` in `[stages]`";
             return Err(Error::contents(&program.config.path, what));
         }
         Ok(())
+    }
+
+    /// Adds transitions to the state that is zero, if no other leads there, and reports stages that no path reaches.
+    fn add_first_state(&mut self, program: &Program<'_>) {
+        if program.config.stages.states.is_none() {
+            return;
+        }
+        let reached = live::reachable(&self.transitions);
+        let is_stage = |name: &String| self.stages.iter().any(|stage| stage.name == *name);
+        let first = program.first_state().filter(is_stage);
+        if let Some(first) = first.filter(|first| !reached.contains(first)) {
+            for (from, site) in std::mem::take(&mut self.zeroed) {
+                let (to, at, function) = (first.clone(), site.at, site.function);
+                self.transitions.insert(Transition { from, to, at, function });
+            }
+        }
+        let reached = live::reachable(&self.transitions);
+        let unknown: Vec<_> = self.stages.iter().filter(|of| !reached.contains(&of.name)).collect();
+        let warnings = unknown.iter().map(|stage| Warning {
+            at: stage.at.clone(),
+            what: format!(
+                "no path to `{}` was found; what requests hold there is unknown",
+                stage.name
+            ),
+        });
+        self.warnings.extend(warnings);
     }
 
     fn walk<'s>(
@@ -179,14 +238,14 @@ impl Collected {
                     self.warn(at.clone(), format!("the next stage, `{text}`, is not constant"));
                 }
             }
-            match &event.action {
-                Action::Call { .. } => self.add_memory(program, function, event, found),
-                Action::Indirect { name, .. } if program.callees(function, event).is_empty() => {
+            match program.pointer(function, event) {
+                Some((name, _)) if program.callees(function, event).is_empty() => {
                     let what =
                         format!("call through `{name}`, to which no known function is assigned");
                     self.warn(at, what);
                 }
-                _ => (),
+                Some(_) => (),
+                None => self.add_memory(program, stage, function, event, found),
             }
         });
     }
@@ -194,6 +253,7 @@ impl Collected {
     fn add_memory<'s>(
         &mut self,
         program: &Program<'s>,
+        stage: &str,
         function: &Function<'s>,
         event: &Event<'s>,
         found: &mut Memory,
@@ -215,25 +275,48 @@ impl Collected {
                     if event.is_repeated && !found.is_entry {
                         self.repeated.insert((site.at.clone(), allocated.object.clone()));
                     }
+                    if by.zeroed && program.has_state(&allocated.object) {
+                        self.zeroed.push((stage.to_owned(), site.clone()));
+                    }
                     let object = self.object(&allocated.object);
                     object.bytes = object.bytes.max(allocated.bytes);
+                    let name = allocated.object;
+                    if !event.is_conditional && event.guard.is_none() {
+                        let certain = found.certain.entry(name.clone()).or_default();
+                        certain.insert(code.clone(), site.at.clone());
+                    }
                     add(&mut object.allocated, site);
-                    found.allocated.entry(allocated.object).or_default().insert(code);
+                    found.allocated.entry(name).or_default().insert(code);
                 }
                 Err(what) => self.warn(at, format!("not understood: {what}")),
             }
-        } else if let Some(by) = program.deallocation(function.file, name) {
-            let Some(&memory) = arguments.get(by.memory) else { return };
+            return;
+        }
+        let (frees, is_conditional) = match program.deallocation(function.file, name) {
+            Some(by) => (BTreeSet::from([by.memory]), false),
+            None => {
+                let Some(of) = program.macro_memory(name) else { return };
+                if let Some(by) = of.allocates {
+                    let what = format!(
+                        "not understood: the macro `{name}` calls `{by}`; declare the macro in `memory.allocate`"
+                    );
+                    self.warn(at.clone(), what);
+                }
+                (of.frees, of.is_conditional)
+            }
+        };
+        for &memory in frees.iter().filter_map(|&index| arguments.get(index)) {
             match program.freed(function, memory) {
                 Ok(object) => {
                     let text = function.file.text_of(memory);
-                    let is_certain =
-                        !event.is_conditional && event.guard.is_none_or(|guard| guard == text);
+                    let is_certain = !event.is_conditional
+                        && !is_conditional
+                        && event.guard.is_none_or(|guard| guard == text);
                     let freed = found.freed.entry(object.clone()).or_default();
-                    freed.extend(is_certain.then_some(code));
-                    add(&mut self.object(&object).freed, site);
+                    freed.extend(is_certain.then(|| code.clone()));
+                    add(&mut self.object(&object).freed, site.clone());
                 }
-                Err(what) => self.warn(at, format!("not understood: {what}")),
+                Err(what) => self.warn(at.clone(), format!("not understood: {what}")),
             }
         }
     }
@@ -256,11 +339,8 @@ impl Collected {
     ) {
         let mut stacks = Stacks::new(program, frames);
         for stage in stages {
-            let regions = if stage.name == ENTRY {
-                program.entry()
-            } else {
-                program.stage(&stage.name).into_iter().collect()
-            };
+            let regions =
+                if stage.name == ENTRY { program.entry() } else { program.stage(&stage.name) };
             stage.stack = regions.iter().map(|region| stacks.depth(region)).max();
         }
         let reasons = [
@@ -287,11 +367,20 @@ struct Memory {
     /// The entry contains the loop over requests.
     is_entry: bool,
     allocated: BTreeMap<String, BTreeSet<Code>>,
+    /// The allocations that every path executes.
+    certain: BTreeMap<String, BTreeMap<Code, Place>>,
     /// The deallocations that every path executes. Other objects that the stage frees have none.
     freed: BTreeMap<String, BTreeSet<Code>>,
 }
 
 impl Memory {
+    /// The objects of which every path allocates several, with their second allocation.
+    fn repeated(&self) -> BTreeSet<(Place, String)> {
+        let second = |places: &BTreeMap<Code, Place>| places.values().nth(1).cloned();
+        let certain = self.certain.iter().filter(|_| !self.is_entry);
+        certain.filter_map(|(name, places)| Some((second(places)?, name.clone()))).collect()
+    }
+
     /// The objects that the stage has freed at its end, and those that it may have freed. The deallocation of an object
     /// that the stage also allocates counts if it is behind each allocation in the same function.
     fn freed(&self) -> (Vec<String>, Vec<String>) {

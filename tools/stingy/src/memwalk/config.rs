@@ -7,6 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
+/// Functions of the C library that allocate what `free` frees, with the indexes of size and number.
+pub(crate) const STANDARD: [(&str, usize, Option<usize>); 5] = [
+    ("malloc", 0, None),
+    ("calloc", 1, Some(0)),
+    ("realloc", 1, None),
+    ("reallocarray", 2, Some(1)),
+    ("aligned_alloc", 1, None),
+];
+
 /// A `stingy.toml`. Paths are relative to its folder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -93,7 +102,7 @@ pub(crate) struct States {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Memory {
-    /// In addition to `malloc`, `calloc` and `realloc`.
+    /// In addition to [`STANDARD`].
     #[serde(default)]
     pub(crate) allocate: Vec<Allocate>,
     /// In addition to `free`.
@@ -168,8 +177,7 @@ impl Config {
             );
             return Err(Error::contents(path, what));
         }
-        let standard = [("malloc", 0, None), ("calloc", 1, Some(0)), ("realloc", 1, None)];
-        config.memory.allocate.extend(standard.map(|(function, size, count)| Allocate {
+        config.memory.allocate.extend(STANDARD.map(|(function, size, count)| Allocate {
             function: function.to_owned(),
             size: Some(size),
             count,

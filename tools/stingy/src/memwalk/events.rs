@@ -1,5 +1,7 @@
 //! The calls and assignments of a piece of code.
 
+use std::ops::Range;
+
 use tree_sitter::Node;
 
 use crate::c::function::Function;
@@ -11,6 +13,14 @@ use crate::c::targets;
 pub(crate) struct Region<'p, 's> {
     pub(crate) function: &'p Function<'s>,
     pub(crate) roots: Vec<Node<'s>>,
+    /// Parts of the roots that do not belong to the region.
+    pub(crate) except: Vec<Range<usize>>,
+}
+
+impl<'p, 's> Region<'p, 's> {
+    pub(crate) fn new(function: &'p Function<'s>, roots: Vec<Node<'s>>) -> Self {
+        Self { function, roots, except: Vec::new() }
+    }
 }
 
 /// A call or an assignment.
@@ -39,8 +49,9 @@ pub(crate) enum Action<'s> {
         name: &'s str,
         pointer: Option<String>,
     },
+    /// An assignment or an initialization of a member.
     Assign {
-        left: Node<'s>,
+        member: &'s str,
         right: Node<'s>,
     },
 }
@@ -50,6 +61,8 @@ pub(crate) fn events<'s>(region: &Region<'_, 's>) -> Vec<Event<'s>> {
     let mut walk = Walk {
         function: region.function,
         has_left: false,
+        has_broken: false,
+        has_continued: false,
         guard: None,
         loops: 0,
         found: Vec::new(),
@@ -57,13 +70,19 @@ pub(crate) fn events<'s>(region: &Region<'_, 's>) -> Vec<Event<'s>> {
     for &root in &region.roots {
         walk.visit(root, false);
     }
+    let is_part = |event: &Event<'_>| {
+        !region.except.iter().any(|range| range.contains(&event.node.start_byte()))
+    };
+    walk.found.retain(is_part);
     walk.found
 }
 
 struct Walk<'p, 's> {
     function: &'p Function<'s>,
-    /// A statement before may have left the region.
+    /// A statement before may have left the region, the loop or `switch`, or the turn of the loop.
     has_left: bool,
+    has_broken: bool,
+    has_continued: bool,
     guard: Option<&'s str>,
     /// The number of loops around the node.
     loops: usize,
@@ -75,6 +94,7 @@ impl<'s> Walk<'_, 's> {
         let field = |name| node.child_by_field_name(name);
         let is_loop = matches!(node.kind(), "while_statement" | "for_statement" | "do_statement");
         self.loops += usize::from(is_loop);
+        let (has_broken, has_continued) = (self.has_broken, self.has_continued);
         match node.kind() {
             "if_statement" => self.visit_if(node, is_conditional),
             "while_statement" | "for_statement" | "switch_statement" | "conditional_expression" => {
@@ -91,23 +111,42 @@ impl<'s> Walk<'_, 's> {
                 self.visit_field(node, "left", is_conditional);
                 self.visit_field(node, "right", is_conditional || is_lazy);
             }
-            "return_statement" | "goto_statement" | "break_statement" | "continue_statement" => {
+            "return_statement" | "goto_statement" => {
                 self.visit_children(node, is_conditional);
                 self.has_left = true;
             }
+            "break_statement" => self.has_broken = true,
+            "continue_statement" => self.has_continued = true,
             "call_expression" => {
                 self.visit_children(node, is_conditional);
                 self.add_call(node, is_conditional);
             }
             "assignment_expression" => {
                 self.visit_children(node, is_conditional);
-                if let (Some(left), Some(right)) = (field("left"), field("right")) {
-                    self.add(node, Action::Assign { left, right }, is_conditional);
+                let is_plain = field("operator").is_none_or(|operator| self.text(operator) == "=");
+                let right = if is_plain { field("right") } else { Some(node) };
+                self.add_assignment(node, field("left"), right, is_conditional);
+            }
+            "update_expression" => {
+                self.visit_children(node, is_conditional);
+                self.add_assignment(node, field("argument"), Some(node), is_conditional);
+            }
+            "initializer_pair" => {
+                self.visit_children(node, is_conditional);
+                let member = targets::designated(self.function.file, node);
+                if let (Some(member), Some(right)) = (member, field("value")) {
+                    self.add(node, Action::Assign { member, right }, is_conditional);
                 }
             }
             _ => self.visit_children(node, is_conditional),
         }
         self.loops -= usize::from(is_loop);
+        if is_loop || node.kind() == "switch_statement" {
+            self.has_broken = has_broken;
+        }
+        if is_loop {
+            self.has_continued = has_continued;
+        }
     }
 
     fn visit_if(&mut self, node: Node<'s>, is_conditional: bool) {
@@ -165,8 +204,23 @@ impl<'s> Walk<'_, 's> {
         self.add(node, action, is_conditional);
     }
 
+    fn add_assignment(
+        &mut self,
+        node: Node<'s>,
+        left: Option<Node<'s>>,
+        right: Option<Node<'s>>,
+        is_conditional: bool,
+    ) {
+        let member = left.map(bare).and_then(|left| left.child_by_field_name("field"));
+        if let (Some(member), Some(right)) = (member, right) {
+            let member = self.text(member);
+            self.add(node, Action::Assign { member, right }, is_conditional);
+        }
+    }
+
     fn add(&mut self, node: Node<'s>, action: Action<'s>, is_conditional: bool) {
-        let is_conditional = is_conditional || self.has_left;
+        let is_conditional =
+            is_conditional || self.has_left || self.has_broken || self.has_continued;
         let is_repeated = self.loops > 0;
         self.found.push(Event { node, action, is_conditional, guard: self.guard, is_repeated });
     }

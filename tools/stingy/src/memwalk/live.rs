@@ -4,8 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::model::{ENTRY, Stage, Transition};
 
+/// The stages that requests may reach.
+pub(crate) fn reachable(transitions: &BTreeSet<Transition>) -> BTreeSet<String> {
+    distances(transitions).into_keys().map(str::to_owned).collect()
+}
+
 /// Sorts stages by the least number of transitions from the entry. Unreachable stages are the last.
 pub(crate) fn sort(stages: &mut [Stage], transitions: &BTreeSet<Transition>) {
+    let distance = distances(transitions);
+    stages.sort_by_key(|stage| distance.get(stage.name.as_str()).copied().unwrap_or(usize::MAX));
+}
+
+/// The least number of transitions from the entry.
+fn distances(transitions: &BTreeSet<Transition>) -> BTreeMap<&str, usize> {
     let mut distance = BTreeMap::from([(ENTRY, 0_usize)]);
     let mut todo = VecDeque::from([ENTRY]);
     while let Some(from) = todo.pop_front() {
@@ -16,7 +27,7 @@ pub(crate) fn sort(stages: &mut [Stage], transitions: &BTreeSet<Transition>) {
             }
         }
     }
-    stages.sort_by_key(|stage| distance.get(stage.name.as_str()).copied().unwrap_or(usize::MAX));
+    distance
 }
 
 /// Fills in `live`: an object is live after a stage if it was live before or the stage allocates it, unless the stage

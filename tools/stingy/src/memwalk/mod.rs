@@ -5,6 +5,7 @@ mod cases;
 pub(crate) mod config;
 pub(crate) mod events;
 mod live;
+mod macros;
 mod memory;
 pub(crate) mod program;
 mod report;

@@ -9,7 +9,7 @@ use super::edits::Edits;
 use super::uses::{Texts, Understood};
 use crate::c::function::Function;
 use crate::c::source::bare;
-use crate::memwalk::config::Allocate;
+use crate::memwalk::config::{Allocate, STANDARD};
 use crate::memwalk::events::{Action, Event, events};
 use crate::memwalk::program::{Program, whole};
 use crate::model::{Analysis, Place};
@@ -210,7 +210,7 @@ impl<'m, 's> Memory<'m, 's> {
         let (allocates, frees) = spill
             .map_or(("malloc", "free"), |spill| (spill.allocate.as_str(), spill.free.as_str()));
         let fits = by.function == allocates
-            || frees == "free" && ["calloc", "realloc"].contains(&by.function.as_str());
+            || frees == "free" && STANDARD.iter().any(|(name, ..)| *name == by.function);
         let check = format!("; check that `{frees}` may free it");
         let check = if fits { "" } else { &check };
         let what = format!("this allocation of `{object}` keeps its allocator: {reason}{check}");

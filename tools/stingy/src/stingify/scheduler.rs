@@ -177,7 +177,7 @@ fn check_rest<'s>(
     let mut seen = BTreeSet::from([scheduler.key.clone()]);
     let mut refusal = None;
     for event in events(&whole(scheduler)) {
-        let region = Region { function: scheduler, roots: vec![event.node] };
+        let region = Region::new(scheduler, vec![event.node]);
         program.walk(&region, &mut |function, event| {
             if let Some(what) = blocks(program, function, event) {
                 refusal.get_or_insert_with(|| (function.file.place(event.node), what));
@@ -241,7 +241,7 @@ fn bound_accepting<'s>(
         {
             continue;
         }
-        let region = Region { function: scheduler, roots: vec![event.node] };
+        let region = Region::new(scheduler, vec![event.node]);
         let mut accepts = false;
         program.walk(&region, &mut |function, event| {
             accepts |=

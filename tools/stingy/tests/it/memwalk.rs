@@ -119,6 +119,64 @@ states.c:86: the next stage, `(enum state)(wanted + 1)`, is not constant
 }
 
 #[test]
+fn macros_tables_and_initializers_are_regarded() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["styles.c", "styles.toml"] {
+        copy(&format!("tests/data/{file}"), folder.path());
+    }
+    run(folder.path(), "gcc", &["-g", "-o", "styles", "styles.c"]);
+    let json = stingy(folder.path(), &["memwalk", "styles.toml", "--json"]);
+    let analysis: Value = serde_json::from_str(&json).expect("JSON");
+    let edges = analysis["transitions"].as_array().expect("transitions").iter();
+    let edges: Vec<String> = edges
+        .map(|edge| ["from", "to", "function"].map(|key| edge[key].as_str().expect("text")))
+        .map(|edge| edge.join(" "))
+        .collect();
+    let expected = [
+        "AGAIN CLOSE drive",
+        // A variable.
+        "LOG AGAIN again",
+        // An array with designators.
+        "LOOKUP WRITE look_up",
+        "PARSE LOOKUP drive",
+        // A macro that calls another.
+        "READ PARSE drive",
+        // An initializer.
+        "WRITE LOG drive",
+        // The first state is that of zeroed memory.
+        "entry READ loop",
+    ];
+    assert_eq!(edges, expected);
+    let text = stingy(folder.path(), &["memwalk", "styles.toml"]);
+    let expected = "\
+stage      bytes    stack  objects (+ allocated, - freed, ? perhaps freed)
+entry         64        -  +connection
+READ         184        -  +buffer connection +-scratch
+PARSE        224        -  buffer connection +context +-scratch
+LOOKUP       224        -  buffer connection context +-scratch
+WRITE        254        -  buffer connection ?context +-scratch +trace
+LOG          254        -  buffer connection context +-scratch -trace
+AGAIN        224        -  buffer connection context +-scratch
+CLOSE        224        -  -buffer -connection context +-scratch
+NEVER         20        -  +-scratch
+";
+    assert!(text.starts_with(expected), "{text}");
+    let warnings = text.split_once("warnings\n").expect("warnings").1;
+    let expected = "\
+styles.c:91: `buffer` is allocated in a loop or several times; it counts once
+styles.c:102: not understood: the macro `NEW` calls `malloc`; declare the macro in `memory.allocate`
+styles.c:119: call through `unknown`, to which no known function is assigned
+styles.c:126: `connection.name` is freed here, but its allocation is unknown, and it does not count; declare the allocating function in `memory.allocate`
+styles.c:131: the next stage, `c->state++`, is not constant
+styles.c:134: no path to `NEVER` was found; what requests hold there is unknown
+";
+    assert_eq!(warnings, expected);
+}
+
+#[test]
 fn handlers_and_calls_through_pointers_are_followed() {
     if !has("gcc") {
         return;

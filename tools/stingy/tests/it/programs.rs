@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::{has, output, run, stingy};
+use crate::common::{HERE, copy, has, output, run, stingy};
 use crate::server::Server;
 
 /// Two stages, of which the second has this name.
@@ -63,6 +63,24 @@ fn an_object_named_like_a_macro_of_the_header_is_refused() {
     let output = output(at, tool, &["stingygen", "server.json"]);
     let error = String::from_utf8_lossy(&output.stderr);
     let expected = "`stingy.h` and `H` have the same name in C";
+    assert!(!output.status.success() && error.contains(expected), "{error}");
+}
+
+#[test]
+fn a_dispatching_function_without_cases_is_refused() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    copy("tests/data/states.c", folder.path());
+    let description = format!("{HERE}/tests/data/states.toml");
+    let toml = std::fs::read_to_string(description).expect("the description");
+    let toml = toml.replace("dispatch = \"drive\"", "dispatch = \"install\"");
+    std::fs::write(folder.path().join("stingy.toml"), toml).expect("a file");
+    run(folder.path(), "gcc", &["-g", "-o", "states", "states.c"]);
+    let output = output(folder.path(), env!("CARGO_BIN_EXE_phalanx-stingy"), &["memwalk"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    let expected = "states.c:43: `install` has no `case` of the enumeration `state`";
     assert!(!output.status.success() && error.contains(expected), "{error}");
 }
 
