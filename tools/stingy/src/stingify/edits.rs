@@ -45,20 +45,38 @@ impl Edits {
         Some(Ok(text))
     }
 
-    /// The patch of all files. Changed files include `stingy.h` and lose static functions and variables that no code
-    /// uses any more.
-    pub(crate) fn patch(mut self, files: &[File]) -> Result<String, Error> {
+    /// The patch of all files, for the folder of the description. Changed files include `stingy.h` and lose static
+    /// functions and variables that no code uses any more.
+    pub(crate) fn patch(mut self, folder: &Path, files: &[File]) -> Result<String, Error> {
         let mut patch = String::new();
         for file in files {
             let Some(text) = self.apply(file) else { continue };
             let text = without_unused(file, with_header(&file.path, text?));
-            let (from, to) = (Path::new("a").join(&file.path), Path::new("b").join(&file.path));
+            let path = within(folder, &file.path)?;
+            // A name with spaces ends with a tab.
+            let end = if path.contains(' ') { "\t" } else { "" };
             let diff = TextDiff::from_lines(file.text.as_str(), text.as_str());
-            let (from, to) = (from.display().to_string(), to.display().to_string());
-            patch += &diff.unified_diff().header(&from, &to).to_string();
+            let header = ["a", "b"].map(|side| format!("{side}/{path}{end}"));
+            patch += &diff.unified_diff().header(&header[0], &header[1]).to_string();
         }
         Ok(patch)
     }
+}
+
+/// The path of a source in the folder of the description. `patch` changes no file outside of it.
+fn within(folder: &Path, path: &Path) -> Result<String, Error> {
+    let whole = folder.join(path);
+    let real = |path: &Path| path.canonicalize().map_err(Error::read(path));
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let (folder, source) = (real(folder)?, real(&whole)?);
+    let inner = source.strip_prefix(&folder).map_err(|_| {
+        let what = format!(
+            "outside of {}, so that `patch -p1` would not find it; move the description to a folder with all sources",
+            folder.display()
+        );
+        Error::contents(&whole, what)
+    })?;
+    Ok(inner.display().to_string())
 }
 
 /// Adds `#include "stingy.h"` behind the last include before the first function.

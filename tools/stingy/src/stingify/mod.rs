@@ -76,7 +76,7 @@ impl Stingify {
             let what = "nothing to replace: no stage allocates an object of known size";
             return Err(Error::contents(&self.config, what));
         }
-        crate::print(&edits.patch(&files)?)
+        crate::print(&edits.patch(&config.folder, &files)?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::common::{HERE, copy, has, output, run, stingy};
-use crate::server::Server;
+use crate::server::{LOOP, Server};
 
 /// Two stages, of which the second has this name.
 fn stages(second: &str) -> String {
@@ -82,6 +82,29 @@ fn a_dispatching_function_without_cases_is_refused() {
     let error = String::from_utf8_lossy(&output.stderr);
     let expected = "states.c:43: `install` has no `case` of the enumeration `state`";
     assert!(!output.status.success() && error.contains(expected), "{error}");
+}
+
+#[test]
+fn patches_apply_to_sources_in_the_folder_only() {
+    if !has("gcc") || !has("patch") {
+        return;
+    }
+    let code = format!("static void first(struct request *r);\n{LOOP}{}", stages("last"));
+    let server = Server::with(MEMBERS, &code, &[], "");
+    let at = server.path();
+    std::fs::create_dir_all(at.join("a folder/inner")).expect("a folder");
+    std::fs::rename(at.join("server.c"), at.join("a folder/the server.c")).expect("a file");
+    let toml = std::fs::read_to_string(at.join("stingy.toml")).expect("the description");
+    let sources = |path: &str| toml.replace("server.c", path);
+    let outer = sources("../the server.c").replace("\"server\"", "\"../../server\"");
+    std::fs::write(at.join("a folder/inner/stingy.toml"), outer).expect("a file");
+    let error = server.stingify(&["a folder/inner/stingy.toml"]).expect_err("another folder");
+    assert!(error.contains("the server.c: outside of "), "{error}");
+    let inner = sources("a folder/inner/../the server.c");
+    std::fs::write(at.join("stingy.toml"), inner).expect("a file");
+    let (patch, _) = server.stingify(&[]).expect("a patch");
+    std::fs::write(at.join("server.patch"), patch).expect("a file");
+    run(at, "patch", &["-s", "-p1", "-i", "server.patch"]);
 }
 
 #[test]
