@@ -116,10 +116,8 @@ fn without_unused(original: &File, mut text: String) -> String {
         let root = file.tree.root_node();
         let mut cursor = root.walk();
         let unused = root.children(&mut cursor).find(|&item| {
-            static_name(&file, item).is_some_and(|name| {
-                let is_new = uses(original, original.tree.root_node(), name) <= 1;
-                uses(&file, root, name) == uses(&file, item, name) && !is_new
-            })
+            static_name(&file, item)
+                .is_some_and(|name| !is_used(&file, name) && is_used(original, name))
         });
         let Some(item) = unused else { return file.text };
         let mut range = item.byte_range();
@@ -155,6 +153,14 @@ fn static_name<'f>(file: &'f File, item: Node<'_>) -> Option<&'f str> {
         node = node.child_by_field_name("declarator")?;
     }
     Some(file.text_of(node))
+}
+
+/// Whether a file uses a static name outside of its declarations and its definition.
+fn is_used(file: &File, name: &str) -> bool {
+    let root = file.tree.root_node();
+    let mut cursor = root.walk();
+    let items = root.children(&mut cursor).filter(|item| static_name(file, *item) == Some(name));
+    uses(file, root, name) > items.map(|item| uses(file, item, name)).sum()
 }
 
 /// How often an identifier occurs below a node.

@@ -123,6 +123,21 @@ fn a_server_does_not_wait_while_requests_are_queued() {
 }
 
 #[test]
+fn functions_that_a_patch_makes_unused_are_removed_with_their_declarations() {
+    if !has("gcc") || !has("patch") {
+        return;
+    }
+    let before = "static struct request *take(void);\nstatic void run(struct request *r);";
+    let server = server(before, &format!("{ACCEPT} {RUN}"), "");
+    let (patch, _) = server.stingify(&[]).expect("a patch");
+    for name in ["take(void)", "run(struct request *r)", "queue(struct request *r, stage *to)"] {
+        let removed = patch.lines().filter(|line| line.starts_with('-') && line.contains(name));
+        assert_eq!(removed.count(), if name.starts_with("queue") { 1 } else { 2 }, "{patch}");
+    }
+    server.run_patched(&[]);
+}
+
+#[test]
 fn a_function_that_is_not_called_is_no_function_that_waits() {
     if !has("gcc") {
         return;
