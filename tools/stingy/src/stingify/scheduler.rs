@@ -30,7 +30,7 @@ const WRITES: &str = "writing to a string";
 pub(crate) type Refusal = (Place, String);
 
 /// Functions that block, with the index of a timeout that is an integer.
-const BLOCKING: [(&str, Option<usize>); 9] = [
+const BLOCKING: [(&str, Option<usize>); 16] = [
     ("epoll_wait", Some(3)),
     ("epoll_pwait", Some(3)),
     ("poll", Some(2)),
@@ -40,6 +40,26 @@ const BLOCKING: [(&str, Option<usize>); 9] = [
     ("pselect", None),
     ("kevent", None),
     ("event_base_loop", None),
+    ("event_base_dispatch", None),
+    ("io_uring_wait_cqe", None),
+    ("io_uring_wait_cqes", None),
+    ("io_uring_submit_and_wait", None),
+    ("pause", None),
+    ("sigsuspend", None),
+    ("sigwaitinfo", None),
+];
+
+/// Functions that block if their descriptor or lock does.
+const MAY_BLOCK: [&str; 9] = [
+    "accept",
+    "accept4",
+    "read",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "usleep",
+    "sem_wait",
+    "pthread_cond_wait",
 ];
 
 /// Rewrites a server whose stages are functions. Returns notes on other code that uses its queue.
@@ -156,7 +176,7 @@ fn replace_dispatch<'s>(
 }
 
 /// Refuses code of the event loop that blocks while requests are queued, or that uses the state of the queue. Returns
-/// such uses in other functions.
+/// such uses in other functions, and calls that may block.
 fn check_rest<'s>(
     program: &Program<'s>,
     scheduler: &Function<'s>,
@@ -176,11 +196,19 @@ fn check_rest<'s>(
     }
     let mut seen = BTreeSet::from([scheduler.key.clone()]);
     let mut refusal = None;
+    let mut may_block = BTreeSet::new();
     for event in events(&whole(scheduler)) {
         let region = Region::new(scheduler, vec![event.node]);
         program.walk(&region, &mut |function, event| {
             if let Some(what) = blocks(program, function, event) {
                 refusal.get_or_insert_with(|| (function.file.place(event.node), what));
+            }
+            if let Action::Call { name, .. } = event.action
+                && MAY_BLOCK.contains(&name)
+                && program.functions.named(function.file, name).is_none()
+            {
+                let what = format!("`{name}` must not block while requests are queued; check this");
+                may_block.insert((function.file.place(event.node), what));
             }
             for callee in program.callees(function, event) {
                 if seen.insert(callee.key.clone())
@@ -204,7 +232,7 @@ fn check_rest<'s>(
         let node = active::first_use(function, function.body, None, state)?;
         Some((function.file.place(node), used(function.file.text_of(node))))
     });
-    Ok(notes.collect())
+    Ok(notes.chain(may_block).collect())
 }
 
 /// The reason why a call may block while requests are queued.
@@ -219,12 +247,12 @@ fn blocks(program: &Program<'_>, function: &Function<'_>, event: &Event<'_>) -> 
         .iter()
         .any(|wait| wait.function == *name && wait.timeout.is_some());
     let is_zero = argument.is_some_and(|argument| function.file.text_of(*argument) == "0");
-    (!is_bounded && !is_zero).then(|| {
-        format!(
-            "`{name}` may block while requests are queued; state `timeout`, the index of its timeout, in \
-             `wait` of `[stages]`"
-        )
-    })
+    let remedy = match timeout {
+        Some(_) => "state `timeout`, the index of its timeout, in `wait` of `[stages]`",
+        None => "wait by a function with an integer as the timeout, such as `epoll_wait`",
+    };
+    (!is_bounded && !is_zero)
+        .then(|| format!("`{name}` may block while requests are queued; {remedy}"))
 }
 
 /// Adds `stingy_room` to the conditions under which the scheduler accepts requests.

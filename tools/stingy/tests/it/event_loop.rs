@@ -123,6 +123,25 @@ fn a_server_does_not_wait_while_requests_are_queued() {
 }
 
 #[test]
+fn calls_that_may_block_are_noted() {
+    if !has("gcc") {
+        return;
+    }
+    let before = "#include <unistd.h>
+        static int accept(int fd) { return fd; }
+        static int next_client(void) { char c; return accept(3) + (int)read(3, &c, 1); }";
+    let loops = server(before, &format!("next_client(); {ACCEPT} {RUN}"), "");
+    let (_, notes) = loops.added(&[]);
+    let expected = format!("{}: `read` must not block while", loops.line("read(3, &c, 1)"));
+    assert!(notes.contains(&expected) && !notes.contains("`accept`"), "{notes}");
+    let waits = server(before, &format!("if (left > 9) pause(); {ACCEPT} {RUN}"), "");
+    let error = waits.stingify(&[]).expect_err("a function without a timeout");
+    let expected =
+        "`pause` may block while requests are queued; wait by a function with an integer";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
 fn functions_that_a_patch_makes_unused_are_removed_with_their_declarations() {
     if !has("gcc") || !has("patch") {
         return;
