@@ -100,6 +100,17 @@ pub(crate) fn nodes<'t>(root: Node<'t>) -> impl Iterator<Item = Node<'t>> {
     })
 }
 
+/// The variable that an expression is, or is a part of.
+pub(crate) fn root(mut node: Node<'_>) -> Node<'_> {
+    loop {
+        node = bare(node);
+        match node.child_by_field_name("argument") {
+            Some(inner) => node = inner,
+            None => return node,
+        }
+    }
+}
+
 /// The node without parentheses and casts around it.
 pub(crate) fn bare(mut node: Node<'_>) -> Node<'_> {
     loop {

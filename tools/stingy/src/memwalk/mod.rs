@@ -8,8 +8,10 @@ mod live;
 mod macros;
 mod memory;
 pub(crate) mod program;
+mod queues;
 mod report;
 mod stack;
+mod tables;
 
 use std::path::PathBuf;
 

@@ -7,11 +7,13 @@ use tree_sitter::Node;
 use super::cases;
 use super::config::{Allocate, Config, Free, States};
 use super::events::{Action, Event, Region, events};
-use super::macros::{self, Macros, Value};
+use super::macros::{self, Macros};
+use super::queues::Target;
+use super::tables::Tables;
 use crate::c::debug_info::DebugInfo;
 use crate::c::expression::Scope;
 use crate::c::function::{Function, Functions};
-use crate::c::source::{File, bare, nodes};
+use crate::c::source::File;
 use crate::c::targets::{self, Targets};
 use crate::error::Error;
 use crate::model::ENTRY;
@@ -23,19 +25,12 @@ pub(crate) struct Program<'s> {
     pub(crate) info: DebugInfo,
     pub(crate) functions: Functions<'s>,
     targets: Targets,
-    macros: Macros,
+    pub(super) macros: Macros,
+    tables: Tables,
     /// Functions and macros that queue a request.
-    queues: HashMap<String, BTreeSet<Target>>,
+    pub(super) queues: HashMap<String, BTreeSet<Target>>,
     /// If stages are functions: those that requests are queued for. A call executes the stage.
-    stages: BTreeSet<String>,
-}
-
-/// The destination of the requests that a function queues.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Target {
-    /// The stage that the parameter with this index states.
-    Parameter(usize),
-    Stage(String),
+    pub(super) stages: BTreeSet<String>,
 }
 
 impl<'s> Program<'s> {
@@ -48,7 +43,9 @@ impl<'s> Program<'s> {
         let targets = targets::collect(&functions, files, &info);
         let (queues, found) = (HashMap::new(), BTreeSet::new());
         let macros = Macros::collect(&functions);
-        let mut program = Self { config, info, functions, targets, macros, queues, stages: found };
+        let tables = Tables::default();
+        let mut program =
+            Self { config, info, functions, targets, macros, tables, queues, stages: found };
         let stages = &config.stages;
         let queue = stages.queue.iter().flat_map(|q| [Some(&q.function), q.to.as_ref()]).flatten();
         let queue = queue.filter(|name| !program.functions.macro_functions.contains_key(*name));
@@ -74,7 +71,7 @@ impl<'s> Program<'s> {
             return Err(Error::contents(&config.program, what));
         }
         if let Some(states) = &stages.states {
-            program.check_cases(states)?;
+            program.find_code(states, files)?;
         }
         program.find_queues();
         program.find_stages();
@@ -88,15 +85,23 @@ impl<'s> Program<'s> {
         Ok(program)
     }
 
+    /// Finds the code of states: cases, or arrays of functions.
+    ///
     /// # Errors
-    /// If the dispatching function has no `case` of a state.
-    fn check_cases(&self, states: &States) -> Result<(), Error> {
+    /// If the dispatching function has neither.
+    fn find_code(&mut self, states: &States, files: &[File]) -> Result<(), Error> {
         let dispatch = &self.functions.by_name[&states.dispatch];
-        if self.declared_stages().iter().any(|name| cases::find(dispatch, name).is_some()) {
+        let names = self.declared_stages();
+        if names.iter().any(|name| cases::find(dispatch, name).is_some()) {
+            return Ok(());
+        }
+        self.tables = Tables::collect(&self.functions, &self.info, files, dispatch, &names);
+        if !self.tables.calls.is_empty() {
             return Ok(());
         }
         let what = format!(
-            "{}: `{}` has no `case` of the enumeration `{}`; `dispatch` must name the function with the `switch`",
+            "{}: `{}` has no `case` of the enumeration `{}`, and calls through no array of functions with an \
+             initializer; `dispatch` must name the function with the `switch`",
             dispatch.file.place(dispatch.node),
             states.dispatch,
             states.enumeration
@@ -138,144 +143,6 @@ impl<'s> Program<'s> {
         Scope { info: &self.info, functions: &self.functions }
     }
 
-    /// Finds functions that pass a parameter on as the stage, such as setters of the state.
-    fn find_queues(&mut self) {
-        for queue in &self.config.stages.queue {
-            let target = match (queue.stage, &queue.to) {
-                (Some(index), _) => Target::Parameter(index),
-                (None, to) => Target::Stage(to.clone().unwrap_or_default()),
-            };
-            self.queues.insert(queue.function.clone(), BTreeSet::from([target]));
-        }
-        loop {
-            let mut found = self.queueing_macros();
-            for function in self.functions.all() {
-                if self.queues.contains_key(&function.name) {
-                    continue;
-                }
-                for event in events(&whole(function)) {
-                    for stage in self.stage_arguments(&event) {
-                        let name = function.file.text_of(stage);
-                        let index = function.parameters.iter().position(|of| of == name);
-                        found
-                            .extend(index.map(|of| (function.name.clone(), Target::Parameter(of))));
-                    }
-                }
-            }
-            if found.is_empty() {
-                break;
-            }
-            for (name, target) in found {
-                self.queues.entry(name).or_default().insert(target);
-            }
-        }
-    }
-
-    /// Finds the functions that are stages.
-    fn find_stages(&mut self) {
-        if self.config.stages.states.is_some() {
-            return;
-        }
-        let mut stages = BTreeSet::new();
-        for function in self.functions.all() {
-            for event in events(&whole(function)) {
-                stages.extend(self.queued_stages(function, &event).unwrap_or_default());
-            }
-        }
-        self.stages = stages;
-    }
-
-    /// Macros that assign the state or call functions that queue, with their stages, unless they are known.
-    fn queueing_macros(&self) -> Vec<(String, Target)> {
-        let targets = |value: &Value| match value {
-            Value::Parameter(index) => vec![Target::Parameter(*index)],
-            Value::Names(names) => {
-                let stages = names.iter().filter(|name| self.is_stage(name));
-                stages.map(|name| Target::Stage(name.clone())).collect()
-            }
-        };
-        let member = self.config.stages.states.as_ref().map(|states| &states.member);
-        let mut found = Vec::new();
-        for (name, of) in self.macros.iter() {
-            let assigned = of.assigned.iter().filter(|(to, _)| Some(to) == member);
-            let mut own: Vec<Target> = assigned.flat_map(|(_, value)| targets(value)).collect();
-            for (callee, arguments) in &of.calls {
-                for target in self.queues.get(callee).into_iter().flatten() {
-                    match target {
-                        Target::Parameter(index) => {
-                            own.extend(arguments.get(*index).into_iter().flat_map(targets));
-                        }
-                        Target::Stage(_) => own.push(target.clone()),
-                    }
-                }
-            }
-            let known = self.queues.get(name);
-            own.retain(|target| !known.is_some_and(|known| known.contains(target)));
-            found.extend(own.into_iter().map(|target| (name.clone(), target)));
-        }
-        found
-    }
-
-    /// The expressions for the stage, if the event queues a request.
-    fn stage_arguments(&self, event: &Event<'s>) -> Vec<Node<'s>> {
-        match &event.action {
-            Action::Call { name, arguments } => {
-                let targets = self.queues.get(*name).into_iter().flatten();
-                let indexes = targets.filter_map(|target| match target {
-                    Target::Parameter(index) => Some(*index),
-                    Target::Stage(_) => None,
-                });
-                indexes.filter_map(|index| arguments.get(index).copied()).collect()
-            }
-            Action::Assign { member, right } => {
-                let states = self.config.stages.states.as_ref();
-                let is_state = states.is_some_and(|states| *member == states.member);
-                is_state.then_some(*right).into_iter().collect()
-            }
-            Action::Indirect { .. } => Vec::new(),
-        }
-    }
-
-    /// The stages that an event queues a request for. `Err` with the expression if they are not constant.
-    pub(crate) fn queued_stages(
-        &self,
-        function: &Function<'s>,
-        event: &Event<'s>,
-    ) -> Result<BTreeSet<String>, Node<'s>> {
-        let mut found = BTreeSet::new();
-        if let Action::Call { name, .. } = &event.action {
-            let targets = self.queues.get(*name).into_iter().flatten();
-            found.extend(targets.filter_map(|target| match target {
-                Target::Stage(stage) => Some(stage.clone()),
-                Target::Parameter(_) => None,
-            }));
-            let called = self.macros.called(name).into_iter().chain([*name]);
-            found.extend(called.filter_map(|name| self.stages.get(name).cloned()));
-            if self.stages.contains(*name) {
-                return Ok(found);
-            }
-        }
-        for argument in self.stage_arguments(event) {
-            // A handler is removed.
-            if bare(argument).kind() == "null" {
-                continue;
-            }
-            let text = function.file.text_of(argument);
-            let identifiers = nodes(argument).filter(|node| node.kind() == "identifier");
-            let names = identifiers.map(|node| function.file.text_of(node));
-            let names: Vec<&str> = names.filter(|name| self.is_stage(name)).collect();
-            let is_parameter = function.parameters.iter().any(|name| name == text);
-            // An assignment to a member of the same name in another structure is no error.
-            let is_foreign = matches!(event.action, Action::Assign { .. })
-                && nodes(argument).all(|node| node.kind() != "identifier");
-            if names.is_empty() && !is_parameter && !is_foreign {
-                return Err(argument);
-            }
-            found.extend(names.into_iter().map(str::to_owned));
-        }
-        Ok(found)
-    }
-
     /// The pointer through which an event calls, with its text: a member, or a variable. `None` for other events.
     pub(crate) fn pointer<'e>(
         &self,
@@ -299,7 +166,7 @@ impl<'s> Program<'s> {
         self.macros.memory(self.config, name)
     }
 
-    fn is_stage(&self, name: &str) -> bool {
+    pub(super) fn is_stage(&self, name: &str) -> bool {
         match &self.config.stages.states {
             Some(states) => self.info.enumerations[&states.enumeration].iter().any(|e| e == name),
             None => self.functions.by_name.contains_key(name),
@@ -313,15 +180,20 @@ impl<'s> Program<'s> {
         names.map(|name| whole(&self.functions.by_name[name])).collect()
     }
 
-    /// The code of a stage, for an enumerator its `case` and the code around all cases. Empty for an enumerator without a
-    /// `case`.
+    /// The code of a stage, for an enumerator its `case` or functions, and the code around these. Empty for an enumerator
+    /// without code.
     pub(crate) fn stage(&self, name: &str) -> Vec<Region<'_, 's>> {
         let Some(states) = &self.config.stages.states else {
             return self.functions.by_name.get(name).map(whole).into_iter().collect();
         };
         let function = &self.functions.by_name[&states.dispatch];
-        let Some(case) = cases::find(function, name) else { return Vec::new() };
         let mut around = whole(function);
+        if let Some(found) = self.tables.functions.get(name) {
+            around.except.clone_from(&self.tables.calls);
+            let of_state = found.iter().filter_map(|key| self.functions.by_name.get(key));
+            return of_state.map(whole).chain([around]).collect();
+        }
+        let Some(case) = cases::find(function, name) else { return Vec::new() };
         for other in self.declared_stages().iter().filter_map(|name| cases::find(function, name)) {
             around.except.extend(cases::statements(other).iter().map(Node::byte_range));
         }

@@ -6,18 +6,7 @@ use tree_sitter::Node;
 
 use super::scheduler::Refusal;
 use crate::c::function::Function;
-use crate::c::source::{bare, nodes};
-
-/// The variable that an expression is, or is a part of.
-fn root(mut node: Node<'_>) -> Node<'_> {
-    loop {
-        node = bare(node);
-        match node.child_by_field_name("argument") {
-            Some(inner) => node = inner,
-            None => return node,
-        }
-    }
-}
+use crate::c::source::{nodes, root};
 
 /// The variable that an assignment, `++` or `--` changes.
 fn changed(node: Node<'_>) -> Option<Node<'_>> {

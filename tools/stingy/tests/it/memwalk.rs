@@ -1,7 +1,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{copy, has, output, run, stingy};
+use crate::common::{HERE, copy, has, output, run, stingy};
 
 /// The analysis of `tux.c`, compiled in a new folder.
 fn tux() -> (TempDir, Value) {
@@ -174,6 +174,30 @@ styles.c:131: the next stage, `c->state++`, is not constant
 styles.c:134: no path to `NEVER` was found; what requests hold there is unknown
 ";
     assert_eq!(warnings, expected);
+}
+
+#[test]
+fn states_may_be_indexes_of_functions() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    copy("tests/data/table.c", folder.path());
+    let description = format!("{HERE}/tests/data/states.toml");
+    let toml = std::fs::read_to_string(description).expect("the description");
+    let toml = toml.replace("states.c", "table.c").replace("\"states\"", "\"table\"");
+    std::fs::write(folder.path().join("stingy.toml"), toml).expect("a file");
+    run(folder.path(), "gcc", &["-g", "-o", "table", "table.c"]);
+    let text = stingy(folder.path(), &["memwalk"]);
+    let expected = "\
+stage     bytes    stack  objects (+ allocated, - freed, ? perhaps freed)
+entry        24        -  +connection
+READ       4160        -  connection +connection.buffer +-context
+WRITE      4160        -  connection -connection.buffer +-context
+CLOSE        64        -  -connection +-context
+";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(!text.contains("warnings"), "{text}");
 }
 
 #[test]
