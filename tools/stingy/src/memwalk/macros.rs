@@ -1,4 +1,4 @@
-//! What macros with parameters do: they are not expanded, but their definitions are read.
+//! Calls, assignments and memory of macros with parameters, which are read but not expanded.
 
 use std::collections::{BTreeSet, HashMap};
 
