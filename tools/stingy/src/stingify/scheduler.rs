@@ -78,7 +78,7 @@ pub(super) fn replace(
     let notes = check_rest(program, scheduler, dispatch, queue, &state)?;
     bound_accepting(program, scheduler, dispatch, edits)?;
     let start = scheduler.node.start_byte();
-    edits.replace(scheduler.file, start..start, dispatcher(program, analysis, scheduler)?);
+    edits.replace(scheduler.file, start..start, dispatcher(program, analysis, texts, scheduler)?);
     Ok(notes)
 }
 
@@ -316,8 +316,11 @@ fn enclosing<'s>(node: Node<'s>, within: Node<'s>, kinds: &[&str]) -> Vec<Node<'
 fn dispatcher(
     program: &Program<'_>,
     analysis: &Analysis,
+    texts: &Texts<'_>,
     scheduler: &Function<'_>,
 ) -> Result<String, Refusal> {
+    let mut visible = texts.headers(scheduler.file);
+    visible.push(&scheduler.file.text[..scheduler.node.start_byte()]);
     let mut declarations = String::new();
     let mut cases = String::new();
     for stage in analysis.stages.iter().filter(|stage| stage.name != ENTRY) {
@@ -330,10 +333,15 @@ fn dispatcher(
             );
             return Err((stage.at.clone(), what));
         }
-        let before = &scheduler.file.text[..scheduler.node.start_byte()];
-        if function.file.path == scheduler.file.path
-            && !words(before).iter().any(|w| w.text == function.name && is_declared(before, *w))
-        {
+        if !visible.iter().any(|text| declares(text, &function.name)) {
+            if let Some(name) = unknown_type(function, &visible) {
+                let what = format!(
+                    "`{}` and its parameter of type `{name}` are not declared in {}, which executes stages; declare it",
+                    stage.name,
+                    scheduler.file.path.display()
+                );
+                return Err((stage.at.clone(), what));
+            }
             let head = function.node.start_byte()..function.body.start_byte();
             writeln!(declarations, "{};", function.file.text[head].trim_end()).expect(WRITES);
         }
@@ -346,4 +354,17 @@ fn dispatcher(
          static void {EXECUTE}(enum stingy_stage {STAGE}, void *{REQUEST})\n{{\n    switch ({STAGE}) {{\n\
          {cases}    default:\n        break;\n    }}\n}}\n\n"
     ))
+}
+
+fn declares(text: &str, name: &str) -> bool {
+    words(text).iter().any(|word| word.text == name && is_declared(text, *word))
+}
+
+/// A type in the declaration of a function that these texts do not mention.
+fn unknown_type<'s>(function: &Function<'s>, texts: &[&str]) -> Option<&'s str> {
+    let mut types = nodes(function.node)
+        .filter(|node| node.kind() == "type_identifier")
+        .filter(|node| node.start_byte() < function.body.start_byte())
+        .map(|node| function.file.text_of(node));
+    types.find(|name| !texts.iter().any(|text| words(text).iter().any(|word| word.text == *name)))
 }

@@ -83,6 +83,23 @@ impl<'s> Texts<'s> {
         Self { all }
     }
 
+    /// The headers that a source includes, directly or through others.
+    pub(super) fn headers(&self, file: &File) -> Vec<&str> {
+        let mut found = Vec::new();
+        let mut known = BTreeSet::new();
+        let mut todo = vec![file.text.as_str()];
+        while let Some(text) = todo.pop() {
+            for name in includes(text) {
+                let header = self.all.iter().find(|(path, _)| path.ends_with(name));
+                if let Some((_, text)) = header.filter(|(path, _)| known.insert(path)) {
+                    found.push(text.as_ref());
+                    todo.push(text);
+                }
+            }
+        }
+        found
+    }
+
     /// The macros whose definitions use one of these names, directly or through other macros.
     pub(super) fn macros(&self, names: &BTreeSet<String>) -> BTreeSet<String> {
         let mut found = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Event loops that stingify rewrites, and those that it refuses.
 
-use crate::common::has;
+use crate::common::{copy, has, output, run, stingy};
 use crate::server::Server;
 
 const STAGES: &str = "
@@ -139,6 +139,43 @@ fn calls_that_may_block_are_noted() {
     let expected =
         "`pause` may block while requests are queued; wait by a function with an integer";
     assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn stages_in_other_files_are_declared() {
+    if !has("gcc") || !has("patch") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    for file in ["loop.h", "loop.c", "loop_stages.c"] {
+        copy(&format!("tests/data/{file}"), at);
+    }
+    let toml = "sources = [\".\"]\nprogram = \"server\"\n[stages]\nscheduler = \"loop\"\nschedule = \"run\"\n\
+                queue = [{ function = \"queue\", stage = 1 }]\n";
+    std::fs::write(at.join("stingy.toml"), toml).expect("a file");
+    let compile = |others: &[&str]| {
+        let flags = ["-g", "-Wall", "-Wextra", "-Werror", "-o", "server"];
+        run(at, "gcc", &[&flags, &["loop.c", "loop_stages.c"][..], others].concat());
+    };
+    let source = std::fs::read_to_string(at.join("loop_stages.c")).expect("the source");
+    // The event loop has no such type.
+    let hidden = source.replace("last(struct request *r)", "last(reference r)");
+    std::fs::write(at.join("loop_stages.c"), hidden).expect("a file");
+    compile(&[]);
+    let refused = output(at, env!("CARGO_BIN_EXE_phalanx-stingy"), &["stingify"]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    let expected = "loop_stages.c:15: `last` and its parameter of type `reference` are not declared in ./loop.c";
+    assert!(!refused.status.success() && error.contains(expected), "{error}");
+
+    std::fs::write(at.join("loop_stages.c"), source).expect("a file");
+    compile(&[]);
+    std::fs::write(at.join("server.json"), stingy(at, &["memwalk", "--json"])).expect("a file");
+    stingy(at, &["stingygen", "server.json"]);
+    std::fs::write(at.join("server.patch"), stingy(at, &["stingify"])).expect("a file");
+    run(at, "patch", &["-s", "-p1", "-i", "server.patch"]);
+    compile(&["stingy.c"]);
+    assert_eq!(run(at, "./server", &[]), "7\n7\n7\n");
 }
 
 #[test]
