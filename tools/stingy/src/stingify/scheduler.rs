@@ -11,6 +11,7 @@ use super::uses::{Texts, Understood};
 use super::words::{is_declared, words};
 use crate::c::function::Function;
 use crate::c::source::{bare, nodes};
+use crate::c::types::Derivation;
 use crate::memwalk::config::Queue;
 use crate::memwalk::events::{Action, Event, Region, events};
 use crate::memwalk::program::{Program, whole};
@@ -332,6 +333,17 @@ fn dispatcher(
                 stage.name
             );
             return Err((stage.at.clone(), what));
+        }
+        let parameter = match function.parameters.as_slice() {
+            [only] => function.variables.get(only).map(|of| program.info.canonical(of)),
+            _ => None,
+        };
+        if parameter.is_none_or(|of| of.derived.first() != Some(&Derivation::Pointer)) {
+            let what = format!(
+                "`{}` must have one parameter, a pointer to the request, to be executed by `stingy_run`",
+                stage.name
+            );
+            return Err((function.file.place(function.node), what));
         }
         if !visible.iter().any(|text| declares(text, &function.name)) {
             if let Some(name) = unknown_type(function, &visible) {

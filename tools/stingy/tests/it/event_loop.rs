@@ -179,6 +179,27 @@ fn stages_in_other_files_are_declared() {
 }
 
 #[test]
+fn stages_have_a_pointer_to_the_request_only() {
+    if !has("gcc") {
+        return;
+    }
+    for parameters in ["struct request *r, int events", "long r", "void"] {
+        let other = format!(
+            "static void other({parameters}) {{ done++; }}
+             static void before(struct request *r) {{ queue(r, (stage *)other); }}"
+        );
+        let body = format!("{ACCEPT} {RUN} if (left > 9) before(take());");
+        let server = server(&other, &body, "");
+        let error = server.stingify(&[]).expect_err(parameters);
+        let expected = format!(
+            "{}: `other` must have one parameter, a pointer to the request",
+            server.line("static void other(")
+        );
+        assert!(error.contains(&expected), "{error}");
+    }
+}
+
+#[test]
 fn functions_that_a_patch_makes_unused_are_removed_with_their_declarations() {
     if !has("gcc") || !has("patch") {
         return;
