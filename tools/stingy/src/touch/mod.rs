@@ -15,6 +15,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::error::Error;
 use symbols::Symbols;
@@ -22,6 +25,10 @@ use visits::Visits;
 
 /// The function that executes any operation of a Phalanx program.
 const OPERATION: &str = "phalanx_core::processor::operation::vtable::poll";
+
+/// Maximum number of events after a signal: those that wait in the pipe. A process that the program has forked may write
+/// more.
+const MAX_REST: u32 = 100_000;
 
 /// Count the cache lines that a program touches in each stage.
 ///
@@ -95,10 +102,8 @@ impl Touch {
         // Only valgrind inherits it: no other child is started.
         rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty())
             .map_err(|error| Error::read(valgrind)(error.into()))?;
-        // Interrupting the terminal ends the program; the report follows.
-        let interrupted = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone())
-            .map_err(Error::read(valgrind))?;
+        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Error::read(valgrind))?;
+        let listening = signals.handle();
         // valgrind knows the program by the file that a link leads to.
         let file = path.canonicalize().map_err(Error::read(path))?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -119,13 +124,28 @@ impl Touch {
             })?;
         drop(writer);
         let mut child = Ended(child);
+        // A signal ends the program, which may be idle; the report follows.
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let (is_interrupted, program) = (interrupted.clone(), Pid::from_child(&child.0));
+        let listener = std::thread::spawn(move || {
+            if signals.forever().next().is_some() {
+                is_interrupted.store(true, Relaxed);
+                // Fails if it has exited.
+                let _ = kill_process(program, Signal::KILL);
+            }
+        });
         let last = self.requests.map(|requests| requests.saturating_add(self.skip));
-        trace::read(BufReader::with_capacity(1 << 20, reader), |event| {
+        let mut rest = MAX_REST;
+        let read = trace::read(BufReader::with_capacity(1 << 20, reader), |event| {
             visits.event(event);
+            rest -= u32::from(interrupted.load(Relaxed));
             // The last counted request ends where the next starts.
-            !interrupted.load(Relaxed) && last.is_none_or(|last| visits.started <= last)
-        })
-        .map_err(Error::read(valgrind))?;
+            rest > 0 && last.is_none_or(|last| visits.started <= last)
+        });
+        // Before the child is waited for, so that its number has no other process.
+        listening.close();
+        listener.join().expect("no panic");
+        read.map_err(Error::read(valgrind))?;
         if !interrupted.load(Relaxed) && last.is_none_or(|last| visits.started <= last) {
             return child.0.wait().map(Some).map_err(Error::read(valgrind));
         }

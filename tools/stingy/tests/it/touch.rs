@@ -151,6 +151,37 @@ fn a_function_belongs_to_the_stage_that_states_most_of_its_name() {
 }
 
 #[test]
+fn a_signal_ends_an_idle_program() {
+    if !has("gcc") || !has("valgrind") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = "#include <stdio.h>\n#include <unistd.h>\nvoid work(void) { __asm__ volatile(\"\"); }\n\
+        int main(void) { for (int i = 0; i < 10; i++) work(); printf(\"%d\\n\", getpid()); fflush(stdout); pause(); }\n";
+    std::fs::write(folder.path().join("idle.c"), source).expect("a source");
+    run(folder.path(), "gcc", &["-o", "idle", "idle.c"]);
+    for signal in ["-TERM", "-INT"] {
+        let mut touch = Command::new(env!("CARGO_BIN_EXE_phalanx-stingy"))
+            .current_dir(folder.path())
+            .args(["touch", "--stage", "work=work", "--json", "--", "./idle"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("phalanx-stingy");
+        let mut lines = BufReader::new(touch.stderr.take().expect("a pipe")).lines();
+        let program = lines.next().expect("a line").expect("text");
+        run(folder.path(), "kill", &[signal, &touch.id().to_string()]);
+        let mut report = String::new();
+        let mut output = touch.stdout.take().expect("a pipe");
+        output.read_to_string(&mut report).expect("text");
+        assert!(touch.wait().expect("an exit").success());
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(row(&report, "work")["visits"], 10, "{signal}");
+        assert!(!Path::new("/proc").join(program).exists());
+    }
+}
+
+#[test]
 fn a_missing_valgrind_is_to_be_installed() {
     if !has("gcc") {
         return;
