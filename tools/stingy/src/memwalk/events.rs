@@ -105,6 +105,10 @@ impl<'s> Walk<'_, 's> {
                     self.visit(child, is_conditional || !is_first);
                 }
             }
+            // The compiler may not see this branch.
+            "preproc_if" | "preproc_ifdef" | "preproc_elif" | "preproc_else" => {
+                self.visit_children(node, true);
+            }
             "binary_expression" => {
                 let operator = field("operator").map(|node| self.text(node));
                 let is_lazy = matches!(operator, Some("&&" | "||"));

@@ -97,6 +97,54 @@ fn the_order_of_deallocations_and_loops_are_regarded() {
 }
 
 #[test]
+fn deallocations_count_unless_a_directive_or_a_jump_passes_them() {
+    if !has("gcc") {
+        return;
+    }
+    let server = Server::new(
+        "char *debug, *after_loop, *after_switch, *in_loop;",
+        "static void last(struct request *r)
+        {
+            done++;
+            free(r);
+        }
+        static void middle(struct request *r)
+        {
+        #ifdef DEBUG
+            free(r->debug);
+        #endif
+            do {
+                if (left)
+                    continue;
+                free(r->in_loop);
+            } while (0);
+            while (left > 3)
+                break;
+            free(r->after_loop);
+            switch (left) {
+            case 4:
+                break;
+            }
+            free(r->after_switch);
+            queue(r, last);
+        }
+        static void first(struct request *r)
+        {
+            r->debug = malloc(10);
+            r->after_loop = malloc(10);
+            r->after_switch = malloc(10);
+            r->in_loop = malloc(10);
+            queue(r, middle);
+        }",
+    );
+    let analysis = server.analysis();
+    let stages = analysis["stages"].as_array().expect("stages");
+    let last = stages.iter().find(|stage| stage["name"] == "last").expect("the stage");
+    let live = serde_json::json!(["request", "request.debug", "request.in_loop"]);
+    assert_eq!(last["live"], live);
+}
+
+#[test]
 fn the_stack_of_recursive_functions_does_not_depend_on_the_order() {
     if !has("gcc") {
         return;
