@@ -185,7 +185,8 @@ impl Collected {
         }
         self.add_first_state(program);
         if self.transitions.is_empty() {
-            let what = "no transition was found; check `queue` or `states` in `[stages]`";
+            let what =
+                "no transition was found; check `queue`, `handlers` or `states` in `[stages]`";
             return Err(Error::contents(&program.config.path, what));
         }
         Ok(())

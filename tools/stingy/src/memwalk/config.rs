@@ -45,9 +45,12 @@ pub(crate) struct Stages {
     pub(crate) scheduler: String,
     /// The function that executes the current stage of a request.
     pub(crate) schedule: String,
-    /// Functions that queue a request for a stage. Not empty if stages are functions.
+    /// Functions that queue a request for a stage. If stages are functions, these or `handlers` are not empty.
     #[serde(default)]
     pub(crate) queue: Vec<Queue>,
+    /// Members that contain the function of the next stage.
+    #[serde(default)]
+    pub(crate) handlers: Vec<String>,
     /// If stages are enumerators.
     pub(crate) states: Option<States>,
     /// Further functions in which requests start, such as callbacks of an event library.
@@ -59,6 +62,14 @@ pub(crate) struct Stages {
     /// Functions that wait for events of requests.
     #[serde(default)]
     pub(crate) wait: Vec<Wait>,
+}
+
+impl Stages {
+    /// Whether an assignment to a member changes the stage.
+    pub(crate) fn is_stage(&self, member: &str) -> bool {
+        self.states.as_ref().is_some_and(|states| states.member == member)
+            || self.handlers.iter().any(|handler| handler == member)
+    }
 }
 
 /// A function that waits for events.
@@ -165,8 +176,8 @@ impl Config {
         config.path = path.to_owned();
         config.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let stages = &config.stages;
-        if stages.queue.is_empty() && stages.states.is_none() {
-            let what = "`[stages]` needs `queue`, if stages are functions, or `states`, if they are \
+        if stages.queue.is_empty() && stages.handlers.is_empty() && stages.states.is_none() {
+            let what = "`[stages]` needs `queue` or `handlers`, if stages are functions, or `states`, if they are \
                         enumerators";
             return Err(Error::contents(path, what));
         }

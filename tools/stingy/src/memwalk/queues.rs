@@ -75,10 +75,9 @@ impl<'s> Program<'s> {
                 stages.map(|name| Target::Stage(name.clone())).collect()
             }
         };
-        let member = self.config.stages.states.as_ref().map(|states| &states.member);
         let mut found = Vec::new();
         for (name, of) in self.macros.iter() {
-            let assigned = of.assigned.iter().filter(|(to, _)| Some(to) == member);
+            let assigned = of.assigned.iter().filter(|(to, _)| self.config.stages.is_stage(to));
             let mut own: Vec<Target> = assigned.flat_map(|(_, value)| targets(value)).collect();
             for (callee, arguments) in &of.calls {
                 for target in self.queues.get(callee).into_iter().flatten() {
@@ -109,9 +108,8 @@ impl<'s> Program<'s> {
                 indexes.filter_map(|index| arguments.get(index).copied()).collect()
             }
             Action::Assign { member, right } => {
-                let states = self.config.stages.states.as_ref();
-                let is_state = states.is_some_and(|states| *member == states.member);
-                is_state.then_some(*right).into_iter().collect()
+                let is_stage = self.config.stages.is_stage(member);
+                is_stage.then_some(*right).into_iter().collect()
             }
             Action::Indirect { .. } => Vec::new(),
         }

@@ -56,6 +56,9 @@ impl Stingify {
                 _ if config.stages.states.is_some() => {
                     eprintln!("the event loop is not changed, because the stages are enumerators");
                 }
+                _ if !config.stages.handlers.is_empty() => {
+                    eprintln!("the event loop is not changed, because members contain the stages");
+                }
                 [queue] => {
                     let others = scheduler::replace(&program, &analysis, &texts, queue, &mut edits);
                     notes.extend(others.map_err(refused)?);

@@ -201,6 +201,41 @@ CLOSE        64        -  -connection +-context
 }
 
 #[test]
+fn members_may_contain_the_function_of_the_next_stage() {
+    if !has("gcc") || !has("patch") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    copy("tests/data/members.c", folder.path());
+    let toml = "sources = [\"members.c\"]\nprogram = \"members\"\n[stages]\nscheduler = \"loop\"\n\
+                schedule = \"notify\"\nhandlers = [\"on_event\"]\n";
+    std::fs::write(folder.path().join("stingy.toml"), toml).expect("a file");
+    run(folder.path(), "gcc", &["-g", "-o", "members", "members.c"]);
+    let text = stingy(folder.path(), &["memwalk"]);
+    let expected = "\
+stage        bytes    stack  objects (+ allocated, - freed, ? perhaps freed)
+entry           40        -  +connection
+on_read        104        -  connection +reply
+on_write       104        -  connection -reply
+on_close        40        -  -connection
+";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(!text.contains("warnings"), "{text}");
+    let json = stingy(folder.path(), &["memwalk", "--json"]);
+    std::fs::write(folder.path().join("members.json"), json).expect("a file");
+    stingy(folder.path(), &["stingygen", "members.json"]);
+    let output = output(folder.path(), env!("CARGO_BIN_EXE_phalanx-stingy"), &["stingify"]);
+    let notes = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(notes, "the event loop is not changed, because members contain the stages\n");
+    std::fs::write(folder.path().join("members.patch"), &output.stdout).expect("a file");
+    run(folder.path(), "patch", &["-s", "-p1", "-i", "members.patch"]);
+    let before = run(folder.path(), "./members", &[]);
+    let flags = ["-Wall", "-Wextra", "-Werror", "-o", "patched", "members.c", "stingy.c"];
+    run(folder.path(), "gcc", &flags);
+    assert_eq!(run(folder.path(), "./patched", &[]), before);
+}
+
+#[test]
 fn handlers_and_calls_through_pointers_are_followed() {
     if !has("gcc") {
         return;
