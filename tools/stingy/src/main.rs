@@ -59,16 +59,19 @@ fn run(command: &Command) -> Result<(), Error> {
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || run(&command));
-    let result = match worker.map(|worker| worker.join()) {
-        Ok(Ok(result)) => result,
-        // It has printed a message.
-        Ok(Err(_panic)) => return ExitCode::FAILURE,
-        Err(error) => Err(Error::write(Path::new("the stack of a thread"))(error)),
-    };
+    let result = std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
+        match builder.spawn_scoped(scope, || run(&command)) {
+            Ok(worker) => worker.join(),
+            // The system does not permit such a stack.
+            Err(_) => Ok(run(&command)),
+        }
+    });
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        // It has printed a message.
+        Err(_panic) => ExitCode::FAILURE,
+        Ok(Err(error)) => {
             eprintln!("phalanx-stingy: {error}");
             ExitCode::FAILURE
         }
