@@ -64,14 +64,30 @@ pub(super) fn words(text: &str) -> Vec<Word<'_>> {
 
 /// Whether a word is the name of a function that is declared or defined here.
 pub(super) fn is_declared(text: &str, word: Word<'_>) -> bool {
-    let before = text[..word.start].trim_end();
+    let before = without_comment(&text[..word.start]);
     let has_type = before.ends_with('*') || {
-        let start =
-            before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
-        let last = &before[start..];
+        let last = before.bytes().rev().take_while(|byte| is_word(*byte)).count();
+        let last = &before[before.len() - last..];
         !last.is_empty() && !BEFORE_CALL.contains(&last)
     };
     has_type && is_called(text, word)
+}
+
+/// A text without the spaces and comments at its end.
+fn without_comment(text: &str) -> &str {
+    let mut rest = text;
+    loop {
+        let trimmed = rest.trim_end();
+        let line = trimmed.rfind('\n').map_or(0, |at| at + 1);
+        let start = match trimmed.strip_suffix("*/") {
+            Some(comment) => comment.rfind("/*"),
+            None => trimmed[line..].find("//").map(|at| line + at),
+        };
+        match start {
+            Some(start) => rest = &trimmed[..start],
+            None => return trimmed,
+        }
+    }
 }
 
 /// Whether a parenthesis follows.
@@ -129,6 +145,16 @@ mod tests {
         assert_eq!(defines, [Some("F"), None, Some("G"), None, None]);
         let declared: Vec<_> = free.iter().map(|word| is_declared(text, *word)).collect();
         assert_eq!(declared, [false, false, false, true, false]);
+        for (before, is_type) in [
+            ("int ", true),
+            ("// réglé\n", false),
+            ("int /* that */ // é\n", true),
+            ("x; /* the */", false),
+        ] {
+            let text = format!("{before}free(p);");
+            let word = *words(&text).iter().rfind(|word| word.text == "free").expect("the call");
+            assert_eq!(is_declared(&text, word), is_type, "{text}");
+        }
         assert_eq!(includes("# include \"a.h\"\n#include <b.h>").collect::<Vec<_>>(), ["a.h"]);
     }
 }
