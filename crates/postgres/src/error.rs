@@ -148,12 +148,13 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Whether another attempt to connect must fail, too.
-    pub(crate) fn is_permanent(&self) -> bool {
+    /// Whether another attempt to connect must fail, too. If the connection `was_ready` for queries, a message that makes
+    /// no sense concerns the query that it answers.
+    pub(crate) fn is_permanent(&self, was_ready: bool) -> bool {
         match self {
             // A wrong password or user; no such database.
             Self::Fatal(error) => error.code().starts_with("28") || error.code() == "3D000",
-            Self::Protocol(_) => true,
+            Self::Protocol(_) => !was_ready,
             _ => false,
         }
     }

@@ -5,15 +5,17 @@
 //! queries fail that have waited for too long without any connection.
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::SharedStage;
 use phalanx::shutdown::is_draining;
 use phalanx::stage::Cohort;
 use phalanx::sync::Notify;
+use phalanx::task::Either;
 use phalanx::time::{now, sleep};
+use phalanx::{SharedStage, select};
 
 use crate::config::Config;
 use crate::connection::session::Session;
@@ -61,7 +63,9 @@ impl Pool {
             offline: Cell::new(Duration::ZERO),
             next_attempt: Cell::new(Duration::ZERO),
             pause: Cell::new(FIRST_PAUSE),
-            last_fault: RefCell::new("no attempt has failed".into()),
+            last_fault: RefCell::new(
+                "the server has not answered the first attempt to connect".into(),
+            ),
         })
     }
 
@@ -111,31 +115,48 @@ impl Pool {
     /// Runs a connection while queries wait, and then until the connection ends.
     async fn serve(self: &Rc<Self>) {
         while self.pause_before_attempt().await {
-            let ended = match Session::open(self).await {
-                Ok(session) => {
+            let ended = match select(Session::open(self), self.expire()).await {
+                Either::Left(Ok(session)) => {
                     let _open = Open::new(self);
-                    session.run().await
+                    session.run().await.map_err(|fault| (fault.is_permanent(true), fault))
                 }
-                Err(fault) => Err(fault),
+                Either::Left(Err(fault)) => Err((fault.is_permanent(false), fault)),
+                Either::Right(never) => match never {},
             };
             self.wake_idle();
-            if let Err(fault) = ended {
-                self.failed(&fault);
+            if let Err((is_permanent, fault)) = ended {
+                self.failed(&fault, is_permanent);
             }
         }
+    }
+
+    /// Fails queries when they have waited for too long, while a connection is opened.
+    async fn expire(&self) -> Infallible {
+        loop {
+            // A query that arrives during the pause has the whole time.
+            let expires = self.expires().unwrap_or(self.config.queue_timeout);
+            // No time counts while another connection is open.
+            let shortest = if self.open.get() > 0 { LONGEST_PAUSE } else { FIRST_PAUSE };
+            sleep(expires.max(shortest)).await;
+            self.fail_expired();
+        }
+    }
+
+    /// The time without any connection after which the oldest query fails. None if no query waits.
+    fn expires(&self) -> Option<Duration> {
+        let oldest = self.queue.borrow().oldest()?;
+        Some(oldest.saturating_add(self.config.queue_timeout).saturating_sub(self.offline()))
     }
 
     /// Waits until it is time for an attempt to connect. Returns false if no query waits.
     async fn pause_before_attempt(&self) -> bool {
         loop {
-            let oldest = self.queue.borrow().oldest();
-            let Some(oldest) = oldest else { return false };
+            let Some(expires) = self.expires() else { return false };
             let (now, until) = (now(), self.next_attempt.get());
             if until <= now {
                 return true;
             }
             let pause = until - now;
-            let expires = (oldest + self.config.queue_timeout).saturating_sub(self.offline());
             // Queries can wait as long as another connection serves them.
             let is_online = self.open.get() > 0;
             sleep(if is_online { pause } else { pause.min(expires) }).await;
@@ -143,13 +164,13 @@ impl Pool {
         }
     }
 
-    /// Begins a pause after a failed attempt.
-    fn failed(&self, fault: &Fault) {
+    /// Begins a pause after a failed attempt. If the next one must fail, too, no query waits for it.
+    fn failed(&self, fault: &Fault, is_permanent: bool) {
         let pause = self.pause.get();
         self.next_attempt.set(now() + pause);
         self.pause.set((pause * 2).min(LONGEST_PAUSE));
         *self.last_fault.borrow_mut() = fault.to_string().into();
-        if self.open.get() == 0 && (fault.is_permanent() || is_draining()) {
+        if self.open.get() == 0 && (is_permanent || is_draining()) {
             self.fail_unavailable(Duration::MAX);
         } else {
             self.fail_expired();

@@ -5,6 +5,7 @@ mod errors;
 mod scripted;
 mod scripts;
 mod server;
+mod waiting;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
