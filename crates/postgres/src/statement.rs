@@ -206,7 +206,7 @@ fn first_word(sql: &str) -> &str {
     loop {
         rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '(' || c == ';');
         if let Some(comment) = rest.strip_prefix("--") {
-            rest = comment.split_once('\n').map_or("", |(_, rest)| rest);
+            rest = comment.split_once(['\n', '\r']).map_or("", |(_, rest)| rest);
         } else if let Some(comment) = rest.strip_prefix("/*") {
             rest = after_comment(comment);
         } else {
@@ -246,6 +246,8 @@ mod tests {
             ("((VALUES (1)))", "VALUES"),
             ("; begin", "begin"),
             ("-- nothing", ""),
+            // A comment ends at either character of a line's end.
+            ("-- a comment\rbegin -- another one\n commit", "begin"),
             ("/* open", ""),
             ("", ""),
             ("commit;", "commit"),
