@@ -1,7 +1,7 @@
 //! The byte stream of a connection. One operation of it receives all the time, so that the end of an idle connection
 //! is noticed before a query is sent on it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,8 +36,10 @@ struct Shared {
     end: RefCell<Option<Fault>>,
     /// Notifies of received bytes, of sent ones, of the end, and of queries that wait for this connection.
     signal: Rc<Notify>,
-    /// Notifies of messages that were processed while the inbox was full.
+    /// Notifies of messages that were processed while the inbox was full, and of the end of the link.
     room: Notify,
+    /// The link was dropped.
+    is_dropped: Cell<bool>,
 }
 
 impl Link {
@@ -47,8 +49,8 @@ impl Link {
         // The handshake is rare, and its future large.
         let wire = Box::pin(wire::open(config)).await?;
         let inbox = RefCell::new(Inbox::new(*max_result_bytes));
-        let (end, signal, room) = Default::default();
-        let shared = Rc::new(Shared { wire, inbox, end, signal, room });
+        let (end, signal, room, is_dropped) = Default::default();
+        let shared = Rc::new(Shared { wire, inbox, end, signal, room, is_dropped });
         let receiver = shared.clone();
         let started = stage.dispatch(move |_| async move { receiver.receive().await });
         started.map_err(|rejected| Fault::Io(std::io::Error::other(rejected)))?;
@@ -145,7 +147,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Ends the receiving operation.
+        // Ends the receiving operation. The kernel may have many bytes that it has not read.
+        self.shared.is_dropped.set(true);
         wire::close(&self.shared.wire);
         *self.shared.inbox.borrow_mut() = Inbox::new(0);
         self.shared.room.notify();
@@ -162,8 +165,11 @@ impl Shared {
                 Ok(_) => {
                     self.inbox.borrow_mut().add(&bytes);
                     self.signal.notify();
-                    while self.inbox.borrow().is_full() {
+                    while self.inbox.borrow().is_full() && !self.is_dropped.get() {
                         self.room.notified().await;
+                    }
+                    if self.is_dropped.get() {
+                        return;
                     }
                 }
                 Err(error) => break Fault::Io(error),

@@ -1,5 +1,6 @@
 //! Tests on a real PostgreSQL server. They are skipped where none is installed.
 
+mod abandoned;
 mod authentication;
 mod basics;
 mod bounds;
