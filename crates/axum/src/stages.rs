@@ -88,7 +88,8 @@ impl Options {
     /// Requests in progress, streamed responses and WebSockets are not limited, nor is a connection with bytes for which the
     /// kernel has no room because the client does not receive. Such a connection ends when the client closes it, when the
     /// kernel gives up a client that does not acknowledge any more (about 15 minutes by default), or with the program. Over
-    /// HTTP/2, a response for whose rest the client opens no window is limited.
+    /// HTTP/2, a response for whose rest the client opens no window is limited. A connection over HTTP/2 that has had a
+    /// WebSocket is not limited any more, also after its end.
     #[must_use]
     pub fn header_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.header_timeout = limit.into();

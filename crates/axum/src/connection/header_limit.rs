@@ -12,7 +12,7 @@ use crate::connection::progress::Progress;
 
 /// The time between the end of the limit and that of the connection, if it is not used meanwhile. A client over HTTP/2
 /// learns in it that the server serves no more requests.
-const GOODBYE: Duration = Duration::from_secs(1);
+pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The time limit of one connection.
 pub(crate) struct HeaderLimit {

@@ -46,6 +46,8 @@ struct State {
     waiting: Mutex<Option<Waker>>,
     /// The number of requests whose responses are not encoded.
     requests: AtomicUsize,
+    /// The number of these requests that are WebSockets over HTTP/2, which never end here.
+    tunnels: AtomicUsize,
     /// The number of requests whose content was not dropped. Handlers may drop it on other threads.
     contents: AtomicUsize,
     /// [`SENT`], [`FLUSHED`] or [`WRITTEN`].
@@ -58,6 +60,14 @@ impl Progress {
     /// Whether a request is in progress.
     pub(crate) fn has_request(&self) -> bool {
         self.0.requests.load(Relaxed) > 0 || self.0.contents.load(Relaxed) > 0
+    }
+
+    /// Whether WebSockets over HTTP/2 are the only requests in progress, and there is one.
+    pub(crate) fn has_only_tunnels(&self) -> bool {
+        let tunnels = self.0.tunnels.load(Relaxed);
+        tunnels > 0
+            && self.0.requests.load(Relaxed) == tunnels
+            && self.0.contents.load(Relaxed) == 0
     }
 
     /// Whether bytes were sent, or a request has ended, since the last call.
@@ -188,6 +198,8 @@ impl RequestInProgress {
         if self.is_stream {
             // A WebSocket, whose end hyper does not tell: the request never ends.
             self.progress.begin();
+            let tunnels = &self.progress.0.tunnels;
+            tunnels.store(tunnels.load(Relaxed) + 1, Relaxed);
         }
     }
 }
@@ -291,8 +303,12 @@ mod tests {
             if accepted {
                 request.accepted();
             }
+            assert!(!progress.has_only_tunnels(), "the response is not sent");
             drop(request);
-            assert_eq!(progress.has_request(), !is_over);
+            assert_eq!((progress.has_request(), progress.has_only_tunnels()), (!is_over, !is_over));
+            let content = progress.content();
+            assert!(!progress.has_only_tunnels());
+            drop(content);
         }
     }
 

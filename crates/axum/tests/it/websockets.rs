@@ -1,7 +1,7 @@
 //! WebSockets, whose tasks axum spawns on tokio, and server-sent events.
 
 use std::convert::Infallible;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::routing::{any, get};
+use phalanx::Runtime;
 use phalanx_testkit::within_limit;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
@@ -77,6 +78,37 @@ fn the_end_of_a_long_message_arrives_over_tls() {
         assert!(client.read().unwrap() == tungstenite::Message::binary(vec![7; LONG]));
         client.send(tungstenite::Message::text("received")).unwrap();
         assert!(client.read().unwrap() == tungstenite::Message::binary(vec![8; LONG]));
+    });
+}
+
+/// Over HTTP/2, the connection is not one of the WebSocket alone.
+#[test]
+fn the_drain_closes_a_websocket_over_http2() {
+    within_limit(|| {
+        let side = side_runtime();
+        let greet = |mut socket: WebSocket| async move {
+            socket.send(Message::text("hello")).await.unwrap();
+            socket.recv().await;
+        };
+        let handler = move |upgrade: WebSocketUpgrade| async move { upgrade.on_upgrade(greet) };
+        let app = Router::new().route("/", any(handler));
+        let runtime = Runtime::new().signals(false).shutdown_timeout(Duration::from_secs(3600));
+        let server = served_with(app, |server| {
+            server.processors(1).runtime(runtime).side_runtime(side.handle().clone())
+        });
+        let mut client = server.connect();
+        client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+        // CONNECT http://x/ with these fields.
+        let block = b"\x02\x07CONNECT\x86\x84\x41\x01x\0\x09:protocol\x09websocket\
+                      \0\x15sec-websocket-version\x0213";
+        client.write_all(&[0, 0, block.len() as u8, 1, 4, 0, 0, 0, 1]).unwrap();
+        client.write_all(block).unwrap();
+        let (mut received, mut byte) = (Vec::new(), [0]);
+        while !received.ends_with(b"hello") {
+            client.read_exact(&mut byte).unwrap();
+            received.push(byte[0]);
+        }
+        drop(server);
     });
 }
 
