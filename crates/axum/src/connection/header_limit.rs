@@ -1,4 +1,4 @@
-//! The time limit on a connection that has no request.
+//! The time limit on a connection that has no request, and the end of a connection when the program drains.
 //!
 //! hyper's own limit begins with the bytes that tell HTTP/1.1 from HTTP/2, and does not concern HTTP/2. This one is the
 //! same for every connection. A request changes no timer.
@@ -10,9 +10,9 @@ use phalanx::time::{Deadline, now};
 
 use crate::connection::progress::Progress;
 
-/// The time between the end of the limit and that of the connection, if it is not used meanwhile. A client over HTTP/2
-/// learns in it that the server serves no more requests.
-pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
+/// The time between the end of the limit, or the drain, and the end of the connection, if it is not used meanwhile. A
+/// client over HTTP/2 learns in it that the server serves no more requests.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The time limit of one connection.
 pub(crate) struct HeaderLimit {
@@ -24,6 +24,7 @@ pub(crate) struct HeaderLimit {
     /// None without a limit.
     timer: Option<Deadline>,
     is_over: bool,
+    drains: bool,
     /// hyper sends next that the connection ends.
     says_goodbye: bool,
 }
@@ -40,16 +41,29 @@ pub(crate) enum End {
 impl HeaderLimit {
     /// The limit of a connection that begins now.
     pub(crate) fn new(limit: Option<Duration>) -> Self {
-        let (since, is_over, says_goodbye) = (now(), false, false);
+        let (since, is_over, drains, says_goodbye) = (now(), false, false, false);
         let timer = limit.map(|limit| Deadline::new(since.saturating_add(limit)));
         let limit = limit.unwrap_or(Duration::MAX);
-        Self { limit, since, left: limit, timer, is_over, says_goodbye }
+        Self { limit, since, left: limit, timer, is_over, drains, says_goodbye }
+    }
+
+    /// From now on, hyper ends the connection after its current requests. This limits the time in which it waits for the
+    /// client, which may not answer, and for WebSockets over HTTP/2, which the drain closes.
+    pub(crate) fn drain(&mut self) {
+        (self.since, self.limit, self.left) = (now(), GOODBYE, GOODBYE);
+        self.timer.get_or_insert_with(|| Deadline::new(now() + GOODBYE));
+        (self.is_over, self.drains) = (true, true);
     }
 
     /// Ready when the limit has passed, and once more if the connection has not ended then.
     pub(crate) fn poll(&mut self, progress: &Progress, context: &mut Context<'_>) -> Poll<End> {
         let Some(timer) = &mut self.timer else { return Poll::Pending };
         let is_used = progress.take_use() || progress.has_request() || progress.is_sending();
+        // In the drain, the messages of a WebSocket do not count.
+        let is_used = match self.drains && progress.has_tunnel() {
+            true => progress.has_request_that_ends(),
+            false => is_used,
+        };
         // The message that tells a client over HTTP/2 of the end does not count. hyper has sent it since the last call.
         if !std::mem::take(&mut self.says_goodbye) && is_used {
             // Also after it, a response has the whole time.

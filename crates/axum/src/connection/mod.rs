@@ -17,10 +17,9 @@ use hyper_util::server::conn::auto::Builder;
 use phalanx::net::Stream;
 use phalanx::select;
 use phalanx::shutdown::draining;
-use phalanx::sleep;
 use phalanx_compat::{Compat, OnStage, Timer, portable};
 
-use crate::connection::header_limit::{End, GOODBYE, HeaderLimit};
+use crate::connection::header_limit::{End, HeaderLimit};
 use crate::connection::io::{Io, plain};
 use crate::connection::offered::Offered;
 use crate::connection::progress::Progress;
@@ -72,26 +71,16 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
     {
         let served = builder.serve_connection_with_upgrades(Compat::new(io), requests);
         let (mut served, mut draining, mut drains) = (pin!(served), draining(), false);
-        let mut goodbye = None;
         // It fails if the client breaks the protocol or leaves, which concerns nobody else.
         poll_fn(|context| {
             if !drains && Pin::new(&mut draining).poll(context).is_ready() {
                 drains = true;
                 served.as_mut().graceful_shutdown();
+                limit.drain();
             }
             loop {
                 if served.as_mut().poll(context).is_ready() {
                     return Poll::Ready(());
-                }
-                // hyper waits for the ends of WebSockets over HTTP/2. The drain closes them, with time to send the rest of
-                // other responses before.
-                if drains && progress.has_only_tunnels() {
-                    let goodbye = goodbye.get_or_insert_with(|| sleep(GOODBYE));
-                    if Pin::new(goodbye).poll(context).is_ready() {
-                        return Poll::Ready(());
-                    }
-                } else {
-                    goodbye = None;
                 }
                 match ready!(limit.poll(&progress, context)) {
                     End::Graceful => served.as_mut().graceful_shutdown(),
