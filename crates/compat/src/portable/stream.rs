@@ -115,8 +115,12 @@ impl<S: PollStream> PollStream for Portable<S> {
             return stream.poll_flush(context);
         }
         // The relay sends what it has without being asked.
-        let failed = self.pipe.lock().failed;
-        Poll::Ready(failed.map_or(Ok(()), |failed| Err(failed.into())))
+        let pipe = self.pipe.lock();
+        Poll::Ready(match pipe.failed {
+            Some(failed) => Err(failed.into()),
+            None if pipe.is_closed => Err(Closed.into()),
+            None => Ok(()),
+        })
     }
 
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

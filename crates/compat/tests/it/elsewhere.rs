@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Waker};
 use std::thread::{self, ThreadId};
 
@@ -29,17 +29,20 @@ pub(crate) fn serve<F>(
         let address = listeners.local_addr();
         let client = thread::spawn(move || client(TcpStream::connect(address).unwrap()));
         let runtime = Runtime::new().processors(1).signals(false);
+        // A panic of an operation fails no test by itself.
+        let served = Arc::new(OnceLock::new());
         let report = runtime.run(graph, |start| {
             let (listener, control) = (listeners.listener(start)?, start.control());
+            let served = served.clone();
             stage.dispatch(move |_| async move {
                 let stream = listener.accept().await.unwrap();
-                let served = stage.call(move |_| serve(stage, stream)).await;
+                let _ = served.set(stage.call(move |_| serve(stage, stream)).await);
                 control.drain();
-                served.unwrap();
             })?;
             Ok(())
         });
         client.join().unwrap();
+        assert_eq!(served.get(), Some(&Ok(())));
         let report = report.unwrap();
         assert!(report.is_clean(), "{report:?}");
     });
@@ -117,6 +120,9 @@ fn a_dropped_relay_closes_the_connection() {
                     let error = stream.read(&mut [0; 9]).await.unwrap_err();
                     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Closed>());
                     assert!(inner.is_some(), "{error}");
+                    // Nothing sends the bytes that it has taken.
+                    let flushed = stream.flush().await.map_err(|error| error.kind());
+                    assert_eq!(flushed, Err(std::io::ErrorKind::ConnectionAborted));
                 })
             });
             handed.await;
