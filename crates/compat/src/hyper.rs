@@ -35,7 +35,8 @@ impl_write!(
 );
 
 /// An executor for hyper: each future becomes an operation of a stage, on the processor that hyper runs on. The future
-/// need not be `Send`. If the stage is full, the future is dropped; hyper then resets its stream.
+/// need not be `Send`. If the stage is full, the future is dropped; hyper then resets its stream. It panics outside of a
+/// processor.
 ///
 /// ```
 /// use phalanx::Graph;
@@ -55,7 +56,8 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for OnStage {
     }
 }
 
-/// A timer for hyper: timers of the processor that hyper runs on, with its clock, which is virtual in a simulation.
+/// A timer for hyper: timers of the processor that hyper runs on, with its clock, which is virtual in a simulation. It
+/// panics outside of a processor, and its timers panic on another one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timer;
 

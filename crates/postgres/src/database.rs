@@ -72,7 +72,8 @@ impl Database {
     /// Executes a statement and returns its rows.
     ///
     /// # Panics
-    /// If it is not called within an operation.
+    /// If it is not called within an operation, or if the program does not have the processor of
+    /// [`Config::on_processor`].
     ///
     /// # Errors
     /// [`Error`]. An error of one query never affects others.
@@ -94,6 +95,9 @@ impl Database {
 
     /// Executes a statement that returns exactly one row.
     ///
+    /// # Panics
+    /// As [`query`](Self::query).
+    ///
     /// # Errors
     /// As [`query`](Self::query), and [`Error::RowCount`].
     pub fn query_one(
@@ -112,6 +116,9 @@ impl Database {
     }
 
     /// Executes a statement and returns the number of rows that it has inserted, changed or deleted.
+    ///
+    /// # Panics
+    /// As [`query`](Self::query).
     ///
     /// # Errors
     /// As [`query`](Self::query).
