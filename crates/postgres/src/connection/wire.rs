@@ -1,8 +1,9 @@
 //! The byte stream of a connection: plain, or encrypted with the feature `tls`.
 
 use std::net::Shutdown;
+use std::time::Duration;
 
-use phalanx::net::{IoTimeout, Stream};
+use phalanx::net::{IoTimeout, Keepalive, Stream};
 #[cfg(feature = "tls")]
 pub(super) use phalanx_tls::Wire;
 
@@ -18,11 +19,20 @@ const PLAIN: fn(Stream) -> Wire = Wire::Plain;
 #[cfg(not(feature = "tls"))]
 const PLAIN: fn(Stream) -> Wire = std::convert::identity;
 
+/// An idle connection ends when its server has not been reached for 90 seconds. Otherwise the next queries would notice
+/// that, after `query_timeout`, and their outcome would be unknown.
+const KEEPALIVE: Keepalive =
+    Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), count: 3 };
+
 /// Opens a connection, and encrypts it if the configuration demands that.
 pub(super) async fn open(config: &Config) -> Result<Wire, Fault> {
     let limit = IoTimeout::after(config.connect_timeout);
     match &config.address {
-        Address::Tcp(address) => encrypt(Stream::connect(*address, limit).await?, config).await,
+        Address::Tcp(address) => {
+            let stream = Stream::connect(*address, limit).await?;
+            stream.set_keepalive(Some(KEEPALIVE))?;
+            encrypt(stream, config).await
+        }
         Address::Unix(path) => Ok(PLAIN(Stream::connect_unix(path, limit).await?)),
     }
 }

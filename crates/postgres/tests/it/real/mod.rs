@@ -5,6 +5,8 @@ mod authentication;
 mod basics;
 mod bounds;
 mod failing;
+#[cfg(target_os = "linux")]
+mod keepalive;
 mod lost;
 mod tls;
 
