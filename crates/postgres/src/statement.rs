@@ -73,7 +73,8 @@ impl Statement {
     ///
     /// - The statement has no effects that outlive a rollback, other than gaps in sequences.
     /// - It does not depend on a transaction of its own: it sees the changes of earlier items of its cohort, `now()`
-    ///   is the same for all of them, and row locks are held until all of them are executed.
+    ///   is the same for all of them, and row locks are held until all of them are executed. So the transactions of two
+    ///   connections can deadlock, which the server notices after its `deadlock_timeout`; then they are executed again.
     /// - It is a `SELECT`, `INSERT`, `UPDATE`, `DELETE`, `MERGE`, `VALUES`, `TABLE` or `WITH`. Others fail with
     ///   [`Error::Unsupported`].
     #[must_use]
