@@ -14,6 +14,9 @@ const MAX_LENGTH: usize = 1 << 30;
 /// No more is received while so many bytes were not processed.
 const MAX_UNPROCESSED: usize = 1 << 20;
 
+/// More memory than this is returned when most of it is free, such as that of a long row.
+const MAX_KEPT: usize = 4 * MAX_UNPROCESSED;
+
 /// The length of a message's tag and length.
 const HEAD: usize = 5;
 
@@ -99,6 +102,9 @@ impl Inbox {
             self.skip += length.saturating_sub(available);
         }
         self.bytes.drain(..start);
+        if self.bytes.len() < MAX_UNPROCESSED && self.bytes.capacity() > MAX_KEPT {
+            self.bytes.shrink_to(MAX_UNPROCESSED);
+        }
         processed
     }
 }
@@ -173,6 +179,23 @@ mod tests {
             inbox.process(|_| Ok(())).unwrap();
         }
         assert!(!inbox.is_full() && inbox.bytes.is_empty());
+    }
+
+    #[test]
+    fn the_memory_of_a_long_row_is_returned() {
+        let mut inbox = Inbox::new(usize::MAX);
+        let row = message(b'D', &vec![0; MAX_UNPROCESSED * 8]);
+        inbox.add(&row);
+        // The start of another one.
+        inbox.add(b"D");
+        let mut rows = 0;
+        let handle = |frame: Frame<'_>| {
+            rows += usize::from(frame.length == row.len());
+            Ok(())
+        };
+        inbox.process(handle).unwrap();
+        assert_eq!((rows, &*inbox.bytes), (1, &b"D"[..]));
+        assert!(inbox.bytes.capacity() <= MAX_UNPROCESSED, "{}", inbox.bytes.capacity());
     }
 
     #[test]
