@@ -13,6 +13,9 @@ use super::{MAX_BUFFERED, Pipe, Shutdown, wake};
 /// The most bytes of one read.
 const MAX_READ: usize = 16 * 1024;
 
+/// The most steps of one poll.
+const MAX_STEPS: usize = 16;
+
 /// The future that does the I/O of a [`Portable`](super::Portable) stream for other threads, made by
 /// [`portable`](super::portable). Dropping it closes the connection if it was handed over.
 #[must_use = "futures do nothing unless awaited"]
@@ -124,7 +127,7 @@ impl<S: PollStream + Unpin> Future for Relay<S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        loop {
+        for _ in 0..MAX_STEPS {
             let (room, shutdown, is_dropped) = this.collect(context);
             let sent = this.send(context, shutdown);
             let is_sending = this.sent < this.sending.len() || !this.is_flushed || shutdown;
@@ -136,6 +139,9 @@ impl<S: PollStream + Unpin> Future for Relay<S> {
                 return Poll::Pending;
             }
         }
+        // The other side writes as fast as the kernel takes the bytes. Other operations have their turn.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

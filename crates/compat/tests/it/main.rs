@@ -3,3 +3,4 @@
 mod elsewhere;
 mod flushed;
 mod simulated;
+mod turns;
