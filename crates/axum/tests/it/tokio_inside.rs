@@ -93,6 +93,24 @@ fn the_order_of_a_servers_options_is_free() {
     });
 }
 
+/// tokio does not know that a processor must not block.
+#[test]
+fn a_side_runtime_runs_blocking_code_in_its_place() {
+    within_limit(|| {
+        let side = side_runtime();
+        let place = || async {
+            let here = std::thread::current().id();
+            let place = tokio::task::block_in_place(|| std::thread::current().id());
+            format!("{}", place == here)
+        };
+        let spawn = || async { drop(tokio::task::spawn_local(std::future::ready(()))) };
+        let app = Router::new().route("/place", get(place)).route("/local", get(spawn));
+        let server = served_with(app, |server| server.side_runtime(side.handle().clone()));
+        assert!(server.get("/place").ends_with("\r\n\r\ntrue"));
+        assert!(server.get("/local").starts_with("HTTP/1.1 500 "));
+    });
+}
+
 #[test]
 fn a_dropped_server_ends() {
     within_limit(|| {
