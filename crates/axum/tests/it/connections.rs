@@ -1,6 +1,6 @@
 //! Connections: reuse, the drain, and clients that leave.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use phalanx::Runtime;
 use phalanx_axum::Options;
 use phalanx_testkit::within_limit;
 
@@ -54,55 +53,6 @@ fn the_drain_ends_idle_connections_and_completes_requests() {
         assert_eq!(read_text(&mut idle), "");
         let answer = read_text(&mut busy);
         assert!(answer.ends_with("\r\n\r\ndone"), "{answer}");
-    });
-}
-
-/// A client over HTTP/2 that does not answer, and one that never sends the end of a head.
-#[test]
-fn the_drain_does_not_wait_for_clients_without_a_request() {
-    within_limit(|| {
-        let app = Router::new().route("/", get(|| async { "yes" }));
-        let runtime = Runtime::new().signals(false).shutdown_timeout(Duration::from_secs(3600));
-        let options = Options::new().header_timeout(None);
-        let server =
-            served_with(app, |server| server.processors(1).runtime(runtime).options(options));
-        let mut http2 = server.connect();
-        http2.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
-        // Its settings have arrived, so the connection is open.
-        http2.read_exact(&mut [0; 9]).unwrap();
-        let mut half = server.connect();
-        half.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-        read_until(&mut half, "yes");
-        half.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-        drop(server);
-    });
-}
-
-/// The handler has ended; the client opens the window of HTTP/2 for the rest of the response from time to time.
-#[test]
-fn the_drain_completes_a_response_over_http2() {
-    const LENGTH: usize = 300_000;
-    within_limit(|| {
-        let app = Router::new().route("/long", get(|| async { "x".repeat(LENGTH) }));
-        let server = served(app);
-        let mut client = server.connect();
-        client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
-        client.write_all(b"\0\0\x0c\x01\x05\0\0\0\x01\x82\x86\x04\x05/long\x41\x01x").unwrap();
-        let (mut received, mut part) = (0, [0; 100_000]);
-        // The first window.
-        while received < 65_535 {
-            received += client.read(&mut part).unwrap();
-        }
-        server.control.drain();
-        while received < LENGTH {
-            std::thread::sleep(Duration::from_millis(700));
-            for stream in 0..2 {
-                client.write_all(&[0, 0, 4, 8, 0, 0, 0, 0, stream, 0, 1, 0, 0]).unwrap();
-            }
-            let length = client.read(&mut part).unwrap();
-            assert!(length > 0, "{received}");
-            received += length;
-        }
     });
 }
 

@@ -2,6 +2,7 @@
 
 mod clients;
 mod connections;
+mod draining;
 mod harness;
 mod header_timeout;
 #[cfg(target_os = "linux")]
