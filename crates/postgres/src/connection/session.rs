@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::BytesMut;
-use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
+use phalanx::{select, timeout};
 use postgres_protocol::message::frontend;
 
 use super::cancel::CancelKey;
@@ -18,6 +19,10 @@ use super::startup;
 use crate::error::Fault;
 use crate::pool::Pool;
 use crate::queue::Pending;
+
+/// The time for which an idle connection stays open when the program drains: operations that complete may execute one
+/// statement after the other.
+const LINGER: Duration = Duration::from_millis(20);
 
 /// A connection that is ready for queries.
 pub(crate) struct Session {
@@ -85,7 +90,7 @@ impl Session {
 
     /// Returns false if the program drains and nothing waits.
     async fn wait_for_queries(&mut self) -> Result<bool, Fault> {
-        let pool = self.pool.clone();
+        let (pool, mut has_lingered) = (self.pool.clone(), false);
         loop {
             self.link.process(|frame| match frame.tag {
                 b'E' => error_of(frame).map(drop),
@@ -95,14 +100,19 @@ impl Session {
             if !pool.queue.borrow().is_empty() {
                 return Ok(true);
             }
-            if is_draining() {
+            if has_lingered {
                 let mut goodbye = BytesMut::new();
                 frontend::terminate(&mut goodbye);
                 let _ = self.link.send(goodbye).await;
                 return Ok(false);
             }
             let _idle = pool.idle(self.link.signal());
-            select(self.link.signal().notified(), draining()).await;
+            let notified = self.link.signal().notified();
+            if is_draining() {
+                has_lingered = timeout(LINGER, notified).await.is_err();
+            } else {
+                select(notified, draining()).await;
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod abandoned;
 mod authentication;
 mod basics;
 mod bounds;
+mod draining;
 mod failing;
 #[cfg(target_os = "linux")]
 mod keepalive;
