@@ -13,7 +13,8 @@ use phalanx::{Graph, Runtime};
 use phalanx_axum::Options;
 use {{crate_name}}::{Counters, router};
 
-/// Time in which a client must send the head of a request. Connections that are idle for so long are closed, too.
+/// Time in which a client must send the head of a request. Connections that are idle for so long are closed, too: a proxy
+/// must keep its idle connections for a shorter time, or this must be longer. Many proxies keep them for 60 seconds.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time in which requests complete after SIGTERM or SIGINT.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
