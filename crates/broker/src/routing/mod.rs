@@ -1,11 +1,11 @@
-//! The routing stage: finds the receivers of messages. A single table for all processors is accessed by a
-//! cohort operation: all messages of a cohort are routed under one lock.
+//! The routing stage: finds the receivers of messages. All processors share one routing table. A cohort operation locks
+//! it once and routes all messages of its cohort.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `stage.rs` | the operation of one cohort |
+//! | `stage.rs` | the cohort operation |
 //! | `routing_batch.rs` | the messages of a cohort, their deliveries and their answers |
-//! | `router.rs` | the table of subscriptions |
+//! | `router.rs` | the routing table |
 //! | `router/publish.rs` | finds the receivers of messages, and adds the deliveries |
 //! | `retained.rs` | the retained messages |
 //! | `router_wal.rs` | the router's records in the WAL |

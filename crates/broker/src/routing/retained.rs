@@ -13,9 +13,9 @@ use crate::model::message::Message;
 pub(super) use crate::routing::retained::scan::Flow;
 use crate::routing::retained::scan::{Scanned, Topics, scan};
 
-/// The retained messages, limited in number and in bytes, including their index.
+/// The retained messages. Their number and their bytes are limited; the bytes include the index.
 pub(crate) struct Retained {
-    /// Ordered, so that a list can be continued behind any topic.
+    /// Ordered by topic, so that a scan can resume after any topic.
     messages: Topics<Arc<Message>>,
     /// The messages that expire.
     expiring: BTreeSet<Expiring>,
@@ -32,39 +32,40 @@ struct Expiring {
     message: Arc<Message>,
 }
 
-/// Approximate memory of an entry of the index in bytes, without the characters of the topic.
+/// Approximate memory of an index entry in bytes, without the characters of the topic.
 const ENTRY_BYTES: usize = 64;
 
-/// Expired messages removed per added message, so that none takes space for long and no client waits for a
-/// large cleanup.
+/// Maximum number of expired messages removed for each added one. Memory is freed soon, and no client waits for a large
+/// cleanup.
 const MAX_SWEPT: usize = 4;
 
-/// As [`MAX_SWEPT`], for a message for which there is no room otherwise.
+/// Like [`MAX_SWEPT`], when the new message would otherwise exceed a limit.
 const MAX_SWEPT_FOR_ROOM: usize = 1024;
 
-/// Expired messages removed by one step of the periodic sweep.
+/// Maximum number of expired messages removed by one step of the periodic sweep.
 pub(super) const MAX_SWEPT_PER_STEP: usize = 1024;
 
-/// The limits of one cohort for all its SUBSCRIBEs: topics to examine, and bytes for content filters to read. Other
-/// clients wait meanwhile, for about a millisecond, and for the time to read one message.
+/// The budget of one cohort for all its SUBSCRIBEs: topics to examine, and bytes to read for content filters. It bounds
+/// the time for which other clients wait to about a millisecond plus the time to read one message.
 pub(crate) struct RetainedBudget {
     topics: usize,
     bytes: usize,
 }
 
-/// The largest share of one SUBSCRIBE, so that several make progress: topics and bytes.
+/// The largest share of one SUBSCRIBE, in topics and bytes, so that several make progress.
 const MAX_SHARE: (usize, usize) = (1024, 64 << 10);
 
-/// The share of a new SUBSCRIBE for which nothing is left. Most need no more, and do not wait for large ones.
+/// The share of a new SUBSCRIBE when the budget is spent. Most SUBSCRIBEs need no more, so they do not wait behind large
+/// ones.
 const MIN_SHARE: (usize, usize) = (16, 4 << 10);
 
-/// The limits of one cohort for one SUBSCRIBE.
+/// The part of the budget that one SUBSCRIBE may spend in one cohort.
 pub(super) struct RetainedShare {
     topics: usize,
     bytes: usize,
-    /// Whether the last message may exceed the bytes. Otherwise, none would ever read a long message.
+    /// Whether the last message may exceed the bytes. Without this, a message longer than the budget would never be read.
     may_exceed: bool,
-    /// The bytes read and not yet counted in the budget.
+    /// Bytes read but not yet deducted from the budget.
     read: usize,
 }
 
@@ -75,7 +76,7 @@ impl Default for RetainedBudget {
 }
 
 impl RetainedBudget {
-    /// The share of a SUBSCRIBE, which is new or continued.
+    /// Returns the share of a SUBSCRIBE, which is new or continued from an earlier cohort.
     pub(super) fn share(&self, is_new: bool) -> RetainedShare {
         let least = if is_new { MIN_SHARE } else { (0, 0) };
         RetainedShare {
@@ -86,7 +87,7 @@ impl RetainedBudget {
         }
     }
 
-    /// Counts topics that were examined for `share`, and the bytes that were read.
+    /// Deducts the examined topics, and the bytes read for `share`, from the budget.
     pub(super) fn spend(&mut self, share: &mut RetainedShare, topics: usize) {
         share.topics = share.topics.saturating_sub(topics);
         self.topics = self.topics.saturating_sub(topics);
@@ -104,7 +105,7 @@ impl RetainedShare {
         self.topics == 0 || self.bytes == 0
     }
 
-    /// Takes the bytes of a message that is to be read. Returns false if they exceed the share, which ends then.
+    /// Deducts the bytes of the next message to read. Returns false if they exceed the share; the share is then spent.
     pub(super) fn take(&mut self, bytes: usize) -> bool {
         let may_read = bytes <= self.bytes || (self.may_exceed && self.bytes > 0);
         self.read += if may_read { bytes } else { 0 };
@@ -156,7 +157,8 @@ impl Retained {
         self.messages.get(&*message.topic).is_some_and(|kept| Arc::ptr_eq(kept, message))
     }
 
-    /// Whether `message` decides what its topic retains: it is retained, or has removed the one before.
+    /// Whether `message` determines the topic's state: it is retained, or the topic has no retained message, for example
+    /// because `message` deleted it.
     pub(crate) fn is_current(&self, message: &Arc<Message>) -> bool {
         let kept = self.messages.get(&*message.topic);
         kept.is_none_or(|kept| Arc::ptr_eq(kept, message))
@@ -175,7 +177,7 @@ impl Retained {
             None => self.messages.insert(message.topic.as_str().into(), message),
         };
         before.inspect(|before| self.gone(before));
-        // After the removal of the previous message, which is equal if it expires at the same time.
+        // Only after the previous message was removed: the two entries are equal if they expire at the same time.
         self.expiring.extend(expiring);
     }
 
@@ -192,7 +194,7 @@ impl Retained {
         }
     }
 
-    /// As [`keep`](Self::keep), after the removal of some expired messages; of more if there is no room otherwise.
+    /// Like [`keep`](Self::keep), but first removes some expired messages, and more if the message would exceed a limit.
     pub(crate) fn sweep_and_keep(
         &mut self,
         message: &Arc<Message>,
@@ -210,8 +212,8 @@ impl Retained {
         }
     }
 
-    /// Removes up to `most` of the messages that expired before `now`, and passes them to `forgotten`. Returns their
-    /// number.
+    /// Removes up to `most` messages that expired before `now`, and passes each to `forgotten`. Returns the number
+    /// removed.
     pub(crate) fn sweep(
         &mut self,
         now: Duration,
@@ -229,8 +231,8 @@ impl Retained {
         most
     }
 
-    /// Calls `found` for the messages whose topic matches `filter` and that have not expired at `now`, in the order of the
-    /// topics, behind topic `after`. Examines up to `most` topics, and at least one, and ends early if `found` says so.
+    /// Calls `found` for each unexpired message whose topic matches `filter`, in topic order, starting after topic
+    /// `after`. Examines between one and `most` topics, and stops early if `found` says so.
     pub(crate) fn scan<'r>(
         &'r self,
         filter: &str,
@@ -314,7 +316,7 @@ mod tests {
         assert_eq!((retained.count(), retained.bytes()), (0, 0));
     }
 
-    /// It stays with the message.
+    /// The publisher's identifier is stored with the message.
     #[test]
     fn the_identifier_of_the_publisher_counts() {
         let bytes = |publisher: Option<&str>| {
@@ -360,7 +362,7 @@ mod tests {
         assert!(!keeps(&mut retained, &longer) && retained.count() == 1);
     }
 
-    /// The removals are journalled in this order.
+    /// The journal records the removals in this order.
     #[test]
     fn messages_that_expire_together_are_removed_by_topic() {
         let mut retained = Retained::new(usize::MAX, usize::MAX);

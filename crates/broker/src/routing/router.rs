@@ -1,4 +1,4 @@
-//! The router: the table of subscriptions and retained messages.
+//! The router: the routing table, with all subscriptions and retained messages.
 
 mod clients;
 mod cut;
@@ -38,27 +38,27 @@ use crate::routing::router::clients::{Client, OnlineMembers, Relay};
 use crate::routing::router::waits::Waits;
 use crate::routing::router_wal::RouterWal;
 
-/// The table.
+/// The routing table.
 pub(crate) struct Router {
     subscribers: Trie<Subscribers>,
     retained: Retained,
-    /// The broker's own messages below `$SYS`: retained, but not persistent.
+    /// The messages that the broker publishes below `$SYS`: retained, but not persistent.
     system: Retained,
     /// Maximum number of retained messages delivered per SUBSCRIBE.
     most: usize,
     content: ContentIndex,
     clients: Vec<Client>,
     free: Vec<ClientIndex>,
-    /// The numbers of members of shared subscriptions that are online at this node.
+    /// For each shared subscription, the number of members online at this node.
     online: OnlineMembers,
     /// The other nodes of the cluster.
     nodes: Vec<ClientIndex>,
-    /// Messages of lost nodes that are not in the queues of their receivers.
+    /// Sessions with messages of lost nodes that their receivers do not have yet.
     relays: Vec<Relay>,
     indices: HashMap<ClientKey, ClientIndex, foldhash::fast::RandomState>,
     /// The number of messages routed so far; identifies a message in [`Client::last`].
     routed: u64,
-    /// Receivers of the current messages: by subscription, and by shared subscription.
+    /// Receivers of the current messages, through ordinary and through shared subscriptions.
     found: Vec<(u32, ClientIndex, Subscription)>,
     alone: Vec<(u32, ClientIndex, Subscription)>,
     wal: RouterWal,
@@ -66,25 +66,24 @@ pub(crate) struct Router {
     /// The state of the cluster, if this broker is a node of one.
     peers: Option<Arc<Peers>>,
     waits: Waits,
-    /// Persistent receivers of the current message: the session's ID, its partition, and the index of the
-    /// delivery.
+    /// Persistent receivers of the current message: the session ID, its partition, and the index of the delivery.
     durable: Vec<(u64, u16, u32)>,
-    /// Maximum number of events matched together, so that their deliveries fit the available permits. It
-    /// adapts to the deliveries per event of the last ones, and starts low.
+    /// Maximum number of events matched together, so that their deliveries fit the available permits. It starts low and
+    /// adapts to the number of deliveries per event.
     events_at_once: usize,
 }
 
 /// Initial number of events matched together.
 const INITIAL_EVENTS: usize = 64;
 
-/// Capacity that the buffers of receivers keep.
+/// Capacity that the receiver buffers keep between cohorts.
 const MAX_KEPT_RECEIVERS: usize = 1 << 16;
 
 /// Number of minimal messages that fit a client's output buffer before any is queued.
 const SENT_IMMEDIATELY: usize = 16 * 1024;
 
 impl Router {
-    /// A router with the recovered state, as far as `policy` permits the subscriptions.
+    /// A router with the recovered state. `policy` is applied to the recovered subscriptions.
     pub(crate) fn new(
         limits: &Limits,
         wal: Wal,
@@ -130,19 +129,18 @@ impl Router {
         router
     }
 
-    /// Sets the limit on the messages queued for a client, which a reload may change.
+    /// Sets the limit on messages queued for a client. A reload may change it.
     pub(crate) fn set_queued_messages(&mut self, most: usize) {
         self.most = most.saturating_add(SENT_IMMEDIATELY);
     }
 
-    /// Whether the content filters have taken so much time in this cohort that further messages are to be routed in the
-    /// next one.
+    /// Whether content filters have used up the cohort's time, so that the remaining messages wait for the next cohort.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.content.is_exhausted()
     }
 
-    /// Performs a bounded step of the index's adaptation, and shrinks buffers: once per cohort, while no other operation
-    /// can use the table.
+    /// Performs one bounded step of adapting the content index, and shrinks the buffers. Called once per cohort, under
+    /// the lock.
     pub(crate) fn tend(&mut self) {
         self.content.arrange();
         self.found.shrink_to(MAX_KEPT_RECEIVERS);
@@ -154,7 +152,7 @@ impl Router {
         self.wal.end()
     }
 
-    /// As [`publish`](Self::publish), for messages of the broker's own.
+    /// Like [`publish`](Self::publish), for messages of the broker itself.
     pub(crate) fn tell(
         &mut self,
         messages: &[Arc<Message>],
@@ -162,7 +160,7 @@ impl Router {
         (policy, now): (&Policy, Duration),
     ) {
         for message in messages {
-            // These messages are few and have no limit.
+            // `system` has no limit: these messages are few.
             let _ = self.system.keep(message);
         }
         self.publish_own(messages, batches, (policy, now));
@@ -181,7 +179,7 @@ impl Router {
     ) -> PendingRetained {
         let key = client.key;
         let index = self.index(client);
-        // Without shared subscriptions, its presence was not reported.
+        // Until the client has a shared subscription, nobody reports its presence.
         self.clients[index as usize].online = true;
         requests.retain(|request| {
             let Some((path, existed)) = self.file(index, request, request.covered) else {
@@ -202,7 +200,7 @@ impl Router {
         self.indices.get(&client).is_some_and(|index| self.clients[*index as usize].durable_id != 0)
     }
 
-    /// Adds a subscription. Returns its path, and whether it replaces one.
+    /// Adds a subscription. Returns its parsed key, and whether it replaced an existing one.
     fn file<'w>(
         &mut self,
         client: ClientIndex,

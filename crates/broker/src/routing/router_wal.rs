@@ -1,5 +1,5 @@
-//! The router's records in the WAL: queued and retained messages. Written under the router's lock, so they
-//! have its order.
+//! The router's records in the WAL: queued and retained messages. They are written under the router's lock, so they are
+//! in the order of routing.
 
 use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
@@ -9,29 +9,29 @@ use crate::model::delivery::Delivery;
 use crate::model::message::Message;
 use crate::requests::FirstIds;
 
-/// Maximum size of an entry with one message and its deliveries. Further deliveries follow in another entry:
-/// after a crash between the two, some receivers have the message, and the retransmission reaches the others.
-/// The journal's entries are limited, and a message ([`MAX_DURABLE_PACKET`](crate::config::MAX_DURABLE_PACKET)) takes less than half of the
-/// limit.
+/// Maximum size of an entry with one message and its deliveries. The journal limits the size of entries, and a message
+/// ([`MAX_DURABLE_PACKET`](crate::config::MAX_DURABLE_PACKET)) takes less than half of that limit. Further deliveries
+/// follow in another entry. After a crash between the two, some receivers have the message, and the publisher's
+/// retransmission reaches the others.
 const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 4 * 3;
 
-/// The router's end of the WAL.
+/// Collects the router's records and appends them to the WAL.
 pub(crate) struct RouterWal {
     wal: Wal,
     records: Entry,
     /// A buffer for the subscription identifiers of a delivery.
     identifiers: Vec<u8>,
-    /// Whether a publisher waits for `records`; and the LSN of the cohort's last records for which one waits.
+    /// Whether a publisher waits for `records`, and the LSN of the cohort's last records for which a publisher waits.
     is_awaited: bool,
     lsn: Lsn,
-    /// The session and the delivery that the next message replaces.
+    /// The session and delivery from which the next message was moved.
     moved: Option<(SessionId, DeliveryId)>,
     next_message: u64,
     next_delivery: u64,
 }
 
 impl RouterWal {
-    /// The lowest unused IDs are given.
+    /// Creates the recorder; the arguments are the lowest unused IDs.
     pub(crate) fn new(wal: Wal, next_message: u64, next_delivery: u64) -> Self {
         Self {
             wal,
@@ -50,7 +50,7 @@ impl RouterWal {
         self.wal.is_enabled()
     }
 
-    /// Whether additions are to be refused.
+    /// Whether additions must be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.wal.is_full()
     }
@@ -60,7 +60,7 @@ impl RouterWal {
         self.wal.reason(DropReason::DiskFull, DropReason::StoreFull)
     }
 
-    /// Records a retained message; an empty message removes the topic's one.
+    /// Records a retained message. An empty message removes the topic's retained message.
     pub(crate) fn retain(&mut self, message: &Message) {
         self.is_awaited |= message.is_awaited(self.wal.is_backlogged());
         if message.payload.is_empty() {
@@ -70,7 +70,7 @@ impl RouterWal {
         self.records.push(&Record::Retain { topic: &message.topic, message: number });
     }
 
-    /// Records that a message has replaced the topic's one, and has expired.
+    /// Records that a message replaced the topic's retained message and has expired since.
     pub(crate) fn unretain(&mut self, message: &Message) {
         self.is_awaited |= message.is_awaited(self.wal.is_backlogged());
         self.records.push(&Record::Unretain { topic: &message.topic });
@@ -112,12 +112,12 @@ impl RouterWal {
         first
     }
 
-    /// The next message is taken from the queue of a session.
+    /// Notes that the next message was taken from the queue of a session.
     pub(crate) fn moves(&mut self, session: u64, delivery: u64) {
         self.moved = Some((SessionId(session), DeliveryId(delivery)));
     }
 
-    /// Records the end of a handover, whose session has this ID.
+    /// Records the end of the handover whose session has this ID.
     pub(crate) fn handed_over(&mut self, session: u64) {
         self.is_awaited = true;
         self.records.push(&Record::SessionEnd { session: SessionId(session) });
@@ -133,8 +133,9 @@ impl RouterWal {
         self.passed();
     }
 
-    /// Records that a message was passed on which arrived earlier, after its delivery. Its publisher may have released the
-    /// packet identifier since then, and may use it for another message.
+    /// Records that a message was moved from the queue noted by [`moves`](Self::moves), after its delivery. Unlike
+    /// [`come`](Self::come), it records no packet identifier: the publisher may have released it and may use it for
+    /// another message.
     pub(crate) fn passed(&mut self) {
         if let Some((session, delivery)) = self.moved.take() {
             self.records.push(&Record::Done { session, delivery });
@@ -142,20 +143,20 @@ impl RouterWal {
         self.next();
     }
 
-    /// The records that are not appended yet.
+    /// The records that have not been appended yet.
     #[cfg(test)]
     pub(super) fn recorded(&self) -> &Entry {
         &self.records
     }
 
-    /// Appends the records to the WAL if they are many. Called after each message.
+    /// Appends the records to the WAL if they exceed [`MAX_COMMIT_BYTES`]. Called after each message.
     pub(crate) fn next(&mut self) {
         if self.records.len() >= MAX_COMMIT_BYTES {
             self.append();
         }
     }
 
-    /// Lets the cohort's requests wait for all records so far.
+    /// Makes the cohort's requests wait for all records so far.
     pub(crate) fn await_all(&mut self) {
         if !self.records.is_empty() {
             self.append();
@@ -163,7 +164,7 @@ impl RouterWal {
         self.lsn = self.lsn.max(self.wal.latest());
     }
 
-    /// Appends the cohort's records. Returns the LSN for which publishers wait.
+    /// Appends the cohort's records. Returns the LSN for which its publishers wait.
     pub(crate) fn end(&mut self) -> Lsn {
         if !self.records.is_empty() {
             self.append();
@@ -178,7 +179,7 @@ impl RouterWal {
         }
     }
 
-    /// The ID of a message, which is recorded if it is new.
+    /// Returns the ID of a message, and records the message if it is new.
     fn message(&mut self, message: &Message) -> MessageId {
         if message.number() == 0 {
             message.set_number(self.next_message);
@@ -215,8 +216,8 @@ mod tests {
         wal.end()
     }
 
-    /// The number of QoS 0 messages until a publisher has to wait; and, with an idle disk, whether publishers
-    /// of QoS 1 and of QoS 0 have to wait.
+    /// Returns the number of QoS 0 messages until a publisher has to wait, and whether publishers of QoS 1 and of QoS 0
+    /// have to wait while the disk is idle.
     async fn waits(wal: Wal) -> (usize, [bool; 2]) {
         let mut router_wal = RouterWal::new(wal.clone(), 1, 1);
         let at_least_once = Delivery::AtLeastOnce(PacketId::MIN);
@@ -236,7 +237,7 @@ mod tests {
     fn qos_0_waits_only_for_a_long_queue() {
         sim::explore_each(5, |seed| {
             let (before, of_each) = with_journal(seed, waits);
-            // The message that exceeds the limit does not wait, but the next one does.
+            // The publisher of the message that exceeds the limit does not wait; the next one does.
             assert_eq!(before, BACKLOG_BYTES / BYTES + 1);
             assert_eq!(of_each, [true, false]);
         });

@@ -1,5 +1,5 @@
-//! The working set of one routed cohort: messages of several publishers and their deliveries. Batches are
-//! pooled per processor, so that routing calls no allocator.
+//! The working set of one routed cohort: messages of several publishers and their deliveries. Each processor pools its
+//! batches, so routing does not allocate.
 
 #![expect(clippy::vec_box, reason = "a batch is passed on in its box, and the box is pooled")]
 
@@ -19,11 +19,11 @@ use crate::requests::{Answer, NODE_FULL, Publication};
 use crate::routing::router::Router;
 use crate::session::operations::{RETRY_DELAY, SessionStage};
 
-/// Batches in the pool: while one is routed, others are being delivered or wait for the disk.
+/// Maximum number of batches in the pool. While one is routed, others are being delivered or wait for the disk.
 const POOL_CAP: usize = 8;
-/// Maximum number of deliveries within the routing stage, which no other processor can enter meanwhile.
+/// Maximum number of deliveries made inside the routing stage, where they block other processors.
 const MAX_DELIVERIES_HERE: usize = 16;
-/// Capacity that each keeps, in messages, publishers or answers.
+/// Capacity that each vector of a pooled batch keeps, in messages, publishers or answers.
 const POOL_ITEM_CAP: usize = 4096;
 
 thread_local! {
@@ -38,14 +38,14 @@ pub(crate) struct RoutingBatch {
     /// Batches that partitions are processing.
     lent: Vec<Arc<DeliveryBatch>>,
     answers: Vec<(Reply<Answer>, Answer)>,
-    /// Requests without persistent changes, to be answered.
+    /// Replies to requests without persistent changes.
     done: Vec<Reply<Answer>>,
-    /// Messages not yet routed. No change of the table separates them.
+    /// Messages not yet routed. All are routed before the table changes.
     messages: Vec<Arc<Message>>,
-    /// Their publishers, and the number of messages of each.
+    /// The publishers of `messages`, and the number of messages of each.
     owed: Vec<(Reply<Answer>, Publication, usize)>,
     reasons: Vec<Reason>,
-    /// Approximate number of deliveries of each.
+    /// Approximate number of deliveries per message.
     each: usize,
     /// The permit for the batch's deliveries.
     permit: Option<Permit>,
@@ -80,7 +80,7 @@ impl RoutingBatch {
         });
     }
 
-    /// Adds the messages of a publisher, or returns them at once if others wait for a permit.
+    /// Adds the messages of a publisher, or returns them immediately if other publishers wait for a permit.
     pub(crate) fn add(
         &mut self,
         mut own: Publication,
@@ -104,7 +104,7 @@ impl RoutingBatch {
         }
     }
 
-    /// Adds the answer to a request with deliveries, which waits for the disk.
+    /// Adds the answer to a request with deliveries. It is sent when the changes are on disk.
     pub(crate) fn add_answer(&mut self, reply: Reply<Answer>, answer: Answer) {
         self.answers.push((reply, answer));
     }
@@ -122,8 +122,8 @@ impl RoutingBatch {
         self.permit.as_ref().map_or(usize::MAX, |permit| permit.available(deliveries))
     }
 
-    /// Routes the added messages, as far as permitted and as the work for one cohort allows. Their results are noted by
-    /// [`settle`](Self::settle), before other messages are added.
+    /// Routes the added messages until the permitted deliveries or the work of one cohort are used up. The caller then
+    /// calls [`settle`](Self::settle), before it adds other messages.
     pub(crate) fn route(&mut self, router: &mut Router, at: (&Policy, Duration)) {
         if self.owed.is_empty() {
             return;
@@ -146,7 +146,7 @@ impl RoutingBatch {
         self.each = (self.deliveries() - before).div_ceil(routed.max(1));
     }
 
-    /// Notes the results of the routed messages for their publishers.
+    /// Assigns the results of the routed messages to their publishers.
     pub(crate) fn settle(&mut self, router: &mut Router) {
         let each = self.each;
         let (mut messages, mut reasons) = (self.messages.drain(..), self.reasons.drain(..));
@@ -158,7 +158,7 @@ impl RoutingBatch {
                 own.full = router.room_of(own.messages[at].from);
             }
             if own.reasons.is_empty() && count > 0 {
-                // Immediately, before publishers that come later: they wait in this order.
+                // Answered now, so that this publisher queues for a permit before publishers that arrive later.
                 reply.send(Answer::Published(own));
                 continue;
             }
@@ -166,7 +166,7 @@ impl RoutingBatch {
             if let Some(begun) = &own.begun
                 && own.reasons.iter().any(|reason| reason.is_failure())
             {
-                // Before the messages count as routed: the client may be connected again, and retransmit
+                // Before the messages count as routed, because the client may already have reconnected and retransmit
                 // them.
                 let refused = own.messages.iter().zip(&own.reasons);
                 let refused = refused.filter(|(_, reason)| reason.is_failure());
@@ -194,7 +194,7 @@ impl RoutingBatch {
         self.batches.iter().all(|batch| batch.deliveries.is_empty())
     }
 
-    /// Marks QoS 2 messages as routed, if all that were registered together are.
+    /// Marks QoS 2 messages as routed, if all messages that were registered together have been routed.
     pub(crate) fn set_routed(&self) {
         for (_, answer) in &self.answers {
             if let Answer::Published(Publication { begun: Some(begun), messages, reasons, .. }) =
@@ -206,9 +206,9 @@ impl RoutingBatch {
         }
     }
 
-    /// Delivers a small batch at once to the partitions on this processor, if no other deliveries are in flight. A single
-    /// message is delivered sooner and with less work. The order of deliveries is preserved, because there are none before
-    /// these.
+    /// Delivers a small batch immediately to the partitions on this processor, if no other deliveries are in flight. This
+    /// reduces the latency and the cost of single messages. It preserves the order, because no earlier delivery is
+    /// pending.
     pub(crate) fn deliver_here(&mut self, sessions: SessionStage) {
         if self.deliveries() > MAX_DELIVERIES_HERE
             || !self.permit.as_ref().is_some_and(Permit::is_alone)
@@ -252,7 +252,7 @@ impl RoutingBatch {
                 return false;
             }
             if !self.is_for_nobody() {
-                // Some partitions were full. Retry those.
+                // Some partitions were full. Retry only those.
                 sleep(RETRY_DELAY).await;
             }
         }
@@ -272,8 +272,9 @@ impl RoutingBatch {
         sessions.deliver(partition, self.lent[partition].clone())
     }
 
-    /// Takes a partition's batch back: cleared if it was delivered, or unchanged for a retry if the partition
-    /// was full and the batch must arrive. Returns false if deliveries were lost.
+    /// Takes a partition's batch back. A delivered batch is cleared. If the partition was full and the batch must arrive,
+    /// the batch stays for a retry. Returns false if
+    /// deliveries were lost.
     fn take_back(&mut self, partition: usize, handed: Result<(), CallError>) -> bool {
         let lent = Arc::get_mut(&mut self.lent[partition]);
         let Some(mut batch) = lent.map(std::mem::take) else { return handed.is_ok() };
@@ -286,8 +287,8 @@ impl RoutingBatch {
         true
     }
 
-    /// Answers publishers that do not wait for the disk. With a long backlog fewer do. Their next
-    /// messages follow these, which were delivered to the sessions.
+    /// Answers publishers that need not wait for the disk; while the disk is backlogged, these are fewer. The messages
+    /// were delivered to the sessions, so the publishers' next messages follow them.
     pub(crate) fn answer_unkept(&mut self, is_backlogged: bool) {
         let unkept = |(_, answer): &mut (_, Answer)| match answer {
             Answer::Published(own) => {
@@ -306,7 +307,7 @@ impl RoutingBatch {
         self.end();
     }
 
-    /// Answers all requests: their changes were made, but are not on disk.
+    /// Answers all requests whose changes were made but are not on disk.
     #[cold]
     pub(crate) fn answer_late(mut self: Box<Self>) {
         for (_, answer) in &mut self.answers {

@@ -21,7 +21,7 @@ use crate::routing::router::Router;
 use crate::routing::routing_batch::RoutingBatch;
 use crate::session::operations::SessionStage;
 
-/// Declares the stage. It sends each partition of the sessions one batch per cohort.
+/// Declares the stage. For each cohort, it sends one batch to each session partition.
 pub(crate) fn declare(
     graph: &mut Graph,
     place: StageSlot,
@@ -45,8 +45,8 @@ pub(crate) fn declare(
     })
 }
 
-/// Routes a cohort. Publishers are answered after their messages were delivered to the sessions and, where
-/// durability is promised, are on disk.
+/// Routes a cohort. A publisher is answered when its messages were delivered to the sessions and, if durability is
+/// promised, are on disk.
 fn route(
     router: &mut Router,
     cohort: &mut Cohort<Item, Answer>,
@@ -58,7 +58,7 @@ fn route(
     let now = now();
     let mut batch = RoutingBatch::new(partitions, delivery_limiter);
     let mut budget = RetainedBudget::default();
-    // Recorded changes cannot be refused, so the delivering operation is reserved first.
+    // Recorded changes cannot be refused, so the operation that delivers them is reserved before they are recorded.
     let place = wal.is_enabled().then(|| Reserved::new(delivery, sessions, wal));
     let has_none = place.as_ref().is_some_and(Option::is_none);
     for (item, reply) in cohort.drain() {
@@ -138,13 +138,13 @@ fn route(
     }
     batch.route(router, (policy, now));
     batch.begin();
-    // Before the deliveries: records of the sessions must follow these.
+    // Before the deliveries, because the sessions' records must follow the router's.
     let lsn = router.end_cohort();
     let is_durable = wal.is_durable(lsn);
     if is_durable {
         batch.deliver_here(sessions);
     }
-    // After the deliveries, which it would delay.
+    // After the deliveries, which this step would delay.
     batch.settle(router);
     if is_durable && batch.is_for_nobody() {
         batch.set_routed();
@@ -152,7 +152,7 @@ fn route(
     }
     match place.flatten() {
         Some(place) => place.begin(batch, lsn),
-        // If the processor is full the replies are dropped, so no publisher takes its messages for delivered.
+        // If the processor is full, the replies are dropped, and no publisher believes that its messages were delivered.
         None => drop(delivery.dispatch({
             let wal = wal.clone();
             move |_| deliver(batch, lsn, sessions, wal)
@@ -165,7 +165,7 @@ async fn deliver(mut batch: Box<RoutingBatch>, lsn: Lsn, sessions: SessionStage,
     if !batch.deliver(sessions).await {
         return;
     }
-    // After the delivery: messages that a reconnected client sends next must follow these.
+    // After the delivery, because the next messages of a reconnected client must follow these.
     batch.set_routed();
     if !wal.is_durable(lsn) {
         batch.answer_unkept(wal.is_backlogged());
@@ -176,12 +176,12 @@ async fn deliver(mut batch: Box<RoutingBatch>, lsn: Lsn, sessions: SessionStage,
     }
 }
 
-/// A reserved operation that will deliver the batch, if it has deliveries.
+/// A reserved operation, which delivers the batch if it has deliveries.
 struct Reserved(Handed);
 
 type Handed = Rc<Cell<Option<(Box<RoutingBatch>, Lsn)>>>;
 
-/// Number of cells kept for reuse.
+/// Maximum number of cells kept for reuse.
 const POOL_CAP: usize = 8;
 
 thread_local! {
@@ -212,7 +212,7 @@ impl Reserved {
     }
 }
 
-/// Adds deliveries of retained messages to the batch. Returns whether these are all.
+/// Adds deliveries of retained messages to the batch. Returns whether none is left.
 fn retained(
     router: &mut Router,
     batch: &mut RoutingBatch,

@@ -1,4 +1,4 @@
-//! Topics that match a filter, in their order, from any topic on.
+//! Scans ordered topics for those that match a filter, starting after any topic.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,24 +8,24 @@ use phalanx_mqtt::topic;
 /// Values by topic.
 pub(super) type Topics<T> = BTreeMap<Box<str>, T>;
 
-/// The consequence of a topic for the scan.
+/// How the scan continues after a topic.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// The topic matches.
     Matches,
-    /// The next one may match.
+    /// The topic does not match; the next one may.
     Next,
-    /// None before this one matches.
+    /// No topic before this one matches.
     Seek(String),
-    /// No further one matches.
+    /// No later topic matches.
     End,
 }
 
-/// Whether a scan goes on after a topic that matches.
+/// Whether a scan continues after a matching topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Continue,
-    /// The scan ends. The next one begins behind this topic.
+    /// The scan ends. The next one begins after this topic.
     EndBehind,
     /// The scan ends. The next one begins with this topic.
     EndBefore,
@@ -36,14 +36,14 @@ pub(crate) enum Flow {
 pub(crate) struct Scanned<'t> {
     /// Whether there are no more topics.
     pub(crate) is_complete: bool,
-    /// The topic behind which the next scan begins, unless it is where this one began.
+    /// The topic after which the next scan begins; `None` if this scan did not advance.
     pub(crate) last: Option<&'t str>,
     /// The number of examined topics.
     pub(crate) examined: usize,
 }
 
-/// Calls `found` for the topics that match `filter`, in their order, behind topic `after`. Examines up to `most` topics,
-/// and at least one, and ends early if `found` says so.
+/// Calls `found` for each topic that matches `filter`, in order, starting after topic `after`. Examines between one and
+/// `most` topics, and stops early if `found` says so.
 pub(super) fn scan<'t, T>(
     topics: &'t Topics<T>,
     filter: &str,
@@ -83,8 +83,8 @@ fn literals(filter: &str) -> &str {
     filter[..wildcard].trim_end_matches('/')
 }
 
-/// Compares a topic with a filter. Topics are in the order of their bytes, in which other characters precede `/`: between
-/// `a` and `a/b` is `a-b`.
+/// Compares a topic with a filter. Topics are in byte order, in which some characters precede `/`: `a-b` is between `a`
+/// and `a/b`.
 fn step(filter: &str, topic: &str) -> Step {
     if topic::matches(filter, topic) {
         return Step::Matches;
@@ -92,10 +92,10 @@ fn step(filter: &str, topic: &str) -> Step {
     if filter.starts_with(['+', '#']) && topic.starts_with('$') {
         return Step::Seek("%".into());
     }
-    // The end of the last level that `+` has matched. With another level there, the others may match too.
+    // `wild` is the end of the last level that `+` matched. A different level at that position may match again.
     let (mut at, mut wild) = (0, None);
     let others = |wild: Option<usize>| match wild {
-        // `0` follows `/`.
+        // `0` is the byte after `/`.
         Some(end) => Step::Seek(format!("{}0", &topic[..end])),
         None => Step::End,
     };
@@ -136,7 +136,7 @@ mod tests {
         let named: Topics<&str> = topics.keys().map(|topic| (topic.clone(), &**topic)).collect();
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            // Every third matching topic is first left for the next scan.
+            // Every third matching topic is left to the next scan once.
             let mut calls = 0;
             let found = |topic: &&str| {
                 calls += 1;

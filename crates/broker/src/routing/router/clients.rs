@@ -15,42 +15,42 @@ use crate::peers::handovers::handover_of;
 use crate::peers::members::{Counts, DEFAULT};
 use crate::requests::Subscriber;
 
-/// A client with subscriptions, or a handover.
+/// A client with subscriptions, or the session of an awaited handover.
 pub(super) struct Client {
     pub(super) key: ClientKey,
     pub(super) identity: Identity,
     pub(super) online: bool,
     /// The ID of its session in the journal; 0 if not persistent.
     pub(super) durable_id: u64,
-    /// The session that gets its messages, and that one's ID in the journal: its own, or for a node the first of its
-    /// [relays](Relay).
+    /// The session that gets the client's messages, and the ID of that session in the journal. It is the client's own
+    /// session or, for a node, the first of its [relays](Relay).
     pub(super) target: (ClientKey, u64),
     /// Whether it is another node of the cluster.
     pub(super) is_node: bool,
-    /// Of another node: whether publishers wait for it.
+    /// For another node: the space in its queue, for which publishers wait.
     pub(super) room: Option<Arc<Room>>,
-    /// Of another node, if it has announced any.
+    /// For another node: its online members of shared subscriptions, if it has announced any.
     pub(super) members: Option<Box<OnlineMembers>>,
-    /// The adoptions of its session, if another node kept it before, oldest first.
+    /// The adoptions through which the session came to this node, oldest first.
     pub(super) adoptions: Adoptions,
     /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
     /// several subscriptions match.
     pub(super) last: Cell<(u64, usize)>,
-    /// Of another node, the last message that satisfies one of its conditions.
+    /// For another node: the last message that satisfied one of its content filters.
     pub(super) found: Cell<u64>,
 }
 
-/// Messages that a lost node had queued for another node, in the session of the awaited handover: they come before those
-/// that this node sends to that node.
+/// A session with messages that a lost node had queued for another node. They precede the messages that this node sends
+/// to that node.
 pub(super) struct Relay {
-    /// The ID in the journal, and the key of that session.
+    /// The session's ID in the journal, and its key.
     session: u64,
     key: ClientKey,
     /// The journal of the receiving node; empty for this node.
     node: Box<str>,
 }
 
-/// The numbers of members that are online at a node, by group, except those that are [`DEFAULT`].
+/// The number of members online at a node, by group. A missing entry means [`DEFAULT`].
 #[derive(Default)]
 pub(super) struct OnlineMembers(HashMap<u32, u32, foldhash::fast::RandomState>);
 
@@ -73,7 +73,8 @@ impl OnlineMembers {
 }
 
 impl Client {
-    /// Whether it does not get every message that it wants: it is a node, or its session was adopted.
+    /// Whether [`is_excluded`](super::receivers::is_excluded) may apply: the client is a node, or its session was
+    /// adopted.
     pub(super) fn is_special(&self) -> bool {
         self.is_node || self.adoptions.is_some()
     }
@@ -103,7 +104,7 @@ impl Router {
         }
     }
 
-    /// The index of a client, which is added if it is unknown.
+    /// Returns the index of a client, and adds the client if it is unknown.
     pub(super) fn index(&mut self, subscriber: Subscriber) -> ClientIndex {
         let Subscriber { key, durable_id, identity, adoptions, has_messages } = subscriber;
         if let Some(index) = self.indices.get(&key) {
@@ -154,7 +155,7 @@ impl Router {
         index
     }
 
-    /// Adds the messages for each node to the first of its relays, which is the last one to end: the order remains.
+    /// Sends the messages for each node to its first relay, which ends last. This preserves their order.
     pub(super) fn set_targets(&mut self) {
         for index in &self.nodes {
             let client = &mut self.clients[*index as usize];
@@ -166,7 +167,7 @@ impl Router {
         }
     }
 
-    /// A relay has ended.
+    /// Removes a relay that has ended.
     pub(super) fn end_relay(&mut self, session: u64) {
         self.relays.retain(|own| own.session != session);
         self.set_targets();
@@ -183,7 +184,7 @@ pub(super) fn node_of<'c>(
         return Some("");
     }
     let Some(from) = message.from else {
-        // This node had the message in a queue, perhaps in that of a lost node.
+        // The message comes from a queue: of the lost node that its publisher names, or else of this node.
         let lost = message.publisher.as_deref().and_then(|own| own.strip_prefix(NODE_CLIENTS));
         return Some(lost.unwrap_or_default());
     };

@@ -1,5 +1,5 @@
-//! Messages that this node held for a lost one: to the adopting node, or to the adopted sessions here. And messages that a
-//! lost node had queued for another one: to that node, or to the sessions here.
+//! Moves messages that this node had queued for a lost node to the adopting node, or to the adopted sessions here. Also
+//! moves messages that a lost node had queued for another node to that node, or to its sessions here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::model::message::{Message, Source};
 use crate::requests::{Handed, HandingOver};
 
 impl Router {
-    /// Moves messages from the session of a lost node, or of an awaited handover. After the last ones that session gets no
-    /// more, and after those of a lost node's session the mark follows. Each is recorded with its removal from that
-    /// session, so that a crash neither loses nor repeats one.
+    /// Moves messages from the session of a lost node, or of an awaited handover. Each message is recorded together with
+    /// its removal from that session, so a crash neither loses nor repeats it. After the last messages the session's
+    /// subscriptions are removed. If it was a lost node's session, the mark follows.
     pub(crate) fn hand_over(
         &mut self,
         own: HandingOver,
@@ -36,7 +36,8 @@ impl Router {
                 continue;
             };
             if publisher.is_some() && is_mark(&how.identifiers) {
-                // It would end a handover of this node's. That of the lost node ends by itself.
+                // The receiver would take the mark for the end of this node's handover. The lost node's handover ends
+                // without it.
                 self.wal.come(&message);
                 continue;
             }
@@ -64,7 +65,7 @@ impl Router {
         }
     }
 
-    /// Routes messages without a limit.
+    /// Routes messages without a limit on their deliveries.
     pub(super) fn publish_own(
         &mut self,
         messages: &[Arc<Message>],
@@ -78,7 +79,8 @@ impl Router {
         }
     }
 
-    /// Adds a delivery to another node: behind its relays, unless it is one `of_relay`.
+    /// Adds a delivery to another node. It follows the messages in the node's relays, unless it comes from one of them
+    /// (`of_relay`).
     pub(super) fn send_to_node(
         &mut self,
         node: ClientKey,
@@ -103,7 +105,8 @@ impl Router {
         self.wal.passed();
     }
 
-    /// A node has handed over everything: the adopted sessions get its messages as usual.
+    /// Ends the handover from a node that has handed over everything. The adopted sessions then get its messages as
+    /// usual.
     pub(super) fn marked(&mut self, adoption: u32, node: &str) {
         let Some(peers) = &self.peers else { return };
         if let Some(session) = peers.handovers.marked(adoption, node) {

@@ -1,4 +1,4 @@
-//! The members of shared subscriptions that are online at each node, and the choice among them.
+//! Chooses among the members of shared subscriptions that are online at each node.
 
 use super::Router;
 use super::clients::{Client, OnlineMembers};
@@ -9,7 +9,7 @@ use crate::model::subscriptions::group::{Group, States};
 use crate::model::subscriptions::subscribers::{ClientIndex, Subscription};
 use crate::peers::members::{Counts, DEFAULT};
 
-/// The clients, for one message.
+/// The states of clients with respect to one message.
 struct Known<'a> {
     clients: &'a [Client],
     here: &'a OnlineMembers,
@@ -30,7 +30,7 @@ impl States for Known<'_> {
         let Some(node) = node else { return self.here.of(group) };
         let client = &self.clients[node as usize];
         let count = || client.members.as_ref().map_or(DEFAULT, |members| members.of(group));
-        // Others get the messages while its queue is full.
+        // While a node's queue is full, members at other nodes get the messages.
         let is_full = client.room.as_ref().is_some_and(|room| room.is_full());
         if client.online && !is_full { count() } else { 0 }
     }
@@ -46,16 +46,16 @@ pub(super) fn choose(
     let known = Known { clients, here, policy, topic: &message.topic };
     match message.source {
         Source::Here => group.choose(&known),
-        // Another node has chosen this one.
+        // The publisher's node has chosen this node.
         _ => group.choose_here(&known),
     }
 }
 
 impl Router {
-    /// Takes the numbers of members that are online at a node; `None` for this node.
+    /// Sets the numbers of members that are online at a node; `None` for this node.
     pub(crate) fn set_online(&mut self, node: Option<ClientKey>, counts: Counts) {
         let Some(node) = node else { return self.online.set(counts) };
-        // It has announced that it is present before.
+        // A node announces its presence before its members, so it is known unless its session has ended.
         if let Some(index) = self.indices.get(&node) {
             self.clients[*index as usize].members.get_or_insert_default().set(counts);
         }

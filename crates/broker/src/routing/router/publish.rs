@@ -23,8 +23,8 @@ use crate::routing::router_wal::RouterWal;
 const MAX_EVENTS: usize = 4096;
 
 impl Router {
-    /// Adds the deliveries of `messages`, which is not empty, to the batches of their receivers' partitions.
-    /// Routes at least one message, and no more than fit `room` deliveries or the [work](Self::is_exhausted) of a cohort.
+    /// Adds the deliveries of `messages` to the batches of their receivers' partitions. `messages` is not empty. Routes
+    /// at least one message, and stops when `room` deliveries or the [work](Self::is_exhausted) of a cohort are reached.
     /// Returns the number of messages routed, and appends their results to `reasons`.
     pub(crate) fn publish(
         &mut self,
@@ -33,10 +33,10 @@ impl Router {
         (policy, now): (&Policy, Duration),
         (room, reasons): (usize, &mut Vec<Reason>),
     ) -> usize {
-        // Once: a message is refused if its receivers were not looked for, and only then.
+        // Read only once, because both uses must agree: a message is refused exactly if its receivers were not looked up.
         let is_full = self.wal.is_full();
         if let Some(first) = messages.first().filter(|own| own.source == Source::Cut) {
-            // After a refused message, it must not come first: the lane sends both again.
+            // A cut must not overtake a refused message. The lane sends both again.
             let is_refused = is_full || reasons.contains(&JOURNAL_FULL);
             reasons.push(if is_refused { JOURNAL_FULL } else { Reason::SUCCESS });
             if !is_refused {
@@ -54,7 +54,7 @@ impl Router {
         messages.len()
     }
 
-    /// Finds the receivers of messages, as far as they are to be routed now. Returns the number of messages.
+    /// Finds the receivers of as many messages as are to be routed now. Returns the number of these messages.
     fn find(
         &mut self,
         messages: &[Arc<Message>],
@@ -78,7 +78,7 @@ impl Router {
             if message.retain && message.source == Source::Here {
                 found.extend(nodes.iter().map(|node| (n, *node, RETAINING)));
             }
-            // Encoded once with and once without the payload's fields, for all topic filters.
+            // The event is encoded at most twice for all topic filters: with the payload's fields and without them.
             let mut events = [None, None];
             subscribers.matching(&message.topic, |here| {
                 if !matches!(message.source, Source::Group(_)) {
@@ -102,8 +102,8 @@ impl Router {
         }
     }
 
-    /// Adds the receivers with content filters, in the order of the messages. Messages that do not fit `room` deliveries
-    /// are left out. Returns the number of the others.
+    /// Adds the receivers with content filters, in message order. Stops at the first message whose deliveries exceed
+    /// `room`. Returns the number of messages before it.
     #[inline(never)]
     fn find_by_content(
         &mut self,
@@ -122,7 +122,8 @@ impl Router {
             Owner::Client(client, own) => {
                 let known = &clients[*client as usize];
                 let number = *routed + u64::from(n) + 1;
-                // A node has announced many conditions, and the first one that a message satisfies counts.
+                // A node announces the content filters of all its clients. It gets a message once, for the first filter
+                // that matches.
                 let is_found = known.is_node && known.found.replace(number) == number;
                 if !is_found && !matches!(messages[n as usize].source, Source::Group(_)) {
                     found.push((n, *client, *own));
@@ -138,7 +139,7 @@ impl Router {
             }
         });
         let each = (found.len() + alone.len() - before).div_ceil(events).max(1);
-        // Fewer than fit on average, because those that do not fit are matched again.
+        // A quarter fewer than fit on average, because events that do not fit are matched again.
         let fit = (room / each).saturating_sub(room / each / 4);
         let fit = fit.min(content.affordable(events));
         let fit = if unmatched.is_some() { events.min(fit) } else { fit };
@@ -148,8 +149,8 @@ impl Router {
         end
     }
 
-    /// Retains messages. Those for which the journal or the retained messages have no space are refused. Returns those
-    /// that are delivered although they could not be retained, in order.
+    /// Retains messages, and refuses those for which the journal or the retained messages have no space. Returns the
+    /// indices, in order, of the messages that are delivered although they could not be retained.
     fn retain(
         &mut self,
         messages: &[Arc<Message>],
@@ -179,7 +180,7 @@ impl Router {
                 let is_refused = message.source == Source::Here && !message.is_kept_by_sender;
                 match is_refused && message.wants_keeping() {
                     true => *reason = refused,
-                    // Its publisher has an acknowledgement from another broker, or it is a will.
+                    // It cannot be refused: it is a will, or another broker has acknowledged it.
                     false => not_retained.push(n),
                 }
             }
@@ -187,7 +188,7 @@ impl Router {
         not_retained
     }
 
-    /// Removes some of the expired retained messages. Returns whether there are no more.
+    /// Removes some of the expired retained messages. Returns whether none is left.
     pub(crate) fn sweep(&mut self, now: Duration) -> bool {
         let Self { retained, wal, drops, .. } = self;
         let swept = retained.sweep(now, MAX_SWEPT_PER_STEP, |own| forget(wal, drops, own));
@@ -261,7 +262,7 @@ impl Router {
                     && not_retained.binary_search(&n).is_err()
                     && (message.source != Source::Retained || retained.is_current(message))
                 {
-                    // A later message of this cohort may have removed it.
+                    // A later message of this cohort may have swept it because it has expired.
                     match message.has_expired(now) && !retained.holds(message) {
                         true => wal.unretain(message),
                         false => wal.retain(message),
@@ -285,8 +286,8 @@ fn forget(wal: &mut RouterWal, drops: &Drops, message: &Message) {
     drops.add(DropReason::RetainedExpired, 1, || dropped(message));
 }
 
-/// Adds the delivery of a message to a client to the batch of the partition that gets it. Those of durable sessions are noted
-/// for the journal.
+/// Adds the delivery of a message to the batch of the receiving partition. A delivery to a durable session is also noted
+/// in `durable`, for the journal.
 fn add(
     batch: &mut DeliveryBatch,
     durable: &mut Vec<(u64, u16, u32)>,

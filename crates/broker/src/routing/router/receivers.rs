@@ -1,4 +1,4 @@
-//! Receivers of a message: which groups and clients get it, and how.
+//! Decides which groups and clients receive a message, and with which options.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::subscriptions::subscribers::Subscription;
 use crate::peers::Peers;
 use crate::routing::router::clients::Client;
 
-/// The subscription of each other node to all messages that are to be retained.
+/// The subscription of every other node to all messages to be retained.
 pub(super) const RETAINING: Subscription = Subscription {
     options: SubscribeOptions {
         qos: QoS::ExactlyOnce,
@@ -25,7 +25,8 @@ pub(super) const RETAINING: Subscription = Subscription {
     covered: Covered::UNKNOWN,
 };
 
-/// Whether a member of the group gets the message: another node has chosen among the members of all nodes.
+/// Whether this node chooses a member of the group for the message. For a message of another node, that node has already
+/// chosen this one for the groups that it names.
 pub(super) fn is_for(message: &Message, group: &Group) -> bool {
     match message.source {
         Source::Here => true,
@@ -43,9 +44,10 @@ pub(super) fn is_by(message: &Message, client: &Client) -> bool {
         || message.publisher.as_deref() == Some(&*client.identity.client)
 }
 
-/// Whether a client does not get a message that it wants, which came from the node with this journal. Another node does
-/// not: the publisher's node has sent it to all that want it. An adopted session gets what that node hands over, and
-/// after that what it sends; other sessions get what it sends.
+/// Whether a client must not get a message although it matches. `node` is the journal of the node that sent the message.
+/// Another node gets only messages published here, because the publisher's node has sent it the others. An adopted
+/// session gets the messages that `node` hands over and, after that handover, those that it sends. Other sessions get
+/// only the latter.
 pub(super) fn is_excluded(
     client: &Client,
     message: &Message,
@@ -58,7 +60,7 @@ pub(super) fn is_excluded(
     let adoptions = client.adoptions.as_deref().unwrap_or_default();
     let due = peers.as_ref().zip(node).and_then(|(own, node)| own.handovers.due(adoptions, node));
     let Source::Handed(adoption) = message.source else { return due.is_some() };
-    // A lost node's messages may come after the node's that has relayed them.
+    // A node that relays a lost node's messages may have handed over its own messages before.
     let place = |adoption| adoptions.iter().position(|own| *own == adoption);
     let Some(at) = place(adoption) else { return true };
     due.and_then(place).is_some_and(|due| due < at)

@@ -22,13 +22,13 @@ use crate::routing::retained::{Flow, RetainedBudget};
 const MAX_EXAMINED: usize = 1_000_000;
 
 impl Router {
-    /// Takes IDs of messages and of deliveries.
+    /// Reserves `count` message IDs and as many delivery IDs.
     pub(crate) fn reserve(&mut self, count: u64) -> FirstIds {
         self.wal.reserve(count)
     }
 
-    /// Adds deliveries of retained messages for a client that subscribed, if it still exists. Messages beyond
-    /// the limit are omitted. Returns false if its share of the budget is exhausted, and a later cohort has to continue.
+    /// Adds deliveries of retained messages for a client that subscribed, if it still exists. Omits messages beyond the
+    /// limit. Returns false if the share of the budget is exhausted; a later cohort then continues.
     pub(crate) fn send_retained(
         &mut self,
         PendingRetained { client, requests, progress }: &mut PendingRetained,
@@ -49,7 +49,7 @@ impl Router {
                 continue;
             };
             if *examined >= MAX_EXAMINED {
-                // The others are not examined, and count as one.
+                // The remaining topics are not examined. They count as one omitted message.
                 *left_out += 1;
                 break;
             }
@@ -69,7 +69,7 @@ impl Router {
                 let mut flow = Flow::Continue;
                 if let Some(content) = &request.content {
                     let payload = if content.json { message.payload.len() } else { 0 };
-                    // The text of the filter, too, because each of its conditions looks up an attribute.
+                    // The length of the filter counts, too, because each of its conditions looks up an attribute.
                     let read = request.key.len() + message.properties_bytes() + payload;
                     if !share.take(read) {
                         return Flow::EndBefore;
@@ -88,7 +88,8 @@ impl Router {
                 if request.only_at_most_once && how.qos != QoS::AtMostOnce {
                     return flow;
                 }
-                // Messages beyond the client's queue limit are omitted here, before they take memory.
+                // Messages beyond the client's queue limit are omitted here, before memory is allocated for their
+                // deliveries.
                 if *delivered >= self.most {
                     *left_out += 1;
                     return flow;
@@ -119,13 +120,13 @@ impl Router {
         let what = || Dropped { client, user, ..Dropped::default() };
         self.drops.add(DropReason::RetainedLeftOut, *left_out, what);
         if *durable_id != 0 && is_continued {
-            // The deliveries of earlier cohorts, too.
+            // The client also waits for the records of the deliveries that earlier cohorts made.
             self.wal.await_all();
         }
         true
     }
 
-    /// A page of retained messages, and the last examined topic if there may be more.
+    /// Returns a page of retained messages, and the last examined topic if there may be more.
     pub(crate) fn browse(
         &self,
         BrowseRequest { filter, after, most, topics }: &BrowseRequest,

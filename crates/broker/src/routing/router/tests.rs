@@ -120,7 +120,7 @@ fn recorded(messages: Vec<Arc<Message>>) -> Vec<String> {
     recorded_with(&Limits::default(), messages)
 }
 
-/// As [`recorded`], with limits.
+/// Like [`recorded`], with limits.
 fn recorded_with(limits: &Limits, messages: Vec<Arc<Message>>) -> Vec<String> {
     let limits = limits.clone();
     with_journal(0, |wal| async move {
@@ -169,17 +169,17 @@ fn a_message_of_another_broker_is_delivered_if_there_is_no_room_to_retain_it() {
     assert_eq!(recorded_with(&limits, vec![of(Source::Node, false)]), [""; 0]);
 }
 
-/// It is removed by the next message, before it has a number in the journal.
+/// The next message removes the expired one before the journal has numbered it.
 #[test]
 fn an_expired_message_is_not_recorded_as_retained() {
     let expired = || message("a", true, &[Property::MessageExpiry(0)]);
     assert_eq!(recorded(vec![expired(), message("b", true, &[])]), ["-a", "+b"]);
-    // Nothing has removed it yet. A later sweep records that.
+    // Nothing has removed the message yet. A later sweep records its removal.
     assert_eq!(recorded(vec![expired()]), ["+a"]);
     assert_eq!(recorded(vec![expired(), message("a", true, &[])]), ["-a", "+a"]);
 }
 
-/// Also an attribute that has the name of the broker's own, except for U+0000.
+/// Even an attribute named like one of the broker's, without the leading U+0000.
 #[test]
 fn filters_may_test_any_attribute() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
@@ -219,12 +219,12 @@ fn the_limit_of_retained_messages_for_one_client_changes_with_a_reload() {
     table.router.set_queued_messages(5);
     assert_eq!(received(&mut table, "none").iter().sum::<usize>(), count);
     assert_eq!(omitted(&table), 5);
-    // Those of the second subscription are omitted, and counted.
+    // The messages of the second subscription are omitted, and counted.
     assert_eq!(received(&mut table, "t/+").iter().sum::<usize>(), count);
     assert_eq!(omitted(&table), 5 + count as u64);
 }
 
-/// A client does not keep others waiting, whether its filters match or not.
+/// One client does not delay others, whether its filters match or not.
 #[test]
 fn a_cohort_examines_some_retained_messages() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
@@ -270,7 +270,7 @@ fn long_json(topic: &str, retain: bool, bytes: usize) -> Arc<Message> {
     with_payload(topic, payload.as_bytes(), retain, &[])
 }
 
-/// A long message takes the budget of all, and is not read without one.
+/// A long message uses up the cohort's budget, and is not read once the budget is spent.
 #[test]
 fn a_cohort_reads_one_long_retained_message() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
@@ -285,7 +285,7 @@ fn a_cohort_reads_one_long_retained_message() {
         pending.retain_mut(|own| !table.router.send_retained(own, at, &mut batch, &mut budget));
         assert_eq!(batch.deliveries.len(), 1, "cohort {cohort}");
     }
-    // The end of the topics is only found by one more scan.
+    // Only one more scan finds the end of the topics.
     assert!(pending.len() <= 1, "{}", pending.len());
 }
 
@@ -303,7 +303,7 @@ fn a_cohort_evaluates_a_long_filter_a_few_times() {
     assert_eq!(cohorts[0], first.min(100), "{bytes} bytes");
 }
 
-/// The deliveries of many messages, when earlier ones matched little.
+/// Many messages match many filters, after earlier ones matched few.
 #[test]
 fn deliveries_by_content_fit_the_room() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
@@ -332,7 +332,7 @@ fn deliveries_by_content_fit_the_room() {
         }
         (routed, most) = (routed + count, most.max(deliveries.len()));
     }
-    // The receivers of one message may exceed it.
+    // The receivers of a single message may exceed the room.
     assert!(most <= room + 10, "{most} deliveries");
     assert!(most >= 40, "{most} deliveries, of messages that are matched together");
 }

@@ -10,34 +10,34 @@ use crate::model::message::{Message, Source};
 use crate::model::room::Room;
 use crate::requests::NODE_FULL;
 
-/// The publishers of the current messages that wait.
+/// The publishers in the current batch that have to wait.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// Publishers that have waited for as long as they may.
+    /// Publishers that have waited for the maximum time. Their messages are queued anyway.
     insisting: Vec<ClientKey>,
     held: Vec<(ClientKey, Arc<Room>)>,
 }
 
 impl Router {
-    /// The next messages of this publisher do not wait: it has waited for too long.
+    /// Exempts this publisher from waiting, because it has waited for the maximum time.
     pub(crate) fn insist(&mut self, publisher: Option<ClientKey>) {
         self.waits.insisting.extend(publisher);
     }
 
-    /// The room that a publisher waits for, after its messages were not routed.
+    /// The queue that a publisher has to wait for, if its messages were not routed.
     pub(crate) fn room_of(&self, publisher: Option<ClientKey>) -> Option<Arc<Room>> {
         let held = self.waits.held.iter().find(|(held, _)| Some(*held) == publisher);
         held.map(|(_, room)| room.clone())
     }
 
-    /// A batch was routed.
+    /// Clears the state after a batch was routed.
     pub(crate) fn end_waits(&mut self) {
         self.waits.insisting.clear();
         self.waits.held.clear();
     }
 
-    /// Leaves out messages of QoS 1 and 2 for a node whose queue is full, and what their publishers sent after them. Marks
-    /// them in `reasons`.
+    /// Marks messages of QoS 1 and 2 for a node whose queue is full as [`NODE_FULL`], and all messages that the same
+    /// publishers sent after them, so that the order of each publisher is preserved.
     pub(super) fn hold(&mut self, messages: &[Arc<Message>], reasons: &mut [Reason]) {
         let Self { nodes, clients, waits, found, alone, .. } = self;
         let full = |client: u32| {

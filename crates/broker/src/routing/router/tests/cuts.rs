@@ -1,4 +1,4 @@
-//! Cuts of nodes for a session that moves: this node's messages, and those of the nodes that send cuts.
+//! Cuts for a moving session: they divide this node's messages, and the messages of nodes that send cuts.
 
 use super::*;
 use crate::access::NODE_CLIENTS;
@@ -33,7 +33,7 @@ fn cut(by: &str, at: &str) -> Cut {
     Cut { token, from, to, by, at }
 }
 
-/// The receivers of cuts, and who made these.
+/// The receivers of cuts, and the nodes that made them.
 fn receivers(batch: &DeliveryBatch) -> Vec<(u32, String)> {
     let cuts = batch.deliveries.iter().filter_map(|own| {
         let cut = Cut::read(&batch.messages[own.message as usize].payload)?;
@@ -42,14 +42,14 @@ fn receivers(batch: &DeliveryBatch) -> Vec<(u32, String)> {
     cuts.collect()
 }
 
-/// A cut of the node in this slot comes.
+/// Routes a cut sent by the node in this slot. Returns the receivers.
 fn comes(table: &mut Table, slot: u32, cut: &Cut) -> Vec<(u32, String)> {
     let mut own = Message::cut(cut.write());
     own.from = Some(key(slot));
     let mut batches = [DeliveryBatch::default()];
     let all = [message("t", false, &[]), Arc::new(own), message("t", false, &[])];
     table.router.publish_own(&all, &mut batches, (&table.policy, Duration::ZERO));
-    // Cuts are between the deliveries of the messages before and behind them.
+    // Cuts are between the deliveries of the preceding and the following messages.
     let is_cut = |n: u32| batches[0].messages[n as usize].source == Source::Cut;
     let places: Vec<_> = batches[0].deliveries.iter().map(|own| is_cut(own.message)).collect();
     let first = places.iter().position(|own| *own).unwrap_or(0);
@@ -96,7 +96,7 @@ fn the_new_node_divides_its_messages_for_the_copy() {
     assert_eq!(comes(&mut table, 1, &cut("x.3", "n.2")), [(9, "x.3".into())]);
 }
 
-/// The lane sends both again, in their order.
+/// The lane sends both again, in order.
 #[test]
 fn a_cut_behind_a_refused_message_is_refused() {
     let (mut table, _) = table(&["h.1", "n.2"]);

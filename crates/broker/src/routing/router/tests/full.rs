@@ -38,7 +38,7 @@ fn a_full_journal_refuses_what_its_sender_keeps() {
     };
     let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce(PacketId::MIN));
     let own = of(least, Source::Here);
-    // This node has what it hands over to its own sessions in its journal.
+    // Messages that this node hands over to its own sessions are already in its journal.
     let how = How { qos: own.qos, ..How::default() };
     let handed = Arc::new(own.moved(Source::Handed(1), &how, None));
     let all = vec![own, of(least, Source::Node), of(once, Source::Node), handed];
@@ -46,7 +46,7 @@ fn a_full_journal_refuses_what_its_sender_keeps() {
     assert_eq!(refused(&all), (vec![JOURNAL_FULL, JOURNAL_FULL, none, none], 1));
 }
 
-/// It becomes full and has room again at any moment, on another processor.
+/// Another thread fills and empties the journal at arbitrary moments.
 #[test]
 fn a_message_reaches_its_subscriber_or_is_refused() {
     sim::run(0, |world| {
@@ -64,7 +64,7 @@ fn a_message_reaches_its_subscriber_or_is_refused() {
             properties: Properties::NONE,
         };
         let own = Arc::new(Message::of(&publish, "t", (key(9), 0), Duration::ZERO));
-        // So many that the other thread runs meanwhile, also if there is one processor.
+        // Enough messages that the other thread runs meanwhile, even on one core.
         let (messages, is_over) = (vec![own; 20_000], AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -82,7 +82,7 @@ fn a_message_reaches_its_subscriber_or_is_refused() {
                 let refused = reasons.iter().filter(|own| **own == JOURNAL_FULL).count();
                 is_right &= delivered + refused == messages.len();
             }
-            // The thread ends first.
+            // Ends the thread before the assertion.
             is_over.store(true, Ordering::Relaxed);
             assert!(is_right);
         });

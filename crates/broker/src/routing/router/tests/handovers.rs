@@ -32,8 +32,8 @@ fn records(table: &Table) -> Vec<String> {
     table.router.wal.recorded().records().map(of).collect()
 }
 
-/// Its publisher may have released the packet identifier meanwhile. After a restart, this node would take the next message
-/// with that identifier for one that it has routed.
+/// The publisher may have released the packet identifier. If the identifier were recorded, this node would after a
+/// restart mistake the next message with it for a duplicate.
 #[test]
 fn a_message_that_is_handed_over_does_not_arrive_again() {
     with_journal(0, |wal| async move {

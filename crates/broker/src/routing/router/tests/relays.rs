@@ -7,7 +7,7 @@ use crate::peers::Peers;
 use crate::peers::handovers::handover_client;
 use crate::requests::{Handed, HandingOver, LastHanded};
 
-/// A client with this identifier, the ID of its session, and whether it has messages.
+/// A client with this identifier. Its slot is also the ID of its session.
 fn named(slot: u32, client: &str, has_messages: bool) -> Subscriber {
     let identity = Identity { user: None, client: client.into() };
     let durable_id = u64::from(slot);
@@ -25,7 +25,7 @@ fn relay(
     relay_for(table, (from, to, None), messages, are_all)
 }
 
-/// As [`relay`], perhaps after an adoption.
+/// Like [`relay`], perhaps after an adoption.
 fn relay_for(
     table: &mut Table,
     (from, to, adoption): (u32, Option<u32>, Option<u32>),
@@ -59,7 +59,7 @@ fn messages_for_a_node_are_behind_those_that_a_lost_node_had_for_it() {
     }
     table.router.subscribe(named(6, &handover_client("l.1", "q.1"), true), Vec::new());
     assert_eq!(table.publish(&[t()]), [[4]], "the one that ends last");
-    // The mark would end a handover of this node.
+    // The receiver would take the mark for the end of this node's handover.
     let (own, how) = (t(), How { identifiers: mark(7), ..How::default() });
     let handed = [(&own, How::default()), (&own, how)];
     let relayed = relay(&mut table, 5, Some(1), &handed, true);
@@ -69,7 +69,7 @@ fn messages_for_a_node_are_behind_those_that_a_lost_node_had_for_it() {
     assert_eq!(table.publish(&[t()]), [[4]], "there are more");
     relay(&mut table, 4, Some(1), &[], true);
     assert_eq!(table.publish(&[t()]), [[1]]);
-    // A node that is known only now.
+    // The node becomes known only now.
     let late = format!("{NODE_CLIENTS}q.1");
     table.router.subscribe(named(2, &late, false), vec![request("t")]);
     assert_eq!(table.publish(&[t()]), [[1, 6]]);
@@ -88,7 +88,7 @@ fn messages_that_a_lost_node_had_for_this_one_are_its_own() {
     let marking = How { identifiers: mark(7), ..how.clone() };
     let handed = [(&own, how), (&own, marking)];
     let relayed = relay(&mut table, 4, None, &handed, true);
-    // The lost node had another one for the other node.
+    // The lost node had queued the message for the other node itself.
     assert_eq!(relayed, [(3, Source::Node)]);
     assert!(table.router.retained().has("t"));
 }

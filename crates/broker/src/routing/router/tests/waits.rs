@@ -6,12 +6,12 @@ use super::*;
 use crate::peers::Peers;
 use crate::requests::NODE_FULL;
 
-/// A message of the publisher in this slot.
+/// A message of the publisher with this slot.
 fn of(publisher: u32, topic: &str, delivery: Delivery) -> Arc<Message> {
     let (payload, properties) = (&b"x"[..], Properties::NONE);
     let publish = Publish { topic, payload, delivery, retain: false, duplicate: false, properties };
     let mut message = Message::of(&publish, topic, (key(publisher), 0), Duration::ZERO);
-    // The last one came from another node.
+    // Messages of publisher 7 come from another node.
     message.source = if publisher == 7 { Source::Node } else { Source::Here };
     Arc::new(message)
 }
@@ -31,7 +31,7 @@ fn only_publishers_of_what_a_full_node_wants_wait() {
         of(5, "here", least),
         of(5, "there", least),
         of(6, "here", least),
-        // Behind one that waits.
+        // It follows a message that waits.
         of(5, "here", once),
         of(6, "there", least),
         of(7, "there", least),
